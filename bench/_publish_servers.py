@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import structlog
 import uvicorn
 import uvloop
@@ -172,7 +173,9 @@ async def _publish(node: Node, feed_id: int, told: Connection, per_second: int, 
         for k in range(batch):
             number += 1
             title = f"probe {time.time():.6f}" if k % 100 == 0 else f"item {number}"
-            entries.append(replace(blank, id=f"urn:x:{number}", link=f"https://example.org/{number}", title=title))
+            entries.append(
+                msgspec.structs.replace(blank, id=f"urn:x:{number}", link=f"https://example.org/{number}", title=title)
+            )
         document = Document("rss 2.0", items=tuple(entries))
         under_way.append(asyncio.create_task(node.crawler.accept_push(feed_id, document, 1000)))
     await asyncio.gather(*under_way)

@@ -9,9 +9,10 @@ alone, which is the limit.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from random import Random
 from time import process_time
+
+from msgspec.structs import replace
 
 from bench._workload import NEWS, Workload
 from headwater.language import parse

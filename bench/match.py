@@ -14,12 +14,13 @@ import gc
 import sqlite3
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
 from time import perf_counter, process_time
 from typing import Any
+
+from msgspec.structs import replace
 
 from bench._workload import NEWS, Workload, written
 from headwater.language import parse

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 from sqlalchemy import Connection, update
 
 from bench._workload import Workload
@@ -81,7 +82,7 @@ def _activate(connection: Connection) -> None:
 async def publish(store: Store, place: Place, item: Item) -> int:
     """An item comes; its place in the outbox."""
     now = time.time()
-    mine = replace(item, feed_id=place.feed.id, published=now, first_seen=now)
+    mine = msgspec.structs.replace(item, feed_id=place.feed.id, published=now, first_seen=now)
     window = ((mine.identity, mine.content_hash),)
     refresh = Refresh(place.feed.id, now, Ending.CHANGED, status=200, bytes=1000, new=1, window=1)
     known = Known(place.feed.id, place.feed.url, window=window, last_refresh=now, last_success=now)

@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from headwater.quick import quick
+import msgspec
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Enclosure:
+class Enclosure(msgspec.Struct, frozen=True):
     """A file attached to an item: a podcast episode, a picture."""
 
     url: str
@@ -23,18 +21,14 @@ class Enclosure:
     length: int | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """The feed that a republished item was taken from: its address and title (atom:source, RSS source)."""
 
     url: str
     title: str | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Hints:
+class Hints(msgspec.Struct, frozen=True):
     """What a document asks of its pollers: `ttl` in seconds, RSS skip hours (0–23) and days, sy:*."""
 
     ttl: float | None = None
@@ -45,9 +39,7 @@ class Hints:
     update_base: float | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One item as its document shows it. `content` and `summary` are safe HTML, `title` is plain text."""
 
     id: str | None = None
@@ -64,9 +56,7 @@ class Entry:
     source: Source | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A feed document, read. `format` is rss, atom, rdf, json or cdf with its version ("rss 2.0").
 
     `hub` holds every WebSub hub offered; `next` and `previous` are RFC 5005 (or JSON Feed) pages; `archived` says
@@ -125,18 +115,14 @@ class Ending(StrEnum):
 _WELL = (Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Validators:
+class Validators(msgspec.Struct, frozen=True):
     """ETag and Last-Modified, byte for byte as received."""
 
     etag: str | None = None
     last_modified: str | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What one fetch of a feed brought.
 
     `url` is what was asked for, `final_url` where the answer came from, `moved_to` the address a chain of
@@ -182,9 +168,7 @@ class Feed:
     gone_since: float | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """What we keep of a feed between refreshes: everything the next refresh needs, and nothing to recompute.
 
     `window` maps the identity of each item of the last document, in its order, to its content hash;
@@ -214,9 +198,7 @@ class Known:
     topic: str | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One item of a feed, as stored. Unique by (feed_id, identity); `version` counts its updates.
 
     `published` is always set: the publisher's date where believable, else first seen (`dated` is False).
@@ -242,9 +224,7 @@ class Item:
     source: Source | None = None  # the feed it was first published in, where the one it came by is not that
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Refresh:
+class Refresh(msgspec.Struct, frozen=True):
     """One poll of a feed and what came of it: the one record scheduler, pages, metrics and lab read.
 
     `new` and `updated` count items, `window` is the document's size W, `overlap` how many of its items the last
@@ -266,12 +246,10 @@ class Refresh:
     lost: float = 0.0
     reason: str = ""
     message: str = ""
-    published: tuple[float, ...] = field(default=(), repr=False)  # believable dates of the new items
+    published: tuple[float, ...] = ()  # believable dates of the new items
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What novelty decided about an outcome: everything one refresh writes, in one transaction.
 
     `late` says that somebody else was to fetch the feed by then: its items count, but what is known of the feed and

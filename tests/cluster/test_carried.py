@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from cluster_in_process import result
+from msgspec.structs import replace
 
 from headwater.cluster.transport.codec import SHORTENED, decode_results, encode_results
 from headwater.cluster.transport.wire_messages import FetchResult

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from cluster_in_process import LEASE, all_matched, publish, result, roles, settings, streams_at
@@ -485,7 +486,9 @@ async def test_one_result_that_nobody_can_store_does_not_keep_the_others_of_its_
     feed = await a_feed(store)
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     good = result(feed, "https://one.example/feed", 1_000.0, "a")
-    bad = replace(good, job=replace(good.job, partition=9999))  # there is no such partition
+    bad = msgspec.structs.replace(
+        good, job=msgspec.structs.replace(good.job, partition=9999)
+    )  # there is no such partition
     async with streams_at(nats.url, prefix) as streams, roles(given, "storer"):
         await eventually(streams.are_present, "the streams are made")
         [(_, body)] = encode_results([bad, good], 1 << 20)

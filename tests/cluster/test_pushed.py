@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import numpy as np
 from cluster_in_process import result
+from msgspec.structs import replace
 
 from headwater.cluster.cluster_ingest import ClusterIngest
 from headwater.cluster.leases import partitions

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headwater.cluster.demo.audit import RunAudit, audit_run, describe_overlaps
@@ -46,8 +47,8 @@ class Reader:
         outcome = Outcome(Ending.CHANGED, url, url, began, self._farm.clock.wall_time() - began, 200, document)
         known = (await self._store.known([self._feed]))[self._feed]
         verdict = judge(known, outcome, {})
-        noted = replace(verdict.refresh, saturated=verdict.refresh.saturated and notices)
-        await self._store.save([replace(verdict, refresh=noted, new=verdict.new[loses:])])
+        noted = msgspec.structs.replace(verdict.refresh, saturated=verdict.refresh.saturated and notices)
+        await self._store.save([msgspec.structs.replace(verdict, refresh=noted, new=verdict.new[loses:])])
 
     async def reckoned(self) -> RunAudit:
         return await audit_run(self._farm, self._store, "Everything")

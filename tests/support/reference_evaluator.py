@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from headwater.errors import NotFound
 from headwater.formats.values.links import normalise_url
 from headwater.language.ast import (
@@ -166,7 +168,7 @@ class ReferenceEvaluator:
         elif known[0] == item.content_hash:
             return {}
         else:
-            analysed = analysed.with_item(replace(item, version=max(item.version, known[1] + 1)))
+            analysed = analysed.with_item(msgspec.structs.replace(item, version=max(item.version, known[1] + 1)))
         self._versions[analysed.key] = item.content_hash, analysed.item.version
         event = _ReferenceEvent(len(self._history), analysed)
         self._history.append(analysed)

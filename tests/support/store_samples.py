@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
 from headwater.store.people import Remover

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
 import numpy as np
 from sqlalchemy import Connection
 
@@ -24,7 +25,6 @@ from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.refresher import Fetched, StoredRefresh
 from headwater.node.websub.websub_client import NOT_PUSHED, SILENT_HUB_RETRY, hub_missed_items
 from headwater.novelty import find_unknown_identities, judge
-from headwater.quick import changed
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.content import verdicts as save
 from headwater.store.store import Store
@@ -117,7 +117,7 @@ class ClusterIngest:
             rates[first] = np.where(np.isnan(told), rates[first], told)
         allowed = self._politeness.compute_earliest([verdict.known for verdict in verdicts], rates, self._clock())
         return [
-            changed(verdict, known=changed(verdict.known, next_refresh=at))
+            msgspec.structs.replace(verdict, known=msgspec.structs.replace(verdict.known, next_refresh=at))
             for verdict, at in zip(verdicts, allowed.tolist(), strict=True)
         ]
 
@@ -144,7 +144,7 @@ def _write_results(
         return one.epoch < epochs.get(LEASE_OF_PARTITION[one.job.partition], 0)
 
     judged = [
-        changed(verdict, late=True) if is_late(one) else verdict
+        msgspec.structs.replace(verdict, late=True) if is_late(one) else verdict
         for (one, _), verdict in zip(here, verdicts, strict=True)
     ]
     late = {one.job.feed_id for one, _ in (*here, *unasked) if is_late(one)}
@@ -172,4 +172,4 @@ def _write_results(
 
 def _make_lesson(before: Known, result: FetchResult, verdict: Verdict) -> Lesson:
     told = make_lesson(before, result.outcome, verdict)
-    return changed(told, known=changed(told.known, window=()))
+    return msgspec.structs.replace(told, known=msgspec.structs.replace(told.known, window=()))

@@ -12,11 +12,11 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import structlog
+from msgspec.structs import replace
 
 from headwater.cluster import terminal_outage
 from headwater.cluster.leased_fetch import FetchOutcome, LeasedFetch

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from headwater.cluster.cluster_dispatcher import JobSender
 from headwater.cluster.cluster_ingest import ClusterIngest

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from headwater.model import Known, Outcome, Verdict
-from headwater.quick import changed
 
 MOVED_AFTER = 3  # sights of the same permanent redirect before the stored address follows it
 
 
 def after_success(known: Known, outcome: Outcome, at: float) -> Known:
-    return changed(
+    return msgspec.structs.replace(
         known,
         validators=known.validators if outcome.validators is None else outcome.validators,
         last_refresh=at,
@@ -25,7 +26,7 @@ def after_success(known: Known, outcome: Outcome, at: float) -> Known:
 
 
 def after_failure(known: Known, outcome: Outcome, at: float) -> Known:
-    after = changed(
+    after = msgspec.structs.replace(
         known,
         last_refresh=at,
         not_before=known.not_before if outcome.retry_after is None else at + outcome.retry_after,
@@ -35,7 +36,9 @@ def after_failure(known: Known, outcome: Outcome, at: float) -> Known:
     )
     # A failure on the way says nothing about a move: earlier sights of it still count.
     return (
-        changed(after, moved_to=outcome.moved_to, moves=_count_redirects(known, outcome)) if outcome.moved_to else after
+        msgspec.structs.replace(after, moved_to=outcome.moved_to, moves=_count_redirects(known, outcome))
+        if outcome.moved_to
+        else after
     )
 
 
@@ -51,14 +54,14 @@ def apply_move(verdict: Verdict) -> Verdict:
     known = verdict.known
     if known.moved_to is None or known.moves < MOVED_AFTER or not verdict.refresh.ending.ok:
         return verdict
-    after = changed(known, url=known.moved_to, moved_to=None, moves=0)
-    return changed(verdict, known=after, url=after.url)
+    after = msgspec.structs.replace(known, url=known.moved_to, moved_to=None, moves=0)
+    return msgspec.structs.replace(verdict, known=after, url=after.url)
 
 
 def after_push(known: Known, verdict: Verdict) -> Verdict:
     """A push brings items and shows that the feed lives. When the feed is polled next, and what its own server and
     document ask for, is as it was: nobody has asked them."""
-    after = changed(
+    after = msgspec.structs.replace(
         verdict.known,
         last_refresh=known.last_refresh,
         fresh_until=known.fresh_until,
@@ -73,4 +76,4 @@ def after_push(known: Known, verdict: Verdict) -> Verdict:
         hub=known.hub,
         topic=known.topic,
     )
-    return changed(verdict, known=after, url=None)
+    return msgspec.structs.replace(verdict, known=after, url=None)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+import msgspec
+
 from headwater.model import Document, Ending, Entry, Item, Known, Outcome, Refresh, Verdict
 from headwater.novelty.feed_memory import after_failure, after_push, after_success, apply_move
 from headwater.novelty.item_identity import (
@@ -17,7 +19,6 @@ from headwater.novelty.item_identity import (
 )
 from headwater.novelty.loss import estimate_lost_items, overlaps_known
 from headwater.novelty.publication_dates import date_by_last_modified, judge_dates, order_dates
-from headwater.quick import changed
 
 FUTURE_TOLERANCE = 3600.0  # a date further ahead than this is a mistake of the publisher: first sight counts
 
@@ -124,7 +125,7 @@ def _judge_document(
         message="; ".join(filter(None, [outcome.message, found.odd])),
         published=order_dates(found.believed, at) or date_by_last_modified(known, outcome, len(found.new), at),
     )
-    after = changed(
+    after = msgspec.structs.replace(
         after_success(known, outcome, at),
         window=tuple(window.items()),
         body_hash=outcome.body_hash,

@@ -12,7 +12,9 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from headwater.model import Document, Entry, Feed, Item
 from headwater.publish import channels
@@ -145,7 +147,7 @@ class DocumentCache:
         if known not in found.deltas:
             seen = found.before[known]
             fresh = tuple(one for one in found.document.items if _entry_sign(one) not in seen)
-            part = Document(**{name: getattr(found.document, name) for name in Document.__slots__} | {"items": fresh})
+            part = replace(found.document, items=fresh)
             found.deltas[known] = render_document(part)
         return found.deltas[known]
 

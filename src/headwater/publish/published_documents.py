@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+import msgspec
+
 from headwater import __version__
 from headwater.formats.opml import Outline
 from headwater.formats.values.languages import to_valid_tag
@@ -135,9 +137,9 @@ def to_entry(item: Item, feed: Feed | None) -> Entry:
         summary=item.summary,
         content=item.content,
         categories=item.categories,
-        enclosures=tuple(replace(one, url=to_uri(one.url)) for one in item.enclosures),
+        enclosures=tuple(msgspec.structs.replace(one, url=to_uri(one.url)) for one in item.enclosures),
         language=to_valid_tag(item.language),
-        source=None if source is None else replace(source, url=to_uri(source.url)),
+        source=None if source is None else msgspec.structs.replace(source, url=to_uri(source.url)),
     )
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from headwater.language import parse
 from headwater.language.ast import CreateFeed, DropFeed, RegisterFeed, Statement

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Protocol, overload
 
 from headwater.model import Item
@@ -52,7 +52,7 @@ class Hit:
         """Return the fields that SET has changed, with their new values."""
         if self.item is self.original:
             return {}
-        pairs = ((each.name, getattr(self.item, each.name)) for each in fields(Item))
+        pairs = ((name, getattr(self.item, name)) for name in Item.__struct_fields__)
         return {name: value for name, value in pairs if value != getattr(self.original, name)}
 
 

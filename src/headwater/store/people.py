@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from headwater.model import Item
-from headwater.quick import quick
 
 OWNER, READER = "owner", "reader"
 ROLES = (OWNER, READER)
@@ -69,9 +70,7 @@ class ApiToken:
     last_used: float | None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(msgspec.Struct, frozen=True):
     """A feed (or a query feed: then `query_id` is set and `feed_id` is not) as one person has it.
 
     `title` is the person's own, else the feed's, else the address. `url` is the address of the feed; query feeds have
@@ -98,9 +97,7 @@ class Stream:
     tag: str | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class ReaderItem:
+class ReaderItem(msgspec.Struct, frozen=True):
     """An item as one person has it. In a query feed `hit_id` is its place there, and `item` what the feed shows."""
 
     item: Item
@@ -144,9 +141,7 @@ class StreamQuery:
     queries: bool = False
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class UnreadCount:
+class UnreadCount(msgspec.Struct, frozen=True):
     """How many are unread, and when the newest of them arrived."""
 
     count: int

@@ -45,8 +45,8 @@ def texts(value: Any) -> Iterator[str]:
     elif isinstance(value, tuple | list):
         for one in value:
             yield from texts(one)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
+    elif fields := getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", None):
+        for name in fields:
             yield from texts(getattr(value, name))
 
 

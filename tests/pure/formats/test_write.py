@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
+from msgspec.structs import replace
 
 from headwater.formats import read_to_keep as read
 from headwater.formats.values.text import replace_forbidden

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from headwater.model import Document, Ending, Entry, Known, Outcome, Refresh
 from headwater.node.quality.feed_explanation import recognise_kinds

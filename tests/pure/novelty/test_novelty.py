@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headwater.model import Document, Enclosure, Ending, Entry, Hints, Known, Outcome, Validators, Verdict
 from headwater.novelty import estimate_lost_items, find_unknown_identities, identify_items, judge

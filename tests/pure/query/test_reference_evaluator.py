@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from headwater.errors import NotFound, QueryError
@@ -333,7 +334,9 @@ def test_distinct_on_several_values_compares_each_and_on_item_the_whole() -> Non
     one, other = item(1, "a", categories=("x", "y")), item(2, "b", categories=("y", "z"))
     assert result("RETURN news DISTINCT ON CATEGORY", (one, NEWS), (other, NEWS)) == [1]
     assert result("RETURN news DISTINCT ON ITEM", (one, NEWS), (other, NEWS)) == [2, 1]
-    assert result("RETURN news DISTINCT ON ITEM", (one, NEWS), (replace(one, id=3, identity="3"), NEWS)) == [1]
+    assert result(
+        "RETURN news DISTINCT ON ITEM", (one, NEWS), (msgspec.structs.replace(one, id=3, identity="3"), NEWS)
+    ) == [1]
 
 
 def test_near_duplicates_share_most_of_their_weight() -> None:

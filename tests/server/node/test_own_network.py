@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
+from msgspec.structs import replace
 from test_restart_and_clock import SteppingClock, crawl, settled
 
 from headwater.model import Ending, Known, Outcome

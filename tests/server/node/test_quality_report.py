@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from headwater.errors import SettingsError
 from headwater.model import Ending, Refresh, Verdict

@@ -7,12 +7,13 @@ import math
 import tarfile
 import time
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import feedparser
 import pytest
+from msgspec import structs
+from msgspec.structs import replace
 from validity import problems
 
 from headwater.errors import InputError
@@ -81,7 +82,7 @@ def unsized(entry: Entry) -> Entry:
 def facts(entry: Entry) -> dict[str, Any]:
     """Every field; dates in whole seconds, since RSS has no others, and without the line end after <pre>, which HTML
     does not count."""
-    found = {field.name: getattr(entry, field.name) for field in fields(Entry)}
+    found = structs.asdict(entry)
     for name in ("published", "updated"):
         found[name] = None if found[name] is None else math.floor(found[name])
     for name in ("summary", "content"):
@@ -141,7 +142,7 @@ def _named(one: Any, was: str) -> str | None:
 
 
 def expected(was: Entry) -> dict[str, Any]:
-    found: dict[str, Any] = {field.name: getattr(was, field.name) for field in fields(Entry)}
+    found: dict[str, Any] = structs.asdict(was)
     del found["source"]
     for name in ("published", "updated"):
         found[name] = None if found[name] is None else math.floor(found[name])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Ending, Feed, Known, Refresh, Verdict

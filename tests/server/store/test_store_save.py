@@ -6,11 +6,11 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from headwater.model import Enclosure, Ending, Hints, Known, Validators

@@ -16,6 +16,7 @@ from dataclasses import asdict, is_dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, NoReturn, TypeVar
 
+import msgspec
 import orjson
 import typer
 from rich.console import Console
@@ -145,6 +146,8 @@ def format_count(number: int, what: str) -> str:
 
 def to_plain_value(value: Any) -> Any:
     """Values of the model as what JSON knows."""
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -85,7 +85,9 @@ def read_item_table(data: bytes, name: str) -> ItemTable:
         feed = feeds.setdefault(line.feed, len(feeds) + 1)
         row = _make_row(line, number, feed, published, updated, now)
         known = identified.setdefault((feed, line.id), row.item.identity)
-        rows.append(row if known == row.item.identity else replace(row, item=replace(row.item, identity=known)))
+        rows.append(
+            row if known == row.item.identity else replace(row, item=msgspec.structs.replace(row.item, identity=known))
+        )
     return ItemTable(tuple(rows))
 
 

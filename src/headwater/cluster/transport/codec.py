@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import structlog
 import zstandard
+from msgspec.structs import replace
 
 from headwater.cluster.transport.wire_messages import FetchResult, encode, read_results
 from headwater.model import Document

@@ -11,25 +11,20 @@ from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import Outcome, Validators
 from headwater.node.crawl.lessons import Lesson
-from headwater.quick import quick
 from headwater.store.values import FetchPlan
 
 NO_VALIDATORS = Validators()
 EPOCH_SHIFT = 32  # a generation begins with the epoch of the controller that gave it out
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class ProxiedRequest:
+class ProxiedRequest(msgspec.Struct, frozen=True):
     """One request for somebody who waits for what it brings: where an address that a person gave leads."""
 
     hop: RemoteRequest
     reply: str  # where the answer goes
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A refresh to be made. `rate` is what the controller believes of the feed, for the estimate of a loss."""
 
     feed_id: int
@@ -52,9 +47,7 @@ class Job:
         return self.generation >> EPOCH_SHIFT
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class FetchResult:
+class FetchResult(msgspec.Struct, frozen=True):
     """What came of a job, by whom, under which epoch of the partition's lease. `unasked`: the terminal reached nobody
     at all, so that it says nothing of the feed."""
 
@@ -65,9 +58,7 @@ class FetchResult:
     unasked: bool = False
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class StoredLesson:
+class StoredLesson(msgspec.Struct, frozen=True):
     """What the controller learns from a result that was stored; `late` results teach nothing but that they came.
     `unasked` ones (which an older controller takes for late) were not stored: their feeds are due again."""
 

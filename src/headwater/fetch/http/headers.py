@@ -5,12 +5,12 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from urllib.parse import urljoin
 
 from aiohttp import hdrs
+from msgspec.structs import replace
 from multidict import CIMultiDictProxy, istr
 
 from headwater.model import Document, Validators

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 from lxml import etree
 
 from headwater.formats.parse.element_names import ElementNames
 from headwater.formats.values.html import HtmlCleaner
 from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import join_base
-from headwater.quick import quick
 
 XML_BASE: Final = "{http://www.w3.org/XML/1998/namespace}base"
 XML_LANG: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
+class ReadOptions(msgspec.Struct, frozen=True):
     """What somebody wants of a document: its HTML cleaned, and content for the summary where an item has none."""
 
     clean: bool = True

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from lxml import etree
+from msgspec.structs import replace
 
 from headwater.errors import NotAFeed
 from headwater.formats.parse import cdf

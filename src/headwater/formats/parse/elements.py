@@ -5,10 +5,10 @@ Where several elements can give the same field, the better source wins whatever 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from lxml import etree
+from msgspec.structs import replace
 
 from headwater.formats.parse.context import ReadContext
 from headwater.formats.parse.element_names import STANDARD_NAMES

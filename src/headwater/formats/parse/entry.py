@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from lxml import etree
 
 from headwater.formats.parse.context import ReadContext
@@ -15,14 +15,11 @@ from headwater.formats.values import enclosures, people
 from headwater.formats.values.links import is_web_url, resolve_url
 from headwater.formats.values.text import TITLE_LIMIT, truncate_utf8
 from headwater.model import Entry
-from headwater.quick import quick
 
 _RDF_ABOUT: Final = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class FeedDefaults:
+class FeedDefaults(msgspec.Struct, frozen=True):
     """What an item takes from its feed when it says nothing itself: language, and authors (RFC 4287 §4.2.1)."""
 
     language: str | None = None

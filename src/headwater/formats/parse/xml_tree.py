@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from html.entities import html5
 from typing import Final
 
+import msgspec
 from lxml import etree
 
 from headwater.errors import NotAFeed
 from headwater.formats.values import encodings
 from headwater.formats.values.text import WINDOWS_1252, replace_forbidden
-from headwater.quick import quick
 
 _OPTIONS: Final = {
     "resolve_entities": False,
@@ -44,9 +43,7 @@ _TRUNCATED_CDATA: Final = re.compile(r"<!\[?[A-Z]{0,5}\Z")  # the start of a CDA
 _XML_DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class ParsedXml:
+class ParsedXml(msgspec.Struct, frozen=True):
     """A tree, what it was encoded in, and what had to be done to get it."""
 
     root: etree._Element

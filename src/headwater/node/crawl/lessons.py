@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from headwater.arrays import Ragged, Rows
@@ -13,13 +13,10 @@ from headwater.model import Known, Outcome, Refresh, Verdict
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.novelty.feed_kinds import CLOCK_TOLERANCE, EARLIEST, find_named_kinds
 from headwater.novelty.publication_dates import order_dates
-from headwater.quick import quick
 from headwater.schedule.strategy import Observed, Strategy, Table
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Lesson:
+class Lesson(msgspec.Struct, frozen=True):
     """What one refresh teaches, without the document it brought.
 
     `known` is the feed's state after it, `before` its last success before, `shown` the believable dates of everything

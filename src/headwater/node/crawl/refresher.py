@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from headwater.fetch.client import Fetcher
 from headwater.model import Known, Outcome, Verdict
 from headwater.novelty import find_unknown_identities, judge
-from headwater.quick import changed, quick
 from headwater.store.store import Store
 from headwater.store.values import SavedRefresh
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(msgspec.Struct, frozen=True):
     """A feed's state before, what the fetch brought, and why it was fetched."""
 
     known: Known
@@ -36,9 +34,7 @@ class Fetched:
         return self.known.last_success is not None and not self.known.failures
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class StoredRefresh:
+class StoredRefresh(msgspec.Struct, frozen=True):
     """A refresh as it was written."""
 
     fetched: Fetched
@@ -99,7 +95,7 @@ class Refresher:
         if plan is not None:
             due = plan(list(zip(fetched, verdicts, strict=True)))
             verdicts = [
-                changed(verdict, known=changed(verdict.known, next_refresh=at))
+                msgspec.structs.replace(verdict, known=msgspec.structs.replace(verdict.known, next_refresh=at))
                 for verdict, at in zip(verdicts, due, strict=True)
             ]
         saved = await self._store.save(verdicts)

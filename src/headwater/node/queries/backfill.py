@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 from sqlalchemy import Connection
 
 from headwater.language.ast import CreateFeed, FeedName, Query
@@ -180,4 +181,8 @@ def with_version(hit: Hit, version: int) -> Hit:
     """The hit with the version that the store counts; the engine counts what it has met."""
     if hit.original.version == version == hit.item.version:
         return hit
-    return replace(hit, item=replace(hit.item, version=version), original=replace(hit.original, version=version))
+    return replace(
+        hit,
+        item=msgspec.structs.replace(hit.item, version=version),
+        original=msgspec.structs.replace(hit.original, version=version),
+    )

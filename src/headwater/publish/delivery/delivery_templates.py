@@ -147,7 +147,7 @@ async def render_in_worker(
 
 def _unpack_message(item: Entry) -> dict[str, Any]:
     source = None if item.source is None else [item.source.url, item.source.title]
-    plain = {name: getattr(item, name) for name in Entry.__slots__ if name not in ("source", "enclosures")}
+    plain = {name: getattr(item, name) for name in Entry.__struct_fields__ if name not in ("source", "enclosures")}
     return plain | {"source": source}
 
 

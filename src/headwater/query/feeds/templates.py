@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from headwater.language.ast import Assignment, Field
 from headwater.query.items.analysed_item import AnalysedItem

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
 import orjson
 from sqlalchemy import Connection, select
 
 from headwater.model import Hints, Known, Validators
 from headwater.store.database.dialect import SelectByIds, SelectByKeys, to_json
 from headwater.store.schema.feed_tables import feed, feed_state, seen_identity
-from headwater.store.schema.storable_text import replace_unstorable_text
+from headwater.store.schema.storable_text import replace_refused
 from headwater.store.values import FetchPlan, ScheduleRow
 
 _NO_HINTS = Hints()
@@ -121,7 +122,7 @@ def feed_state_row(value: Known) -> dict[str, Any]:
         "moved_to": value.moved_to,
         "hub": value.hub,
         "topic": value.topic,
-        "hints": None if value.hints == _NO_HINTS else orjson.dumps(value.hints).decode(),
+        "hints": None if value.hints == _NO_HINTS else msgspec.json.encode(value.hints).decode(),
     }
 
 
@@ -147,11 +148,7 @@ def hash_identity(identity: str) -> bytes:
 
 
 def find_seen_identities(connection: Connection, wanted: Mapping[int, Sequence[str]]) -> dict[int, dict[str, str]]:
-    names = {
-        (id, hash_identity(replace_unstorable_text(one))): one
-        for id, identities in wanted.items()
-        for one in identities
-    }
+    names = {(id, hash_identity(replace_refused(one))): one for id, identities in wanted.items() for one in identities}
     found: dict[int, dict[str, str]] = {id: {} for id in wanted}
     for id, key, content_hash in _SEEN_HASHES.run(connection, names):
         found[id][names[id, key]] = content_hash

@@ -28,7 +28,7 @@ from headwater.store.database.dialect import (
 from headwater.store.database.driver_errors import concerns_values
 from headwater.store.readers import marks
 from headwater.store.schema.feed_tables import feed, feed_state, feed_window, item, refresh, seen_identity
-from headwater.store.schema.storable_text import replace_unstorable
+from headwater.store.schema.storable_text import replace_refused
 from headwater.store.values import SavedRefresh
 
 CHUNK = 1000
@@ -118,7 +118,7 @@ def _contains_nul(verdict: Verdict) -> bool:
 
 
 def _save_single(connection: Connection, verdict: Verdict) -> SavedRefresh:
-    saved = _try_batch(connection, [replace_unstorable(verdict)])
+    saved = _try_batch(connection, [replace_refused(verdict)])
     if not isinstance(saved, Exception):
         return saved[0]
     why = str(getattr(saved, "orig", saved)).splitlines()[0]

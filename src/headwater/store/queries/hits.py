@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import msgspec
 import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, delete, func, insert, select, update
 
-from headwater import model
-from headwater.model import Enclosure, Item
+from headwater.model import Item
 from headwater.query.hits import Related
 from headwater.store.database.dialect import PreparedStatement, chunks, from_json, insert_or_ignore, reserve_ids
 from headwater.store.queries import returned_items, selectivity
 from headwater.store.schema.feed_tables import hit, item, item_version, outbox, query_feed, refresh
-from headwater.store.schema.storable_text import replace_unstorable
+from headwater.store.schema.storable_text import replace_refused
 from headwater.store.values import NewHit, QueryStatistics, ShowingQueries, StoredHit
 
 CHUNK = 500
@@ -41,18 +41,11 @@ _LIST_FIELDS = frozenset({"authors", "categories"})
 
 
 def pack_item(value: Item) -> bytes:
-    return zlib.compress(orjson.dumps(asdict(value)), 1)
+    return zlib.compress(msgspec.json.encode(value), 1)
 
 
 def unpack_item(blob: bytes) -> Item:
-    return _build_item(orjson.loads(zlib.decompress(blob)))
-
-
-def _build_item(given: dict[str, Any]) -> Item:
-    lists = {name: tuple(given[name]) for name in _LIST_FIELDS}
-    source = given.get("source")
-    of_old = {"source": model.Source(**source) if source else None}
-    return Item(**given | lists | of_old | {"enclosures": tuple(Enclosure(**one) for one in given["enclosures"])})
+    return msgspec.json.decode(zlib.decompress(blob), type=Item)
 
 
 def _apply_changes(value: Item, changes: str | None) -> Item:
@@ -60,7 +53,7 @@ def _apply_changes(value: Item, changes: str | None) -> Item:
         return value
     given: dict[str, Any] = orjson.loads(changes)
     lists = {name: tuple(given[name]) for name in _LIST_FIELDS & set(given)}
-    return replace(value, **given | lists)
+    return msgspec.structs.replace(value, **given | lists)
 
 
 # writing
@@ -92,7 +85,7 @@ def save_hits(connection: Connection, matched: Iterable[NewHit]) -> list[StoredH
     _INSERT_VERSION.run(
         connection,
         [
-            {"item_id": id, "version": version, "blob": pack_item(replace_unstorable(value))}
+            {"item_id": id, "version": version, "blob": pack_item(replace_refused(value))}
             for (id, version), value in originals.items()
         ],
     )
@@ -165,13 +158,13 @@ def _encode_branches(branches: Collection[int]) -> str:
 
 
 def _encode_related(related: tuple[Related, ...] | None) -> str | None:
-    return None if related is None else orjson.dumps(list(map(asdict, replace_unstorable(related)))).decode()
+    return None if related is None else orjson.dumps(list(map(asdict, replace_refused(related)))).decode()
 
 
 def _encode_changes(one: NewHit) -> str | None:
     rewritten = one.hit.rewritten_fields
     return (
-        orjson.dumps({name: replace_unstorable(value) for name, value in rewritten.items()}).decode()
+        orjson.dumps({name: replace_refused(value) for name, value in rewritten.items()}).decode()
         if rewritten
         else None
     )
