@@ -9,11 +9,11 @@ from headwater.cluster.leases.holdings import Holdings
 from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.transport.wire_messages import Job
 from headwater.fetch.client import Fetcher
+from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply
 from headwater.loops import boot_clock
 from headwater.model import Outcome
-from headwater.node.crawl.feed_table import registered_domain_of_url
 
 FetchOutcome = Outcome | Handover | RemoteReply  # of a refresh; where it leads, when others follow it; of an errand
 

@@ -1,4 +1,4 @@
-"""The fetcher: an address in, an `Outcome` out, whatever the server does."""
+"""Fetches a feed as an `Outcome`, or any other page as a `Page`, through one guarded session."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ from headwater.fetch.reading.document_reader import DocumentReader, ReadFunction
 from headwater.formats import read_to_keep
 from headwater.model import Document, Ending, Outcome, Validators
 
-_SMALL_WIRE, _SMALL_DECODED = 64 << 10, 1 << 20  # decoded at once; anything larger in a thread
+_SMALL_WIRE, _SMALL_DECODED = 64 << 10, 1 << 20  # bytes decoded in the event loop; larger bodies in a thread
 _COMMON_ENDS = (b"</rss>", b"</feed>", b"</rdf:RDF>", b"</rss>\n", b"</feed>\n", b"</rdf:RDF>\n", b"}")
 _ROOT_END = re.compile(rb"(?i)</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*>|\}\s*$")
 
 
 def build_user_agent(contact: str | None) -> str:
-    """Product, version, and where to complain."""
+    """Return the User-Agent: product, version and a contact address."""
     return f"Headwater/{headwater.__version__} (feed aggregator{'; +' + contact if contact else ''})"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer that is not judged as a feed: for discovery, articles, icons, hubs and web hooks.
+    """A response that is not read as a feed: for discovery, articles, icons, hubs and web hooks.
 
-    `url` is what was asked for, `moved_to` where a chain of permanent redirects led, as in `Outcome`.
+    `url` is the requested address. `moved_to` is the end of a chain of permanent redirects, as in `Outcome`.
     """
 
     status: int
@@ -69,7 +69,7 @@ class Page:
 
 
 class Fetcher:
-    """One guarded client for everything that leaves. Use it as an async context manager, one for each process."""
+    """The HTTP client of a process. Use it as an async context manager; every request goes through the address guard."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Fetcher:
         clock: Callable[[], float] = time.time,
         errands: Callable[[RemoteRequest], Awaitable[RemoteReply]] | None = None,
     ) -> None:
-        """With `errands`, requests are made by who that gives them to. `pause` is a gap that local hosts know too."""
+        """Requests are sent by `errands` where it is given. `pause` is a gap between requests that holds for local hosts too."""
         self._limits = RequestLimits(deadline, min_rate, max_wire, max_decoded)
         self._clock = clock
         self._reader = DocumentReader(read)
@@ -127,12 +127,12 @@ class Fetcher:
         body_hash: str | None = None,
         delta: bool = False,
     ) -> Outcome:
-        """Fetch a feed; never raises for anything a server or an address does.
+        """Fetch a feed. Failures of the server or the address are outcomes, not exceptions.
 
-        A 200 whose body has the hash `body_hash` ends as UNCHANGED with status 200 and is not read again.
+        A 200 whose body has the hash `body_hash` ends as UNCHANGED and is not parsed again.
         """
-        journey = FetchProgress(url, url, self._clock(), time.monotonic())
-        return await self._fetch_feed(journey, validators, body_hash, delta)
+        progress = FetchProgress(url, url, self._clock(), time.monotonic())
+        return await self._fetch_feed(progress, validators, body_hash, delta)
 
     async def fetch_until_handover(
         self,
@@ -144,59 +144,59 @@ class Fetcher:
         mine: Callable[[str], bool],
         way: Handover | None = None,
     ) -> Outcome | Handover:
-        """Fetch as far as redirects lead to addresses that are `mine`; then whoever may goes on from the `way`."""
-        journey = FetchProgress(url, url, self._clock(), time.monotonic(), mine=mine)
+        """Fetch, and stop at a redirect to a host that is not `mine`: another process continues from the `Handover`."""
+        progress = FetchProgress(url, url, self._clock(), time.monotonic(), mine=mine)
         if way is not None:
-            journey = FetchProgress.resume(way, mine)
+            progress = FetchProgress.resume(way, mine)
         try:
-            return await self._fetch_feed(journey, validators, body_hash, delta)
+            return await self._fetch_feed(progress, validators, body_hash, delta)
         except NotOurHost:
-            return journey.make_handover()
+            return progress.make_handover()
 
     async def _fetch_feed(
-        self, journey: FetchProgress, validators: Validators | None, body_hash: str | None, delta: bool
+        self, progress: FetchProgress, validators: Validators | None, body_hash: str | None, delta: bool
     ) -> Outcome:
         asked = build_conditions(validators, delta=delta)
         try:
-            reply = await self._redirects.follow(journey, asked)
+            reply = await self._redirects.follow(progress, asked)
             if reply.status == 304 and asked:
-                return journey.make_outcome(
+                return progress.make_outcome(
                     Ending.UNCHANGED,
                     status=304,
                     validators=merge_validators(validators, reply.headers),
-                    fresh_for=compute_freshness(reply.headers, journey.started),
-                    retry_after=parse_retry_after(reply.headers, journey.started),
+                    fresh_for=compute_freshness(reply.headers, progress.started),
+                    retry_after=parse_retry_after(reply.headers, progress.started),
                 )
             if reply.status in (200, 203) or (reply.status == 226 and A_IM in asked and _is_delta(reply)):
-                return await self._read_document(journey, reply, body_hash)
-            return self._end_without_document(journey, reply)
+                return await self._read_document(progress, reply, body_hash)
+            return self._end_without_document(progress, reply)
         except FetchFailure as failure:
-            journey.received += failure.received
-            return journey.make_outcome(
+            progress.received += failure.received
+            return progress.make_outcome(
                 failure.ending, failure.message, status=failure.status, retry_after=failure.retry_after
             )
 
     async def run_request(self, hop: RemoteRequest) -> RemoteReply:
-        """An errand for another process; whatever comes of it is an answer."""
+        """Send a request on behalf of another process. Failures are replies, too."""
         return await remote_session.run_remote_request(self._session, hop)
 
     async def get(self, url: str, *, accept: str = "*/*", max_bytes: int | None = None) -> Page:
-        """Fetch a page, following redirects; any status is an answer, no answer raises (AddressError, Unreachable)."""
-        journey = FetchProgress(url, url, self._clock(), time.monotonic())
+        """Fetch a page and follow redirects. Any status is returned; no answer raises AddressError or Unreachable."""
+        progress = FetchProgress(url, url, self._clock(), time.monotonic())
         try:
-            reply = await self._redirects.follow(journey, {"Accept": accept}, max_bytes)
+            reply = await self._redirects.follow(progress, {"Accept": accept}, max_bytes)
             body = await self._decode_reply(reply, max_bytes) if reply.body else b""
         except FetchFailure as failure:
             raise _make_error(failure, url) from failure
-        moved = journey.at if journey.hops and journey.permanent else None
-        return Page(reply.status, journey.at, reply.headers, body, reply.headers.get("Content-Type", ""), url, moved)
+        moved = progress.at if progress.hops and progress.permanent else None
+        return Page(reply.status, progress.at, reply.headers, body, reply.headers.get("Content-Type", ""), url, moved)
 
     def check_address(self, url: str) -> None:
-        """Raises AddressError for an address that we would not go to, as far as it can be told without asking."""
+        """Raise AddressError for an address that the guard refuses before its name is resolved."""
         self._session.check_url(url)
 
     async def read_feed(self, page: Page) -> Document:
-        """Read a page as a feed, with the limits of every document; raises NotAFeed."""
+        """Parse a page as a feed, within the limits for documents. Raises NotAFeed."""
         return await self._reader.read(page.body, page.final_url, page.headers)
 
     async def post(
@@ -208,8 +208,7 @@ class Fetcher:
         max_bytes: int = 64 << 10,
         read: bool = True,
     ) -> Page:
-        """Send something to a hub or web hook; a redirect is returned, never followed. Unless we `read` what it says,
-        only its status counts, however much follows."""
+        """Send data to a hub or web hook. A redirect is returned, not followed. The body is fetched only with `read`."""
         sent = dict(headers or {})
         if not isinstance(data, bytes):
             data = urlencode(data).encode()
@@ -217,7 +216,7 @@ class Fetcher:
         return await self._send_once("POST", url, sent, data, max_bytes, True if read else None)
 
     async def fetch_once(self, url: str, *, accept: str = "*/*", max_bytes: int = 64 << 10) -> Page:
-        """One GET; a redirect is returned, never followed."""
+        """Send one GET. A redirect is returned, not followed."""
         return await self._send_once("GET", url, {"Accept": accept}, None, max_bytes)
 
     async def _send_once(
@@ -238,30 +237,33 @@ class Fetcher:
             raise _make_error(failure, url) from failure
         return Page(reply.status, url, reply.headers, body, reply.headers.get("Content-Type", ""), url)
 
-    async def _read_document(self, journey: FetchProgress, reply: HttpReply, old_hash: str | None) -> Outcome:
-        """Read the document of a good answer."""
+    async def _read_document(self, progress: FetchProgress, reply: HttpReply, old_hash: str | None) -> Outcome:
+        """Parse the document of a successful response."""
         body = await self._decode_reply(reply, None)
         status, headers = reply.status, reply.headers
         validators: Validators | None = read_validators(headers)
         body_hash: str | None = hashlib.sha256(body).hexdigest()
-        fresh = compute_freshness(headers, journey.started)
+        fresh = compute_freshness(headers, progress.started)
         if body_hash == old_hash and status != 226:
-            return journey.make_outcome(
+            return progress.make_outcome(
                 Ending.UNCHANGED, status=status, validators=validators, fresh_for=fresh, body_hash=body_hash
             )
         try:
-            document = await self._reader.read(body, journey.at, headers)
+            document = await self._reader.read(body, progress.at, headers)
         except NotAFeed as error:
-            return journey.make_outcome(Ending.UNREADABLE, str(error), status=status)
-        document = add_header_links(document, headers.getall(hdrs.LINK, ()), journey.at)
+            return progress.make_outcome(Ending.UNREADABLE, str(error), status=status)
+        document = add_header_links(document, headers.getall(hdrs.LINK, ()), progress.at)
         ending, message = Ending.CHANGED, ""
         if status == 226:
             ending = Ending.PARTIAL
-            body_hash = None  # of a part, which tells nothing about the next whole document
+            body_hash = None  # the hash of a part says nothing about the next whole document
         elif not _is_complete(body):
-            ending, message = Ending.PARTIAL, "The document breaks off before its end; nothing counts as gone."
-            validators = body_hash = None  # so that the whole document is asked for again
-        return journey.make_outcome(
+            ending, message = (
+                Ending.PARTIAL,
+                "The document is truncated; items missing from it are not counted as gone.",
+            )
+            validators = body_hash = None  # the next request must fetch the whole document
+        return progress.make_outcome(
             ending,
             message,
             status=status,
@@ -271,33 +273,33 @@ class Fetcher:
             body_hash=body_hash,
         )
 
-    def _end_without_document(self, journey: FetchProgress, reply: HttpReply) -> Outcome:
-        """Every answer that brings no document."""
+    def _end_without_document(self, progress: FetchProgress, reply: HttpReply) -> Outcome:
+        """Return the outcome of a response without a document."""
         status = reply.status
-        host = urlsplit(journey.at).hostname or journey.at
-        wait = parse_retry_after(reply.headers, journey.started) if status >= 300 else None
+        host = urlsplit(progress.at).hostname or progress.at
+        wait = parse_retry_after(reply.headers, progress.started) if status >= 300 else None
         match status:
-            case 410 if journey.permanent:
-                ending, message = Ending.GONE, f"{host} says that the feed is gone for good (410)."
+            case 410 if progress.permanent:
+                ending, message = Ending.GONE, f"{host} has removed the feed permanently (410)."
             case 429 | 503:
-                when = f"; come back in {wait:.0f} s" if wait else ""
-                ending, message = Ending.THROTTLED, f"{host} asks to come back later ({status}){when}."
+                when = f" for {wait:.0f} s" if wait else ""
+                ending, message = Ending.THROTTLED, f"{host} limits requests ({status}){when}; it is asked again later."
             case 401 | 403 | 407 | 451:
-                ending, message = Ending.DENIED, f"{host} does not let us read the feed ({status})."
+                ending, message = Ending.DENIED, f"{host} denies access to the feed ({status})."
             case _ if 400 <= status < 500:
                 ending, message = Ending.MISSING, f"{host} has no feed at this address ({status})."
             case _ if 200 <= status < 300:
-                ending, message = Ending.UNREADABLE, f"{host} answered without a document ({status})."
+                ending, message = Ending.UNREADABLE, f"{host} sent no document ({status})."
             case 304:
-                ending, message = Ending.BROKEN, f"{host} says “not modified” although nothing was known (304)."
+                ending, message = Ending.BROKEN, f"{host} answered “not modified” to an unconditional request (304)."
             case _ if 300 <= status < 400:
-                ending, message = Ending.REDIRECTS, f"{host} redirects in a way that cannot be followed ({status})."
+                ending, message = Ending.REDIRECTS, f"{host} sent a redirect that cannot be followed ({status})."
             case _:
-                ending, message = Ending.BROKEN, f"{host} has a problem of its own ({status})."
-        return journey.make_outcome(ending, message, status=status, retry_after=wait)
+                ending, message = Ending.BROKEN, f"{host} has a server error ({status})."
+        return progress.make_outcome(ending, message, status=status, retry_after=wait)
 
     async def _decode_reply(self, reply: HttpReply, cap: int | None) -> bytes:
-        """Decode small bodies at once and others in a thread, so that a bomb delays nobody."""
+        """Decode a body; large ones in a thread, so that a decompression bomb does not block the event loop."""
         most = self._limits.max_decoded if cap is None else cap
         encoding = ",".join(reply.headers.getall(hdrs.CONTENT_ENCODING, ()))
         try:
@@ -313,25 +315,25 @@ class Fetcher:
         except BodyTooLarge as error:
             raise FetchFailure(
                 Ending.TOO_LARGE,
-                f"The document is too large: more than {most:,} bytes when unpacked.",
+                f"The document is too large: more than {most:,} bytes when decompressed.",
                 status=reply.status,
             ) from error
         except BodyDamaged as error:
             raise FetchFailure(
-                Ending.UNREADABLE, f"The document cannot be unpacked: {error}.", status=reply.status
+                Ending.UNREADABLE, f"The document cannot be decompressed: {error}.", status=reply.status
             ) from error
 
 
 def _is_delta(reply: HttpReply) -> bool:
-    """Whether a 226 was made by the one manipulation we asked for (RFC 3229 §10.5.2)."""
+    """Return whether a 226 uses the `feed` manipulation that was requested (RFC 3229 §10.5.2)."""
     return reply.headers.get("IM", "").strip().lower() == "feed"
 
 
 def _is_complete(body: bytes) -> bool:
-    """Whether the root element (or JSON object) is closed: a connection that just ends looks like a short document."""
+    """Return whether the root element (or JSON object) is closed. A lost connection looks like a short document."""
     if body.endswith(_COMMON_ENDS) or _ROOT_END.search(body[-4096:].replace(b"\0", b"")):
         return True
-    return any(end in body for end in _COMMON_ENDS[:3])  # with a long appendix: advertisements, statistics
+    return any(end in body for end in _COMMON_ENDS[:3])  # followed by a long appendix such as advertisements
 
 
 def _make_error(failure: FetchFailure, url: str) -> AddressError | Unreachable:

@@ -1,4 +1,4 @@
-"""Autodiscovery: from whatever address a person has to the feeds behind it, each one read before it is offered."""
+"""Finds the feeds behind an address. Every candidate is fetched and parsed before it is returned."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _CHARSET = re.compile(r"(?i)charset\s*=\s*[\"']?([\w.:-]+)")
 
 
 async def discover_candidates(fetcher: Fetcher, address: str) -> list[FeedCandidate]:
-    """The feeds an address leads to: itself, those its page names, those its anchors or usual places turn out to be.
+    """Return the feeds of an address: the address itself, links its page declares, anchors, or common paths.
 
-    Raises InputError (AddressError, Unreachable, NotAFeed) with a sentence when there are none.
+    Raises AddressError, Unreachable or NotAFeed if there are none.
     """
     page = await _fetch_page(fetcher, address)
     if not page.ok:
-        raise InputError(f"{page.final_url} answered with an error ({page.status}): is the address right?")
+        raise InputError(f"{page.final_url} answered with an error ({page.status}). Check the address.")
     try:
         document = await fetcher.read_feed(page)
     except NotAFeed as error:
@@ -40,25 +40,25 @@ async def discover_candidates(fetcher: Fetcher, address: str) -> list[FeedCandid
     if feeds:
         return feeds
     places = [[FeedCandidate(urljoin(page.final_url, path), how="path")] for path in COMMON_FEED_PATHS]
-    for supposed in (found.anchors, *places):
-        feeds, _ = await _verify_candidates(fetcher, supposed)
+    for candidates in (found.anchors, *places):
+        feeds, _ = await _verify_candidates(fetcher, candidates)
         if feeds:
             return feeds
     if reason.what == "html":
-        named = f" (“{found.title}”)" if found.title else ""
-        told = f" It names {broken.url}, but: {broken.message}" if broken else ""
-        said = f"{page.final_url} is a web page{named} and no feed was found there.{told}"
-        raise NotAFeed(said, "html") from reason
+        title = f" (“{found.title}”)" if found.title else ""
+        failure = f" It links to {broken.url}, but: {broken.message}" if broken else ""
+        sentence = f"{page.final_url} is a web page{title}, and it has no feed.{failure}"
+        raise NotAFeed(sentence, "html") from reason
     raise NotAFeed(f"No feed was found at {page.final_url}. {reason}", reason.what) from reason
 
 
 async def _fetch_page(fetcher: Fetcher, address: str) -> Page:
-    """The page at an address; one without a scheme is tried with https, then with http."""
+    """Fetch an address. Without a scheme, try https, then http."""
     address = address.strip()
     if address[:5].lower() == "feed:":
         address = strip_feed_scheme(address)
     if not address:
-        raise AddressError("An address is missing: give the address of a feed or of a web page.")
+        raise AddressError("The address is missing. Enter the address of a feed or a website.")
     if _SCHEME.match(address):
         return await fetcher.get(address, accept=_ACCEPT)
     address = address.lstrip("/")
@@ -81,14 +81,13 @@ def _read_links(page: Page) -> PageLinks:
 
 
 async def _verify_candidates(
-    fetcher: Fetcher, supposed: Iterable[FeedCandidate]
+    fetcher: Fetcher, candidates: Iterable[FeedCandidate]
 ) -> tuple[list[FeedCandidate], Outcome | None]:
-    """Those that are feeds, in their order, each once, with what their document says about itself; and what came of the
-    first that is none."""
+    """Return the candidates that parse as feeds, in order and without duplicates, and the first failed outcome."""
     feeds: dict[str, FeedCandidate] = {}
     broken: Outcome | None = None
-    outcomes = await asyncio.gather(*(fetcher.fetch(candidate.url) for candidate in supposed))
-    for candidate, outcome in zip(supposed, outcomes, strict=True):
+    outcomes = await asyncio.gather(*(fetcher.fetch(candidate.url) for candidate in candidates))
+    for candidate, outcome in zip(candidates, outcomes, strict=True):
         if outcome.document is not None and outcome.ending.ok:
             found = replace(
                 candidate,

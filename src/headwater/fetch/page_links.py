@@ -1,4 +1,4 @@
-"""Where a web page says its feeds are: `<link rel=alternate>` first, then anchors that look like feeds. Pure."""
+"""Reads links to feeds from a web page: `<link rel=alternate>` first, then anchors that look like feeds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from itertools import islice
 from urllib.parse import urldefrag, urljoin, urlsplit
 
 from lxml import etree
+
+from headwater.fetch.http.headers import parse_link_header
 
 COMMON_FEED_PATHS = (
     "/feed",
@@ -32,18 +34,15 @@ _JSON = re.compile(r"(?i)\s*application/json\b")
 _LOOKS_LIKE_FEED = re.compile(
     r"(?i)(?:^|[/._=-])(?:rss2?|atom|rdf|feeds?|xmlfeed)(?:$|[/._?&=-])|\.(?:rss|atom|rdf|xml)(?:$|\?)|^feed:"
 )
-_HEADER_LINK = re.compile(
-    r"<([^<>]{1,2000})>((?:\s*;\s*[\w*-]{1,20}\s*=\s*(?:\"[^\"]{0,500}\"|[^\s\";,]{0,500})){1,10})"
-)
 _SPACE = re.compile(r"\s+")
-_MAX_LINKS, _MAX_ANCHORS = 10, 10  # each costs a request
+_MAX_LINKS, _MAX_ANCHORS = 10, 10  # each link is verified by a request
 _MAX_ELEMENTS = 5000
-_MAX_BYTES = 1 << 20  # the head of a page, and most of any page
+_MAX_BYTES = 1 << 20  # of a page; the links stand in its head
 
 
 @dataclass(frozen=True, slots=True)
 class FeedCandidate:
-    """A feed found, or supposed: `how` is address, link, anchor or path; `type` what it was read as or declared."""
+    """A possible feed. `how` it was found: address, link, anchor or path; `type` is its format or declared type."""
 
     url: str
     title: str | None = None
@@ -53,7 +52,7 @@ class FeedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """What a page offers: links are meant as feeds, anchors only look like it."""
+    """The title of a page, the feeds it declares (links), and the anchors that look like feeds."""
 
     title: str | None = None
     links: tuple[FeedCandidate, ...] = ()
@@ -61,7 +60,7 @@ class PageLinks:
 
 
 def read_page_links(body: bytes, url: str, *, charset: str | None = None, header: str | None = None) -> PageLinks:
-    """Read a page's links to feeds; `header` is the HTTP Link header. Never raises, whatever the page holds."""
+    """Return a page's links to feeds. `header` is the HTTP Link header. Malformed pages do not raise."""
     declared = list(_read_link_header(header or "", url))
     tree = _parse_html(body[:_MAX_BYTES], charset)
     if tree is None:
@@ -105,19 +104,14 @@ def _is_feed_link(rel: str | None, kind: str | None, address: str) -> bool:
     rels = (rel or "").lower().split()
     if "alternate" not in rels and "feed" not in rels:
         return False
-    if _JSON.match(kind or ""):  # WordPress announces its API this way
+    if _JSON.match(kind or ""):  # WordPress declares its API this way
         return "feed" in address.lower()
     return bool(_FEED_TYPES.match(kind or "")) or (not kind and "feed" in rels)
 
 
 def _read_link_header(header: str, url: str) -> Iterator[FeedCandidate]:
-    for found in _HEADER_LINK.finditer(header[:20_000]):
-        parameters = {
-            name.strip().lower(): value.strip().strip('"')
-            for name, _, value in (part.partition("=") for part in found[2].split(";") if part.strip())
-        }
-        address = _resolve_link(url, found[1])
-        if address and _is_feed_link(parameters.get("rel"), parameters.get("type"), address):
+    for address, parameters in parse_link_header(header, url):
+        if _is_feed_link(parameters.get("rel"), parameters.get("type"), address):
             yield FeedCandidate(address, _collapse_spaces(parameters.get("title")), parameters.get("type"), "link")
 
 
@@ -135,7 +129,7 @@ def _resolve_link(base: str, reference: str | None) -> str | None:
 
 
 def strip_feed_scheme(address: str) -> str:
-    """feed://host/ and feed:https://host/ mean the address within.
+    """Return the address inside feed://host/ or feed:https://host/.
 
     >>> strip_feed_scheme("feed://example.org/x"), strip_feed_scheme("feed:https://example.org/x")
     ('http://example.org/x', 'https://example.org/x')
@@ -157,8 +151,8 @@ def _collapse_spaces(text: str | None) -> str | None:
     return _SPACE.sub(" ", text[:2000]).strip()[:200] or None if text else None
 
 
-def _remove_duplicates(candidates: list[FeedCandidate], most: int) -> tuple[FeedCandidate, ...]:
+def _remove_duplicates(candidates: list[FeedCandidate], limit: int) -> tuple[FeedCandidate, ...]:
     seen: dict[str, FeedCandidate] = {}
     for candidate in candidates:
         seen.setdefault(candidate.url, candidate)
-    return tuple(list(seen.values())[:most])
+    return tuple(list(seen.values())[:limit])

@@ -1,6 +1,6 @@
-"""robots.txt (RFC 9309): asked once a day for each server, through the guarded client, before a page is fetched.
+"""Checks robots.txt (RFC 9309) before a page is fetched; each server's file is fetched once a day.
 
-Feeds are made for machines and are polled by their own manners; pages are not, and their owners' word counts.
+Feeds are made for programs and have politeness rules of their own; robots.txt applies to web pages only.
 """
 
 from __future__ import annotations
@@ -19,32 +19,31 @@ AGENT = "Headwater"
 DAY, RETRY_SECONDS = 86_400.0, 600.0
 MAX_BYTES = 1 << 20
 MAX_SERVERS = 5_000
-MAX_CRAWL_DELAY = 600.0  # seconds of Crawl-delay that are believed
+MAX_CRAWL_DELAY = 600.0  # seconds
 
 
 class Robots:
-    """What servers let us fetch. Needs protego (`headwater[articles]`)."""
+    """The robots.txt rules of servers. Needs protego (`headwater[articles]`)."""
 
     def __init__(self, fetcher: Fetcher, *, clock: Callable[[], float] = time.time) -> None:
         self._fetcher = fetcher
         self._clock = clock
-        self._rules_by_origin: OrderedDict[str, tuple[float, Any]] = (
-            OrderedDict()
-        )  # origin → (until, rules, True or False)
+        # origin → (valid until, rules); the rules may also be True (all allowed) or False
+        self._rules_by_origin: OrderedDict[str, tuple[float, Any]] = OrderedDict()
         self._next_turns: dict[str, float] = {}
 
     def has_rules(self, url: str) -> bool:
-        """Whether the server has been asked lately, so that asking costs no request."""
+        """Return whether the server's rules are cached."""
         kept = self._rules_by_origin.get(_origin_of(url))
         return kept is not None and kept[0] > self._clock()
 
     async def allows(self, url: str) -> bool:
-        """Whether the page may be fetched. A server that cannot be asked does not allow it, for now (§2.3.1.4)."""
+        """Return whether the page may be fetched. An unreachable robots.txt forbids it for now (§2.3.1.4)."""
         rules = await self._load_rules(_origin_of(url))
         return rules if isinstance(rules, bool) else bool(rules.can_fetch(url, AGENT))
 
     async def reserve_turn(self, url: str) -> float:
-        """Seconds until the server's Crawl-delay lets us fetch another page; when it does, the next has to wait."""
+        """Return the seconds that Crawl-delay still demands; if 0, the turn is taken and the next caller waits."""
         origin = _origin_of(url)
         rules = await self._load_rules(origin)
         delay = None if isinstance(rules, bool) else rules.crawl_delay(AGENT)

@@ -122,7 +122,7 @@ def test_what_went_wrong_is_explained_in_one_sentence(headwater, farm_url: str) 
     headwater("feeds", "import", "-", input="http://nowhere.invalid/feed\n")
     headwater("feeds", "refresh", "1")
     told = headwater("feeds", "explain", "1").out
-    assert "The name nowhere.invalid has no address: is it spelled right?\n" in told
+    assert "nowhere.invalid could not be found (DNS). Check the spelling.\n" in told
     assert "never read yet" in told
 
 

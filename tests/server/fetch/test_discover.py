@@ -79,14 +79,14 @@ async def test_usual_places_are_tried_last(server: HostileServer, reading: Fetch
 
 async def test_a_page_without_feeds_is_said_to_be_one(server: HostileServer, reading: Fetcher):
     server.routes["/"] = page("<title>My  garden</title>")
-    with pytest.raises(NotAFeed, match="is a web page \\(“My garden”\\) and no feed was found there") as caught:
+    with pytest.raises(NotAFeed, match="is a web page \\(“My garden”\\), and it has no feed") as caught:
         await discover_candidates(reading, server.url("/"))
     assert caught.value.what == "html"
 
 
 async def test_a_feed_that_a_page_names_and_does_not_have_is_told(server: HostileServer, reading: Fetcher):
     server.routes["/"] = page('<title>Old</title><link rel=alternate type="application/rss+xml" href="/gone.xml">')
-    with pytest.raises(NotAFeed, match=r"no feed was found there\. It names http://\S+/gone\.xml, but: .* \(404\)\."):
+    with pytest.raises(NotAFeed, match=r"it has no feed\. It links to http://\S+/gone\.xml, but: .* \(404\)\."):
         await discover_candidates(reading, server.url("/"))
 
 
@@ -120,7 +120,7 @@ async def test_an_address_we_do_not_go_to_is_refused(reading: Fetcher, address: 
 async def test_nobody_there_is_said_so(reading: Fetcher, unused_tcp_port: int):
     with pytest.raises(Unreachable, match="refused"):
         await discover_candidates(reading, f"127.0.0.1:{unused_tcp_port}")
-    with pytest.raises(Unreachable, match="has no address"):
+    with pytest.raises(Unreachable, match="could not be found"):
         await discover_candidates(reading, "no-such-name.invalid")
 
 

@@ -199,7 +199,7 @@ async def test_robots_txt_is_asked_once_a_day_and_its_pause_is_kept(site: Site) 
         ((200, {"Content-Type": "application/pdf"}, b"%PDF"), "dead", "no HTML"),
         ((200, {"Content-Type": "text/html"}, b"<p>"), "dead", "No main text"),
         ((302, {"Location": "/elsewhere"}, b""), "done", ""),
-        ((302, {"Location": "file:///etc/passwd"}, b""), "dead", "no web address"),
+        ((302, {"Location": "file:///etc/passwd"}, b""), "dead", "not http or https"),
         ((302, {"Location": "/story"}, b""), "dead", "redirects too often"),
         ((302, {"Location": "http://user@127.0.0.1/"}, b""), "dead", "does not go to this address"),
     ],

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from rich.progress import Progress
 
 from headwater.cli.console.command import err
+from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.model import Ending, Feed, Known
-from headwater.node.crawl.feed_table import registered_domain_of_url
 from headwater.node.crawl.network_outage import NetworkOutage
 from headwater.node.crawl.refresher import Fetched, Refresher, StoredRefresh
 from headwater.store.store import Store

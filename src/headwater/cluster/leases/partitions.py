@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from sqlalchemy import Connection
 
-from headwater.node.crawl.feed_table import registered_domain_of_url
+from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.store import cluster_leases
 
 PARTITIONS = 256

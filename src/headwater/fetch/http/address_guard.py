@@ -1,10 +1,9 @@
-"""The address guard: which addresses a request may leave for, and the connector that goes nowhere else.
+"""Refuses addresses that are not public, so that nobody can reach the operator's network through Headwater.
 
-An address is judged three times. As text, before anything parses it, because parsers forgive what servers do
-not (`urlsplit` deletes tabs and takes backslashes). As a literal, in every spelling `getaddrinfo` would accept.
-And as the very socket address about to be connected to, so that no answer of a name server, cached, changed or
-spelled oddly, slips between the check and the connection. Every refusal says the same sentence: whoever asks
-learns nothing about the network Headwater stands in.
+An address is checked three times: as text, because parsers are lenient (`urlsplit` deletes tabs and accepts
+backslashes); as a literal, in every spelling that `getaddrinfo` accepts; and as the socket address that is about to be
+connected, so that a DNS answer cannot change between check and connection. Every refusal has the same sentence, which
+tells an attacker nothing about the network.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from headwater.errors import AddressError
 
 WEB_PORTS = frozenset({80, 443, 8080, 8443})
 REFUSAL = (
-    "Headwater does not go to this address: it takes http and https addresses of public servers on the ports "
+    "Headwater does not go to this address. It accepts http and https addresses of public servers on the ports "
     "80, 443, 8080 and 8443, without user names, backslashes or control characters; "
-    "an operator can allow private addresses with --allow-private."
+    "the operator can allow private addresses with --allow-private."
 )
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -40,7 +39,7 @@ _ENDS_IN_NUMBER = re.compile(r"(?i)(?:^|\.)(?:\d+|0x[0-9a-f]*)\.?$")
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052
-_NOT_PUBLIC = (  # what the standard library's registry calls global, or does not know yet
+_NOT_PUBLIC = (  # networks that the standard library considers global
     ipaddress.IPv4Network("192.88.99.0/24"),  # 6to4 relays, RFC 7526
     ipaddress.IPv6Network("3fff::/20"),  # documentation, RFC 9637
 )
@@ -48,7 +47,7 @@ _ISATAP = (0x00005EFE, 0x02005EFE)  # interface identifiers that carry an IPv4 a
 
 
 class AddressBlocked(AddressError, OSError):
-    """The guard said no. An OSError too, because that is what connectors hand through from below."""
+    """The guard refused an address. Also an OSError, because aiohttp's connector passes only those on."""
 
     def __init__(self) -> None:
         super().__init__(REFUSAL)
@@ -58,7 +57,7 @@ class AddressBlocked(AddressError, OSError):
 
 
 def is_public(address: IPAddress | str) -> bool:
-    """Whether an address belongs to the public internet, whatever it is wrapped in.
+    """Return whether an address is public, also when an IPv6 address embeds an IPv4 address.
 
     >>> is_public("93.184.216.34"), is_public("64:ff9b::5db8:d822")
     (True, True)
@@ -79,7 +78,7 @@ def is_public(address: IPAddress | str) -> bool:
 
 
 def _embedded_ipv4(address: ipaddress.IPv6Address) -> tuple[ipaddress.IPv4Address, ...]:
-    """The IPv4 addresses an IPv6 address stands for: packets would end up there."""
+    """Return the IPv4 addresses to which packets for an IPv6 address would be sent."""
     if address.ipv4_mapped is not None:
         return (address.ipv4_mapped,)
     if address.sixtofour is not None:
@@ -93,7 +92,7 @@ def _embedded_ipv4(address: ipaddress.IPv6Address) -> tuple[ipaddress.IPv4Addres
 
 
 def parse_literal_address(host: str) -> IPAddress | None:
-    """The address a host spells out, in any form `getaddrinfo` reads as one: 127.1, 2130706433, 0x7f000001."""
+    """Return the address that a host name spells out, in any form of `getaddrinfo`: 127.1, 2130706433, 0x7f000001."""
     try:
         return ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -107,21 +106,21 @@ def parse_literal_address(host: str) -> IPAddress | None:
 
 
 class AddressGuard:
-    """Judges addresses; `allow_private` lifts what concerns networks and ports, never the shape of an address."""
+    """Checks addresses. `allow_private` permits all networks and ports, but no malformed addresses."""
 
     def __init__(self, *, allow_private: bool = False, ports: Collection[int] = WEB_PORTS) -> None:
         self.allow_private = allow_private
         self._ports = frozenset(ports)
 
     def check_url(self, url: str) -> URL:
-        """The address, ready to request; raises `Blocked` for what we do not go to. Names are resolved later."""
+        """Return the parsed address. Raises AddressBlocked; names are resolved and checked later."""
         ordinary = _ORDINARY.fullmatch(url) is not None
         if not ordinary:
             authority = _WEB_ADDRESS.match(url)
             if authority is None or "@" in authority[1] or _FORBIDDEN.search(url):
                 raise AddressBlocked
         try:
-            # An address in plain ASCII is sent as it was written: requoting would break signed queries.
+            # An address in plain ASCII is sent as written: requoting would break signed queries.
             target = URL(url, encoded=ordinary or _PLAIN_ASCII.fullmatch(url) is not None)
             host, port = target.raw_host, target.port
         except ValueError as error:
@@ -139,7 +138,7 @@ class AddressGuard:
         return target
 
     def check_address(self, address: IPAddress | str) -> None:
-        """Raises `Blocked` unless the (resolved) address is public or private ones are allowed."""
+        """Raise AddressBlocked unless a resolved address is public or private ones are allowed."""
         if not self.allow_private:
             try:
                 public = is_public(address)
@@ -149,7 +148,7 @@ class AddressGuard:
                 raise AddressBlocked
 
     def open_socket(self, info: tuple[Any, ...]) -> socket.socket:
-        """The connector's socket factory: the last look at the very address that will be connected to."""
+        """Create a socket for the connector, after checking the address that it will connect to."""
         family, kind, protocol, _, address = info
         self.check_address(address[0])
         return socket.socket(family, kind, protocol)
@@ -159,14 +158,14 @@ Lookup = Callable[[str, int], list[tuple[Any, ...]]]
 
 
 def resolve_host(host: str, port: int) -> list[tuple[Any, ...]]:
-    """Ask the system's resolver."""
+    """Resolve a host with the operating system."""
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names in threads of its own and refuses a name when one of its answers is not public.
+    """Resolves names in its own threads, and refuses a name if one of its addresses is not public.
 
-    The event loop's shared threads are few (uvloop has four): some dead name servers would stop every look-up.
+    The event loop has few shared threads (four in uvloop), so a few dead name servers would block every lookup.
     """
 
     def __init__(self, guard: AddressGuard, *, lookup: Lookup = resolve_host, threads: int = 32) -> None:

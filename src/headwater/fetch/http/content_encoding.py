@@ -1,4 +1,4 @@
-"""Content encodings, decoded by ourselves under a cap: a kilobyte of gzip can hold a megabyte of nothing."""
+"""Decodes gzip, deflate, brotli and zstd up to a size limit, against decompression bombs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import zstandard
 
 ACCEPTED_ENCODINGS = "gzip, deflate, br, zstd"
 
-_PLAIN = frozenset({"", "identity", "none", "binary", "8bit", "7bit", "utf-8", "utf8"})  # what servers write for none
+_PLAIN = frozenset(
+    {"", "identity", "none", "binary", "8bit", "7bit", "utf-8", "utf8"}
+)  # values that servers send for no encoding
 _GZIP_MAGIC = b"\x1f\x8b\x08"
-_MAX_MEMBERS = 64  # each member copies what follows it; thousands of tiny ones would be quadratic
+_MAX_MEMBERS = 64  # each member copies the rest of the body, so thousands of them would be quadratic
 _ZSTD_WINDOW = 1 << 23  # RFC 9659 §3
 _ZSTD_END = zstandard.ZstdCompressor().compress(b"complete")
 
@@ -21,11 +23,11 @@ class BodyTooLarge(Exception):
 
 
 class BodyDamaged(Exception):
-    """The body does not decode; the message says why."""
+    """The body cannot be decoded; the message says why."""
 
 
 def decode_body(body: bytes, encoding: str, cap: int) -> bytes:
-    """The body without its content encoding; raises `Bomb` beyond `cap` bytes and `Damaged` for a broken one.
+    """Decode a body. Raises BodyTooLarge beyond `cap` bytes, BodyDamaged for a broken encoding.
 
     >>> import gzip
     >>> decode_body(gzip.compress(b"<rss/>"), "gzip", 100)
@@ -33,10 +35,10 @@ def decode_body(body: bytes, encoding: str, cap: int) -> bytes:
     """
     name = encoding.strip().lower()
     if name in _PLAIN:
-        # Files stored compressed (feed.xml.gz) come without the header.
+        # Files that are stored compressed (feed.xml.gz) are sent without the header.
         name = "gzip" if body.startswith(_GZIP_MAGIC) else ""
     elif name in ("gzip", "x-gzip") and not body.startswith(_GZIP_MAGIC):
-        name = ""  # labelled, but never compressed: a common mistake of plugins
+        name = ""  # labelled but not compressed: a common mistake of plugins
     if not name or not body:
         if len(body) > cap:
             raise BodyTooLarge
@@ -48,7 +50,7 @@ def decode_body(body: bytes, encoding: str, cap: int) -> bytes:
     except KeyError:
         raise BodyDamaged(f"its encoding {name[:40]!r} is unknown") from None
     except (zlib.error, brotli.error, zstandard.ZstdError) as error:
-        raise BodyDamaged("its compression is broken") from error
+        raise BodyDamaged("it is corrupt") from error
 
 
 def _decode_gzip(body: bytes, cap: int) -> bytes:
@@ -62,7 +64,7 @@ def _decode_gzip(body: bytes, cap: int) -> bytes:
             raise BodyTooLarge
         parts.append(part)
         if not engine.eof:
-            raise BodyDamaged("its compressed form breaks off")
+            raise BodyDamaged("it is truncated")
         body = engine.unused_data
         if not body.startswith(_GZIP_MAGIC):
             return b"".join(parts)
@@ -76,7 +78,7 @@ def _decode_deflate(body: bytes, cap: int) -> bytes:
     if len(decoded) > cap:
         raise BodyTooLarge
     if not engine.eof:
-        raise BodyDamaged("its compressed form breaks off")
+        raise BodyDamaged("it is truncated")
     return decoded
 
 
@@ -91,13 +93,13 @@ def _decode_brotli(body: bytes, cap: int) -> bytes:
             raise BodyTooLarge
         parts.append(part)
         if not part and engine.can_accept_more_data() and not engine.is_finished():
-            raise BodyDamaged("its compressed form breaks off")
+            raise BodyDamaged("it is truncated")
         body = b""
     return b"".join(parts)
 
 
 def _decode_zstd(body: bytes, cap: int) -> bytes:
-    # The reader does not say whether the last frame was complete; a frame of our own behind it does.
+    # The reader does not report an incomplete last frame. A frame of our own after it makes that visible.
     reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(
         body + _ZSTD_END, read_across_frames=True
     )
@@ -105,7 +107,7 @@ def _decode_zstd(body: bytes, cap: int) -> bytes:
     if len(decoded) > cap + len(b"complete"):
         raise BodyTooLarge
     if not decoded.endswith(b"complete") or reader.read(1):
-        raise BodyDamaged("its compressed form breaks off")
+        raise BodyDamaged("it is truncated")
     return decoded[: -len(b"complete")]
 
 

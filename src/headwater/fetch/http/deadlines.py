@@ -1,7 +1,7 @@
-"""Deadlines of many requests under one timer: one for each would cost a tenth of the request.
+"""Ends many requests at their deadlines with one timer; a timer for each would cost a tenth of a request.
 
-What takes too long is ended as `asyncio.timeout` does it: its task is cancelled where it waits, and what comes out of
-the block is TimeoutError, unless somebody else has cancelled the task too.
+A late block ends as with `asyncio.timeout`: its task is cancelled, and the block raises TimeoutError unless the task
+was cancelled for another reason as well.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 
 class Deadlines:
-    """Use `within` in tasks of one event loop, and `close` at the end."""
+    """Limits blocks of code in the tasks of one event loop. Call `close` at the end."""
 
     def __init__(self) -> None:
         self._watched: set[_Deadline] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._next_check = math.inf  # when the timer looks for what is late
+        self._next_check = math.inf  # when the timer fires
 
     def limit(self, seconds: float) -> _Deadline:
-        """A block that may take so long."""
+        """Return a context manager that raises TimeoutError after `seconds`."""
         return _Deadline(self, time.monotonic() + seconds)
 
     def close(self) -> None:
@@ -39,7 +39,7 @@ class Deadlines:
         self._watched.discard(deadline)
 
     def _set_timer(self, moment: float) -> None:
-        """Requests mostly begin in the order in which they must end, so the timer is rarely set anew."""
+        """Move the timer. Rare, because requests mostly start in the order of their deadlines."""
         self.close()
         self._next_check = moment
         self._timer = asyncio.get_running_loop().call_later(max(moment - time.monotonic(), 0.0), self._expire_late)
@@ -65,7 +65,7 @@ class _Deadline:
     def __enter__(self) -> None:
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("only a task can be ended")
+            raise RuntimeError("a deadline needs a running task")
         self._task: asyncio.Task[Any] = task
         self._before = task.cancelling()
         self._all.start_watching(self)

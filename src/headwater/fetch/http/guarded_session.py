@@ -1,7 +1,7 @@
-"""One request through the guard: the only place where anything leaves Headwater.
+"""Sends one HTTP request, guarded and paced: the only way out of Headwater.
 
-A hop is one request to one address, with no redirect followed: the caller decides about the next one and the
-guard judges that again. Whatever goes wrong on the way is a `Failure` with its ending and a sentence.
+Redirects are not followed here: the caller sends the next request, and the guard checks that address too. Every error
+is a `FetchFailure` with an ending and a sentence.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from headwater.fetch.http.address_guard import (
 )
 from headwater.fetch.http.content_encoding import ACCEPTED_ENCODINGS
 from headwater.fetch.http.deadlines import Deadlines
+from headwater.fetch.http.domains import registered_domain
 from headwater.fetch.http.headers import FEED_TYPES
-from headwater.fetch.http.host_gate import HostGate, registered_domain
+from headwater.fetch.http.host_gate import HostGate
 from headwater.model import Ending
 
-_MAX_HEADER_LINE = 32 * 1024  # some servers send policies of 20 kB; aiohttp's 8 kB would lose their feeds
+_MAX_HEADER_LINE = 32 * 1024  # some servers send policies of 20 kB; aiohttp allows 8 kB
 _MAX_HEADERS = 256
-_KEEP_ALIVE = 5.0  # seconds: thousands of hosts are visited once an hour, and each idle connection is a file
-_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10.0)  # the deadline of the whole is our own
+_KEEP_ALIVE = 5.0  # seconds; each idle connection costs a file descriptor, and most hosts are polled hourly
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10.0)  # `Deadlines` limits the whole request
 
 
 class FetchFailure(Exception):
-    """How a request failed: the ending and a sentence for a person."""
+    """A failed request: its ending and a sentence for the user."""
 
     def __init__(
         self,
@@ -62,18 +63,18 @@ class FetchFailure(Exception):
 
 @dataclass(slots=True)
 class HttpReply:
-    """What one hop brought. `body` is as on the wire, still encoded, and empty where it was not wanted."""
+    """The response to one request. `body` is still encoded, and empty if it was not requested."""
 
     status: int
     headers: CIMultiDictProxy[str]
     body: bytes
     received: int
-    spent: float = 0.0  # seconds, without the wait for the host's turn
+    spent: float = 0.0  # seconds, without waiting for the host's turn
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What one request may cost. `min_rate` (bytes per second) is asked of a body after a third of the deadline."""
+    """Limits of one request. `min_rate` (bytes per second) applies after a third of the deadline."""
 
     deadline: float = 30.0
     min_rate: float = 200.0
@@ -82,7 +83,7 @@ class RequestLimits:
 
 
 class GuardedSession:
-    """A guarded, paced aiohttp session: no cookies, no proxies of the environment, no decoding behind our back."""
+    """A guarded, paced aiohttp session without cookies, environment proxies and automatic decoding."""
 
     def __init__(
         self,
@@ -138,11 +139,11 @@ class GuardedSession:
             self._session = None
 
     def check_url(self, url: str) -> None:
-        """Raises `Blocked` where the guard says no before any name is resolved."""
+        """Raise AddressBlocked if the guard refuses the address before its name is resolved."""
         self._guard.check_url(url)
 
     def parse_target(self, url: str) -> URL:
-        """The address as it is asked; Failure where the guard says no."""
+        """Return the address to request. Raises FetchFailure if the guard refuses it."""
         try:
             return self._guard.check_url(url)
         except AddressBlocked as error:
@@ -159,8 +160,7 @@ class GuardedSession:
         max_wire: int | None = None,
         every_body: bool | None = False,
     ) -> tuple[URL, HttpReply]:
-        """One request, after waiting for the host's turn. The body is read for 2xx only, unless `every_body`; with None
-        there, not at all."""
+        """Send one request when it is the host's turn. `every_body`: False reads bodies of 2xx only, None reads none."""
         target = self.parse_target(url)
         domain = registered_domain(target.raw_host or "")
         if not self._gate.try_enter(domain):
@@ -192,7 +192,7 @@ class GuardedSession:
         every_body: bool | None,
     ) -> HttpReply:
         if self._session is None:
-            raise RuntimeError("the transport is used as an async context manager")
+            raise RuntimeError("use the session as an async context manager")
         response, size = None, 0
         try:
             with self._deadlines.limit(seconds):
@@ -202,7 +202,7 @@ class GuardedSession:
                 size = sum(map(len, chain.from_iterable(response.raw_headers))) + 4 * len(response.raw_headers)
                 status = response.status
                 if status == 304 or every_body is None or not (200 <= status < 300 or every_body):
-                    # A redirect's or an error's body is nothing we need: if it has not come along already, hang up.
+                    # The body of a redirect or an error is not needed: close the connection unless it has arrived already.
                     response.release()
                     return HttpReply(status, response.headers, b"", size)
                 body = await self._read_body(response, max_wire)
@@ -245,7 +245,7 @@ def _make_too_large(most: int, received: int) -> FetchFailure:
 
 
 def make_failure(error: Exception, host: str, deadline: float, received: int = 0) -> FetchFailure:
-    """Name what went wrong; the sentences are for the person who subscribed to the feed."""
+    """Turn an exception into a FetchFailure; its sentence is for the person who subscribed to the feed."""
     cause = getattr(error, "os_error", None)
     match error:
         case AddressBlocked() | aiohttp.InvalidURL():
@@ -253,34 +253,34 @@ def make_failure(error: Exception, host: str, deadline: float, received: int = 0
         case _ if isinstance(cause, AddressBlocked):
             return FetchFailure(Ending.BLOCKED, REFUSAL, received)
         case aiohttp.ClientConnectorDNSError():
-            return FetchFailure(Ending.DNS, f"The name {host} has no address: is it spelled right?", received)
+            return FetchFailure(Ending.DNS, f"{host} could not be found (DNS). Check the spelling.", received)
         case aiohttp.ClientConnectorCertificateError():
             why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
             return FetchFailure(Ending.TLS, f"The certificate of {host} is not valid: {why}.", received)
         case aiohttp.ClientSSLError() | ssl.SSLError():
-            return FetchFailure(Ending.TLS, f"No secure connection to {host} could be made.", received)
+            return FetchFailure(Ending.TLS, f"The TLS connection to {host} failed.", received)
         case TimeoutError():
-            return FetchFailure(Ending.TIMEOUT, f"{host} did not answer in full within {deadline:g} s.", received)
+            return FetchFailure(Ending.TIMEOUT, f"{host} did not finish its answer within {deadline:g} s.", received)
         case aiohttp.ClientResponseError():
             if any(word in error.message for word in ("Got more than", "too long", "Too many", "too many")):
-                return FetchFailure(Ending.TOO_LARGE, f"The headers of {host}'s answer are too large.", received)
-            return FetchFailure(Ending.BROKEN, f"{host} did not answer in proper HTTP.", received)
+                return FetchFailure(Ending.TOO_LARGE, f"{host} sent headers that are too large.", received)
+            return FetchFailure(Ending.BROKEN, f"{host} sent invalid HTTP.", received)
         case aiohttp.ClientPayloadError():
             return FetchFailure(
-                Ending.CONNECTION, f"The connection to {host} broke off in the middle of the answer.", received
+                Ending.CONNECTION, f"{host} closed the connection in the middle of its answer.", received
             )
         case aiohttp.ClientConnectorError():
             return FetchFailure(Ending.CONNECTION, f"{host} cannot be reached: {_describe_cause(cause)}.", received)
         case aiohttp.ServerDisconnectedError():
             return FetchFailure(Ending.CONNECTION, f"{host} closed the connection without an answer.", received)
         case aiohttp.ClientError() | OSError():
-            return FetchFailure(Ending.CONNECTION, f"The connection to {host} broke off.", received)
+            return FetchFailure(Ending.CONNECTION, f"The connection to {host} was lost.", received)
         case _:
             return FetchFailure(
-                Ending.BROKEN, f"The answer of {host} made no sense ({type(error).__name__}).", received
+                Ending.BROKEN, f"{host} sent an answer that cannot be read ({type(error).__name__}).", received
             )
 
 
 def _describe_cause(cause: object) -> str:
-    """The system's own words ("connection refused"): what libraries put into `strerror` differs."""
+    """Return the operating system's message ("connection refused"); the `strerror` of libraries differs."""
     return os.strerror(cause.errno).lower() if isinstance(cause, OSError) and cause.errno else "no connection"

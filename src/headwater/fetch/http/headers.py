@@ -1,4 +1,4 @@
-"""What the headers of an answer mean for the next request: validators, freshness, Retry-After. Pure."""
+"""Reads response headers: validators, freshness, Retry-After, Link, WebSub signatures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from urllib.parse import urljoin
+from urllib.parse import urldefrag, urljoin
 
 from aiohttp import hdrs
 from msgspec.structs import replace
@@ -17,19 +17,18 @@ from headwater.model import Document, Validators
 
 SIGNATURE_METHODS = ("sha1", "sha256", "sha384", "sha512")  # WebSub §7.1
 _MAX_HUBS = 20  # hubs of a feed
-_LINK_HEADER = re.compile(
-    r"<([^<>]{1,2000})>((?:\s*;\s*[\w*-]{1,20}(?:\s*=\s*(?:\"[^\"]{0,500}\"|[^\s\";,]{0,500}))?){1,10})"
-)
-_RELATION = re.compile(r"(?i);\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s\";,]+))")
+_LINK = re.compile(r"<([^<>]{1,2000})>((?:\s*;\s*[\w*-]{1,20}(?:\s*=\s*(?:\"[^\"]{0,500}\"|[^\s\";,]{0,500}))?){1,10})")
+_PARAMETER = re.compile(r";\s*([\w*-]{1,20})(?:\s*=\s*(?:\"([^\"]*)\"|([^\s\";,]*)))?")
 
 
 def add_header_links(document: Document, header: Sequence[str], base: str) -> Document:
-    """The document with the hubs and the self address of the Link headers, which go before its own (WebSub §4)."""
+    """Add the hubs and the self address of the Link headers; they take precedence over the document's (WebSub §4)."""
     if not header:
         return document
     hubs: list[str] = []
     own: str | None = None
-    for address, relations in _parse_links(", ".join(header), base):
+    for address, parameters in parse_link_header(", ".join(header), base):
+        relations = parameters.get("rel", "").lower().split()
         if "hub" in relations and address not in hubs:
             hubs.append(address)
         if "self" in relations and own is None:
@@ -40,21 +39,26 @@ def add_header_links(document: Document, header: Sequence[str], base: str) -> Do
     return replace(document, hub=tuple([*hubs, *more][:_MAX_HUBS]), self=own or document.self)
 
 
-def _parse_links(header: str, base: str) -> Iterator[tuple[str, list[str]]]:
-    for found in _LINK_HEADER.finditer(header[:20_000]):
-        relation = _RELATION.search(found[2])
-        if relation is None:
-            continue
+def parse_link_header(header: str, base: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the web addresses of a Link header with their parameters (RFC 8288); the first value of a name counts.
+
+    >>> list(parse_link_header('</hub>; rel="hub self"; title="A; B"', "https://example.org/feed"))
+    [('https://example.org/hub', {'rel': 'hub self', 'title': 'A; B'})]
+    """
+    for link in _LINK.finditer(header[:20_000]):
         try:
-            address = urljoin(base, found[1].strip())
+            address = urldefrag(urljoin(base, link[1].strip())).url
         except ValueError:
             continue
+        parameters: dict[str, str] = {}
+        for name, quoted, plain in _PARAMETER.findall(link[2]):
+            parameters.setdefault(name.lower(), (quoted or plain).strip())
         if address.startswith(("http://", "https://")):
-            yield address, (relation[1] or relation[2] or "").lower().split()
+            yield address, parameters
 
 
 def has_valid_signature(secret: str, given: str, body: bytes) -> bool:
-    """Whether X-Hub-Signature shows that the sender knows the secret.
+    """Return whether X-Hub-Signature was made with the secret.
 
     >>> has_valid_signature("key", "sha1=104152c5bfdca07bc633eebd46199f0255c9f49d", b"")
     False
@@ -80,7 +84,7 @@ _NO_CACHE = re.compile(r"(?i)(?:^|[,\s])no-(?:cache|store)(?![\w=-])")
 
 
 def _keep_if_replayable(value: str | None) -> str | None:
-    """A validator as it came, or None where sending it back could split a header or change its bytes."""
+    """Return a validator, or None if sending it back could split a header or change its bytes."""
     if not value or len(value) > _MAX_VALIDATOR:
         return None
     if value.isascii():
@@ -89,7 +93,7 @@ def _keep_if_replayable(value: str | None) -> str | None:
 
 
 def build_conditions(validators: Validators | None, *, delta: bool = False) -> dict[str, str]:
-    """The request headers that make a fetch conditional (RFC 9110 §13); `A-IM` only beside If-None-Match (RFC 3229)."""
+    """Return the headers of a conditional request (RFC 9110 §13); `A-IM` only with If-None-Match (RFC 3229)."""
     headers: dict[str, str] = {}
     if validators is None:
         return headers
@@ -103,12 +107,12 @@ def build_conditions(validators: Validators | None, *, delta: bool = False) -> d
 
 
 def read_validators(headers: Mapping[str, str]) -> Validators:
-    """What a 200 gives to keep; what it does not give is dropped."""
+    """Return the validators of a 200."""
     return Validators(_keep_if_replayable(headers.get(hdrs.ETAG)), _keep_if_replayable(headers.get(hdrs.LAST_MODIFIED)))
 
 
 def merge_validators(old: Validators | None, headers: Mapping[str, str]) -> Validators:
-    """What a 304 leaves: its own validators where it has them, the old ones elsewhere (RFC 9111 §4.3.4)."""
+    """Update validators from a 304: its own where it has them, else the old ones (RFC 9111 §4.3.4)."""
     etag, modified = headers.get(hdrs.ETAG), headers.get(hdrs.LAST_MODIFIED)
     if old is not None and etag in (None, old.etag) and modified in (None, old.last_modified):
         return old
@@ -117,7 +121,7 @@ def merge_validators(old: Validators | None, headers: Mapping[str, str]) -> Vali
 
 
 def parse_http_date(text: str) -> float | None:
-    """An HTTP date in any of its three forms, as UTC seconds."""
+    """Parse an HTTP date in any of its three forms as UTC seconds."""
     if not text:
         return None
     try:
@@ -127,7 +131,7 @@ def parse_http_date(text: str) -> float | None:
 
 
 def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """The wait a server demands, seconds or date, clamped to [1 min, 7 d]: a mistake must not end a feed.
+    """Return the seconds of Retry-After, clamped to [1 min, 7 d] so that a mistake of the server does not end a feed.
 
     >>> parse_retry_after({"Retry-After": "120"}, 0.0), parse_retry_after({"Retry-After": "-1"}, 0.0)
     (120.0, 60.0)
@@ -150,7 +154,7 @@ def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 @lru_cache(maxsize=1024)
 def _parse_max_age(control: str) -> float | None:
-    """What Cache-Control says: seconds, 0 where nothing may be kept, None where it says neither."""
+    """Return max-age of Cache-Control; 0 for no-cache and no-store, None if it has none of them."""
     if _NO_CACHE.search(control):
         return 0.0
     found = _MAX_AGE.search(control)
@@ -158,7 +162,7 @@ def _parse_max_age(control: str) -> float | None:
 
 
 def compute_freshness(headers: Mapping[str, str], now: float) -> float | None:
-    """How long the answer stays fresh (RFC 9111 §4.2.1): max-age less Age, else Expires; at most 7 d.
+    """Return how many seconds a response stays fresh (RFC 9111 §4.2.1): max-age − Age, else Expires; at most 7 d.
 
     >>> compute_freshness({"Cache-Control": "public, max-age=600", "Age": "100"}, 0.0)
     500.0

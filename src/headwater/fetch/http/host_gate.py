@@ -1,7 +1,7 @@
-"""Pacing: about one connection at a time to each registered domain, and a pause between two of them.
+"""Limits concurrency and pace per registered domain.
 
-`Pace` decides and knows no clock; `HostGate` waits on its behalf. Both cost the same whether one feed waits or
-ten thousand do.
+`HostSlots` decides and has no clock; `HostGate` waits. The cost of a request does not grow with the number of waiting
+ones.
 """
 
 from __future__ import annotations
@@ -9,41 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
-from publicsuffixlist import PublicSuffixList
-
-from headwater.fetch.http.address_guard import is_public, parse_literal_address
-
-
-@lru_cache(maxsize=1)
-def _load_suffix_list() -> PublicSuffixList:
-    return PublicSuffixList()
-
-
-@lru_cache(maxsize=16384)
-def registered_domain(host: str) -> str:
-    """The domain somebody registered, which is whose servers are spared; an address or local name is itself.
-
-    >>> registered_domain("feeds.news.example.co.uk")
-    'example.co.uk'
-    """
-    name = host.rstrip(".").lower()
-    last = name.rpartition(".")[2]
-    # Letters alone are no number in any of the ways in which addresses are written; finding that out takes long.
-    if not (last.isascii() and last.isalpha()) and parse_literal_address(name) is not None:
-        return name
-    return _load_suffix_list().privatesuffix(name) or name
-
-
-@lru_cache(maxsize=1024)
-def is_local_domain(domain: str) -> bool:
-    """Whether a domain is on our own network, where nobody needs to be spared a pause."""
-    address = parse_literal_address(domain)
-    return not is_public(address) if address is not None else "." not in domain
+from headwater.fetch.http.domains import is_local_domain
 
 
 @dataclass(slots=True)
@@ -53,10 +22,10 @@ class _HostState:
 
 
 class HostSlots:
-    """Who may start now: at most `per_host` at once, starts at least `gap` seconds apart (local hosts: no gap, unless
-    it is to hold `everywhere`).
+    """Grants slots per domain: at most `per_host` at once, starts at least `gap` seconds apart.
 
-    Every `enter` that returned 0 is followed by one `leave`. A host that is idle and past its gap is forgotten.
+    Local hosts have no gap unless `everywhere` is set. Every `enter` that returned 0 is followed by one `leave`. Idle
+    domains are forgotten after their gap.
     """
 
     def __init__(self, per_host: int = 1, gap: float = 1.0, *, everywhere: bool = False) -> None:
@@ -69,7 +38,7 @@ class HostSlots:
         return len(self._hosts)
 
     def enter(self, domain: str, now: float) -> float | None:
-        """0: start now. A number: try again after so many seconds. None: wait until somebody leaves.
+        """Return 0 to start now, the seconds to wait, or None to wait until a slot is free.
 
         >>> pace = HostSlots(per_host=1, gap=2.0)
         >>> pace.enter("example.org", 10.0), pace.enter("example.org", 10.0), pace.leave("example.org", 11.0)
@@ -91,20 +60,13 @@ class HostSlots:
         return 0.0
 
     def find_gap(self, domain: str) -> float:
-        """Seconds between two starts."""
+        """Return the seconds between two starts."""
         return self._gap if self._gap and (self._everywhere or not is_local_domain(domain)) else 0.0
 
     @property
     def longest_gap(self) -> float:
-        """Of all domains."""
+        """The longest gap of any domain, in seconds."""
         return self._gap
-
-    def wait(self, domain: str, now: float) -> float | None:
-        """What `enter` would answer, without entering: for a scheduler that prefers another feed meanwhile."""
-        host = self._hosts.get(domain)
-        if host is None:
-            return 0.0
-        return None if host.active >= self._per_host else max(0.0, host.next_start - now)
 
     def leave(self, domain: str, now: float) -> None:
         host = self._hosts[domain]
@@ -116,7 +78,7 @@ class HostSlots:
                 self._hosts.move_to_end(domain)
 
     def _forget_idle_hosts(self, now: float) -> None:
-        """Drop at most two idle hosts from the old end: as many leave as come, at constant cost."""
+        """Drop up to two idle hosts, the oldest first: constant cost, and the table does not grow."""
         for _ in range(2):
             if not self._hosts:
                 return
@@ -130,7 +92,7 @@ class HostSlots:
 
 
 class HostGate:
-    """Lets fetches through as `Pace` allows, first come first served for each domain."""
+    """Lets requests through as HostSlots allows, first come, first served per domain."""
 
     def __init__(
         self,
@@ -144,26 +106,21 @@ class HostGate:
         self._now = clock
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
-    def wait(self, host: str) -> float | None:
-        """How long a fetch of this host would wait now (None: until a running one ends)."""
-        domain = registered_domain(host)
-        return None if domain in self._queues else self._slots.wait(domain, self._now())
-
     def find_gap(self, domain: str) -> float:
-        """Seconds between the starts of two fetches."""
+        """Return the seconds between the starts of two requests."""
         return self._slots.find_gap(domain)
 
     @property
     def longest_gap(self) -> float:
-        """Of all domains."""
+        """The longest gap of any domain, in seconds."""
         return self._slots.longest_gap
 
     def try_enter(self, domain: str) -> bool:
-        """Enter if nobody has to wait."""
+        """Take a slot if one is free and nobody waits."""
         return domain not in self._queues and self._slots.enter(domain, self._now()) == 0.0
 
     async def enter(self, domain: str) -> None:
-        """Wait for the turn of a domain."""
+        """Wait for a slot of the domain."""
         if self.try_enter(domain):
             return
         queue = self._queues.setdefault(domain, deque())
@@ -194,12 +151,3 @@ class HostGate:
     def _wake_first(queue: deque[asyncio.Future[None]]) -> None:
         if not queue[0].done():
             queue[0].set_result(None)
-
-    @asynccontextmanager
-    async def slot(self, host: str) -> AsyncIterator[None]:
-        domain = registered_domain(host)
-        await self.enter(domain)
-        try:
-            yield
-        finally:
-            self.leave(domain)

@@ -1,6 +1,6 @@
-"""The journey of a fetch over redirects: where it has come to, what it cost, and where it goes next.
+"""Follows redirects hop by hop, and hands a fetch over when the next host belongs to another process.
 
-Redirects are followed by hand, so that the guard judges every hop and a server's Retry-After is heard on each.
+Each hop is a request of its own, so that the guard checks every address and Retry-After is honoured on every hop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SAFE_LOCATION = re.compile(r"[^\x00-\x1f\x7f-\x9f\\]+")
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """How far a fetch has come that was redirected to a host which somebody else talks to: it goes on there."""
+    """A fetch that another process continues, because a redirect leads to a host of that process."""
 
     asked: str
     at: str
@@ -37,12 +37,12 @@ class Handover:
 
 
 class NotOurHost(Exception):
-    """The next hop is not ours."""
+    """The next hop leads to a host of another process."""
 
 
 @dataclass(slots=True)
 class FetchProgress:
-    """One fetch under way: where it has come to and what it cost."""
+    """The state of one fetch: its current address, hops and cost."""
 
     asked: str
     at: str
@@ -51,8 +51,8 @@ class FetchProgress:
     permanent: bool = True
     hops: int = 0
     received: int = 0
-    spent: float = 0.0  # seconds of the deadline; waiting for a host's turn does not count
-    mine: Callable[[str], bool] | None = None  # whether an address is one that we may go to ourselves
+    spent: float = 0.0  # seconds of the deadline, without waiting for a host's turn
+    mine: Callable[[str], bool] | None = None  # whether this process may talk to an address
 
     @classmethod
     def resume(cls, way: Handover, mine: Callable[[str], bool]) -> FetchProgress:
@@ -98,51 +98,51 @@ class FetchProgress:
 
 
 class RedirectFollower:
-    """Follows redirects through a transport; remembers those that asked to wait before going on."""
+    """Follows redirects through a session, and remembers redirects with Retry-After."""
 
-    def __init__(self, transport: GuardedSession, deadline: float, clock: Callable[[], float]) -> None:
-        self._session = transport
+    def __init__(self, session: GuardedSession, deadline: float, clock: Callable[[], float]) -> None:
+        self._session = session
         self._deadline = deadline
         self._clock = clock
         self._postponed: dict[tuple[str, str], float] = {}
 
     async def follow(
-        self, journey: FetchProgress, headers: Mapping[str, str], max_wire: int | None = None
+        self, progress: FetchProgress, headers: Mapping[str, str], max_wire: int | None = None
     ) -> HttpReply:
-        """Follow redirects to an answer. The same headers go on every hop: validators belong to the feed."""
-        seen = {journey.at}
+        """Follow redirects to the final response. Every hop gets the same headers, because validators belong to the feed."""
+        seen = {progress.at}
         while True:
-            seconds = self._deadline - journey.spent if journey.hops else None
-            target, reply = await self._session.send_request(journey.at, headers, seconds=seconds, max_wire=max_wire)
-            journey.received += reply.received
+            seconds = self._deadline - progress.spent if progress.hops else None
+            target, reply = await self._session.send_request(progress.at, headers, seconds=seconds, max_wire=max_wire)
+            progress.received += reply.received
             if reply.status not in _REDIRECT_STATUSES:
                 return reply
-            journey.spent += reply.spent
-            self._honour_retry_after(journey, reply)
-            journey.hops += 1
-            journey.permanent = journey.permanent and reply.status in _PERMANENT_STATUSES
-            journey.at = resolve_location(str(target), reply.headers.get("Location"))
-            if journey.at in seen:
-                raise FetchFailure(Ending.REDIRECTS, f"{journey.asked} redirects in a circle.", status=reply.status)
-            if journey.hops > MAX_REDIRECTS:
+            progress.spent += reply.spent
+            self._honour_retry_after(progress, reply)
+            progress.hops += 1
+            progress.permanent = progress.permanent and reply.status in _PERMANENT_STATUSES
+            progress.at = resolve_location(str(target), reply.headers.get("Location"))
+            if progress.at in seen:
+                raise FetchFailure(Ending.REDIRECTS, f"{progress.asked} redirects in a loop.", status=reply.status)
+            if progress.hops > MAX_REDIRECTS:
                 raise FetchFailure(
                     Ending.REDIRECTS,
-                    f"{journey.asked} redirects more than {MAX_REDIRECTS} times.",
+                    f"{progress.asked} redirects more than {MAX_REDIRECTS} times.",
                     status=reply.status,
                 )
-            if journey.spent >= self._deadline:
-                raise FetchFailure(Ending.TIMEOUT, f"{journey.asked} was not reached within {self._deadline:g} s.")
-            if journey.mine is not None and not journey.mine(journey.at):
+            if progress.spent >= self._deadline:
+                raise FetchFailure(Ending.TIMEOUT, f"{progress.asked} was not reached within {self._deadline:g} s.")
+            if progress.mine is not None and not progress.mine(progress.at):
                 raise NotOurHost
-            seen.add(journey.at)
+            seen.add(progress.at)
 
-    def _honour_retry_after(self, journey: FetchProgress, reply: HttpReply) -> None:
-        """Honour Retry-After on a redirect (RFC 9110 §10.2.3): go on when it has passed."""
+    def _honour_retry_after(self, progress: FetchProgress, reply: HttpReply) -> None:
+        """Raise THROTTLED while a redirect's Retry-After has not passed (RFC 9110 §10.2.3)."""
         now = self._clock()
         wait = parse_retry_after(reply.headers, now)
         if wait is None:
             return
-        redirect = (journey.at, reply.headers.get("Location", ""))
+        redirect = (progress.at, reply.headers.get("Location", ""))
         due = self._postponed.pop(redirect, None)
         if due is not None and due <= now:
             return
@@ -151,20 +151,20 @@ class RedirectFollower:
         due = self._postponed[redirect] = now + wait if due is None else due
         raise FetchFailure(
             Ending.THROTTLED,
-            f"{journey.at} redirects and asks to wait {due - now:.0f} s before going on.",
+            f"{progress.at} redirects and asks to wait {due - now:.0f} s.",
             status=reply.status,
             retry_after=max(due - now, MINUTE),
         )
 
 
 def resolve_location(here: str, location: str | None) -> str:
-    """Where a redirect leads; raises `Failure` where that is nowhere we go."""
+    """Return the target of a redirect. Raises FetchFailure if it is not a web address."""
     if location is None:
-        raise FetchFailure(Ending.REDIRECTS, f"{here} redirects without saying where to.")
+        raise FetchFailure(Ending.REDIRECTS, f"{here} redirects without a Location header.")
     try:
         address = urldefrag(urljoin(here, location)).url if _SAFE_LOCATION.fullmatch(location) else ""
     except ValueError:
         address = ""
     if not address.lower().startswith(("http://", "https://")):
-        raise FetchFailure(Ending.REDIRECTS, f"{here} redirects to something that is no web address.")
+        raise FetchFailure(Ending.REDIRECTS, f"{here} redirects to an address that is not http or https.")
     return address

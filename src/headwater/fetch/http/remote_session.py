@@ -1,6 +1,6 @@
-"""A request that another process makes for us, because it is the only one that may talk to the host.
+"""Sends a request through another process, the one that may talk to the host.
 
-Everything else about a fetch stays here: redirects are followed by one errand each, documents are decoded and read.
+The rest of a fetch stays in this process: it follows redirects by one remote request each, and decodes and reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headwater.model import Ending
 
 @dataclass(frozen=True, slots=True)
 class RemoteRequest:
-    """One GET of one address, no redirect followed."""
+    """One GET of one address; redirects are not followed."""
 
     url: str
     headers: dict[str, str]
@@ -29,7 +29,7 @@ class RemoteRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoteReply:
-    """What a hop brought: a reply as `transport.Reply` has it, or how it failed (`ending` and `message`)."""
+    """The response to a RemoteRequest as in HttpReply, or its failure (`ending` and `message`)."""
 
     status: int | None = None
     headers: tuple[tuple[str, str], ...] = ()
@@ -41,11 +41,11 @@ class RemoteReply:
     retry_after: float | None = None
 
 
-async def run_remote_request(transport: GuardedSession, hop: RemoteRequest) -> RemoteReply:
-    """The errand, by whom it was given to."""
-    given: dict[str, Any] = {"seconds": hop.seconds, "max_wire": hop.max_wire, "every_body": hop.every_body}
+async def run_remote_request(session: GuardedSession, request: RemoteRequest) -> RemoteReply:
+    """Send the request from the process that received it."""
+    given: dict[str, Any] = {"seconds": request.seconds, "max_wire": request.max_wire, "every_body": request.every_body}
     try:
-        _, reply = await transport.send_request(hop.url, hop.headers, **given)
+        _, reply = await session.send_request(request.url, request.headers, **given)
     except FetchFailure as failure:
         return RemoteReply(
             failure.status,
@@ -59,7 +59,7 @@ async def run_remote_request(transport: GuardedSession, hop: RemoteRequest) -> R
 
 
 class RemoteSession(GuardedSession):
-    """A transport whose GETs others make; whatever else leaves, leaves from here."""
+    """A session that sends its GETs through another process, and other methods itself."""
 
     def __init__(self, send: Callable[[RemoteRequest], Awaitable[RemoteReply]], *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)

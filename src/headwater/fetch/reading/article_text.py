@@ -1,6 +1,6 @@
-"""The main text of a web page, without what stands around it; runs in a worker process with limits.
+"""Extracts the main text of a web page, inside a worker process with limits.
 
-trafilatura (`headwater[articles]`) finds it; what it gives is cleaned like everything that strangers write.
+trafilatura (`headwater[articles]`) finds the text; its HTML is cleaned like that of feeds.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MAX_CATEGORIES = 20
 
 
 def make_article_workers() -> WorkerPool:
-    """Where pages are read: extraction of a hostile page may take for ever, so it can be killed."""
+    """Return the pool that extracts articles. A hostile page may take for ever, so its worker can be killed."""
     return WorkerPool(READ_ARTICLE, count=1, cpu_seconds=10, wall_seconds=30.0, memory=1 << 30)
 
 
 def read_article(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
-    """The page as a document with one item: title, text, language, categories; NotAFeed where there is no text."""
+    """Return the page as a document with one item. Raises NotAFeed if it has no text."""
     import trafilatura
 
     found: Any = trafilatura.bare_extraction(
@@ -37,7 +37,7 @@ def read_article(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
     )
     content = HtmlCleaner(True).clean_html(html, url) if html else None
     if found is None or not content:
-        raise NotAFeed("No main text was found in the page.", "html")
+        raise NotAFeed("The page has no main text.", "html")
     named = [*_split_names(found.categories), *_split_names(found.tags)]
     return Document(
         "article",
@@ -49,14 +49,14 @@ def read_article(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
 
 
 def _split_names(values: object) -> list[str]:
-    """trafilatura gives lists, and sometimes one text with everything in it."""
+    """Split names; trafilatura returns a list, or one text with all of them."""
     texts = values if isinstance(values, list) else [values] if isinstance(values, str) else []
     parts = (part for text in texts for part in str(text).replace(";", ",").split(","))
     return [line for part in parts if (line := to_one_line(part))]
 
 
 def _read_page_language(body: bytes) -> str | None:
-    """What the page says of itself: <html lang="de-AT">."""
+    """Return the language that the page declares: <html lang="de-AT">."""
     from lxml import etree
 
     try:

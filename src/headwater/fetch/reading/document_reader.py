@@ -1,8 +1,7 @@
-"""Reading documents of strangers: ordinary ones at once, large or suspicious ones in a worker process.
+"""Reads ordinary documents at once, and large or suspicious ones in a worker process.
 
-A hop to a worker costs about a millisecond, so the ordinary document does not pay for it. What is suspicious is
-decided by counting bytes: the costs that grow with the square of a document (open elements, formatting elements,
-document types) need many of something, and many of something can be counted faster than parsed.
+A worker costs about a millisecond per document, which ordinary documents do not pay. A document is suspicious if it has
+very many tags: quadratic costs (open elements, formatting elements) need many of them, and counting bytes is fast.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from headwater.model import Document
 
 ReadFunction = Callable[[bytes, str | None, Mapping[str, str] | None], Document]
 
-LARGE = 64 << 10  # beyond this, attributes without end and the like cost more than a tenth of a second
-_SMALL = 16 << 10  # too short to cost more than some hundredths of a second, whatever it holds
+LARGE = 64 << 10  # larger documents can cost more than .1 s to parse
+_SMALL = 16 << 10  # smaller documents cannot cost more than some .01 s
 _FEED_ELEMENT = re.compile(rb"(?i)<(?:\w{1,20}:)?(?:rss|feed|rdf|channel)\b")
 _LAST_RESORT = "headwater.formats.lastresort:read_last_resort"
-_LESS, _SLASH, _AND = np.frombuffer(b"</&", np.uint8)  # of the type that they are compared with: nothing is converted
+_LESS, _SLASH, _AND = np.frombuffer(b"</&", np.uint8)  # as uint8, so that comparing converts nothing
 _FEW_TAGS, _MANY_TAGS, _MANY_UNCLOSED = 600, 4000, 500
 
 
 def is_heavy(body: bytes) -> bool:
-    """Whether a document is better read where it can be killed: large, or with more tags than are ever closed."""
+    """Return whether a document should be read in a worker: it is large, or has very many unclosed tags."""
     size = len(body)
     if not _SMALL < size <= LARGE:
         return size > LARGE
-    signs = np.frombuffer(body, np.uint8)  # counted three times as fast as `bytes.count` does
+    signs = np.frombuffer(body, np.uint8)  # three times as fast as `bytes.count`
     opening = signs == _LESS
     unescaped = int(np.count_nonzero(opening))
-    most = unescaped + int(np.count_nonzero(signs == _AND))  # as if every & began a tag: usually that tells enough
+    most = unescaped + int(np.count_nonzero(signs == _AND))  # an upper bound: every & counts as a tag
     if most <= _FEW_TAGS:
         return False
     closing = int(np.count_nonzero(opening[:-1] & (signs[1:] == _SLASH)))
@@ -52,10 +51,10 @@ def is_heavy(body: bytes) -> bool:
 
 
 class DocumentReader:
-    """Reads documents without letting one of them delay or harm the rest; `NotAFeed` is all it raises for them.
+    """Reads documents so that none can delay or harm the others. Raises only NotAFeed.
 
-    What our own reader cannot read although it holds a feed's elements is given to feedparser, which can be made to
-    run for minutes and therefore only ever runs in a worker.
+    A document that has feed elements but cannot be read is given to feedparser. A hostile document can keep feedparser
+    busy for minutes, so it always runs in a worker.
     """
 
     def __init__(
@@ -83,13 +82,13 @@ class DocumentReader:
                 return await self._workers.read(body, url, dict(headers))
             return self._read(body, url, headers)
         except NotAFeed as error:
-            refused = error
-        except Exception as error:  # whatever a document does to its reader, the loop goes on
-            refused = NotAFeed(f"The document could not be read ({type(error).__name__}).")
-        if refused.what == "unknown" and _FEED_ELEMENT.search(body):
+            failure = error
+        except Exception as error:  # a hostile document must not stop the loop
+            failure = NotAFeed(f"The document could not be read ({type(error).__name__}).")
+        if failure.what == "unknown" and _FEED_ELEMENT.search(body):
             with suppress(NotAFeed):
                 return await self._last_resort.read(body, url, dict(headers))
-        raise refused
+        raise failure
 
     async def close(self) -> None:
         await self._workers.close()

@@ -1,4 +1,4 @@
-"""The pool of worker processes that read large or suspicious documents: started when needed, killed when too slow."""
+"""Starts, uses and kills the worker processes that read large or suspicious documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.fetch.reading.worker_process import ReadReply, ReadRequest
 from headwater.model import Document
 
 _START_SECONDS = 60.0
-_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT")  # nothing secret reaches a process strangers feed
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT")  # a worker parses hostile input and gets no secrets
 
 
 class WorkerPool:
@@ -37,7 +37,7 @@ class WorkerPool:
         self._decoder = msgspec.msgpack.Decoder(ReadReply)
 
     async def read(self, body: bytes, url: str, headers: dict[str, str]) -> Document:
-        """The document; raises NotAFeed when it is none, or cannot be read within the limits."""
+        """Read a document in a worker. Raises NotAFeed if it is not a feed or exceeds the limits."""
         message = self._encoder.encode(ReadRequest(body, url, headers))
         async with self._free:
             result = await self._read_in_worker(message)
@@ -48,8 +48,8 @@ class WorkerPool:
     async def _read_in_worker(self, message: bytes) -> ReadReply:
         try:
             process = await self._take_worker()
-        except (OSError, EOFError, TimeoutError):  # no process, no memory: ours to say, not the feed's fault
-            return ReadReply(None, "No process could be started to read this large document.", "unread")
+        except (OSError, EOFError, TimeoutError):  # out of processes or memory: not the feed's fault
+            return ReadReply(None, "No worker process could be started to read this large document.", "unread")
         answered = False
         try:
             async with asyncio.timeout(self._wall_seconds):
@@ -57,7 +57,7 @@ class WorkerPool:
             answered = not result.retire
             return result
         except (TimeoutError, EOFError, ConnectionError):
-            return ReadReply(None, "Reading the document took more time or memory than a feed may cost.", "hostile")
+            return ReadReply(None, "The document took too much time or memory to read.", "hostile")
         finally:
             if answered:
                 self._idle.append(process)

@@ -1,8 +1,8 @@
-"""A process that reads documents nobody trusts, under limits of CPU time and memory; killed when it exceeds them.
+"""The worker process: reads untrusted documents under limits of CPU time and memory.
 
-Started by `headwater.fetch.reading.worker_pool` as `python -m headwater.fetch.reading.worker_process MODULE:FUNCTION CPU_SECONDS MEMORY`.
-Requests come on standard input, answers leave on standard output: four bytes of length, then msgpack. The first
-frame it gives is empty and says that it is ready, so that starting does not count against a document.
+`WorkerPool` starts it as `python -m headwater.fetch.reading.worker_process MODULE:FUNCTION CPU_SECONDS MEMORY`.
+Requests arrive on standard input and replies leave on standard output, each as four bytes of length and MessagePack.
+The first frame is empty and signals that the worker is ready, so its start does not count against a document.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from headwater.errors import NotAFeed
 from headwater.model import Document
 
-_RETIRE_AT_KB = 400 << 10  # kilobytes of memory ever used: a fresh process is cheaper than a fat one
+_RETIRE_AT_KB = 400 << 10  # kB of peak memory; then a new process replaces it
 
 
 class ReadRequest(msgspec.Struct, array_like=True):
@@ -30,7 +30,7 @@ class ReadRequest(msgspec.Struct, array_like=True):
 
 
 class ReadReply(msgspec.Struct, array_like=True):
-    """The document, or what it is instead. A worker that says `retire` wants to be replaced."""
+    """The document, or why it could not be read. `retire` asks the pool to replace the worker."""
 
     document: Document | None
     message: str = ""
@@ -54,9 +54,9 @@ def write_frame(stream: BinaryIO, message: bytes) -> None:
     stream.flush()
 
 
-def answer_request(read: Callable[..., Document], job: ReadRequest) -> ReadReply:
+def answer_request(read: Callable[..., Document], request: ReadRequest) -> ReadReply:
     try:
-        return ReadReply(read(job.body, job.url, job.headers))
+        return ReadReply(read(request.body, request.url, request.headers))
     except NotAFeed as error:
         return ReadReply(None, str(error), error.what)
     except MemoryError:
@@ -66,7 +66,7 @@ def answer_request(read: Callable[..., Document], job: ReadRequest) -> ReadReply
 
 
 def _peak_memory_kb() -> int:
-    """The most this process has had, in kB. Linux's ru_maxrss would count what its parent had when it was forked."""
+    """Return the peak memory in kB. Linux's ru_maxrss would include the parent's at the time of the fork."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
@@ -76,7 +76,7 @@ def _peak_memory_kb() -> int:
 
 def main(name: str, cpu_seconds: int, memory: int) -> None:
     incoming, outgoing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # nothing a library prints may end up among the answers
+    os.dup2(2, 1)  # output of libraries must not mix with replies
     read = import_function(name)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -7,27 +7,17 @@ feed. Rows are appended and never move; a removed feed leaves a row that is no c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.arrays import Bools, Floats, Rows
-from headwater.fetch.http.host_gate import registered_domain
+from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.node.queries.demand import Demand
 from headwater.schedule.strategy import Table
 from headwater.store.values import ScheduleRow
 
 ASSUMED_WINDOW = 10.0  # until a feed's first document shows how long it is
-
-
-def registered_domain_of_url(url: str) -> str:
-    """The registered domain that is asked for this address."""
-    host, _, port = url.partition("://")[2].partition("/")[0].partition(":")
-    plain = host.isascii() and host.replace(".", "").replace("-", "").isalnum() and (not port or port.isdigit())
-    if plain:  # a million feeds are told apart at a start
-        return registered_domain(host)
-    return registered_domain(urlsplit(url).hostname or "")
 
 
 class FeedTable:

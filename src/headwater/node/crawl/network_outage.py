@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.model import Ending, Outcome
-from headwater.node.crawl.feed_table import registered_domain_of_url
 from headwater.schedule.politeness.rules import BACK_OFF
 
 MIN_HOSTS = 3  # so many in a row without an answer

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from headwater.arrays import Floats
+from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.model import Ending, Known, Refresh
-from headwater.node.crawl.feed_table import registered_domain_of_url
 from headwater.schedule.politeness.host_backoff import GAP, HostState, note_answer, note_refusal
 from headwater.schedule.politeness.rules import (
     LEAST_INTERVAL,

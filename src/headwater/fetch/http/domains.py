@@ -1,0 +1,46 @@
+"""Finds the registered domain of a host or URL."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from publicsuffixlist import PublicSuffixList
+
+from headwater.fetch.http.address_guard import is_public, parse_literal_address
+
+
+@lru_cache(maxsize=1)
+def _load_suffix_list() -> PublicSuffixList:
+    return PublicSuffixList()
+
+
+@lru_cache(maxsize=16384)
+def registered_domain(host: str) -> str:
+    """Return the registered domain of a host; an IP address or local name is returned as it is.
+
+    >>> registered_domain("feeds.news.example.co.uk")
+    'example.co.uk'
+    """
+    name = host.rstrip(".").lower()
+    last = name.rpartition(".")[2]
+    # A last label of letters cannot be part of an IP address; this check is cheaper than parsing one.
+    if not (last.isascii() and last.isalpha()) and parse_literal_address(name) is not None:
+        return name
+    return _load_suffix_list().privatesuffix(name) or name
+
+
+def registered_domain_of_url(url: str) -> str:
+    """Return the registered domain of an address's host."""
+    host, _, port = url.partition("://")[2].partition("/")[0].partition(":")
+    plain = host.isascii() and host.replace(".", "").replace("-", "").isalnum() and (not port or port.isdigit())
+    if plain:  # `urlsplit` would be slow for a million feeds at start-up
+        return registered_domain(host)
+    return registered_domain(urlsplit(url).hostname or "")
+
+
+@lru_cache(maxsize=1024)
+def is_local_domain(domain: str) -> bool:
+    """Return whether a domain is on the local network, where requests need no pause."""
+    address = parse_literal_address(domain)
+    return not is_public(address) if address is not None else "." not in domain
