@@ -1,14 +1,21 @@
-"""What an experiment is: settings in, a result out that can be printed, drawn, written as JSON and checked.
+"""Defines experiments, their settings and results, and finds an experiment by its name.
 
-A result is plain data. Its rows are measurements, one per strategy and budget; its checks are statements of a paper,
-each with the tolerance under which it is accepted and the figures that decided. A statement that does not hold is a
-finding, not a failure of the run.
+A result is plain data: it can be printed, drawn, written as JSON and checked. Its rows are measurements, one per strategy
+and budget; its checks are statements of a paper, each with the tolerance under which it is accepted and the figures that
+decided. A statement that does not hold is a finding, not a failure of the run.
+
+An experiment is one module in `experiments/` with a value `EXPERIMENT`; `two_steps.py` is the experiment `two-steps`. It is
+imported only when it is asked for, so that one broken dependency stops one experiment.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import importlib
+import inspect
 import os
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,29 +23,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.errors import TraceError
+from headwater.errors import NotFound, SettingsError, TraceError
+from headwater.lab import experiments
 from headwater.lab.traces.trace import load_trace
+from headwater.schedule import STRATEGIES, load
+from headwater.schedule.strategy import Strategy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Progress = Callable[[int, int, str], None]  # done, of how many, what
 Row = dict[str, Any]
-# What experiments heed or not; all of them heed `jobs`, `dask` and `quick`.
+# Settings that an experiment may use or ignore; every experiment uses `jobs`, `dask` and `quick`.
 OPTIONAL_SETTINGS = ("seeds", "trace", "window", "per_day", "budget", "warmup_days", "strategies", "query")
+PUBLISHED_VALUES = ("paper", "thesis")  # keys of a row that hold other people's figures
 
 
 def ignore_progress(done: int, total: int, what: str) -> None:
-    """Nobody watches."""
+    """Report progress to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabSettings:
-    """What a person may set for a run; None and () mean that the experiment's own default holds.
+    """Settings of a run; None and () stand for the experiment's own default.
 
-    `per_day` are polls per feed and day, `budget` requests per cycle (or whatever the experiment calls its cycle).
-    `query` is a condition of the query language that says which items of a trace are wanted.
-    `quick` asks for the smallest size that still shows the effect; it is what tests and `report --quick` use.
+    `per_day` are polls per feed and day, `budget` requests per cycle (or per whatever the experiment calls its cycle).
+    `query` is a condition of the query language that says which items of a trace are wanted. `quick` asks for the
+    smallest size that still shows the effect; tests and `report --quick` use it.
     """
 
     seeds: int | None = None
@@ -66,31 +77,63 @@ class LabSettings:
         if self.warmup_days is not None and not (0 <= self.warmup_days < float("inf")):
             raise TraceError(f"--warmup-days is {self.warmup_days:g}; it cannot be negative.")
 
-    def single_rate(self, experiment: str, usual: float) -> float:
-        """The polls per feed and day of an experiment that runs at one rate only."""
+    def single_rate(self, experiment: str, default: float) -> float:
+        """Return the polls per feed and day of an experiment that runs at one rate only."""
         if len(self.per_day) > 1:
             raise TraceError(f"The experiment {experiment} runs at one rate; give --per-day once.")
-        return self.per_day[0] if self.per_day else usual
+        return self.per_day[0] if self.per_day else default
+
+    def choose_strategies(self, default: Sequence[str], known: Sequence[str] = tuple(STRATEGIES)) -> tuple[str, ...]:
+        """Return the strategies to run. Raises NotFound for a name that is neither known nor a class of one's own."""
+        for name in self.strategies:
+            if ":" in name:
+                make_strategy(name)
+            elif name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
+                raise NotFound(f"There is no strategy {name} here; {hint}")
+        return self.strategies or tuple(default)
 
     @property
     def process_count(self) -> int:
         return self.jobs or os.cpu_count() or 1
 
 
+def make_strategy(name: str, feeds: int = 0, **options: Any) -> Strategy:
+    """Make a strategy with room for `feeds`. One that leaves nothing to chance is not given `rng`."""
+    kind = load(name)
+    if "rng" not in inspect.signature(kind).parameters:
+        options.pop("rng", None)
+    if ":" not in name:
+        return kind(feeds, **options)
+    try:
+        return kind(feeds, **options)
+    except Exception as error:  # a person's own class may fail in any way
+        raise SettingsError(f"The strategy “{name}” cannot be made ({type(error).__name__}: {error}).") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A statement, the tolerance under which it is accepted, whether it held, and the figures that say so."""
+    """A statement, the tolerance under which it is accepted, whether it held, and the figures that say so.
+
+    `because` is the reason why a statement is known not to hold at full size.
+    """
 
     statement: str
     holds: bool
     tolerance: str
     figures: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
+    because: str = ""
+
+    @property
+    def is_surprise(self) -> bool:
+        return self.holds == bool(self.because)
 
 
 @dataclass(slots=True)
 class ExperimentResult:
-    """Everything a run found. `data` holds what only the plots need (curves, histograms), as plain arrays."""
+    """Everything a run found. `data` holds what only the figures need (curves, histograms), as plain arrays."""
 
     experiment: str
     settings: dict[str, Any]
@@ -99,6 +142,14 @@ class ExperimentResult:
     notes: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def add_trace(self, rows: Sequence[Row], checks: Sequence[Check], trace_name: str) -> None:
+        """Add what a real trace gave. Its rows are named after it and have no published values beside them."""
+        self.settings["trace"] = trace_name
+        for row in rows:
+            measured = {key: value for key, value in row.items() if key not in PUBLISHED_VALUES}
+            self.rows.append(measured | {"strategy": f"{row['strategy']} on {trace_name}"})
+        self.checks += checks
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -113,9 +164,9 @@ class ExperimentResult:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A named experiment. `takes` names the settings it heeds; of any other that is given the result says so.
+    """A named experiment. `takes` names the settings it uses; a result lists others that were given in vain.
 
-    `draw` turns its result into a figure; it may import matplotlib, `run` may not need it.
+    `draw` turns a result into a figure; it may import matplotlib, `run` must work without.
     """
 
     name: str
@@ -126,14 +177,14 @@ class Experiment:
     takes: frozenset[str] = frozenset({"seeds"})
 
     def select_settings(self, given: LabSettings) -> LabSettings:
-        """The settings with only those that this experiment takes; the others are as if nobody had given them."""
+        """Return the settings that this experiment uses; the others have their defaults."""
         return dataclasses.replace(given, **{name: getattr(LabSettings(), name) for name in self._ignored_names()})
 
     def list_ignored_settings(self, given: LabSettings) -> list[str]:
-        """A sentence for each setting that was given in vain."""
-        heeds = ", ".join(sorted(_option_name(name) for name in self.takes))
+        """Return a sentence for each setting that was given in vain."""
+        used = ", ".join(sorted(_option_name(name) for name in self.takes))
         return [
-            f"{_option_name(name)} was not heeded: the experiment {self.name} has no use for it; it heeds {heeds}."
+            f"{_option_name(name)} was ignored: the experiment {self.name} uses only {used}."
             for name in self._ignored_names()
             if getattr(given, name) != getattr(LabSettings(), name)
         ]
@@ -146,8 +197,29 @@ def _option_name(name: str) -> str:
     return "--strategy" if name == "strategies" else "--" + name.replace("_", "-")
 
 
+def list_experiments() -> list[str]:
+    """Name all experiments: the modules of the package `experiments`.
+
+    >>> list_experiments()[0], list_experiments()[-1]
+    ('advarss', 'two-steps')
+    """
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(experiments.__path__))
+
+
+def load_experiment(name: str) -> Experiment:
+    """Import an experiment by its name. Raises NotFound with the nearest name."""
+    names = list_experiments()
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`headwater lab list` names them all."
+        raise NotFound(f"There is no experiment {name}; {hint}")
+    module = importlib.import_module(f"{experiments.__name__}.{name.replace('-', '_')}")
+    found: Experiment = module.EXPERIMENT
+    return found
+
+
 def check_trace(settings: LabSettings) -> None:
-    """Read the trace once before hours of work, so that what is wrong with it is told at once."""
+    """Read the trace once before hours of work. Raises TraceError for a trace that cannot be used."""
     if settings.trace is None:
         return
     trace = load_trace(settings.trace)
@@ -159,7 +231,7 @@ def check_trace(settings: LabSettings) -> None:
 
 
 def mean_sd(values: Sequence[float] | np.ndarray[Any, Any]) -> dict[str, float]:
-    """Mean and sample standard deviation, as the rows of a result carry them.
+    """Return mean and sample standard deviation, as the rows of a result carry them.
 
     >>> mean_sd([1.0, 3.0])
     {'mean': 2.0, 'sd': 1.4142135623730951}
@@ -170,7 +242,7 @@ def mean_sd(values: Sequence[float] | np.ndarray[Any, Any]) -> dict[str, float]:
 
 
 def to_json_value(value: Any) -> Any:
-    """Arrays and numpy numbers as what JSON knows; NaN becomes null."""
+    """Convert arrays and numpy numbers to what JSON knows; NaN and infinities become null."""
     if isinstance(value, Mapping):
         return {str(key): to_json_value(each) for key, each in value.items()}
     if isinstance(value, np.ndarray):

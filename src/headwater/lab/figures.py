@@ -53,37 +53,3 @@ def prepare_saving(path: Path) -> Callable[[Figure], None]:
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 
     return save
-
-
-def draw_two_steps(result: Any) -> Figure:
-    """Completeness and freshness against cost, as the paper's figure 2a; small crosses are the paper's values."""
-    figure, (left, right) = create_figure(1, 2)
-    ours = [row for row in result.rows if " on " not in row["strategy"]]  # a trace has no paper beside it
-    names = list(dict.fromkeys(row["strategy"] for row in ours))
-    for axis, measure in ((left, "completeness"), (right, "freshness")):
-        for place, name in enumerate(names):
-            rows = [row for row in ours if row["strategy"] == name]
-            axis.errorbar(
-                [row["requests"] for row in rows],
-                [row[measure]["mean"] for row in rows],
-                yerr=[row[measure]["sd"] for row in rows],
-                label=name,
-                capsize=2,
-                linewidth=1.3,
-                **line_style(place),
-            )
-            paper = [row["paper"] for row in rows if "paper" in row]
-            axis.plot(
-                [p["requests"] for p in paper],
-                [p[measure] for p in paper],
-                "x",
-                color=line_style(place)["color"],
-                markersize=9,
-            )
-        axis.set_xlabel("refreshes in the measured cycles")
-        axis.set_ylabel({"completeness": "feed completeness C_F", "freshness": "window freshness F_W"}[measure])
-        axis.set_ylim(0.2, 1.02)
-    left.set_title("Two steps gets more for less, until the budget is generous")
-    right.set_title("Freshness lies above the paper's values (×)")
-    left.legend(loc="lower right", fontsize=9)
-    return figure

@@ -79,8 +79,8 @@ def test_an_option_the_experiment_has_no_use_for_is_taken_and_said_in_the_notes(
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
     assert [note.partition(":")[0] for note in found["notes"]] == [
-        "--per-day was not heeded",
-        "--warmup-days was not heeded",
+        "--per-day was ignored",
+        "--warmup-days was ignored",
     ]
     assert {row["strategy"] for row in found["rows"]} == {"uniform", "fix_1h"}
 

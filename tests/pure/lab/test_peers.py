@@ -10,8 +10,8 @@ import pytest
 from pyarrow import parquet
 
 from headwater.errors import NotFound, TraceError
-from headwater.lab.experiment import ExperimentResult, LabSettings, ignore_progress
-from headwater.lab.experiments import load_experiment, peers
+from headwater.lab.experiment import ExperimentResult, LabSettings, ignore_progress, load_experiment
+from headwater.lab.experiments import peers
 from headwater.lab.experiments.limit import CLAIRVOYANT, OPEN_BOUND, check_bounds, draw_figure, run_world
 from headwater.lab.simulation import bounds as limits
 from headwater.lab.simulation import equal_cost

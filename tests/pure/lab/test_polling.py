@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from headwater.arrays import Bools
 from headwater.errors import TraceError
+from headwater.lab.experiment import make_strategy
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.simulation.lossless_polling import simulate_polling
-from headwater.lab.strategies import make
 from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
 from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategy import Observed, Strategy, Table
@@ -80,11 +80,11 @@ def test_a_strategy_learns_the_whole_history_once_and_then_only_what_is_new() ->
 def test_a_trace_shorter_than_its_learning_is_refused() -> None:
     trace = draw_world(WorldSettings(feeds=2, days=3), make_rng(1)).trace
     with pytest.raises(TraceError, match="leave nothing to measure"):
-        simulate_polling(make("uniform", 2), trace, 1.0, 14.0, make_rng(1))
+        simulate_polling(make_strategy("uniform", 2), trace, 1.0, 14.0, make_rng(1))
 
 
 def test_round_robin_comes_to_every_feed_as_often() -> None:
     trace = draw_world(WorldSettings(feeds=48, days=9), make_rng(1)).trace
-    found = simulate_polling(make("uniform", 48), trace, 1.0, 1.0, make_rng(1))
+    found = simulate_polling(make_strategy("uniform", 48), trace, 1.0, 1.0, make_rng(1))
     assert found.requests / 48 / ((trace.end - trace.start) / DAY - 2) == pytest.approx(1.0, abs=0.05)
     assert found.mean_delay == pytest.approx(DAY / 2, rel=0.1)

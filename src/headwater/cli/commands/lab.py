@@ -37,9 +37,9 @@ PlotFile = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="D
 @add_command(app, "list")
 def list_experiments() -> None:
     """Name every experiment, where it comes from and what it shows."""
-    from headwater.lab.experiments import load_experiments
+    from headwater.lab import experiment
 
-    known = load_experiments()
+    known = [experiment.load_experiment(name) for name in experiment.list_experiments()]
     if wants_json():
         return print_json([{"name": e.name, "source": e.source, "summary": e.summary} for e in known])
     table = Table("experiment", "source", "shows", box=None, pad_edge=False)
@@ -67,8 +67,7 @@ def run_experiment(
     quick: Annotated[bool, typer.Option("--quick", help="A small size that still shows the effect.")] = False,
 ) -> None:
     """Run an experiment and print what came out beside the paper's values."""
-    from headwater.lab.experiment import LabSettings, check_trace
-    from headwater.lab.experiments import load_experiment
+    from headwater.lab.experiment import LabSettings, check_trace, load_experiment
 
     chosen = load_experiment(name)
     settings = LabSettings(
@@ -140,7 +139,7 @@ def describe_trace_file(
 ) -> None:
     """Say what a trace is like: activity, periodicity, shapes, patterns, rates, habits, subjects, duplicates."""
     from headwater.errors import TraceError
-    from headwater.lab.description.description import describe_trace as describe_trace
+    from headwater.lab.description.description import describe_trace
     from headwater.lab.traces.trace import load_trace
 
     if trace is None:
@@ -176,8 +175,8 @@ def write_report(
     import datetime
 
     from headwater.errors import TraceError
+    from headwater.lab import experiment
     from headwater.lab.experiment import LabSettings, check_trace
-    from headwater.lab.experiments import load_experiment, load_experiments
     from headwater.lab.figures import create_figure
     from headwater.lab.report import render_report, run_section
 
@@ -186,7 +185,7 @@ def write_report(
     create_figure()  # if matplotlib is missing, say so before hours of work
     settings = LabSettings(seeds=seeds, trace=trace, jobs=jobs, dask=dask, quick=quick)
     check_trace(settings)
-    chosen = [load_experiment(name) for name in only] if only else load_experiments()
+    chosen = [experiment.load_experiment(name) for name in only or experiment.list_experiments()]
     sections = []
     for each in chosen:
         with show_lab_progress() as progress:

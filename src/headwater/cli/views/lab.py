@@ -47,7 +47,8 @@ def render_result(result: ExperimentResult) -> None:
     for check in result.checks:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in check.figures.items())
         word = "[green]holds[/green]" if check.holds else "[red]does not hold[/red]"
-        out.print(f"{word}: {check.statement} ({check.tolerance}): {figures}", highlight=False)
+        known = f" (known: {check.because})" if check.because and not check.holds else ""
+        out.print(f"{word}: {check.statement} ({check.tolerance}): {figures}{known}", highlight=False)
     for note in result.notes:
         out.print(note, highlight=False)
 

@@ -17,56 +17,28 @@ import numpy as np
 
 from headwater.arrays import Bools, Floats, Ragged, Rows
 from headwater.estimate.models.cluster_pattern import ClusterPattern
-from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.experiment import (
+    Check,
+    Experiment,
+    ExperimentResult,
+    LabSettings,
+    Progress,
+    Row,
+    make_strategy,
+    mean_sd,
+)
 from headwater.lab.figures import create_figure, line_style
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.simulation.lossless_polling import PollingScores, simulate_polling
-from headwater.lab.strategies import check_names, kind_of, make
-from headwater.lab.sweep import SweepJob, run_jobs
+from headwater.lab.sweep import run_each, run_grid
 from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
 from headwater.lab.traces.trace import Trace, load_trace
+from headwater.schedule import load
 from headwater.schedule.strategies.resource_allocation import AllocationStrategy
-from headwater.schedule.strategy import Strategy
 from headwater.times import DAY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-def draw_figure(result: ExperimentResult) -> Figure:
-    learning = {(each.strategy, each.per_day, each.learn) for each in result.data["learning"]}
-    figure, axes = create_figure(1, 3 if learning else 1, width=5.2)
-    rows = [row for row in result.rows if " on " not in row["strategy"]]
-    policies = [row for row in rows if row["learn_days"] == 14.0]
-    names = dict.fromkeys(row["strategy"] for row in policies)
-    if len(names) > 1:
-        names.pop("cgm_freshness", None)  # a hundred times the others
-    for place, name in enumerate(names):
-        mine = sorted((row["budget"], row["mean_delay_s"] / 60) for row in policies if row["strategy"] == name)
-        axes[0].plot(*zip(*mine, strict=True), label=name, **line_style(place))
-    axes[0].set_xticks(sorted({row["budget"] for row in policies}))
-    axes[0].set_ylim(0, None)
-    axes[0].set_xlabel("retrievals per feed and day")
-    axes[0].set_ylabel("mean delay (min)")
-    axes[0].set_title("Scheduling and allocation help by different means")
-    axes[0].legend(fontsize=9)
-    if learning:
-        for axis, strategy, title, label in (
-            (axes[1], "allocation", "Two weeks are enough to learn rates", "days of learning (4 retrievals a day)"),
-            (axes[2], "retrieval", "Patterns need hardly more than a week", "days of learning (1 retrieval a day)"),
-        ):
-            mine = sorted(
-                (row["learn_days"], row["mean_delay_s"] / 60)
-                for row in rows
-                if (row["strategy"], row["budget"], row["learn_days"]) in learning and row["strategy"] == strategy
-            )
-            axis.plot(*zip(*mine, strict=True), **line_style(2 if strategy == "allocation" else 1))
-            axis.set_ylim(0, 1.2 * max(delay for _, delay in mine))
-            axis.set_xlabel(label)
-            axis.set_ylabel("mean delay (min)")
-            axis.set_title(title)
-    return figure
-
 
 POLICIES = ("uniform", "retrieval", "allocation", "combined")
 COMPARED = (*POLICIES, "cgm_age", "cgm_freshness")
@@ -74,7 +46,6 @@ RATES = (1.0, 2.0, 4.0)  # retrievals per feed and day, figure 13
 LEARN, MEASURED, HISTORY = 14.0, 76.0, 28.0
 WINDOWS = (1.0, 7.0, 14.0, 28.0)  # days of learning, figure 8 (allocation, 4 a day)
 WEEKS = (7.0, 14.0, 28.0)  # figure 11 (retrieval, 1 a day)
-
 # Minutes: average, maximum, standard deviation (Tables 1 and 2).
 PAPER = {
     "uniform": (645, 1440, 392),
@@ -87,7 +58,7 @@ PAPER = {
 
 
 class FrozenPattern(ClusterPattern):
-    """A pattern that is learned once, from the history, and not changed by what later polls bring."""
+    """A pattern learned once, from the history; later polls do not change it."""
 
     def __init__(self, feeds: int = 0, *, clusters: int = 12) -> None:
         super().__init__(feeds, clusters=clusters)
@@ -103,30 +74,29 @@ class FrozenPattern(ClusterPattern):
 
 @dataclass(frozen=True, slots=True)
 class RunSetting:
-    """One run: who polls, how often, after how many days of learning."""
+    """One run: the strategy, its polls per feed and day, and the days it learns from."""
 
     strategy: str
     per_day: float
     learn: float = LEARN
 
 
-def run_world(setting: RunSetting, feeds: int, seed: int) -> PollingScores:
-    """A run over a synthetic world; measuring always begins after the same 28 days, whatever is learned from."""
+def run_world(setting: RunSetting, seed: int, feeds: int) -> PollingScores:
+    """Poll a synthetic world. Measuring begins after the same 28 days, however many of them are learned from."""
     trace = _draw_trace(feeds, seed)
     return _run_strategy(setting, trace, seed, trace.start // DAY * DAY + HISTORY * DAY)
 
 
-def run_trace(setting: RunSetting, path: Path, days: float) -> PollingScores:
-    """A run over a real trace, of which the first `days` can be learned from."""
+def run_trace(setting: RunSetting, path: Path) -> PollingScores:
+    """Poll a real trace after the days that are learned from."""
     trace = load_trace(path)
-    return _run_strategy(setting, trace, 0, trace.start + days * DAY)
+    return _run_strategy(setting, trace, 0, trace.start + setting.learn * DAY)
 
 
 def _run_strategy(setting: RunSetting, trace: Trace, seed: int, begin: float) -> PollingScores:
-    more: dict[str, Any] = {}
-    if issubclass(kind_of(setting.strategy) or Strategy, AllocationStrategy):
-        more["estimator"] = FrozenPattern()
-    strategy = make(setting.strategy, trace.feeds, **more)
+    learns = issubclass(load(setting.strategy), AllocationStrategy)
+    options: dict[str, Any] = {"estimator": FrozenPattern()} if learns else {}
+    strategy = make_strategy(setting.strategy, trace.feeds, **options)
     return simulate_polling(strategy, trace, setting.per_day, setting.learn, make_rng(seed, 3), begin=begin)
 
 
@@ -138,36 +108,31 @@ def _draw_trace(feeds: int, seed: int) -> Trace:
 
 
 def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
+    """Compare the policies at several rates and learning periods, and on the trace if there is one."""
     seeds = given.seeds or (3 if given.quick else 20)
     feeds = 150 if given.quick else 300
-    names = check_names(given.strategies) or COMPARED
+    names = given.choose_strategies(COMPARED)
     rates = given.per_day or (RATES if not given.quick else (1.0,))
     tables = [
         RunSetting(name, rate) for rate in rates for name in names if rate == 1.0 or name in POLICIES or given.per_day
     ]
-    learning = [RunSetting("allocation", 4.0, days) for days in WINDOWS] + [
-        RunSetting("retrieval", 1.0, d) for d in WEEKS
-    ]
+    learning = [RunSetting("allocation", 4.0, days) for days in WINDOWS]
+    learning += [RunSetting("retrieval", 1.0, days) for days in WEEKS]
     if given.strategies or given.per_day:
         learning = []
-    settings = list(dict.fromkeys(tables + learning))
-    # Seed by seed, so that a process draws a world once and keeps it.
-    jobs = [SweepJob(run_world, (setting, feeds, seed)) for seed in range(seeds) for setting in settings]
-    found = run_jobs(jobs, given, progress)
-    runs = {setting: found[place :: len(settings)] for place, setting in enumerate(settings)}
+    runs = run_grid(run_world, list(dict.fromkeys(tables + learning)), seeds, given, progress, feeds=feeds)
     _draw_trace.cache_clear()
-    rows = [_make_row(setting, runs[setting]) for setting in settings]
     result = ExperimentResult(
         "fast-news",
         {"seeds": seeds, "feeds": feeds, "learn_days": LEARN, "measured_days": MEASURED, "rho": 0.5},
-        rows,
+        [_make_row(setting, mine) for setting, mine in runs.items()],
         data={"learning": learning},
     )
     means = {setting: float(np.mean([each.mean_delay for each in mine])) for setting, mine in runs.items()}
     if not given.strategies:
         result.checks += _check_tables(means, rates) + _check_learning(means, learning)
     if given.trace is not None:
-        _add_trace(result, given, progress, names)
+        _add_trace(result, given, given.trace, progress, names)
     return result
 
 
@@ -192,7 +157,7 @@ def _make_row(setting: RunSetting, runs: list[PollingScores]) -> Row:
 
 
 def _check_tables(means: dict[RunSetting, float], rates: tuple[float, ...]) -> list[Check]:
-    """The acceptance of scheduling.md, section 4, at one retrieval per feed and day."""
+    """Check Tables 1 and 2 at one retrieval per feed and day."""
     if 1.0 not in rates:
         return []
     minutes = {name: means[RunSetting(name, 1.0)] / 60 for name in COMPARED}
@@ -242,29 +207,60 @@ def _check_learning(means: dict[RunSetting, float], learning: list[RunSetting]) 
     ]
 
 
-def _add_trace(result: ExperimentResult, given: LabSettings, progress: Progress, names: tuple[str, ...]) -> None:
-    assert given.trace is not None
+def _add_trace(
+    result: ExperimentResult, given: LabSettings, trace: Path, progress: Progress, names: tuple[str, ...]
+) -> None:
     days = given.warmup_days if given.warmup_days is not None else LEARN
-    settings = [RunSetting(name, 1.0, days) for name in names]
-    runs = run_jobs([SweepJob(run_trace, (each, given.trace, days)) for each in settings], given, progress, "trace")
-    result.settings["trace"] = given.trace.name
-    for setting, polled in zip(settings, runs, strict=True):
-        row = _make_row(setting, [polled])
-        row.pop("paper", None)
-        row["strategy"] = f"{setting.strategy} on {given.trace.name}"
-        result.rows.append(row)
-    minutes = {setting.strategy: polled.mean_delay / 60 for setting, polled in zip(settings, runs, strict=True)}
-    if {"uniform", "retrieval", "allocation", "combined"} <= minutes.keys():
+    runs = run_each(run_trace, [RunSetting(name, 1.0, days) for name in names], given, progress, "trace", path=trace)
+    minutes = {setting.strategy: scores.mean_delay / 60 for setting, scores in runs.items()}
+    checks = []
+    if minutes.keys() >= set(POLICIES):
         ordered = [minutes[name] for name in ("combined", "allocation", "retrieval", "uniform")]
-        result.checks.append(
+        checks.append(
             Check(
-                f"on {given.trace.name}: combined < allocation < retrieval < uniform",
+                f"on {trace.name}: combined < allocation < retrieval < uniform",
                 all(first < second for first, second in pairwise(ordered)),
                 "mean delays (minutes) in this order",
                 minutes,
                 "Table 1",
             )
         )
+    result.add_trace([_make_row(setting, [scores]) for setting, scores in runs.items()], checks, trace.name)
+
+
+def draw_figure(result: ExperimentResult) -> Figure:
+    learning = {(each.strategy, each.per_day, each.learn) for each in result.data["learning"]}
+    figure, axes = create_figure(1, 3 if learning else 1, width=5.2)
+    rows = [row for row in result.rows if " on " not in row["strategy"]]
+    policies = [row for row in rows if row["learn_days"] == 14.0]
+    names = dict.fromkeys(row["strategy"] for row in policies)
+    if len(names) > 1:
+        names.pop("cgm_freshness", None)  # a hundred times the others
+    for place, name in enumerate(names):
+        mine = sorted((row["budget"], row["mean_delay_s"] / 60) for row in policies if row["strategy"] == name)
+        axes[0].plot(*zip(*mine, strict=True), label=name, **line_style(place))
+    axes[0].set_xticks(sorted({row["budget"] for row in policies}))
+    axes[0].set_ylim(0, None)
+    axes[0].set_xlabel("retrievals per feed and day")
+    axes[0].set_ylabel("mean delay (min)")
+    axes[0].set_title("Scheduling and allocation help by different means")
+    axes[0].legend(fontsize=9)
+    if learning:
+        for axis, strategy, title, label in (
+            (axes[1], "allocation", "Two weeks are enough to learn rates", "days of learning (4 retrievals a day)"),
+            (axes[2], "retrieval", "Patterns need hardly more than a week", "days of learning (1 retrieval a day)"),
+        ):
+            mine = sorted(
+                (row["learn_days"], row["mean_delay_s"] / 60)
+                for row in rows
+                if (row["strategy"], row["budget"], row["learn_days"]) in learning and row["strategy"] == strategy
+            )
+            axis.plot(*zip(*mine, strict=True), **line_style(2 if strategy == "allocation" else 1))
+            axis.set_ylim(0, 1.2 * max(delay for _, delay in mine))
+            axis.set_xlabel(label)
+            axis.set_ylabel("mean delay (min)")
+            axis.set_title(title)
+    return figure
 
 
 EXPERIMENT = Experiment(

@@ -22,7 +22,7 @@ from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSet
 from headwater.lab.figures import COLOURS, LINES, create_figure
 from headwater.lab.simulation import bounds
 from headwater.lab.simulation.cycles import CycleSettings, CycleWorld, draw_cycle_world, make_rng, run_cycles
-from headwater.lab.sweep import SweepJob, run_jobs
+from headwater.lab.sweep import run_grid
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategies.two_steps import TwoSteps
 from headwater.schedule.strategy import Strategy
@@ -31,56 +31,11 @@ from headwater.schedule.value.value_index import ValueIndex
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
 BOUND = "bound, "
 VALUE_COLOUR, OTHER_COLOUR = COLOURS[1], COLOURS[0]
 BOUND_COLOURS = {"open loop": COLOURS[2], "seen divergence": COLOURS[3], "clairvoyant": COLOURS[6]}
-
-
-def draw_figure(result: ExperimentResult) -> Figure:
-    budgets = sorted({row["budget"] for row in result.rows})
-    many = sum(row["budget"] == budgets[0] and not row["strategy"].startswith(BOUND) for row in result.rows)
-    figure, axes = create_figure(1, len(budgets), width=5.6, height=1.6 + 0.3 * many)
-    for axis, budget in zip(axes, budgets, strict=True):
-        _draw_budget(axis, [row for row in result.rows if row["budget"] == budget])
-        axis.set_title(f"b = {budget:g} requests per cycle", fontsize=10)
-    about = result.settings
-    figure.suptitle(
-        f"Who knows what, and how near it comes to the bound: {about['feeds']} feeds, W = {about['window']}, "
-        f"{about['seeds']} worlds",
-        fontsize=11,
-    )
-    return figure
-
-
-def _draw_budget(axis: Any, rows: list[Row]) -> None:
-    bounds = {row["strategy"].removeprefix(BOUND): row for row in rows if row["strategy"].startswith(BOUND)}
-    shown = sorted(
-        (row for row in rows if not row["strategy"].startswith(BOUND)), key=lambda row: -row["completeness"]["mean"]
-    )
-    for place, row in enumerate(shown):
-        mean, sd = row["completeness"]["mean"], row["completeness"]["sd"]
-        colour = VALUE_COLOUR if row["strategy"].startswith("value") else OTHER_COLOUR
-        axis.errorbar(mean, place, xerr=sd, fmt="o", color=colour, ecolor=colour, capsize=3, markersize=6)
-        axis.text(
-            0.995, place, f"{mean:.3f}", fontsize=8, va="center", ha="right", transform=axis.get_yaxis_transform()
-        )
-    for line, (name, row) in zip(LINES, bounds.items(), strict=False):
-        mean = row["completeness"]["mean"]
-        axis.axvline(mean, color=BOUND_COLOURS[name], linestyle=line, linewidth=1.6, label=f"{name} {mean:.3f}")
-    axis.set_yticks(range(len(shown)), [row["strategy"] for row in shown], fontsize=8)
-    axis.set_ylim(len(shown) - 0.4, -0.6)
-    axis.grid(visible=False, axis="y")
-    lowest = min(row["completeness"]["mean"] - row["completeness"]["sd"] for row in shown)
-    highest = max(row["completeness"]["mean"] + row["completeness"]["sd"] for row in rows)
-    axis.set_xlim(lowest - 0.02, highest + 0.15 * (highest - lowest))
-    axis.set_xlabel("feed completeness C_F (whisker: sd over the worlds)")
-    axis.legend(title="bound", fontsize=7.5, title_fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.16), ncols=3)
-
-
 BUDGETS = (10.0, 30.0, 50.0)
 BALANCE = 0.65  # θ of the runs that care for freshness too
-
 KNOWN, TOLD = "value, known rates", "value, seen divergence"
 KNOWN_FRESH = "value, known rates, θ=.65, equal cost"
 ONLINE, ONLINE_FRESH = "value, online", "value, online, θ=.65, equal cost"
@@ -152,7 +107,7 @@ def draw_changing_world(settings: CycleSettings, seed: int) -> CycleWorld:
     return draw_cycle_world(settings, make_rng(seed, 0), rates)
 
 
-def run_world(settings: CycleSettings, budget: float, seed: int, bound_seen: bool) -> dict[str, WorldMeasure]:
+def run_world(budget: float, seed: int, settings: CycleSettings, bound_seen: bool) -> dict[str, WorldMeasure]:
     """Everything measured in one world at one budget."""
     rates = draw_rates(settings, seed)
     world = draw_cycle_world(settings, make_rng(seed, 0), rates)
@@ -210,13 +165,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     budgets = given.budget or ((30.0,) if given.quick else BUDGETS)
     seeds = given.seeds or (3 if given.quick else 20)
     bound_seen = settings.window <= 10  # 2^(W+1) states: beyond that it is out of reach
-    keys = [(budget, seed) for budget in budgets for seed in range(seeds)]
-    worlds = run_jobs(
-        [SweepJob(run_world, (settings, budget, seed, bound_seen)) for budget, seed in keys], given, progress, "worlds"
-    )
-    by_budget = {
-        budget: [found for (b, _), found in zip(keys, worlds, strict=True) if b == budget] for budget in budgets
-    }
+    by_budget = run_grid(run_world, budgets, seeds, given, progress, "worlds", settings=settings, bound_seen=bound_seen)
     rows = [_make_row(name, budget, found) for budget, found in by_budget.items() for name in found[0]]
     checks = [check for budget, found in by_budget.items() for check in check_bounds(budget, found)]
     return ExperimentResult("limit", {"seeds": seeds, **dataclasses.asdict(settings)}, rows, checks)
@@ -288,6 +237,47 @@ def check_bounds(budget: float, worlds: list[dict[str, WorldMeasure]]) -> list[C
 
 def _check_least(statement: str, value: float, least: float, beside: dict[str, float] | None = None) -> Check:
     return Check(statement, value >= least, f"≥ {least:.4f}", {"value": value, "least": least, **(beside or {})})
+
+
+def draw_figure(result: ExperimentResult) -> Figure:
+    budgets = sorted({row["budget"] for row in result.rows})
+    many = sum(row["budget"] == budgets[0] and not row["strategy"].startswith(BOUND) for row in result.rows)
+    figure, axes = create_figure(1, len(budgets), width=5.6, height=1.6 + 0.3 * many)
+    for axis, budget in zip(axes, budgets, strict=True):
+        _draw_budget(axis, [row for row in result.rows if row["budget"] == budget])
+        axis.set_title(f"b = {budget:g} requests per cycle", fontsize=10)
+    about = result.settings
+    figure.suptitle(
+        f"Who knows what, and how near it comes to the bound: {about['feeds']} feeds, W = {about['window']}, "
+        f"{about['seeds']} worlds",
+        fontsize=11,
+    )
+    return figure
+
+
+def _draw_budget(axis: Any, rows: list[Row]) -> None:
+    bounds = {row["strategy"].removeprefix(BOUND): row for row in rows if row["strategy"].startswith(BOUND)}
+    shown = sorted(
+        (row for row in rows if not row["strategy"].startswith(BOUND)), key=lambda row: -row["completeness"]["mean"]
+    )
+    for place, row in enumerate(shown):
+        mean, sd = row["completeness"]["mean"], row["completeness"]["sd"]
+        colour = VALUE_COLOUR if row["strategy"].startswith("value") else OTHER_COLOUR
+        axis.errorbar(mean, place, xerr=sd, fmt="o", color=colour, ecolor=colour, capsize=3, markersize=6)
+        axis.text(
+            0.995, place, f"{mean:.3f}", fontsize=8, va="center", ha="right", transform=axis.get_yaxis_transform()
+        )
+    for line, (name, row) in zip(LINES, bounds.items(), strict=False):
+        mean = row["completeness"]["mean"]
+        axis.axvline(mean, color=BOUND_COLOURS[name], linestyle=line, linewidth=1.6, label=f"{name} {mean:.3f}")
+    axis.set_yticks(range(len(shown)), [row["strategy"] for row in shown], fontsize=8)
+    axis.set_ylim(len(shown) - 0.4, -0.6)
+    axis.grid(visible=False, axis="y")
+    lowest = min(row["completeness"]["mean"] - row["completeness"]["sd"] for row in shown)
+    highest = max(row["completeness"]["mean"] + row["completeness"]["sd"] for row in rows)
+    axis.set_xlim(lowest - 0.02, highest + 0.15 * (highest - lowest))
+    axis.set_xlabel("feed completeness C_F (whisker: sd over the worlds)")
+    axis.legend(title="bound", fontsize=7.5, title_fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.16), ncols=3)
 
 
 EXPERIMENT = Experiment(

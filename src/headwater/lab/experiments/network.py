@@ -8,89 +8,35 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headwater.arrays import Floats
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
 from headwater.lab.figures import COLOURS, create_figure, line_style
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.simulation.query_network import (
-    NetworkTree,
     NodeQuality,
     grow_by_place,
     grow_by_profile,
     measure_nodes,
     run_cascade,
 )
-from headwater.lab.sweep import SweepJob, run_jobs
+from headwater.lab.sweep import run_grid
 from headwater.lab.traces.trace_queries import select_source
 from headwater.times import DAY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-DRAWN_ALPHAS = (4.0, 20.0, 100.0)
 DRAWN_MEASURES = (
     ("completeness", "completeness", 1.0),
     ("freshness", "freshness", 1.0),
     ("mean_delay_s", "mean delay (h)", 3600.0),
 )
 ALPHA_LABELS = {4.0: "a few hubs", 20.0: "clusters", 100.0: "chains of near neighbours"}
-
-
-def draw_network(result: ExperimentResult, grow: Callable[..., Any], generator: Callable[..., Any]) -> Figure:
-    figure, axes = create_figure(3, 3, width=4.8, height=4.0)
-    nodes = result.data["picture_nodes"]
-    points = generator(0, 0).random((nodes, 2))
-    points[0] = 0.5
-    for column, alpha in enumerate(DRAWN_ALPHAS):
-        tree = grow(alpha, 0, nodes)
-        _draw_tree(axes[column], points, tree, f"α = {alpha:g}: {ALPHA_LABELS[alpha]}")
-        _draw_degrees(axes[3 + column], tree.degrees, alpha)
-    for column, (key, label, scale) in enumerate(DRAWN_MEASURES):
-        axis = axes[6 + column]
-        for place, (alpha, table) in enumerate(result.data["by_hops"].items()):
-            values = [row[key] / scale for row in table.values()]
-            axis.plot(list(table), values, label=f"α = {alpha:g}", **line_style(place))
-        axis.set_xlabel("hops from the source")
-        axis.set_ylabel(label)
-        axis.set_title(f"{label.split(' (')[0].capitalize()} along the cascade", fontsize=10)
-        axis.set_xticks(sorted({hops for table in result.data["by_hops"].values() for hops in table}))
-    axes[6].legend(fontsize=8)
-    figure.suptitle(f"Networks of {nodes:,} nodes: α trades hubs against likeness, and every hop costs time")
-    return figure
-
-
-def _draw_tree(axis: Any, points: Any, tree: Any, title: str) -> None:
-    from matplotlib.collections import LineCollection
-
-    child = np.arange(1, len(points))
-    lines = np.stack([points[child], points[tree.parents[child]]], axis=1)
-    # As picture elements even in an SVG: ten thousand lines would make it megabytes.
-    axis.add_collection(LineCollection(list(lines), linewidths=0.3, colors=COLOURS[0], alpha=0.6, rasterized=True))
-    axis.plot(*points[0], marker="*", color=COLOURS[1], markersize=11)
-    axis.set_xlim(0, 1)
-    axis.set_ylim(0, 1)
-    axis.set_aspect("equal")
-    axis.set_xticks(())
-    axis.set_yticks(())
-    axis.grid(visible=False)
-    axis.set_title(title, fontsize=10)
-
-
-def _draw_degrees(axis: Any, degrees: Any, alpha: float) -> None:
-    values, often = np.unique(degrees[degrees > 0], return_counts=True)
-    above = often[::-1].cumsum()[::-1] / len(degrees)
-    axis.loglog(values, above, ".", color=COLOURS[0], markersize=4)
-    axis.set_xlabel("readers of a node (out-degree)")
-    axis.set_ylabel("share of nodes with as many or more")
-    axis.set_title(f"α = {alpha:g}: largest degree {int(degrees.max()):,}", fontsize=10)
-
-
 ALPHAS = (4.0, 20.0, 100.0)
 STAR = 0.5  # below 1/√2 the root is nearer than any other node, whatever the distance
 PICTURE_NODES, NODES = 10_000, 2_000
@@ -99,8 +45,8 @@ PER_DAY_ITEMS, DAYS = 60.0, 10.0
 
 
 def measure_shape(alpha: float, seed: int, nodes: int) -> dict[str, float]:
-    """Degrees and depth of one network of points in the plane."""
-    tree = grow_tree(alpha, seed, nodes)
+    """Measure degrees and depth of one network of points in the plane."""
+    tree = grow_by_place(draw_points(seed, nodes), alpha)
     degrees = tree.degrees
     return {
         "root_degree": float(degrees[0]),
@@ -112,14 +58,15 @@ def measure_shape(alpha: float, seed: int, nodes: int) -> dict[str, float]:
     }
 
 
-def grow_tree(alpha: float, seed: int, nodes: int) -> NetworkTree:
+def draw_points(seed: int, nodes: int) -> Floats:
+    """Draw points of the unit square; the first one, the root, is its centre."""
     points = make_rng(seed, 0).random((nodes, 2))
     points[0] = 0.5
-    return grow_by_place(points, alpha)
+    return points
 
 
 def run_tree(alpha: float, seed: int, window: int, interval: float, path: str | None = None) -> list[NodeQuality]:
-    """A tree of query feeds over one source with all its words, and what reaches each of them."""
+    """Grow a tree of query feeds over one source with all its words, and measure what reaches each of them."""
     rng = make_rng(seed, 1)
     profiles = rng.random((QUERIES + 1, WORDS)) < rng.uniform(0.1, 0.6, (QUERIES + 1, 1))
     profiles[0] = True
@@ -140,21 +87,19 @@ def run_tree(alpha: float, seed: int, window: int, interval: float, path: str | 
 
 
 def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
+    """Grow networks and run cascades on a synthetic source, and on a source of the trace if there is one."""
     seeds = given.seeds or (4 if given.quick else 20)
     nodes = 600 if given.quick else NODES
     if given.trace is not None:
-        select_source(str(given.trace), PER_DAY_ITEMS, WORDS)  # says at once if there is none
+        select_source(str(given.trace), PER_DAY_ITEMS, WORDS)  # raises TraceError if there is none
     window = given.window or 20
     per_day = given.single_rate("network", 24.0)
     interval = DAY / per_day
     rows: list[Row] = []
-    keys = (STAR, *ALPHAS)
-    jobs = [SweepJob(measure_shape, (alpha, seed, nodes)) for alpha in keys for seed in range(seeds)]
-    found = run_jobs(jobs, given, progress, "networks")
-    forms: dict[float, list[dict[str, float]]] = {}
-    for place, alpha in enumerate(keys):
-        forms[alpha] = found[place * seeds : (place + 1) * seeds]
-        measured = {key: mean_sd([form[key] for form in forms[alpha]]) for key in found[0]}
+    forms: dict[float, list[dict[str, float]]]
+    forms = run_grid(measure_shape, (STAR, *ALPHAS), seeds, given, progress, "networks", nodes=nodes)
+    for alpha, found in forms.items():
+        measured = {key: mean_sd([form[key] for form in found]) for key in found[0]}
         rows.append({"network": "points", "alpha": alpha} | measured)
     by_hops = _add_cascades(given, progress, rows, seeds, window, interval)
     settings = {"seeds": seeds, "nodes": nodes, "queries": QUERIES, "words": WORDS, "radius": RADIUS}
@@ -177,14 +122,13 @@ def _add_cascades(
     given: LabSettings, progress: Progress, rows: list[Row], seeds: int, window: int, interval: float,
     trace: Path | None = None,
 ) -> dict[float, dict[int, dict[str, float]]]:  # fmt: skip
-    """Quality by hops for every α, over all seeds; its rows are added to `rows`."""
-    more, name = ((), "profiles") if trace is None else ((str(trace),), f"profiles on {trace.name}")
-    jobs = [SweepJob(run_tree, (alpha, seed, window, interval, *more)) for alpha in ALPHAS for seed in range(seeds)]
-    runs = run_jobs(jobs, given, progress, "cascades" if trace is None else "trace")
+    """Run cascades for every α and seed; add their rows and return the quality by hops."""
+    what, name = ("cascades", "profiles") if trace is None else ("trace", f"profiles on {trace.name}")
+    path = None if trace is None else str(trace)
+    runs = run_grid(run_tree, ALPHAS, seeds, given, progress, what, window=window, interval=interval, path=path)
     by_hops: dict[float, dict[int, dict[str, float]]] = {}
-    for place, alpha in enumerate(ALPHAS):
-        served = [node for run_of in runs[place * seeds : (place + 1) * seeds] for node in run_of]
-        by_hops[alpha] = _average_by_hops(served)
+    for alpha, found in runs.items():
+        by_hops[alpha] = _average_by_hops([node for nodes in found for node in nodes])
         for hops, values in by_hops[alpha].items():
             rows.append(
                 {"network": name, "alpha": alpha, "hops": hops, "nodes": values["nodes"]}
@@ -195,7 +139,7 @@ def _add_cascades(
 
 
 def _average_by_hops(served: list[NodeQuality]) -> dict[int, dict[str, float]]:
-    """Means over all nodes that are as many hops from the source, where there are at least ten."""
+    """Average the nodes that are equally many hops from the source, where there are at least ten."""
     table = {}
     for hops in sorted({node.hops for node in served}):
         mine = [node for node in served if node.hops == hops]
@@ -286,12 +230,58 @@ def _check_cascades(by_hops: dict[float, dict[int, dict[str, float]]], interval:
             "completeness over all nodes at α = 100 not below that at α = 4",
             weighted | {f"α = {alpha:g}, first hop": values[0] for alpha, values in complete.items()},
             "ours: cascades of thesis 1.6",
+            because="an item that a parent's query drops never reaches its descendants",
         ),
     ]
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
-    return draw_network(result, grow_tree, make_rng)
+    """Draw a network for each α with its degrees, and the quality by hops."""
+    figure, axes = create_figure(3, 3, width=4.8, height=4.0)
+    nodes = result.data["picture_nodes"]
+    points = draw_points(0, nodes)
+    for column, alpha in enumerate(ALPHAS):
+        tree = grow_by_place(points, alpha)
+        _draw_tree(axes[column], points, tree, f"α = {alpha:g}: {ALPHA_LABELS[alpha]}")
+        _draw_degrees(axes[3 + column], tree.degrees, alpha)
+    for column, (key, label, scale) in enumerate(DRAWN_MEASURES):
+        axis = axes[6 + column]
+        for place, (alpha, table) in enumerate(result.data["by_hops"].items()):
+            values = [row[key] / scale for row in table.values()]
+            axis.plot(list(table), values, label=f"α = {alpha:g}", **line_style(place))
+        axis.set_xlabel("hops from the source")
+        axis.set_ylabel(label)
+        axis.set_title(f"{label.split(' (')[0].capitalize()} along the cascade", fontsize=10)
+        axis.set_xticks(sorted({hops for table in result.data["by_hops"].values() for hops in table}))
+    axes[6].legend(fontsize=8)
+    figure.suptitle(f"Networks of {nodes:,} nodes: α trades hubs against likeness, and every hop costs time")
+    return figure
+
+
+def _draw_tree(axis: Any, points: Any, tree: Any, title: str) -> None:
+    from matplotlib.collections import LineCollection
+
+    child = np.arange(1, len(points))
+    lines = np.stack([points[child], points[tree.parents[child]]], axis=1)
+    # As picture elements even in an SVG: ten thousand lines would make it megabytes.
+    axis.add_collection(LineCollection(list(lines), linewidths=0.3, colors=COLOURS[0], alpha=0.6, rasterized=True))
+    axis.plot(*points[0], marker="*", color=COLOURS[1], markersize=11)
+    axis.set_xlim(0, 1)
+    axis.set_ylim(0, 1)
+    axis.set_aspect("equal")
+    axis.set_xticks(())
+    axis.set_yticks(())
+    axis.grid(visible=False)
+    axis.set_title(title, fontsize=10)
+
+
+def _draw_degrees(axis: Any, degrees: Any, alpha: float) -> None:
+    values, often = np.unique(degrees[degrees > 0], return_counts=True)
+    above = often[::-1].cumsum()[::-1] / len(degrees)
+    axis.loglog(values, above, ".", color=COLOURS[0], markersize=4)
+    axis.set_xlabel("readers of a node (out-degree)")
+    axis.set_ylabel("share of nodes with as many or more")
+    axis.set_title(f"α = {alpha:g}: largest degree {int(degrees.max()):,}", fontsize=10)
 
 
 EXPERIMENT = Experiment(

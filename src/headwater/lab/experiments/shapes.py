@@ -6,6 +6,7 @@ every feed's shape is known, which tells what the heuristic itself adds, and ove
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from headwater.lab.description.activity import CLASS_NAMES, DayShape
 from headwater.lab.description.description import describe_trace
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
 from headwater.lab.simulation.cycles import make_rng
-from headwater.lab.sweep import SweepJob, run_jobs
+from headwater.lab.sweep import run_grid
 from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
 from headwater.lab.traces.trace import load_trace
 
@@ -30,7 +31,7 @@ STRICT, RELAXED = 1.0, 0.8
 
 
 def run_world(truth: str, rate: float, seed: int) -> dict[str, Any]:
-    """How the feeds of one shape and rate are labelled, strictly and by the 80 % variant, and how regular they are."""
+    """Label the feeds of one shape and rate, strictly and by the 80 % variant, and measure how regular they are."""
     kind: Any = truth
     settings = WorldSettings(feeds=FEEDS, days=DAYS, low=rate, high=rate, shape=kind)
     trace = draw_world(settings, make_rng(seed, TRUTHS.index(truth), int(rate * 10))).trace
@@ -43,13 +44,11 @@ def run_world(truth: str, rate: float, seed: int) -> dict[str, Any]:
 
 
 def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
+    """Label feeds whose true shape is known, and the feeds of the trace if there is one."""
     seeds = given.seeds or (5 if given.quick else 20)
     keys = [(truth, rate) for truth in TRUTHS for rate in CLASS_RATES]
-    jobs = [SweepJob(run_world, (truth, rate, seed)) for truth, rate in keys for seed in range(seeds)]
-    worlds = run_jobs(jobs, given, progress)
     rows: list[Row] = []
-    for place, (truth, rate) in enumerate(keys):
-        mine = worlds[place * seeds : (place + 1) * seeds]
+    for (truth, rate), mine in run_grid(run_world, keys, seeds, given, progress).items():
         row: Row = {"truth": truth, "items_per_day": rate}
         for shape in DayShape:
             label = shape.name.lower()
@@ -62,7 +61,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         "shapes", {"seeds": seeds, "feeds": FEEDS, "days": DAYS, "high": 1.5, "low": 0.5}, rows, checks
     )
     if given.trace is not None:
-        _add_trace(result, given)
+        _add_trace(result, given.trace)
     return result
 
 
@@ -102,17 +101,16 @@ def _check_worlds(rows: list[Row]) -> list[Check]:
     ]
 
 
-def _add_trace(result: ExperimentResult, given: LabSettings) -> None:
-    """The thesis' statements on a real trace."""
-    assert given.trace is not None
-    found = describe_trace(load_trace(given.trace, text=True))
+def _add_trace(result: ExperimentResult, path: Path) -> None:
+    """Add the shapes of a real trace and check the thesis' statements on it."""
+    found = describe_trace(load_trace(path, text=True))
     strict = found.count_shapes(found.shapes)
     relaxed = found.count_shapes(found.shapes_relaxed)
-    result.settings["trace"] = given.trace.name
+    result.settings["trace"] = path.name
     result.data["trace"] = relaxed
     for name in CLASS_NAMES:
         total = sum(strict[name].values())
-        row: Row = {"truth": given.trace.name, "items_per_day": name, "feeds": total}
+        row: Row = {"truth": path.name, "items_per_day": name, "feeds": total}
         if total:
             for label in TRUTHS:
                 row[f"labelled_{label}"] = strict[name][label] / total
@@ -144,6 +142,7 @@ def _add_trace(result: ExperimentResult, given: LabSettings) -> None:
             "80 % variant: ≥ 40 % (thesis 7.3.2: 57 % of those above one an hour)",
             uniform,
             "thesis 6.4, 7.3.2",
+            because="newsrooms sleep: 15 % of the feeds above 24 items a day are uniform, not 57 %",
         ),
         Check(
             "waves appear in every activity class from low to high",

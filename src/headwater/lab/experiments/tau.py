@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.experiment import (
+    Check,
+    Experiment,
+    ExperimentResult,
+    LabSettings,
+    Progress,
+    Row,
+    make_strategy,
+    mean_sd,
+)
 from headwater.lab.simulation.cycles import (
     CycleSettings,
     draw_cycle_world,
@@ -19,8 +28,7 @@ from headwater.lab.simulation.cycles import (
     run_cycles,
     select_busiest,
 )
-from headwater.lab.strategies import make
-from headwater.lab.sweep import SweepJob, run_jobs
+from headwater.lab.sweep import run_each, run_grid
 from headwater.lab.traces.trace import load_trace
 
 if TYPE_CHECKING:
@@ -31,96 +39,94 @@ SETTINGS = CycleSettings(warmup=1000, measured=600)  # all rates are halved wher
 TAIL = 300  # cycles before the end of each part whose mean is the level
 
 
-def run_world(settings: CycleSettings, budget: float, start: float, seed: int) -> Floats:
-    """τ after every cycle; in the second part every feed publishes half as much."""
+def run_world(start: float, seed: int, settings: CycleSettings, budget: float) -> Floats:
+    """Return τ after every cycle; in the second part every feed publishes half as much."""
     rng = make_rng(seed, 0)
     rates = rng.uniform(0.0, settings.top_rate, settings.feeds)
     halved = np.where(np.arange(settings.cycles)[:, None] < settings.warmup, rates, rates / 2)
     world = draw_cycle_world(settings, rng, halved)
-    strategy = make("two_steps", settings.feeds, tau=start, capped=False, rng=make_rng(seed, 1))
+    strategy = make_strategy("two_steps", settings.feeds, tau=start, capped=False, rng=make_rng(seed, 1))
     return run_cycles(world, strategy, budget).tau
 
 
-def run_trace(path: Path, window: int, budget: float, start: float) -> Floats:
-    """τ after every cycle on the hundred most active feeds of a trace, all of whose items are wanted.
+def run_trace(start: float, path: Path, window: int, budget: float) -> Floats:
+    """Return τ after every cycle on the hundred most active feeds of a trace, with all their items wanted.
 
-    It is told in items × cycles as in the worlds; the strategy counts in seconds.
+    τ is returned in items × cycles, as in the worlds; the strategy counts in seconds.
     """
     trace = select_busiest(load_trace(path), SETTINGS.feeds)
     settings = fit_cycles(trace, dataclasses.replace(SETTINGS, window=window), path)
     world = make_trace_world(trace, np.ones(len(trace.times), dtype=bool), settings)
-    strategy = make("two_steps", trace.feeds, tau=start * settings.seconds, capped=False, rng=make_rng(0, 1))
+    strategy = make_strategy("two_steps", trace.feeds, tau=start * settings.seconds, capped=False, rng=make_rng(0, 1))
     return run_cycles(world, strategy, budget).tau / settings.seconds
 
 
 def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
+    """Start τ at five values on synthetic worlds, and on the trace if there is one."""
     settings = dataclasses.replace(SETTINGS, window=given.window or SETTINGS.window)
     seeds = given.seeds or (4 if given.quick else 20)
     budgets = given.budget or (30.0,)
     if given.trace is not None:
-        fit_cycles(
-            select_busiest(load_trace(given.trace), SETTINGS.feeds), settings, given.trace
-        )  # says at once if too short
-    rows: list[Row] = []
-    curves: dict[str, Any] = {}
-    checks: list[Check] = []
-    for budget in budgets:
-        jobs = [SweepJob(run_world, (settings, budget, start, seed)) for start in STARTS for seed in range(seeds)]
-        taus = np.array(run_jobs(jobs, given, progress)).reshape(len(STARTS), seeds, settings.cycles)
-        before = taus[:, :, settings.warmup - TAIL : settings.warmup].mean(2)
-        after = taus[:, :, -TAIL:].mean(2)
-        for place, start in enumerate(STARTS):
-            rows.append(
-                {
-                    "strategy": "two_steps",
-                    "budget": budget,
-                    "start": start,
-                    "tau": mean_sd(before[place]),
-                    "tau_after_change": mean_sd(after[place]),
-                    "cycles_to_converge": mean_sd(
-                        [_first_at_level(taus[place, s], before[:, s].mean()) for s in range(seeds)]
-                    ),
-                }
-            )
-        for label, level in (("from every start", before), ("after all rates were halved", after)):
-            checks.append(_check_level(f"at b = {budget:g} τ converges to one level {label}", level))
-        curves[f"{budget:g}"] = taus[:, 0]
-        if given.trace is not None:
-            _add_trace(given, given.trace, progress, settings.window, budget, rows, checks)
+        fit_cycles(select_busiest(load_trace(given.trace), SETTINGS.feeds), settings, given.trace)  # fails if too short
     about = {"seeds": seeds, "knowledge": "divergence", **dataclasses.asdict(settings)}
+    result = ExperimentResult("tau", about, [], data={"curves": {}, "change": settings.warmup})
+    for budget in budgets:
+        runs = run_grid(run_world, STARTS, seeds, given, progress, settings=settings, budget=budget)
+        taus = np.array([runs[start] for start in STARTS])  # starts × seeds × cycles
+        _add_worlds(result, taus, settings.warmup, budget)
     if given.trace is not None:
-        about["trace"] = given.trace.name
-    return ExperimentResult("tau", about, rows, checks, data={"curves": curves, "change": settings.warmup})
+        for budget in budgets:
+            _add_trace(result, given, given.trace, progress, settings.window, budget)
+    return result
+
+
+def _add_worlds(result: ExperimentResult, taus: Floats, change: int, budget: float) -> None:
+    """Add the levels before and after all rates are halved."""
+    before, after = taus[:, :, change - TAIL : change].mean(2), taus[:, :, -TAIL:].mean(2)
+    for place, start in enumerate(STARTS):
+        arrivals = [_first_at_level(tau, level) for tau, level in zip(taus[place], before.mean(0), strict=True)]
+        result.rows.append(
+            {
+                "strategy": "two_steps",
+                "budget": budget,
+                "start": start,
+                "tau": mean_sd(before[place]),
+                "tau_after_change": mean_sd(after[place]),
+                "cycles_to_converge": mean_sd(arrivals),
+            }
+        )
+    for label, level in (("from every start", before), ("after all rates were halved", after)):
+        result.checks.append(_check_level(f"at b = {budget:g} τ converges to one level {label}", level))
+    result.data["curves"][f"{budget:g}"] = taus[:, 0]
 
 
 def _add_trace(
-    given: LabSettings,
-    trace: Path,
-    progress: Progress,
-    window: int,
-    budget: float,
-    rows: list[Row],
-    checks: list[Check],
+    result: ExperimentResult, given: LabSettings, trace: Path, progress: Progress, window: int, budget: float
 ) -> None:
-    """The same starts on a real trace; its level is taken over the last third, where rates change by themselves."""
-    jobs = [SweepJob(run_trace, (trace, window, budget, start)) for start in STARTS]
-    taus = np.array(run_jobs(jobs, given, progress, "trace"))
-    level = taus[:, -max(taus.shape[1] // 3, 1) :].mean(1)
-    for start, tau, mine in zip(STARTS, taus, level, strict=True):
-        rows.append(
-            {"strategy": f"two_steps on {trace.name}", "budget": budget, "start": start, "tau": mean_sd([mine])}
-            | {"cycles_to_converge": mean_sd([_first_at_level(tau, level.mean())])}
-        )
-    checks.append(_check_level(f"on {trace.name}: at b = {budget:g} τ converges to one level", level[:, None]))
+    """Add the levels on a trace. They are taken over its last third, because its rates change by themselves."""
+    runs = run_each(run_trace, STARTS, given, progress, "trace", path=trace, window=window, budget=budget)
+    levels = np.array([tau[-max(len(tau) // 3, 1) :].mean() for tau in runs.values()])
+    rows: list[Row] = [
+        {
+            "strategy": "two_steps",
+            "budget": budget,
+            "start": start,
+            "tau": mean_sd([level]),
+            "cycles_to_converge": mean_sd([_first_at_level(tau, float(levels.mean()))]),
+        }
+        for (start, tau), level in zip(runs.items(), levels, strict=True)
+    ]
+    statement = f"on {trace.name}: at b = {budget:g} τ converges to one level"
+    result.add_trace(rows, [_check_level(statement, levels[:, None])], trace.name)
 
 
 def _first_at_level(tau: Floats, level: float) -> float:
-    """The first cycle at which τ is within 10 % of the level it settles at."""
+    """Return the first cycle at which τ is within 10 % of the level it settles at."""
     return float(np.argmax(np.abs(tau - level) <= 0.1 * level))
 
 
 def _check_level(statement: str, level: Floats) -> Check:
-    """`level` has a row for each start and a column for each world."""
+    """Check that all starts reach one level; `level` has a row for each start and a column for each world."""
     spread = (level.max(0) - level.min(0)) / level.mean(0)
     return Check(
         statement,
