@@ -1,6 +1,6 @@
-"""Passwords and secrets: how they are made, and what of them is kept.
+"""Hashes and checks passwords and tokens.
 
-Passwords are kept as argon2 hashes; tokens are random, so their SHA-256 is enough. Neither is ever logged.
+Passwords are stored as argon2 hashes. Tokens are random, so their SHA-256 is enough. Neither is ever logged.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from headwater.errors import InputError
 
 MIN_LENGTH, MAX_LENGTH = 8, 1000  # characters of a password
-_HASHER = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)  # OWASP's least for argon2id: 20 ms
+_HASHER = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)  # OWASP's minimum for argon2id, about 20 ms
 _UNUSED_HASH = _HASHER.hash(secrets.token_urlsafe())
 
 
 def hash_password(password: str) -> str:
-    """What is kept of a password; InputError where it is too short or absurdly long. Takes some 20 ms of CPU."""
+    """Hash a password; raises InputError if it is too short or too long. Takes about 20 ms of CPU."""
     if len(password) < MIN_LENGTH:
-        raise InputError(f"A password has {MIN_LENGTH} characters at least.", "password")
+        raise InputError(f"The password is too short: use at least {MIN_LENGTH} characters.", "password")
     if len(password) > MAX_LENGTH:
-        raise InputError(f"A password has {MAX_LENGTH} characters at most.", "password")
+        raise InputError(f"The password is too long: use at most {MAX_LENGTH} characters.", "password")
     return _HASHER.hash(password)
 
 
 def verify_password(kept: str | None, password: str) -> bool:
-    """Whether it is the password. Without one it is wrong, and takes as long to be: names cannot be found out."""
+    """Whether the password matches. Without a hash it takes as long to fail, so that names cannot be guessed."""
     try:
         return _HASHER.verify(kept or _UNUSED_HASH, password[: MAX_LENGTH + 1]) and kept is not None
     except (Argon2Error, InvalidHashError):
@@ -36,10 +36,10 @@ def verify_password(kept: str | None, password: str) -> bool:
 
 
 def make_secret() -> str:
-    """A token nobody can guess, of letters, digits, - and _ only."""
+    """Make a random token of letters, digits, - and _."""
     return secrets.token_urlsafe(32)
 
 
 def hash_secret(secret: str) -> bytes:
-    """What is kept of a token."""
+    """Hash a token for storage."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

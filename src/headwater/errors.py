@@ -1,33 +1,33 @@
-"""What Headwater raises on purpose.
+"""Defines the exceptions that Headwater raises on purpose, as one tree.
 
-Expected endings of a fetch (304, 410, a time-out) are `Outcome` values, never exceptions.
-What is left is grouped by what the caller can do about it:
+Expected endings of a fetch (304, 410, a time-out) are `Outcome` values, not exceptions. The branches tell what a caller
+can do:
 
     HeadwaterError
-    ├── InputError           somebody gave us something wrong: show the sentence, change the input
-    │   ├── NotAFeed         the document is no feed; `what` says what it is instead
-    │   ├── AddressError     the address cannot be used (scheme, control characters, private, port)
-    │   ├── Unreachable      the address gave no answer; `ending` says how (dns, tls, timeout, …)
-    │   ├── QueryError       a query script; carries every message with its position
-    │   ├── TraceError       a trace or a setting of the lab
-    │   └── SettingsError    configuration that contradicts itself or names something unknown
-    ├── NotFound             a feed, query, item or name that is not here
-    ├── Held                 a server's own word (Retry-After) forbids a refresh until a moment
-    ├── StoreError           the database: locked, newer than we are, full, unreachable
-    ├── LeaseLost            another machine does this now: a write of ours was refused
-    ├── ClusterError         the machines do not fit together: servers too old, two clusters, a clock that is wrong
+    ├── InputError           wrong input: show the sentence, change the input
+    │   ├── NotAFeed         the document is not a feed; `what` names what it is
+    │   ├── AddressError     the address is not allowed (scheme, control characters, private, port)
+    │   ├── Unreachable      the address gave no response; `ending` says why (dns, tls, timeout, …)
+    │   ├── QueryError       the query script has mistakes; carries every message with its position
+    │   ├── TraceError       a trace or a setting of the lab is wrong
+    │   └── SettingsError    a setting is unknown, invalid or contradicts another
+    ├── NotFound             there is no such feed, query, item or name
+    ├── RefreshHeld          the server's Retry-After forbids a refresh for now
+    ├── StoreError           the database is locked, newer than the program, full or unreachable
+    ├── LeaseLost            another process holds the lease now; the write was refused
+    ├── ClusterError         the machines do not fit together: an old server, two clusters, a wrong clock
     └── StrategyError        a strategy or estimator broke its contract; the caller falls back
 
-Every message is a whole sentence that says what is wrong, where, and what to do.
+Every message is a whole sentence: what is wrong, where, and what to do.
 """
 
 
 class HeadwaterError(Exception):
-    """Root of everything raised on purpose."""
+    """The root of all exceptions raised on purpose."""
 
 
 class InputError(HeadwaterError):
-    """Somebody gave us something wrong; `field` is where, if in one field of a form, a request or the settings."""
+    """Wrong input. `field` names the field of a form, a request or the settings, if it is in one."""
 
     def __init__(self, message: str, field: str = "") -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class InputError(HeadwaterError):
 
 
 class NotAFeed(InputError):
-    """The document is no feed. `what` is one of: empty, html, login, truncated, unknown, …"""
+    """The document is not a feed. `what` is one of: empty, html, login, truncated, unknown, …"""
 
     def __init__(self, message: str, what: str = "unknown") -> None:
         super().__init__(message)
@@ -43,11 +43,11 @@ class NotAFeed(InputError):
 
 
 class AddressError(InputError):
-    """The address cannot be used."""
+    """The address is not allowed."""
 
 
 class Unreachable(InputError):
-    """The address gave no answer; `ending` is the `Ending` that says how."""
+    """The address gave no response; `ending` is the `Ending` that says why."""
 
     def __init__(self, message: str, ending: str = "connection") -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class Unreachable(InputError):
 
 
 class QueryError(InputError):
-    """A query script that cannot be taken; `messages` are values with line, column and hint."""
+    """The query script has mistakes; `messages` are values with line, column and hint."""
 
     def __init__(self, message: str, messages: tuple[object, ...] = ()) -> None:
         super().__init__(message)
@@ -63,19 +63,19 @@ class QueryError(InputError):
 
 
 class TraceError(InputError):
-    """A trace, or a setting of the lab."""
+    """A trace or a setting of the lab is wrong."""
 
 
 class SettingsError(InputError):
-    """Configuration that contradicts itself or names something unknown; `field` is the setting that is wrong."""
+    """A setting is unknown, invalid or contradicts another; `field` names it."""
 
 
 class NotFound(HeadwaterError):
-    """A feed, query, item or name that is not here."""
+    """There is no such feed, query, item or name."""
 
 
 class RefreshHeld(HeadwaterError):
-    """A server's own word (Retry-After) forbids a refresh; `until` says how long."""
+    """The server's Retry-After forbids a refresh; `until` says how long."""
 
     def __init__(self, message: str, until: float) -> None:
         super().__init__(message)
@@ -83,15 +83,15 @@ class RefreshHeld(HeadwaterError):
 
 
 class StoreError(HeadwaterError):
-    """The database is locked, newer than we are, full or unreachable."""
+    """The database is locked, newer than the program, full or unreachable."""
 
 
 class LeaseLost(HeadwaterError):
-    """Another machine does this now; a write under the old epoch was refused."""
+    """Another process holds the lease now; a write under the old epoch was refused."""
 
 
 class ClusterError(HeadwaterError):
-    """The parts of a cluster do not fit together."""
+    """The machines of a cluster do not fit together."""
 
 
 class StrategyError(HeadwaterError):

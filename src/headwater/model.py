@@ -1,8 +1,8 @@
-"""The values that flow: what a document says, what a fetch brought, what a refresh meant.
+"""Defines the values that flow through the pipeline: document, outcome, verdict, item.
 
-All frozen and slotted. Times are UTC epoch seconds as floats, or None where unknown;
-durations are seconds. Values at different stages have different types: a `Document` holds
-`Entry`s as a publisher wrote them, novelty turns those that matter into `Item`s of a feed.
+All are frozen. Times are UTC epoch seconds as floats, or None if unknown; durations are seconds. Values of different
+stages have different types: a `Document` has the `Entry`s that a publisher wrote, novelty turns new and changed ones into
+`Item`s of a feed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Enclosure(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The feed that a republished item was taken from: its address and title (atom:source, RSS source)."""
+    """The feed in which a republished item first appeared (atom:source, RSS source)."""
 
     url: str
     title: str | None = None
 
 
 class Hints(msgspec.Struct, frozen=True):
-    """What a document asks of its pollers: `ttl` in seconds, RSS skip hours (0–23) and days, sy:*."""
+    """Polling hints of a document: `ttl` in seconds, RSS skip hours (0–23) and days, sy:*."""
 
     ttl: float | None = None
     skip_hours: tuple[int, ...] = ()
@@ -40,7 +40,7 @@ class Hints(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One item as its document shows it. `content` and `summary` are safe HTML, `title` is plain text."""
+    """One item as its document shows it. `title` is plain text, `content` and `summary` are HTML."""
 
     id: str | None = None
     link: str | None = None
@@ -57,11 +57,11 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A feed document, read. `format` is rss, atom, rdf, json or cdf with its version ("rss 2.0").
+    """A parsed feed document. `format` is rss, atom, rdf, json or cdf with its version ("rss 2.0").
 
-    `hub` holds every WebSub hub offered; `next` and `previous` are RFC 5005 (or JSON Feed) pages; `archived` says
-    that they are archive pages (RFC 5005 §4), and `current`, in an archive page, where the feed itself is.
-    `problems` says in words what had to be recovered; an empty tuple is a clean document.
+    `hub` lists the WebSub hubs. `next` and `previous` are RFC 5005 or JSON Feed pages; `archived` marks them as archive
+    pages (RFC 5005 §4), and `current` is the feed's address in an archive page. `problems` describes what was repaired;
+    it is empty for a clean document.
     """
 
     format: str
@@ -88,31 +88,31 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class Ending(StrEnum):
-    """How a fetch ended. The first three brought a valid answer; all the others are failures."""
+    """How a fetch ended. The first three are successes, all others are failures."""
 
     CHANGED = "changed"  # 200 with a document
     UNCHANGED = "unchanged"  # 304
-    PARTIAL = "partial"  # 226 IM: feed, only what is new; nothing has disappeared
+    PARTIAL = "partial"  # 226 IM: feed, or a truncated document: missing items are not removed
     GONE = "gone"  # 410
     THROTTLED = "throttled"  # 429, 503, or 3xx with Retry-After
     MISSING = "missing"  # 404 and other client errors
     DENIED = "denied"  # 401, 403, 407, 451
     BROKEN = "broken"  # 5xx
-    UNREADABLE = "unreadable"  # 200 with something that is no feed
-    REDIRECTS = "redirects"  # loops, too many, or to where we do not go
+    UNREADABLE = "unreadable"  # 200 with something that is not a feed
+    REDIRECTS = "redirects"  # a loop, too many, or an address that is not allowed
     TOO_LARGE = "too large"
-    TIMEOUT = "timeout"  # total deadline, too slow, or no answer
+    TIMEOUT = "timeout"  # deadline passed, too slow, or no response
     DNS = "dns"
     TLS = "tls"
     CONNECTION = "connection"  # refused or reset
-    BLOCKED = "blocked"  # the address guard said no
+    BLOCKED = "blocked"  # refused by the address guard
 
     @property
     def ok(self) -> bool:
-        return self in _WELL
+        return self in _SUCCESSES
 
 
-_WELL = (Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL)
+_SUCCESSES = (Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL)
 
 
 class Validators(msgspec.Struct, frozen=True):
@@ -123,12 +123,11 @@ class Validators(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What one fetch of a feed brought.
+    """The result of fetching a feed.
 
-    `url` is what was asked for, `final_url` where the answer came from, `moved_to` the address a chain of
-    permanent redirects (301, 308) leads to. `validators` are the ones to keep from now on (None: keep the
-    old ones). `fresh_for` is what max-age or Expires ask for, `retry_after` what the server demanded, already
-    clamped. `bytes` counts the wire. `message` is a sentence for a person.
+    `url` was requested, `final_url` responded, `moved_to` is the end of a chain of permanent redirects (301, 308).
+    `validators` replace the stored ones, unless they are None. `fresh_for` comes from max-age or Expires, `retry_after`
+    from Retry-After, both limited. `bytes` counts what was transferred. `message` is a sentence for people.
     """
 
     ending: Ending
@@ -145,7 +144,7 @@ class Outcome(msgspec.Struct, frozen=True):
     bytes: int = 0
     body_hash: str | None = None
     message: str = ""
-    pushed: bool = False  # a hub sent it; nobody was asked
+    pushed: bool = False  # sent by a hub, not requested
 
     @property
     def ended_at(self) -> float:
@@ -154,7 +153,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A source feed we poll, as the store keeps it. `id` is the store's; `name` is what queries call it."""
+    """A source feed as the store keeps it. Queries refer to it by `name`."""
 
     id: int
     url: str
@@ -169,11 +168,11 @@ class Feed:
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What we keep of a feed between refreshes: everything the next refresh needs, and nothing to recompute.
+    """The state of a feed between refreshes: everything that the next refresh needs.
 
-    `window` maps the identity of each item of the last document, in its order, to its content hash;
-    `moves` counts how often in a row `moved_to` was seen. `not_before` is the server's word (Retry-After),
-    `fresh_until` its wish (max-age, ttl). `failures` counts failures in a row, since `failing_since`.
+    `window` pairs the identity of each item of the last document, in its order, with its content hash. `moves` counts how
+    often in a row `moved_to` was seen. `not_before` comes from Retry-After, `fresh_until` from max-age or ttl. `failures`
+    counts failures in a row, since `failing_since`.
     """
 
     feed_id: int
@@ -199,9 +198,9 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One item of a feed, as stored. Unique by (feed_id, identity); `version` counts its updates.
+    """One item of a feed as stored, unique by (feed_id, identity). `version` counts its updates.
 
-    `published` is always set: the publisher's date where believable, else first seen (`dated` is False).
+    `published` is the publisher's date if it is plausible, else the time of `first_seen` (then `dated` is False).
     """
 
     feed_id: int
@@ -221,15 +220,15 @@ class Item(msgspec.Struct, frozen=True):
     language: str | None = None
     version: int = 1
     id: int | None = None
-    source: Source | None = None  # the feed it was first published in, where the one it came by is not that
+    source: Source | None = None  # the feed in which it first appeared, if that is another one
 
 
 class Refresh(msgspec.Struct, frozen=True):
-    """One poll of a feed and what came of it: the one record scheduler, pages, metrics and lab read.
+    """The record of one poll. Scheduler, pages, metrics and lab all read it.
 
-    `new` and `updated` count items, `window` is the document's size W, `overlap` how many of its items the last
-    window had already, `saturated` says that nothing overlapped although something was known, `lost` estimates how
-    many items passed unread. `reason` is the strategy's, in words.
+    `new` and `updated` count items. `window` is the number of items in the document, `overlap` the number of those that
+    the last window had too. `saturated` means that nothing overlapped although items were known; `lost` estimates how many
+    items were missed. `reason` is the strategy's reason for the poll, in words.
     """
 
     feed_id: int
@@ -246,14 +245,13 @@ class Refresh(msgspec.Struct, frozen=True):
     lost: float = 0.0
     reason: str = ""
     message: str = ""
-    published: tuple[float, ...] = ()  # believable dates of the new items
+    published: tuple[float, ...] = ()  # plausible dates of the new items
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What novelty decided about an outcome: everything one refresh writes, in one transaction.
+    """Novelty's decision about an outcome: everything that one refresh writes in its transaction.
 
-    `late` says that somebody else was to fetch the feed by then: its items count, but what is known of the feed and
-    when it is due are the other's.
+    `late` means that another process holds the feed by now: the items are stored, the state and the schedule are not.
     """
 
     refresh: Refresh
@@ -262,7 +260,7 @@ class Verdict(msgspec.Struct, frozen=True):
     updated: tuple[Item, ...] = ()
     title: str | None = None
     link: str | None = None
-    url: str | None = None  # the feed's new address, when it has moved for good
+    url: str | None = None  # the feed's new address, if it moved permanently
     gone: bool = False
     late: bool = False
 
@@ -271,9 +269,9 @@ class Verdict(msgspec.Struct, frozen=True):
 class QueryFeed:
     """A feed defined by a standing query, as the store keeps it.
 
-    `text` holds for what comes behind the outbox's `position`; `active` is the definition that the query processor
-    runs, the one before until it has come to that position. `problem` says why it cannot be run at all. `form` is
-    `text` as it was read, packed (`language.packed`).
+    `text` applies to outbox entries after `position`. `active` is the definition that the query processor runs: the
+    previous one until it reaches that position. `problem` says why a definition cannot run. `form` is `text` in parsed,
+    binary form.
     """
 
     id: int
@@ -290,5 +288,5 @@ class QueryFeed:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the processor has not taken the definition up yet."""
+        """Whether the processor does not run this definition yet."""
         return self.active != self.text

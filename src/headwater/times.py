@@ -16,7 +16,7 @@ YEAR = 31_557_600.0  # on average
 
 
 def parse_time_zone(name: str) -> ZoneInfo:
-    """The time zone of this name; SettingsError if there is none.
+    """Find a time zone by name; raises SettingsError if there is none.
 
     >>> parse_time_zone("Europe/Vienna").key
     'Europe/Vienna'
@@ -24,12 +24,13 @@ def parse_time_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError) as error:
-        told = f"There is no time zone “{name[:100]}”; give one like Europe/Vienna."
-        raise SettingsError(told, "time_zone") from error
+        message = f"There is no time zone “{name[:100]}”. Use a name such as Europe/Vienna."
+        raise SettingsError(message, "time_zone") from error
 
 
 def format_time(at: float | None) -> str:
-    """
+    """Write a time for people, in UTC.
+
     >>> format_time(0)
     '1970-01-01 00:00:00 UTC'
     """
@@ -37,7 +38,7 @@ def format_time(at: float | None) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration, rounded to what matters.
+    """Write a duration with two digits.
 
     >>> format_duration(42), format_duration(150), format_duration(7200), format_duration(200_000), format_duration(50_000_000)
     ('42 s', '2.5 min', '2 h', '2.3 d', '1.6 y')
@@ -54,17 +55,34 @@ def format_duration(seconds: float) -> str:
 
 
 def format_relative(at: float | None, now: float) -> str:
-    """
-    >>> format_relative(100, 160), format_relative(220, 160), format_relative(None, 0)
-    ('1 min ago', 'in 1 min', 'never')
+    """Write how long ago or ahead a time is, in whole units.
+
+    >>> format_relative(100, 160), format_relative(13_600, 160), format_relative(None, 0)
+    ('1 min ago', 'in 4 h', 'never')
+    >>> format_relative(0, 425 * DAY), format_relative(0, 3 * YEAR)
+    ('14 months ago', '3 years ago')
     """
     if at is None:
         return "never"
-    return f"{format_duration(now - at)} ago" if at <= now else f"in {format_duration(at - now)}"
+    distance = _format_whole_units(abs(now - at))
+    return f"{distance} ago" if at <= now else f"in {distance}"
+
+
+def _format_whole_units(seconds: float) -> str:
+    for limit, size, unit in (
+        (MINUTE, 1.0, "s"),
+        (HOUR, MINUTE, "min"),
+        (2 * DAY, HOUR, "h"),
+        (60 * DAY, DAY, "d"),
+        (2 * YEAR, YEAR / 12, "months"),
+    ):
+        if round(seconds / size) * size < limit:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / YEAR:.0f} years"
 
 
 def format_number(value: float) -> str:
-    """A number for a sentence: nobody reads 4.6e-06.
+    """Write a number for a sentence, with three digits.
 
     >>> format_number(4.6e-06), format_number(0.0312), format_number(12.345), format_number(0.0), format_number(12_345.6)
     ('less than .001', '0.0312', '12.3', '0', '12,346')
@@ -80,7 +98,7 @@ _INSTANT = re.compile(
 
 
 def parse_instant(text: str) -> float | None:
-    """Epoch seconds of a date; a bare day is its midnight and a time without zone is UTC. None if it is no date.
+    """Read a date as epoch seconds: a bare day is its midnight, a time without zone is UTC. None if it is not a date.
 
     >>> parse_instant("1970-01-02"), parse_instant("1970-01-01T01:00+01:00"), parse_instant("01/03/2024")
     (86400.0, 0.0, None)
@@ -96,7 +114,8 @@ def parse_instant(text: str) -> float | None:
 
 
 def format_instant(epoch: float | None) -> str:
-    """
+    """Write a time in ISO format.
+
     >>> format_instant(0.0), format_instant(None), format_instant(1e300)
     ('1970-01-01T00:00:00Z', '', '')
     """
