@@ -15,12 +15,12 @@ from headwater.settings import load_settings
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"budget": 0}, "A budget of 0 requests per minute refreshes nothing: give a number above 0."),
-        ({"budget": -3}, "A budget of -3 requests"),
+        ({"budget": 0}, "The budget is 0 requests per minute, which allows no refresh: give a number above 0."),
+        ({"budget": -3}, "The budget is -3 requests"),
         ({"budget": float("nan")}, "give a number above 0"),
-        ({"budget_bytes": 0}, "0 bytes refreshes nothing"),
-        ({"host_budget": 0}, "A host budget of 0"),
-        ({"objective": "speed"}, "not understood at “speed”"),
+        ({"budget_bytes": 0}, "0 bytes, which allows no refresh"),
+        ({"host_budget": 0}, "The host budget is 0"),
+        ({"objective": "speed"}, "Invalid objective “speed”"),
         ({"target_completeness": 1.5}, "A completeness of 1.5 cannot be a target"),
         ({"target_freshness": 0}, "A freshness of 0 cannot be a target"),
         ({"target_delay": -1}, "cannot be a target"),
@@ -43,7 +43,7 @@ def test_what_cannot_work_is_said_in_a_sentence(given: dict[str, Any], says: str
         (b"buget = 3", {}, "There is no setting buget; did you mean budget?"),
         (b"", {"HEADWATER_NAMES": "feeds.example.org"}, "names"),
         (b"", {"HEADWATER_ALLOW_PRIVATE": "perhaps"}, "The setting allow_private cannot be used"),
-        (b"", {"HEADWATER_BUDGET": "0"}, "A budget of 0 requests"),
+        (b"", {"HEADWATER_BUDGET": "0"}, "The budget is 0 requests"),
     ],
 )
 def test_a_file_or_an_environment_that_cannot_be_read_is_said_to_be_so(

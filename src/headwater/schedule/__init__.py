@@ -1,4 +1,4 @@
-"""Chooses which feeds to refresh within a budget."""
+"""Chooses which feeds to refresh within a budget, and says why. Pure."""
 
 from headwater.schedule.registry import STRATEGIES, load
 from headwater.schedule.selection import Budget, Choice

@@ -1,9 +1,9 @@
-"""The budget: requests and bytes, never more than the cap in any minute, whatever sixty seconds one looks at.
+"""Limits requests and bytes in any minute (token bucket plus sliding window).
 
-A bucket of tokens spreads the requests over the minute but would let a full bucket and its refill fall into one minute;
-so what was spent is also remembered for a minute, and the two together never exceed the cap. A refresh under way counts
-until it ends and is remembered from its end on, because nobody knows when in between its request really leaves. A
-person's “refresh now” and a feed's first refresh come out of the same budget, first.
+The token bucket spreads requests over the minute, but a full bucket and its refill could fall into one minute. The
+sliding window therefore remembers everything spent in the last minute; both together never exceed the cap. A running
+refresh counts until it ends and enters the window at its end, because the moment at which its request leaves is
+unknown. Manual refreshes and first refreshes use the same budget and come first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headwater.times import MINUTE
 
 @dataclass(frozen=True, slots=True)
 class RequestCap:
-    """What may be spent in any minute: `requests`, and `bytes` if not None."""
+    """The limit for any minute: `requests`, and `bytes` if not None."""
 
     requests: float
     bytes: float | None = None
@@ -26,14 +26,15 @@ class RequestCap:
     def __post_init__(self) -> None:
         for what, amount in (("requests per minute", self.requests), ("bytes", self.bytes)):
             if amount is not None and not (amount > 0 and math.isfinite(amount)):
-                raise SettingsError(f"A budget of {amount:g} {what} refreshes nothing: give a number above 0.")
+                raise SettingsError(f"The budget is {amount:g} {what}, which allows no refresh: give a number above 0.")
 
 
 class RequestBudget:
-    """Spends a `Cap`: `available` says how many refreshes may start, `begin` and `end` note those that did.
+    """Spends a `RequestCap`. `available` says how many refreshes may start; `begin_refresh` and `end_refresh` record
+    those that do.
 
-    `spend` is both at once, for those who simulate. The bucket holds `burst` seconds' worth, at least one request.
-    Below one request a minute the same rules hold over a longer span: one request in 60/requests seconds.
+    `spend` records both at once, for simulations. The bucket holds `burst` seconds' worth, at least one request. Below
+    one request a minute the same rules apply to a longer span: one request in 60/requests seconds.
 
     >>> purse = RequestBudget(RequestCap(requests=60), burst=10.0)
     >>> purse.available(0.0)  # ten seconds at one a second
@@ -55,7 +56,7 @@ class RequestBudget:
         self.set_cap(cap)
 
     def set_cap(self, cap: RequestCap) -> None:
-        """From now on spend this cap; what was spent before still counts."""
+        """Use this cap from now on. Earlier spending still counts."""
         self.cap = cap
         self._span = max(MINUTE, MINUTE / cap.requests)
         self._max_requests = max(int(cap.requests), 1)
@@ -64,9 +65,9 @@ class RequestBudget:
         self._tokens = min(self._tokens, self._bucket_size)
 
     def available(self, now: float, typical_bytes: float = 0.0) -> int:
-        """How many refreshes may start at `now`; with a cap in bytes, as many as it holds of the typical size."""
+        """Return how many refreshes may start at `now`. A cap in bytes allows as many as fit at the typical size."""
         self._drop_expired(now)
-        # The hair's breadth keeps a token that 0.1 + 0.2 has made a little less than whole.
+        # The tolerance keeps a token that rounding (0.1 + 0.2) has made a little less than whole.
         room = min(self._max_requests - self._requests - self._in_flight, int(self._tokens + 1e-9))
         if self.cap.bytes is not None:
             left = self.cap.bytes - self._bytes - self._reserved
@@ -74,20 +75,20 @@ class RequestBudget:
         return max(room, 0)
 
     def spend(self, now: float, requests: int, weight: float = 0.0) -> None:
-        """Note `requests` that leave at `now` and are over at once, weighing `weight` bytes together."""
+        """Record `requests` that start and end at `now` and transfer `weight` bytes together."""
         self._drop_expired(now)
         self._tokens -= requests
         self._record_spent(requests, weight)
 
     def begin_refresh(self, now: float, reserved_bytes: float = 0.0) -> None:
-        """Note that a refresh starts, expected to weigh `reserved_bytes`."""
+        """Record that a refresh starts and is expected to transfer `reserved_bytes`."""
         self._drop_expired(now)
         self._tokens -= 1
         self._in_flight += 1
         self._reserved += reserved_bytes
 
     def end_refresh(self, now: float, reserved_bytes: float, real_bytes: float, requests: int = 1) -> None:
-        """Replace what was reserved by what it really took; what was more than reserved is owed."""
+        """Replace the reservation by the real cost; bytes beyond the reservation are owed."""
         self._drop_expired(now)
         self._in_flight -= 1
         self._reserved = max(self._reserved - reserved_bytes, 0.0)
@@ -95,12 +96,12 @@ class RequestBudget:
         self._record_spent(requests, real_bytes)
 
     def recent_usage(self, now: float) -> tuple[int, float]:
-        """Requests and bytes of the last span (a minute), those under way included."""
+        """Return the requests and bytes of the last span (a minute), running refreshes included."""
         self._drop_expired(now)
         return self._requests + self._in_flight, self._bytes + self._reserved
 
     def next_refill(self, now: float) -> float:
-        """The next moment at which something comes free; `now` if something is."""
+        """Return the next time at which a refresh may start; `now` if one may start at once."""
         if self.available(now):
             return now
         moments = [now + (1 - self._tokens) / self.rate] if self._tokens < 1 else []
@@ -121,7 +122,7 @@ class RequestBudget:
             self._bytes += weight
 
     def _drop_expired(self, now: float) -> None:
-        # A clock that steps back must not free what was spent: time only ever moves forward here.
+        # A clock set back must not free spent requests, so time never goes back here.
         if now > self._latest_time:
             self._tokens = min(self._tokens + (now - self._latest_time) * self.rate, self._bucket_size)
             self._latest_time = now
@@ -133,7 +134,7 @@ class RequestBudget:
 
 
 def split_requests(available: int, wished: int, first: int) -> tuple[int, int, int]:
-    """How the free refreshes are given out: to people's wishes, to first refreshes, to the strategy, in that order.
+    """Split the available refreshes between manual refreshes, first refreshes and the strategy, in that order.
 
     >>> split_requests(10, 3, 4)
     (3, 4, 3)

@@ -1,7 +1,7 @@
-"""A person's own strategy, held to its contract: if it breaks it, round robin takes over and says so.
+"""Replaces a user's strategy by round robin when it breaks its contract.
 
-Nothing is lost when that happens: round robin needs no more than the table of last refreshes, so it goes on at once;
-the broken strategy is not asked again until it is replaced, and what it had learned is saved as long as it can be.
+Nothing is lost: round robin needs only the times of the last refreshes, so it continues at once. The broken strategy is
+not called again until it is replaced, but its state is still saved as long as that works.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Returned = TypeVar("Returned")
 
 
 class GuardedStrategy(Strategy):
-    """Asks `inner` and checks the answer; from its first failure on `uniform` decides, and `problem` says why.
+    """Calls `inner` and checks its answers; after the first failure `uniform` decides, and `problem` says why.
 
     >>> class Broken(Uniform):
     ...     name = "broken"
@@ -62,7 +62,7 @@ class GuardedStrategy(Strategy):
 
     def resize(self, feeds: int) -> None:
         super().resize(feeds)
-        if hasattr(self, "inner"):  # not while the base class is still being built
+        if hasattr(self, "inner"):  # the base class calls this before `inner` is set
             self._call_inner("growing", lambda: self.inner.resize(feeds))
 
     def save(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class GuardedStrategy(Strategy):
         try:
             self.inner.load(state)
         except StrategyError:
-            raise  # state of another version: the caller puts it aside
+            raise  # state of another version: the caller discards it
         except Exception as error:
             self._record_problem("loading its state", error)
         super().resize(len(self.inner))
@@ -119,7 +119,7 @@ class GuardedStrategy(Strategy):
             return None
         try:
             return act()
-        except Exception as error:  # whatever a person's own code may raise
+        except Exception as error:  # a user's code may raise anything
             self._record_problem(doing, error)
             return None
 
@@ -130,12 +130,12 @@ class GuardedStrategy(Strategy):
 
 
 def _value_by_order(choice: Choice) -> Floats:
-    """Values that keep the order of a choice while hosts without room are left out of it."""
+    """Return falling values, so that selecting by host room keeps the order of the choice."""
     return -np.arange(len(choice.rows), dtype=np.float64)
 
 
 def find_breach(choice: Any, table: Table, budget: Budget, candidates: Bools | None, within_budget: bool) -> str | None:
-    """What is wrong with a choice, None if it keeps the contract."""
+    """Return the rule of the contract that a choice breaks, or None."""
     if not isinstance(choice, Choice):
         return f"it returned a {type(choice).__name__}, not a Choice"
     rows = np.asarray(choice.rows)

@@ -1,4 +1,4 @@
-"""Every strategy by its name."""
+"""Finds a strategy by name and builds it with its estimator and objective."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ STRATEGIES: Mapping[str, type[Strategy]] = index_by_name(
 
 
 def load(spec: str) -> type[Strategy]:
-    """The strategy called `spec`, or a person's own as `package.module:Name`."""
+    """Return the strategy class called `spec`, or a user's own given as `package.module:Name`."""
     return find_class(spec, STRATEGIES, Strategy, "strategy")
 
 
 def build_strategy(strategy: str, estimator: str | None = None, objective: Objective | None = None) -> Strategy:
-    """The strategy of these names; whatever does not fit together is a SettingsError.
+    """Build a strategy from names. Raises SettingsError if strategy, estimator and objective do not fit together.
 
     >>> build_strategy("two_steps", "periodic").estimator.name
     'periodic'
@@ -92,15 +92,15 @@ def build_strategy(strategy: str, estimator: str | None = None, objective: Objec
     options: dict[str, Any] = {}
     if estimator is not None:
         if "estimator" not in takes:
-            raise SettingsError(f"The strategy {strategy} has no use for an estimator: leave {estimator} out.")
+            raise SettingsError(f"The strategy {strategy} takes no estimator: leave out {estimator}.")
         chosen, wanted = load_estimator(estimator), _find_accepted_estimators(kind)
         if not issubclass(chosen, wanted):
             names = " or ".join(str(getattr(one, "name", one.__name__)) for one in wanted)
-            raise SettingsError(f"The strategy {strategy} understands no estimator but {names}, so not {estimator}.")
+            raise SettingsError(f"The strategy {strategy} accepts the estimator {names}, not {estimator}.")
         options["estimator"] = _instantiate(chosen, estimator, "estimator", {})
     if objective is not None:
         if not takes.keys() >= objective.strategy_options().keys():
-            raise SettingsError(f"The strategy {strategy} has no dial, so it cannot have an objective; value has one.")
+            raise SettingsError(f"The strategy {strategy} takes no objective; value does.")
         options |= objective.strategy_options()
     made = _instantiate(kind, strategy, "strategy", options)
     own = STRATEGIES.get(made.name) is not kind or (estimator is not None and ":" in estimator)
@@ -108,10 +108,10 @@ def build_strategy(strategy: str, estimator: str | None = None, objective: Objec
 
 
 def _find_accepted_estimators(kind: type[Strategy]) -> tuple[type, ...]:
-    """The estimators a strategy can use, by the annotation of its option: most take any, some only their own kind."""
+    """Return the estimator classes that a strategy accepts, read from the annotation of its `estimator` option."""
     try:
         wanted = get_type_hints(kind.__init__).get("estimator", Estimator)
-    except (NameError, TypeError):  # a person's own annotations may name what is not there
+    except (NameError, TypeError):  # a user's annotations may name something undefined
         return (Estimator,)
     kinds = tuple(one for one in get_args(wanted) or (wanted,) if isinstance(one, type) and one is not NoneType)
     return kinds or (Estimator,)
@@ -119,11 +119,11 @@ def _find_accepted_estimators(kind: type[Strategy]) -> tuple[type, ...]:
 
 def _instantiate(kind: type[Any], spec: str, noun: str, options: dict[str, Any]) -> Any:
     if not isinstance(getattr(kind, "name", None), str):
-        raise SettingsError(f"The {noun} “{spec}” has no name: give its class one, name = “…”.")
+        raise SettingsError(f"The {noun} “{spec}” has no name: add name = “…” to its class.")
     try:
         return kind(0, **options)
     except HeadwaterError:
         raise
-    except Exception as error:  # a person's own class may fail in any way
+    except Exception as error:  # a user's class may fail in any way
         what = f"{type(error).__name__}: {error}"
-        raise SettingsError(f"The {noun} “{spec}” cannot be made ({what}).") from error
+        raise SettingsError(f"The {noun} “{spec}” cannot be created ({what}).") from error

@@ -48,7 +48,9 @@ class Choice:
 
 
 def take_best(rows: Rows, value: Floats, budget: Budget, rng: np.random.Generator | None = None) -> Choice:
-    """The `budget.now` rows of greatest value, best first, no host above its room; ties by chance, or by row.
+    """Return the `budget.now` rows of greatest value, best first, within the room of each host.
+
+    Ties go to the lower row, or to chance if `rng` is given.
 
     >>> take_best(np.array([4, 5, 6]), np.array([.1, .9, .5]), Budget(2)).rows.tolist()
     [5, 6]
@@ -68,7 +70,7 @@ def take_best(rows: Rows, value: Floats, budget: Budget, rng: np.random.Generato
 
 
 def take_first(rows: Rows, budget: Budget) -> Rows:
-    """The first `budget.now` rows, no host above its room: the `best` of equal ones, without ranking them.
+    """Return the first `budget.now` rows within the room of each host; as `take_best` of equal values, without sorting.
 
     >>> take_first(np.array([4, 5, 6]), Budget(2, host=np.array([0, 0, 0, 0, 0, 0, 1]), room=np.array([1, 1]))).tolist()
     [4, 6]
@@ -86,10 +88,10 @@ def take_first(rows: Rows, budget: Budget) -> Rows:
 
 
 def _find_greatest_with_room(value: Floats, host: Rows, room: Rows, most: int) -> Rows:
-    """Positions of the `most` greatest values whose hosts have room, best first.
+    """Return the positions of the `most` greatest values whose hosts have room, best first.
 
-    They are looked for among the best few, and among more only where hosts have run out of room: to sort all feeds
-    that are due for the sake of a few dozen would cost more than refreshing those.
+    Looks among the best few, and among more only if hosts have run out of room: sorting all due feeds to take a few
+    dozen would cost more than refreshing those.
     """
     few = max(_SEARCH_FACTOR * most, 256)
     while True:
@@ -101,10 +103,10 @@ def _find_greatest_with_room(value: Floats, host: Rows, room: Rows, most: int) -
 
 
 def _find_greatest(value: Floats, few: int) -> Rows:
-    """Positions of the `few` greatest values in order; equal ones as they stand.
+    """Return the positions of the `few` greatest values, best first and ties in order of position.
 
-    Selecting is linear, sorting is not: only the greatest are sorted. All that equal the least of them are looked at,
-    because `argpartition` would keep any of those, not the first.
+    Selection is linear, sorting is not, so only the greatest are sorted. All values equal to the smallest of them take
+    part, because `argpartition` alone would keep an arbitrary one of the equals.
     """
     low = -value
     if not few:
@@ -116,7 +118,7 @@ def _find_greatest(value: Floats, few: int) -> Rows:
 
 
 def _rank_within_host(host: Rows) -> Rows:
-    """How many earlier positions have the same host."""
+    """Count for each position the earlier positions with the same host."""
     order = np.argsort(host, kind="stable")
     ordered = host[order]
     first = np.searchsorted(ordered, ordered, side="left")

@@ -1,11 +1,11 @@
-"""What every strategy is: beliefs and a budget in, the feeds to refresh now and a reason each out.
+"""Defines Strategy and IntervalStrategy, and the values that go in and out of them.
 
-A strategy sees rows of arrays and times given as arguments; it has no clock and does no I/O. Hints, politeness,
-back-off and push have narrowed the candidates before it is asked (`schedule.manners`).
+A strategy works on arrays with one row per feed. It has no clock and does no I/O: times and budgets are arguments. The
+politeness rules (`schedule.politeness`) have already reduced the feeds to the candidates.
 
-Two families. A *ranking* strategy (`schedule.ranking`) orders the candidates at every tick and takes the best. An
-*interval* strategy decides after each refresh when the next one is due; `due` tells, so that a shell can sleep until
-then and the lab can jump from refresh to refresh without visiting the ticks between.
+There are two families. A *ranking* strategy (`strategies.ranking`) scores the candidates at every tick and takes the
+best. An *interval* strategy decides after each refresh when the next one is due. The server can then sleep until that
+time, and the lab can jump from refresh to refresh.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from headwater.estimate.estimator import Estimator
 from headwater.estimate.feed_columns import Column, FeedColumns
 from headwater.schedule.selection import Budget, Choice, take_best
 
-NEVER_READ = "never read yet: first in line"  # why a feed is taken that has not once answered
+NEVER_READ = "never read yet: first in line"  # the reason of a feed that never answered
 
 
 @dataclass(slots=True)
 class Table:
-    """What is known about the feeds, one row each; the shells own it, strategies only read it.
+    """The facts about the feeds, one row each. The caller owns the table; strategies only read it.
 
-    `last` is the time of the last refresh (−inf: never), `window` the size W last seen, `weight` what one item is
-    worth (importance, subscribers, queries), `selectivity` the share of items anybody wants, `cost` what a refresh
-    costs relative to an ordinary one. `divergence` is the exact number of items published since the last refresh
-    where a signal tells it (Div_F, all items), else NaN; `relevant` the exact number of those that are wanted and
-    still in the window (Div_A), where that is known too.
+    `last` is the time of the last refresh (−inf: never), `window` the window size W last seen, `weight` the worth of
+    one item (importance, subscribers, queries), `selectivity` the share of items that anybody wants, `cost` the cost of
+    a refresh relative to an ordinary one. `divergence` is the exact number of items published since the last refresh
+    (Div_F) where a signal gives it, else NaN. `relevant` is the exact number of wanted items among them that are still
+    in the window (Div_A), where known.
     """
 
     last: Floats
@@ -59,8 +59,7 @@ class Table:
         )
 
     def part(self, rows: Rows) -> Table:
-        """The table of these rows alone; where they follow each other, as they do when all feeds are asked for, its
-        columns are views and nothing is copied.
+        """Return the table of some rows. If the rows are consecutive, its columns are views and nothing is copied.
 
         >>> Table.of(9).part(np.array([2, 3, 4])).last.base is not None
         True
@@ -85,12 +84,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Refreshes that have just ended well, one position each; a row occurs at most once.
+    """Refreshes that have just succeeded, one position each; a row occurs at most once.
 
-    `start` is the previous refresh (−inf at the first), `end` this one. `new` counts new items, `window` the
-    document's size, `saturated` says that nothing overlapped with what was known. `published` has the believable
-    dates of the new items, `shown` those of the whole document; either may be missing as a whole. `hint` is the
-    pause the server asked for (seconds, NaN: none).
+    `start` is the previous refresh (−inf at the first), `end` this one. `new` counts new items, `window` is the size of
+    the document, `saturated` says that no item of it was known. `published` has the plausible dates of the new items,
+    `shown` those of the whole document; either may be missing as a whole. `hint` is the pause the server asked for
+    (seconds, NaN: none).
     """
 
     rows: Rows
@@ -110,7 +109,9 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Why a feed is or is not refreshed now: its value against the present price, and when it will probably be."""
+    """The reason why a feed is or is not refreshed now: its value, the price it is compared with, and the likely time
+    of its next refresh.
+    """
 
     reason: str
     value: float | None = None
@@ -119,63 +120,66 @@ class Decision:
 
 
 class Strategy(FeedColumns, ABC):
-    """Decides which feeds to refresh. Class attributes say what it promises and what the shells must provide.
+    """Decides which feeds to refresh.
 
-    Every strategy's constructor is `Name(feeds=0, *, option=default, …)`. Those that believe something have an
-    `estimator` option (an `Estimator` of their own, which they feed); those with ties or jitter an `rng` option.
+    Every constructor is `Name(feeds=0, *, option=default, …)`. Strategies that forecast take an `estimator` option and
+    feed that estimator themselves; strategies with ties or jitter take an `rng` option. Class attributes declare the
+    strategy's guarantees and needs.
     """
 
     needs_shown: ClassVar[bool] = False  # `Observed.shown` must be filled
-    cycle: ClassVar[float | None] = None  # seconds between two choices it was made for, where it matters
+    cycle: ClassVar[float | None] = None  # seconds between two choices the strategy is made for, if that matters
     within_budget: ClassVar[bool] = True  # `choose` never returns more than `budget.now`
-    fair: ClassVar[bool] = False  # no feed starves for ever, however small the budget
+    fair: ClassVar[bool] = False  # no feed starves, however small the budget
     monotone: ClassVar[bool] = False  # a higher rate never lowers a feed's priority
 
     estimator: Estimator | None = None
 
     @abstractmethod
     def observe(self, table: Table, seen: Observed) -> None:
-        """Learn from refreshes that have ended well; `table` is as it was before them."""
+        """Learn from refreshes that have succeeded. `table` is as it was before them."""
 
     @abstractmethod
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        """The feeds to refresh at `now`: at most `budget.now`, only candidates, best first."""
+        """Return the feeds to refresh at `now`: at most `budget.now`, only candidates, best first."""
 
     @abstractmethod
     def why(self, table: Table, row: int, now: float) -> str:
-        """In words: what a refresh of this feed is worth now, and when it would be due."""
+        """Explain in words what a refresh of this feed is worth now and when it is due."""
 
     def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
-        """`why` of each of these rows, in one go: every refresh has its reason."""
+        """Return `why` for many rows at once; the server stores a reason with every refresh."""
         return [self.why(table, row, now) for row in rows.tolist()]
 
     def observe_failures(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
-        """Refreshes that have failed, for the `failures`-th time in a row; manners already hold the feeds back."""
+        """Learn from refreshes that have failed for the `failures`-th time in a row; back-off applies anyway."""
 
     def explain(self, table: Table, row: int, now: float) -> Decision:
-        """The same as `why`, with its numbers."""
+        """Return the explanation of `why` with its numbers."""
         return Decision(self.why(table, row, now))
 
     @property
     def due(self) -> Floats | None:
-        """When each row is next due, for strategies that set it after each refresh; a view that may be moved."""
+        """The time at which each row is next due, if the strategy sets it after each refresh. A view that may be
+        changed.
+        """
         return None
 
     @property
     def problem(self) -> str | None:
-        """What went wrong with a person's own strategy, in words."""
+        """The error of a user's own strategy, in words."""
         return None
 
     def ask_estimator(self, ask: Callable[[Estimator], Floats]) -> Floats | None:
-        """What `ask` hears from the estimator; None if there is none, or it cannot answer."""
+        """Return `ask(estimator)`, or None if the strategy has no estimator or the estimator fails."""
         return None if self.estimator is None else ask(self.estimator)
 
 
 class IntervalStrategy(Strategy):
-    """A strategy that sets after each refresh when the next one is due (column `due`, −inf: at once).
+    """Sets after each refresh when the next one is due (column `due`, −inf: at once).
 
-    `scale` stretches every interval, so that rules made for one appetite can be compared at another; the result is
-    kept within `[shortest, longest]` where a rule has such bounds of its own.
+    `scale` multiplies every interval, so that rules of different appetite can be compared at equal cost. The result is
+    clipped to `[shortest, longest]`.
     """
 
     shortest: ClassVar[float] = 0.0
@@ -186,15 +190,15 @@ class IntervalStrategy(Strategy):
         self.scale = scale
         super().__init__(feeds)
 
-    steering: float = 0.0  # seconds between two calls of `steer`; 0: it need not be called again
+    steering: float = 0.0  # seconds between two calls of `steer`; 0: never
 
     def layout(self) -> dict[str, Column]:
         return {"due": Column(-np.inf, dtype=np.float64)}
 
     def steer(self, table: Table, now: float, budget: Budget) -> None:
-        """Adapt what all feeds share (a price, a common shape) to the time and the budget; may move due times.
+        """Adapt state shared by all feeds (a price, a common shape) to the time and the budget; may change due times.
 
-        The lab calls it every `steering` seconds of virtual time, `choose` when as much of the real one has passed.
+        The lab calls it every `steering` seconds of virtual time, `choose` calls it when as much real time has passed.
         """
 
     @property
@@ -203,7 +207,7 @@ class IntervalStrategy(Strategy):
 
     @abstractmethod
     def next_interval(self, table: Table, seen: Observed) -> Floats:
-        """Seconds from the end of each refresh to the next one, before scaling; learn from `seen` first."""
+        """Learn from `seen` and return the seconds from the end of each refresh to the next one, before scaling."""
 
     def observe(self, table: Table, seen: Observed) -> None:
         pause = np.clip(self.next_interval(table, seen) * self.scale, self.shortest, self.longest)

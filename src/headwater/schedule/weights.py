@@ -1,4 +1,4 @@
-"""What a feed's items are worth when several queries read it."""
+"""Combines the importance and selectivity of several queries into a feed's weight."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from headwater.arrays import Floats, Rows
 def combine_query_weights(
     feeds: int, feed: Rows, importance: Floats, selectivity: Floats, own: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Weight and selectivity per feed from its queries: weight × selectivity = Σ importance × selectivity.
+    """Return weight and selectivity per feed such that weight × selectivity = Σ importance × selectivity of its
+    queries.
 
-    One position per (feed, query) pair. Divergences relevant to disjoint queries add up (thesis, Definition 2.1.3); the
-    selectivity of all together is the chance that an item passes any of them, taken as independent. `own` is a feed's
-    own weight, for those who read it unfiltered: then everything passes.
+    One position per (feed, query) pair. Divergences relevant to disjoint queries add up (thesis, Definition 2.1.3). The
+    combined selectivity is the probability that an item passes any of the queries, taken as independent. `own` is the
+    weight for readers of the whole feed, for whom every item passes.
 
     >>> weight, sel = combine_query_weights(2, np.array([0, 0]), np.array([2.0, 1.0]), np.array([0.5, 0.5]))
     >>> (weight * sel).tolist(), sel.tolist()  # 2·.5 + 1·.5; 1 − .5·.5; nobody reads the second feed
@@ -31,7 +32,8 @@ def combine_query_weights(
 
 
 def chance_window_shows_wanted(selectivity: Floats, window: Floats) -> Floats:
-    """The chance that a window shows anything wanted; one that does not is fresh, however old (F_W, thesis ch. 2).
+    """Return the probability that a window shows any wanted item. A window without one is fresh, however old (F_W,
+    thesis ch. 2).
 
     >>> chance_window_shows_wanted(np.array([0.0, 0.1, 1.0]), np.array([10.0, 10.0, 1.0])).round(2).tolist()
     [0.0, 0.65, 1.0]

@@ -51,14 +51,14 @@ HERE = __name__
         ("valeu", None, "Did you mean value"),
         ("two_steps", "periodik", "Did you mean periodic"),
         ("uniform", "", "no estimator called"),
-        ("fix_1h", "single", "no use for an estimator"),
-        ("value", "single", "understands no estimator but bayes"),
-        ("combined", "single", "understands no estimator but pattern"),
+        ("fix_1h", "single", "takes no estimator"),
+        ("value", "single", "accepts the estimator bayes"),
+        ("combined", "single", "accepts the estimator pattern"),
         ("nowhere:Name", None, "cannot be imported"),
         (f"{HERE}:Missing", None, "has no Missing"),
         (f"{HERE}:Belief", None, "is no Strategy"),
         (f"{HERE}:Nameless", None, "has no name"),
-        (f"{HERE}:Demanding", None, "cannot be made"),
+        (f"{HERE}:Demanding", None, "cannot be created"),
     ],
 )
 def test_what_cannot_be_built_is_refused_in_words(strategy: str, estimator: str | None, says: str) -> None:
@@ -109,7 +109,7 @@ def test_a_persons_own_strategy_need_not_know_of_hosts() -> None:
 def test_the_dial_reaches_value_and_nobody_else() -> None:
     made = build_strategy("value", objective=parse_objective("completeness=10,delay=2"))
     assert (made.loss, made.delay, made.freshness) == (10.0, 2.0, 0.0)  # type: ignore[attr-defined]
-    with pytest.raises(SettingsError, match="has no dial"):
+    with pytest.raises(SettingsError, match="takes no objective"):
         build_strategy("uniform", objective=Objective())
 
 

@@ -70,9 +70,9 @@ def test_beliefs_that_are_no_numbers_mean_nothing_is_lost() -> None:
     ("change", "says"),
     [
         ({"hub": True}, "hub"),
-        ({"rate": 1.0}, "no feed is asked twice within 2 min"),
-        ({"pause": 2 * HOUR}, "left alone for 2 h"),
-        ({"pause": 2 * HOUR, "failures": 3}, "failed 3 times and is left alone for 2 h: the health page"),
+        ({"rate": 1.0}, "no feed is polled twice within 2 min"),
+        ({"pause": 2 * HOUR}, "politeness requires 2 h"),
+        ({"pause": 2 * HOUR, "failures": 3}, "failed 3 times and is not polled for 2 h: its page"),
         ({"budget_used": 0.95}, "raise --budget"),
         ({}, "burst"),
     ],

@@ -63,11 +63,11 @@ def test_the_last_report_is_shown_in_sentences_and_as_json(headwater: Callable[.
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--budget", "0"], "A budget of 0 requests per minute refreshes nothing"),
-        (["--budget", "-5"], "refreshes nothing"),
+        (["--budget", "0"], "The budget is 0 requests per minute, which allows no refresh"),
+        (["--budget", "-5"], "allows no refresh"),
         (["--strategy", "valu"], "Did you mean value"),
         (["--strategy", "two_steps", "--estimator", "periodical"], "Did you mean periodic"),
-        (["--strategy", "uniform", "--objective", "delay"], "has no dial"),
+        (["--strategy", "uniform", "--objective", "delay"], "takes no objective"),
         (["--target-completeness", "2"], "cannot be a target"),
         (["--target-delay", "5"], "contradicts least_interval"),
         (["--strategy", "uniform", "--target-delay", "900"], "believes nothing"),

@@ -18,7 +18,7 @@ from headwater.store.database.server_lock import lock_database_file
     ("arguments", "says"),
     [
         (("--log-level", "loud"), "There is no log level “loud”; there are debug, info, warning, error."),
-        (("--budget", "0"), "A budget of 0 requests per minute refreshes nothing"),
+        (("--budget", "0"), "The budget is 0 requests per minute, which allows no refresh"),
         (("--strategy", "valeu"), "There is no strategy called “valeu”. Did you mean value"),
         (("--estimator", "bays"), "There is no estimator called “bays”. Did you mean bayes"),
         (("--strategy", "no.such.module:Name"), "cannot be imported"),

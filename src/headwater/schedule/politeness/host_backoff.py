@@ -1,9 +1,10 @@
-"""How a host's refusals are understood: does Retry-After speak for one feed or for the whole host?
+"""Learns whether a Retry-After means the feed or the host.
 
-The header does not say (RFC 9110 §10.2.3), so it is learned from what happens. After the first refusal only the feed is
-held for as long as it was told, and the host is probed: after a short pause another feed may go. If it is refused too,
-the host meant everybody and is held as a whole; if it is answered, the host meant the feed. Later evidence can overturn
-either belief, and after a week it is learned anew. Every refusal also slows the host's pace, every answer mends it.
+The header does not say (RFC 9110 §10.2.3), so the answer is learned. After the first refusal only the feed is held, for
+as long as the server asked, and the host is probed: after a short pause another feed may go. If that one is refused
+too, the host meant everybody and is held as a whole; if it is answered, the host meant the feed. Later evidence can
+overturn either conclusion, and after a week it is learned again. Every refusal also slows the rate of requests to the
+host, every answer restores it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from enum import StrEnum
 
 from headwater.times import MINUTE, WEEK
 
-PROBE = MINUTE  # how long after an unexplained refusal another feed of the host is tried
-DEFAULT_PAUSE = 10 * MINUTE  # the pause when a host refuses without saying for how long
-GAP, LONGEST_GAP = 1.0, 10 * MINUTE  # seconds between two requests to one host: ordinary, and after many refusals
+PROBE = MINUTE  # the pause before another feed of the host is tried after a refusal of unknown scope
+DEFAULT_PAUSE = 10 * MINUTE  # the pause if a refusal has no Retry-After
+GAP, LONGEST_GAP = 1.0, 10 * MINUTE  # seconds between two requests to one host: usual, and after many refusals
 
 
 class RetryAfterScope(StrEnum):
-    """Whom the host's Retry-After is believed to address."""
+    """Whether the host's Retry-After means one feed or the whole host."""
 
     UNKNOWN = "unknown"
     FEED = "feed"
@@ -28,7 +29,7 @@ class RetryAfterScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """What is kept of a host between requests. `held` are the feeds it refused, each with the end of its pause."""
+    """The state of a host between requests. `held` lists the feeds it refused, each with the end of its pause."""
 
     scope: RetryAfterScope = RetryAfterScope.UNKNOWN
     learned: float | None = None
@@ -38,17 +39,17 @@ class HostState:
     refusals: int = 0
 
     def blocked_until(self, feed: int) -> float | None:
-        """Until when this feed must not be asked on account of its host, None if not at all."""
+        """Return until when this feed must not be asked because of its host; None if it may be asked."""
         own = dict(self.held).get(feed)
         both = [moment for moment in (own, self.not_before) if moment is not None]
         return max(both) if both else None
 
 
 def note_refusal(host: HostState, feed: int, at: float, retry_after: float | None) -> HostState:
-    """A feed of the host was answered with 429, 503 or a redirect with Retry-After.
+    """Record that a feed of the host was answered with 429, 503 or a redirect with Retry-After.
 
     >>> one = note_refusal(HostState(), 1, 0.0, 3600.0)
-    >>> one.scope, one.blocked_until(1), one.blocked_until(2)  # the feed as told; the others wait a minute, then one is tried
+    >>> one.scope, one.blocked_until(1), one.blocked_until(2)  # the others wait a minute, then one is tried
     (<RetryAfterScope.UNKNOWN: 'unknown'>, 3600.0, 60.0)
     >>> two = note_refusal(one, 2, 60.0, 3600.0)
     >>> two.scope, two.blocked_until(3)
@@ -59,7 +60,7 @@ def note_refusal(host: HostState, feed: int, at: float, retry_after: float | Non
     others = [moment for other, moment in host.held if other != feed and moment > at]
     held = (*((f, moment) for f, moment in host.held if f != feed and moment > at), (feed, at + pause))
     scope, learned = host.scope, host.learned
-    if others:  # two feeds refused at the same time: it is the host
+    if others:  # two feeds refused at the same time: the host means everybody
         scope, learned = RetryAfterScope.HOST, at
     wait = {RetryAfterScope.HOST: pause, RetryAfterScope.UNKNOWN: min(PROBE, pause), RetryAfterScope.FEED: 0.0}[scope]
     return replace(
@@ -74,7 +75,7 @@ def note_refusal(host: HostState, feed: int, at: float, retry_after: float | Non
 
 
 def note_answer(host: HostState, feed: int, at: float) -> HostState:
-    """A feed of the host got any other answer: the host as a whole is not refusing.
+    """Record that a feed of the host got any other answer: the host as a whole is not refusing.
 
     >>> host = note_answer(note_refusal(HostState(), 1, 0.0, 3600.0), 2, 60.0)
     >>> host.scope, host.blocked_until(1), host.blocked_until(2)
@@ -83,7 +84,7 @@ def note_answer(host: HostState, feed: int, at: float) -> HostState:
     host = _expire_scope(host, at)
     others = [moment for other, moment in host.held if other != feed and moment > at]
     held = tuple((f, moment) for f, moment in host.held if f != feed and moment > at)
-    told_feed = bool(others)  # somebody is held and yet we were answered
+    told_feed = bool(others)  # another feed is refused while this one is answered
     return replace(
         host,
         scope=RetryAfterScope.FEED if told_feed else host.scope,
@@ -96,7 +97,7 @@ def note_answer(host: HostState, feed: int, at: float) -> HostState:
 
 
 def _expire_scope(host: HostState, at: float) -> HostState:
-    """The same host, without a belief that has grown too old to trust."""
+    """Return the host without a scope that is too old to trust."""
     if host.learned is not None and at - host.learned > WEEK:
         return replace(host, scope=RetryAfterScope.UNKNOWN, learned=None)
     return host

@@ -1,7 +1,7 @@
-"""The pace of a host: never more requests a minute to one registered domain than a person allows.
+"""Limits requests per minute to one host.
 
-Requests to a host keep a distance of 60/limit seconds, so no sixty seconds hold more than the limit, and the host sees
-them evenly spread. Without a limit nothing is kept.
+Requests to a host are at least 60/limit seconds apart, so no sixty seconds contain more than the limit and the host
+sees them evenly spread. Without a limit nothing is stored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headwater.times import MINUTE
 
 
 class HostRate:
-    """`per_minute` requests to each host at most; None is no limit.
+    """Allows `per_minute` requests to each host; None is no limit.
 
     >>> pace = HostRate(6)
     >>> pace.spend(1, 0.0)
@@ -30,7 +30,7 @@ class HostRate:
     def __init__(self, per_minute: float | None = None) -> None:
         if per_minute is not None and not (per_minute > 0 and math.isfinite(per_minute)):
             raise SettingsError(
-                f"A host budget of {per_minute:g} requests per minute reaches no host: give more than 0."
+                f"The host budget is {per_minute:g} requests per minute, which allows none: give more than 0."
             )
         self._gap = None if per_minute is None else MINUTE / per_minute
         self._free_at: Floats = np.empty(0)  # when each host may next be asked
@@ -46,7 +46,7 @@ class HostRate:
         return self._gap is not None
 
     def note_requests(self, hosts: Rows, at: Floats) -> None:
-        """Hosts were asked at these moments, by whomever: they are left alone as long as if we had."""
+        """Record requests made by any process: the hosts are left alone as if this one had made them."""
         if self._gap is None or not len(hosts):
             return
         self._grow(int(hosts.max()) + 1)
@@ -56,14 +56,14 @@ class HostRate:
         return self._gap is None or host >= len(self._free_at) or bool(self._free_at[host] <= now)
 
     def limit_room(self, room: Rows, now: float) -> Rows:
-        """The same room, at most one where a pace is kept and none before its time."""
+        """Return the room of each host: at most one where a limit applies, none before its time."""
         if self._gap is None:
             return room
         self._grow(len(room))
         return np.minimum(room, (self._free_at[: len(room)] <= now).astype(room.dtype))
 
     def shift_clock(self, back: float) -> None:
-        """The clock was set back by so many seconds."""
+        """Adjust to a clock that was set back by `back` seconds."""
         self._free_at -= back
 
     def _grow(self, hosts: int) -> None:

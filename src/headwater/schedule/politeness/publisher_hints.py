@@ -1,4 +1,4 @@
-"""What a document's hints ask of us, in seconds and moments: ttl, skipHours, skipDays and the syndication module."""
+"""Reads ttl, skipHours, skipDays and sy:* as intervals and times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sun
 
 
 def syndication_period(hints: Hints) -> float | None:
-    """Seconds between updates by sy:updatePeriod / sy:updateFrequency (a missing one: daily, 1).
+    """Return the seconds between updates by sy:updatePeriod and sy:updateFrequency (default: daily, 1).
 
     >>> syndication_period(Hints(update_period="hourly", update_frequency=2))
     1800.0
@@ -25,14 +25,14 @@ def syndication_period(hints: Hints) -> float | None:
 
 
 def hinted_interval(hints: Hints) -> float | None:
-    """The pause between two polls that the document asks for: the longer of ttl and, without a base, sy:*."""
+    """Return the pause between polls that the document asks for: the longer of ttl and, without a base, sy:*."""
     asked = [hints.ttl, syndication_period(hints) if hints.update_base is None else None]
     given = [seconds for seconds in asked if seconds is not None and seconds > 0 and math.isfinite(seconds)]
     return max(given) if given else None
 
 
 def next_syndication_time(hints: Hints, last: float | None) -> float | None:
-    """With sy:updateBase: the first point of its grid after the refresh at `last`, else None.
+    """Return the first point of the grid of sy:updateBase after the refresh at `last`; None without a base.
 
     >>> next_syndication_time(Hints(update_period="hourly", update_base=600.0), 5000.0)  # 600 + 2·3600
     7800.0
@@ -44,7 +44,8 @@ def next_syndication_time(hints: Hints, last: float | None) -> float | None:
 
 
 def skip_hours_mask(hours: tuple[int, ...]) -> int:
-    """Bit h for every skipped hour; 24 is the old spelling of midnight. All of them together mean nothing.
+    """Return a mask with bit h for every skipped hour; 24 is an old spelling of midnight. Skipping all hours is
+    ignored.
 
     >>> skip_hours_mask((0, 2, 24))
     5
@@ -54,7 +55,7 @@ def skip_hours_mask(hours: tuple[int, ...]) -> int:
 
 
 def skip_days_mask(days: tuple[str, ...]) -> int:
-    """Bit d for every skipped weekday, Monday = 0. All of them together mean nothing.
+    """Return a mask with bit d for every skipped weekday, Monday = 0. Skipping all days is ignored.
 
     >>> skip_days_mask(("Monday", "sunday", "Holiday"))
     65

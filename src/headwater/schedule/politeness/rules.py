@@ -1,13 +1,12 @@
-"""What stands before any strategy: until when a feed must be left alone, and why.
+"""Decides from when a feed may be asked, and why not earlier.
 
-Strategies only see candidates; this module makes them. Each rule gives a moment before which the feed is not asked; the
-latest of them holds, and its name is the reason that pages and `feeds explain` show. `Standing` has the facts as
-arrays, one row per feed, so that a million feeds are judged at once; `next_allowed` answers for one feed from what the
-store keeps.
+Each rule gives a time before which the feed is not asked. The latest of them applies, and its `Reason` is shown by
+pages and by `feeds explain`. `PolitenessFacts` holds the facts as arrays with one row per feed, so a million feeds are
+checked at once; `next_allowed` answers for one feed from its stored state.
 
-Two strengths. A server's *word* (Retry-After, for the feed or its host) holds even when a person asks for a refresh;
-its *wishes* (max-age, ttl, skipHours, sy:*) and our own restraint (floors, back-off) give way to a person, but nothing
-is ever asked twice within two minutes. A wish can slow us to one poll a day, never silence a feed.
+There are two strengths. A server's *refusal* (Retry-After, for the feed or its host) applies even to a manual refresh.
+Its *hints* (max-age, ttl, skipHours, sy:*) and our own limits (floors, back-off) do not, but no feed is ever asked
+twice within two minutes. A hint can slow a feed to one poll a day, never stop it.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from headwater.schedule.politeness.publisher_hints import (
 from headwater.times import DAY, HOUR, MINUTE
 
 FLOOR = HOUR  # an unproven feed gets one poll an hour
-LEAST_INTERVAL = 2 * MINUTE  # and no feed ever more than one in two minutes
+LEAST_INTERVAL = 2 * MINUTE  # the shortest interval of any feed
 LONGEST_HINT = DAY
-SAFETY_POLL = 12 * HOUR  # a pushed feed is still looked at, in case the hub has forgotten us
-BACK_OFF = 10 * MINUTE  # first pause after an error, doubled up to one a day: always recovers
+SAFETY_POLL = 12 * HOUR  # a pushed feed is still polled, in case the hub has dropped the subscription
+BACK_OFF = 10 * MINUTE  # the first pause after an error, doubled up to a day; polling never stops
 BACK_OFF_PAUSES = np.array([0.0, *(min(BACK_OFF * 2.0**errors, DAY) for errors in range(9))])
 
-EVERY_HOUR, EVERY_DAY = (1 << 24) - 1, (1 << 7) - 1  # as masks of what is skipped
-BLOCK = 32_768  # feeds judged at a time: what is computed on the way of so many stays in the cache
+EVERY_HOUR, EVERY_DAY = (1 << 24) - 1, (1 << 7) - 1  # masks that skip everything
+BLOCK = 32_768  # feeds checked at a time, so that intermediate results stay in the cache
 NO_HINTS, NO_VALIDATORS = Hints(), Validators()
 
 
 class Reason(IntEnum):
-    """Why a feed may not be asked before a moment; `said` is the sentence for a person."""
+    """The rule that keeps a feed from being asked before a time; `sentence` puts it into words."""
 
     FREE = 0
     PAUSED = 1
@@ -64,40 +63,41 @@ class Reason(IntEnum):
 
 _SENTENCES = {
     Reason.FREE: "may be refreshed now",
-    Reason.PAUSED: "paused by a person",
-    Reason.GONE: "gone: the server said 410",
+    Reason.PAUSED: "paused",
+    Reason.GONE: "permanently removed (410)",
     Reason.RETRY_AFTER: "the server asked us to wait (Retry-After)",
-    Reason.HOST: "the whole host asked us to wait or is being paced",
+    Reason.HOST: "the host asked us to wait, or its rate limit is used up",
     Reason.BACK_OFF: "backing off after errors",
     Reason.FRESH: "the server's copy is still fresh (max-age, Expires, ttl or sy:updatePeriod)",
-    Reason.SKIPPED: "the feed asks to be left alone at this hour or day (skipHours, skipDays)",
-    Reason.PUSHED: "a hub pushes this feed; only a slow safety poll remains",
-    Reason.UNCHANGING: "it answers without validators and without change: once a day",
-    Reason.FLOOR: "one poll an hour, unless the feed has earned more",
-    Reason.LEAST: "no feed is asked twice within its shortest interval",
+    Reason.SKIPPED: "the feed asks not to be polled at this hour or day (skipHours, skipDays)",
+    Reason.PUSHED: "a hub pushes this feed; it is polled only every 12 hours",
+    Reason.UNCHANGING: "no validators and no change: polled once a day",
+    Reason.FLOOR: "polled hourly until the feed shows more activity",
+    Reason.LEAST: "the shortest interval between two polls has not passed",
 }
 
 
 @dataclass(slots=True)
 class PolitenessFacts:
-    """What the rules need to know, one row per feed. −inf stands for never, NaN in `earned` for nothing earned.
+    """The input of the rules, one row per feed. −inf means never, NaN in `earned` that nothing is earned.
 
-    `earned` is the interval that a learned rate, a hint or a person's setting justifies; `jitter` in [0, 1) is drawn by
-    the caller, once per feed and refresh, so that no herd forms; `host` points into the hosts' `not_before`.
+    `earned` is the interval justified by a learned rate, a hint or a user's setting. The caller draws `jitter` in [0,
+    1) once per feed and refresh, so that feeds do not fall due together. `host` is an index into the hosts'
+    `not_before`.
     """
 
     last: Floats  # last refresh, however it ended
-    success: Floats  # last refresh that ended well
-    change: Floats  # last refresh that brought something
-    not_before: Floats  # the server's word
-    fresh_until: Floats  # its wish: max-age, Expires
+    success: Floats  # last successful refresh
+    change: Floats  # last refresh with a change
+    not_before: Floats  # Retry-After
+    fresh_until: Floats  # max-age, Expires
     wish: Floats  # seconds between polls the document asks for: ttl, sy:* (NaN: none)
     failures: NDArray[np.int32]
     validators: Bools
     paused: Bools
     gone: Bools
     pushed: Bools
-    asked: Bools  # a person wants it now
+    asked: Bools  # somebody requested a refresh
     earned: Floats
     skip_hours: NDArray[np.int32]  # bit h: not in that hour, UTC
     skip_days: NDArray[np.int32]  # bit d: not on that weekday, Monday = 0
@@ -126,9 +126,9 @@ class PolitenessFacts:
 def allowed_from(
     feeds: PolitenessFacts, now: float, host_not_before: Floats | None = None, *, least: float = LEAST_INTERVAL
 ) -> tuple[Floats, NDArray[np.int8]]:
-    """Each feed's earliest moment and the reason that sets it; `now` and FREE where nothing holds it back.
+    """Return each feed's earliest time and the reason for it; `now` and FREE if no rule applies.
 
-    `least` is lowered only for servers of one's own: a demonstration, a test network.
+    Lower `least` only for servers of your own: a demonstration, a test network.
     """
     if len(feeds) <= BLOCK:
         return _allowed_from_block(feeds, now, host_not_before, least)
@@ -145,7 +145,9 @@ def allowed_from(
 def _allowed_from_block(
     feeds: PolitenessFacts, now: float, host_not_before: Floats | None, least: float
 ) -> tuple[Floats, NDArray[np.int8]]:
-    """Each rule looks only at the feeds it concerns: most concern few, and all feeds are judged at every decision."""
+    """Apply the rules to one block. Each rule looks only at the feeds it concerns, because every decision checks all
+    feeds.
+    """
     at = np.full(len(feeds), now)
     why = np.zeros(len(feeds), np.int8)
 
@@ -158,7 +160,7 @@ def _allowed_from_block(
 
     hold(feeds.last + least, Reason.LEAST)
     asked = np.flatnonzero(feeds.asked)
-    for_a_person = at[asked], why[asked]
+    requested = at[asked], why[asked]
     stretch = 1 + 0.1 * feeds.jitter
     floor, bare = _find_shortest_intervals(feeds, least)
     hold(feeds.last + floor * stretch, Reason.FLOOR)
@@ -178,7 +180,7 @@ def _allowed_from_block(
         )
     if len(skipping := np.flatnonzero((feeds.skip_hours | feeds.skip_days) != 0)):
         hold(_find_waking_time(feeds, skipping, at[skipping]), Reason.SKIPPED, skipping)
-    at[asked], why[asked] = for_a_person  # wishes and our own restraint give way to a person, the rest does not
+    at[asked], why[asked] = requested  # a manual refresh overrides hints and our own limits, not the rules below
     hold(feeds.not_before, Reason.RETRY_AFTER)
     if host_not_before is not None:
         hold(host_not_before[feeds.host], Reason.HOST)
@@ -191,7 +193,7 @@ def _allowed_from_block(
 def find_candidates(
     feeds: PolitenessFacts, now: float, host_not_before: Floats | None = None
 ) -> tuple[Bools, NDArray[np.int8]]:
-    """Which feeds a strategy may choose from at `now`, and for every other one the reason (a `Reason`)."""
+    """Return which feeds a strategy may choose from at `now`, and the `Reason` of every other one."""
     at, why = allowed_from(feeds, now, host_not_before)
     return at <= now, why
 
@@ -209,7 +211,7 @@ def next_allowed(
     jitter: float = 0.0,
     least: float = LEAST_INTERVAL,
 ) -> tuple[float, Reason]:
-    """When one feed may next be asked, and why not earlier; `(now, FREE)` if at once, `(inf, …)` if never."""
+    """Return when one feed may next be asked, and why not earlier; `(now, FREE)` if at once, `(inf, …)` if never."""
     one = PolitenessFacts.of(1)
     load_facts(one, np.array([0]), [known])
     one.paused[0], one.gone[0], one.pushed[0], one.asked[0], one.jitter[0] = paused, gone, pushed, asked, jitter
@@ -220,7 +222,7 @@ def next_allowed(
 
 
 def load_facts(feeds: PolitenessFacts, rows: Rows, known: Sequence[Known]) -> None:
-    """Copy what the store keeps of some feeds into the arrays, column by column; once per refresh, not per decision."""
+    """Copy the stored state of some feeds into the arrays; called once per refresh, not per decision."""
     feeds.last[rows] = [_time_or_never(one.last_refresh) for one in known]
     feeds.success[rows] = [_time_or_never(one.last_success) for one in known]
     feeds.change[rows] = [_time_or_never(one.last_change) for one in known]
@@ -235,7 +237,7 @@ def load_facts(feeds: PolitenessFacts, rows: Rows, known: Sequence[Known]) -> No
 
 
 def _load_hints(feeds: PolitenessFacts, row: int, known: Known) -> None:
-    """What the document asks for; most ask for nothing."""
+    """Copy the hints of a document; most documents have none."""
     wish = hinted_interval(known.hints)
     feeds.wish[row] = np.nan if wish is None else wish
     feeds.fresh_until[row] = max(
@@ -250,7 +252,7 @@ def _time_or_never(time: float | None) -> float:
 
 
 def back_off_pause(failures: NDArray[np.int32], jitter: Floats) -> Floats:
-    """10 min after the first failure, doubled each time up to a day, plus up to half of it by chance.
+    """Return 10 min after the first failure, doubled each time up to a day, plus up to half of it at random.
 
     >>> back_off_pause(np.array([0, 1, 2, 3, 50]), np.zeros(5)).tolist()
     [0.0, 600.0, 1200.0, 2400.0, 86400.0]
@@ -259,7 +261,7 @@ def back_off_pause(failures: NDArray[np.int32], jitter: Floats) -> Floats:
 
 
 def earned_interval(rate: Floats, least: float = LEAST_INTERVAL) -> Floats:
-    """The interval that a learned rate (items per second) justifies: one item's worth, at least two minutes.
+    """Return the interval that a learned rate (items per second) justifies: one expected item, at least two minutes.
 
     >>> earned_interval(np.array([1 / 600, 1.0])).tolist()  # an item every ten minutes; one a second
     [600.0, 120.0]
@@ -268,7 +270,7 @@ def earned_interval(rate: Floats, least: float = LEAST_INTERVAL) -> Floats:
 
 
 def _find_shortest_intervals(feeds: PolitenessFacts, least: float) -> tuple[Floats, Rows]:
-    """The shortest interval each feed has earned, and which feeds stand under the once-a-day rule."""
+    """Return the shortest interval each feed has earned, and the feeds under the once-a-day rule."""
     best = np.fmin(feeds.earned, feeds.wish)
     hinted = np.flatnonzero((feeds.fresh_until > -np.inf) & (feeds.success > -np.inf))
     best[hinted] = np.fmin(best[hinted], feeds.fresh_until[hinted] - feeds.success[hinted])
@@ -276,21 +278,23 @@ def _find_shortest_intervals(feeds: PolitenessFacts, least: float) -> tuple[Floa
     floor = np.fmax(np.fmin(best, FLOOR), least)
     bare = np.flatnonzero(~feeds.validators)
     bare = bare[(feeds.change[bare] < feeds.last[bare]) & np.isfinite(feeds.success[bare])]
-    # Without validators every poll costs a whole document: an hour at best, a day unless something was earned.
+    # Without validators every poll costs a whole document: a day, or an hour at best if the feed has earned it.
     floor[bare] = np.fmax(np.fmin(best[bare], DAY), FLOOR)
     return floor, bare
 
 
 def _find_freshness_end(feeds: PolitenessFacts, rows: Rows) -> Floats:
-    """Until when the server's wishes reach; a year of max-age must not silence a feed."""
+    """Return the end of the server's freshness hints, at most a day: a max-age of a year must not stop a feed."""
     success = feeds.success[rows]
     wish = np.fmax(feeds.fresh_until[rows], success + feeds.wish[rows])
     return np.asarray(np.minimum(wish, success + LONGEST_HINT))
 
 
 def _find_waking_time(feeds: PolitenessFacts, rows: Rows, at: Floats) -> Floats:
-    """The first moment from `at` that lies in no hour or day that `rows` skip. A feed that skips every hour or every
-    day asks for nothing sensible, and gets `at` itself."""
+    """Return the first time from `at` outside the hours and days that `rows` skip.
+
+    A feed that skips every hour or every day is not taken at its word and gets `at` itself.
+    """
     moment = at.copy()
     hours, days = feeds.skip_hours[rows], feeds.skip_days[rows]
     left = np.flatnonzero(np.isfinite(at) & (hours != EVERY_HOUR) & (days != EVERY_DAY))
@@ -300,12 +304,12 @@ def _find_waking_time(feeds: PolitenessFacts, rows: Rows, at: Floats) -> Floats:
         day_off = (days[left] >> weekday) & 1 == 1
         asleep = np.where(day_off, 24 - of_day, _count_skipped_hours(hours[left], of_day))
         moment[left] = np.where(asleep > 0, (hour + asleep) * HOUR, moment[left])
-        left = left[(asleep > 0) & (days[left] != 0)]  # where it woke up may be a day off, or an hour
+        left = left[(asleep > 0) & (days[left] != 0)]  # the new time may be skipped as well
     return moment
 
 
 def _count_skipped_hours(skipped: NDArray[np.int32], hour: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many skipped hours follow each other from `hour` on, over midnight if need be.
+    """Count the consecutive skipped hours from `hour` on, past midnight if need be.
 
     >>> _count_skipped_hours(np.array([0b111, 0b1 | 0b11 << 22, 0]), np.array([1, 22, 0])).tolist()
     [2, 3, 0]

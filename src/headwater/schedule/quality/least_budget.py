@@ -1,10 +1,8 @@
-"""Target mode: instead of a budget, a wanted quality, and the least budget that a model of the feeds says it takes.
+"""Finds the least budget that reaches a target.
 
-Feeds are taken as Poisson with windows of W. A refresh interval T brings E min(N, W) of N ~ Poisson(λT) items, so
-completeness is Σwλ·E min(N, W)/(λT) / Σwλ; freshness is the mean share of a window that is not new, delay the mean
-wait. For each aim the cheapest intervals come from a price: √(wλ) for delay (Sia & Cho, Theorem 1), W·P(N > W) = ν/w
-for completeness, the utility of eq. 4.5 for freshness. Several aims together take the shortest interval any of them
-asks.
+For each aim the cheapest intervals follow from a price: √(wλ) for delay (Sia & Cho, Theorem 1), W·P(N > W) = ν/w for
+completeness, the utility of eq. 4.5 for freshness. Several aims together take the shortest interval that any of them
+asks for, so the budget is then sufficient but not always the least.
 """
 
 from __future__ import annotations
@@ -28,14 +26,14 @@ from headwater.schedule.quality.model import (
 from headwater.schedule.strategies.learned_interval import LONGEST, SHORTEST
 from headwater.schedule.strategies.resource_allocation import allocate_for_delay
 
-_LOWEST_LOG_PRICE = -46.0  # the logarithm of a price at which requests are as good as free
+_LOWEST_LOG_PRICE = -46.0  # the logarithm of a price at which requests are nearly free
 LOWEST_PRICE = float(np.exp(_LOWEST_LOG_PRICE))
 _MU = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 1600)])  # expected items per interval
 
 
 @dataclass(frozen=True, slots=True)
 class QualityTarget:
-    """What is wanted; None: not asked for. `delay` is the mean in seconds."""
+    """The wanted quality; None: no target. `delay` is the mean in seconds."""
 
     completeness: float | None = None
     freshness: float | None = None
@@ -54,7 +52,7 @@ class QualityTarget:
 
 @dataclass(frozen=True, slots=True)
 class BudgetPlan:
-    """What a budget is believed to bring, and whether that is what was wanted."""
+    """The predicted result of a budget, and whether it reaches the target."""
 
     reached: bool
     requests_per_minute: float
@@ -74,9 +72,10 @@ def find_least_budget(
     most: float | None = None,
     shortest: float = SHORTEST,
 ) -> BudgetPlan:
-    """The least requests per minute for the target; if it cannot be reached, what can, in plain words.
+    """Return the least requests per minute that reach the target; if none do, the best that can be reached, in words.
 
-    `most` is the greatest budget there is (requests per minute), `shortest` the shortest interval manners allow.
+    `most` is the largest budget available (requests per minute), `shortest` the shortest interval that politeness
+    allows.
     """
     if not len(rates):
         return BudgetPlan(True, 0.0, 1.0, 1.0, 0.0, np.empty(0), "There are no feeds, so nothing is needed.")
@@ -88,7 +87,7 @@ def find_least_budget(
 
     needed = np.full(len(rates), LONGEST)
     short: list[str] = []
-    # By a price: how often each feed is then asked, and what of the target that brings.
+    # For each aim: the intervals at a price, and the quality of given intervals.
     aims: list[tuple[str, Callable[[float], Floats], Callable[..., float]]] = [
         ("completeness", lambda p: _intervals_by_loss(p, rates, windows, weights), predict_completeness),
         ("freshness", lambda p: _intervals_by_utility(p, rates, windows, weights), predict_freshness),
@@ -127,7 +126,7 @@ def _report_plan(
     if short:
         c, f, d = outcome(every)
         message = (
-            f"This cannot be reached with intervals of {shortest / 60:.0f} min or longer: {', '.join(short)},"
+            f"The target cannot be reached with intervals of {shortest / 60:.0f} min or longer: {', '.join(short)},"
             f" for {per_minute:.1f} requests per minute."
         )
         return BudgetPlan(False, per_minute, c, f, d, every, message)
@@ -135,7 +134,7 @@ def _report_plan(
         every = np.minimum(every * (per_minute / most), LONGEST)
         c, f, d = outcome(every)
         message = (
-            f"This would take {per_minute:.1f} requests per minute; with {most:g} a completeness of {c:.4f},"
+            f"The target needs {per_minute:.1f} requests per minute; with {most:g} a completeness of {c:.4f},"
             f" a freshness of {f:.4f} and a mean delay of {d:.0f} s can be reached."
         )
         return BudgetPlan(False, most, c, f, d, every, message)
@@ -147,7 +146,7 @@ def _report_plan(
 
 
 def _find_cheapest(made: Callable[[float], Floats], good: Callable[[Floats], bool]) -> Floats | None:
-    """The intervals at the highest price (so the lowest cost) that are still good; price by halving."""
+    """Return the intervals at the highest price (the lowest cost) that still satisfy `good`; bisects the price."""
     if not good(made(LOWEST_PRICE)):
         return None
     low, high = _LOWEST_LOG_PRICE, -_LOWEST_LOG_PRICE
@@ -168,17 +167,17 @@ def _utility_curve(window: float) -> Floats:
 
 
 def _intervals_by_loss(price: float, rates: Floats, windows: Floats, weights: Floats) -> Floats:
-    """Intervals where w·W·P(N > W) = price: the index of completeness."""
+    """Return the intervals where w·W·P(N > W) = price: the index of completeness."""
     return _solve_intervals(_loss_curve, price / weights, rates, windows)
 
 
 def _intervals_by_utility(price: float, rates: Floats, windows: Floats, weights: Floats) -> Floats:
-    """Intervals where w·(T·h − ∫h) = price, h the share of the window that is new (eq. 4.5)."""
+    """Return the intervals where w·(T·h − ∫h) = price, h the new share of the window (eq. 4.5)."""
     return _solve_intervals(_utility_curve, price * rates / weights, rates, windows)
 
 
 def _solve_intervals(curve: Callable[[float], Floats], wanted: Floats, rates: Floats, windows: Floats) -> Floats:
-    """T = μ/λ where the rising curve of each feed's window reaches what is wanted; the longest where it never does."""
+    """Return T = μ/λ where the rising curve of each feed's window reaches `wanted`; inf where it never does."""
     every = np.empty(len(rates))
     for w in np.unique(np.rint(windows)):
         mine = np.rint(windows) == w

@@ -8,12 +8,12 @@ import numpy as np
 
 from headwater.arrays import Floats
 from headwater.estimate.poisson import expect_shown, poisson_tail
-from headwater.times import DAY, HOUR
+from headwater.times import format_duration
 
 
 @dataclass(frozen=True, slots=True)
 class LossForecast:
-    """Per feed, from what is expected to wait: items pushed out already, its chance, the window's missing share."""
+    """A forecast per feed: items lost already, the probability of a loss, and the missing share of the window."""
 
     lost: Floats
     chance: Floats
@@ -21,7 +21,7 @@ class LossForecast:
 
 
 def forecast_loss(expected: Floats, window: Floats) -> LossForecast:
-    """What a Poisson count with these means does to windows of this size, at this moment.
+    """Predict what Poisson counts of these means do to windows of this size at this moment.
 
     >>> told = forecast_loss(np.array([0.0, 10.0, 40.0]), np.full(3, 20.0))
     >>> told.lost.round(2).tolist(), told.missing.round(2).tolist()
@@ -30,7 +30,7 @@ def forecast_loss(expected: Floats, window: Floats) -> LossForecast:
     expected = np.where(np.isfinite(expected), np.maximum(expected, 0.0), 0.0)
     window = np.maximum(np.floor(window), 1.0)
     lost, chance, shown = np.zeros(len(expected)), np.zeros(len(expected)), np.minimum(expected, window)
-    # Far below a full window nothing overflows; far above it everything does. Only between is a sum needed.
+    # Far below a full window nothing overflows, far above it everything does. Only the range between needs a sum.
     between = np.flatnonzero((expected > 0.2 * window) | (window < 5))
     some, size = expected[between], window[between]
     far = some > 4 * size + 50
@@ -45,36 +45,29 @@ def forecast_loss(expected: Floats, window: Floats) -> LossForecast:
 def advise_on_loss(
     *, rate: float, window: float, least: float, pause: float, hub: bool, budget_used: float, failures: int = 0
 ) -> str:
-    """What would end a feed's loss. Times in seconds; `pause` is how long manners make us wait between two refreshes.
+    """Say what would end a feed's loss. Times are seconds; `pause` is the time that politeness requires between
+    refreshes.
 
     >>> advise_on_loss(rate=1.0, window=20, least=120, pause=120, hub=False, budget_used=.2)[:50]
-    'its window is full after 20 s, and no feed is aske'
+    'its window is full after 20 s, and no feed is poll'
     """
     fills = window / max(rate, 1e-12)
+    full, wait = f"its window is full after {format_duration(fills)}", format_duration(pause)
     if hub:
-        return "it offers a hub: being pushed would end the loss"
+        return "it offers a hub: a WebSub subscription would end the loss"
     if failures:
-        return (
-            f"it has failed {'once' if failures == 1 else f'{failures} times'} and is left alone for {_format_span(pause)}: "
-            "the health page says why, and what can be done"
-        )
+        times = "once" if failures == 1 else f"{failures} times"
+        return f"it has failed {times} and is not polled for {wait}: its page says why and what can be done"
     if fills < least:
         return (
-            f"its window is full after {_format_span(fills)}, and no feed is asked twice within {_format_span(least)}: only its "
-            "publisher can help, by a longer feed or a hub"
+            f"{full}, and no feed is polled twice within {format_duration(least)}: only its publisher can help, by a"
+            " longer feed or a hub"
         )
     if pause > fills:
         return (
-            f"its window is full after {_format_span(fills)}, but its server is left alone for {_format_span(pause)}: only its "
-            "publisher can help, by other hints or a longer feed"
+            f"{full}, but politeness requires {wait} between polls: only its publisher can help, by other hints or a"
+            " longer feed"
         )
     if budget_used >= 0.9:
-        return f"its window is full after {_format_span(fills)} and the budget is spent: raise --budget, or this feed's weight"
-    return f"its window is full after {_format_span(fills)} and it came in a burst: a higher weight brings it forward"
-
-
-def _format_span(seconds: float) -> str:
-    for size, unit in ((DAY, "d"), (HOUR, "h"), (60.0, "min")):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
+        return f"{full} and the budget is spent: raise --budget, or this feed's weight"
+    return f"{full} and its items came in a burst: a higher weight brings it forward"

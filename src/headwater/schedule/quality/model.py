@@ -1,7 +1,7 @@
 """Predicts completeness, freshness and delay from refresh intervals.
 
-The model takes feed i as a Poisson process of rate λ whose document shows its newest W items. Refreshed every T seconds,
-N ~ Poisson(λT) items come in between, of which the document still shows E min(N, W):
+The model takes each feed as a Poisson process of rate λ whose document shows its newest W items. Refreshed every T
+seconds, N ~ Poisson(λT) items come in between, of which the document still shows E min(N, W):
 
     completeness = Σ wλ · E min(N, W) / λT  /  Σ wλ
     freshness    = 1 − Σ w · (mean share of the window that is new)  /  Σ w
@@ -17,7 +17,7 @@ from headwater.estimate.poisson import expect_shown, poisson_tail
 
 
 def predict_quality(rates: Floats, windows: Floats, weights: Floats, every: Floats) -> tuple[float, float, float]:
-    """Completeness, freshness and mean delay when feed i is refreshed `every[i]` seconds.
+    """Return completeness, freshness and mean delay if feed i is refreshed every `every[i]` seconds.
 
     >>> one = np.ones(1)
     >>> c, f, d = predict_quality(0.001 * one, 1e9 * one, one, 600 * one)  # an endless window loses nothing

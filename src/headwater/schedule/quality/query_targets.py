@@ -1,8 +1,8 @@
-"""Several wishes of quality on one budget: how much more the feeds of each must count until the model says it is met.
+"""Raises weights until each query's target is met.
 
-A wish is a target for some feeds, seen through what a query keeps of them. The budget is spread as `curve` says `value`
-spreads it. A wish that is not met then makes its feeds count twice as much, and again, until it is, or until that no
-longer helps; a last look takes back what was too much.
+A query target applies to some feeds and to the share of their items that the query keeps. `what_if` spreads the budget
+as `value` does. If the model predicts that a target is missed, the weight of its feeds is doubled, again and again,
+until the target is met or doubling no longer helps. A last pass reduces weights that are larger than necessary.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from headwater.schedule.quality.least_budget import QualityTarget
 from headwater.schedule.quality.model import predict_quality
 from headwater.schedule.quality.what_if import BudgetSpread
 
-MAX_FACTOR = 4096.0  # times its own worth that a wish may make feeds count
-MIN_GAIN = 0.005  # of what is missing: a doubling that brings less is not worth what others lose
-TARGET_SAMPLE, OTHER_SAMPLE = 400, 300  # feeds that stand for those of wishes, and for all others
+MAX_FACTOR = 4096.0  # the largest factor on a query's own worth
+MIN_GAIN = 0.005  # share of the shortfall; a doubling that gains less costs the other feeds too much
+TARGET_SAMPLE, OTHER_SAMPLE = 400, 300  # sample sizes: feeds with a target, and all others
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTarget:
-    """`rows` are its feeds, `share` the share of their items that it keeps, `worth` what each of those is worth."""
+    """A target for the feeds `rows`: `share` is the share of their items that the query keeps, `worth` the worth of
+    each of those.
+    """
 
     target: QualityTarget
     rows: Rows
@@ -34,8 +36,9 @@ class QueryTarget:
 
 @dataclass(frozen=True, slots=True)
 class QueryTargetPlan:
-    """What a wish will see, `times` how much more than its own worth its feeds count for it, and `spent` the requests
-    per minute that they get."""
+    """The predicted quality of a query, the factor `times` on its own worth, and the requests per minute `spent` on its
+    feeds.
+    """
 
     times: float
     met: bool
@@ -54,7 +57,7 @@ def meet_query_targets(
     *,
     shortest: float = 120.0,
 ) -> list[QueryTargetPlan]:
-    """For each wish, on `budget` requests per minute; `weights` are what the feeds' items are worth without wishes.
+    """Plan each target on `budget` requests per minute; `weights` are the feeds' weights without targets.
 
     >>> many = np.ones(10)
     >>> wish = QueryTarget(QualityTarget(delay=300.0), np.arange(2), np.ones(2))
@@ -91,7 +94,7 @@ def meet_query_targets(
                 open_[at] = False
                 more[at] = times[at] if now > before * (1 - MIN_GAIN) else more[at]
             elif not open_[at] and before <= 0 < now and more[at] < MAX_FACTOR:
-                open_[at] = True  # another's gain took it away again
+                open_[at] = True  # the gain of another target has undone this one
         times, found = more, after
     times = _reduce_factors(times, wishes, outcomes)
     every = intervals(times)
@@ -106,7 +109,7 @@ def meet_query_targets(
 def _reduce_factors(
     times: Floats, wishes: Sequence[QueryTarget], outcomes: Callable[[Floats], list[tuple[float, float, float]]]
 ) -> Floats:
-    """Nearer to the least that suffices: the last doubling was too much by up to a factor of two."""
+    """Reduce factors to nearly the least that suffices; the last doubling was up to a factor of two too much."""
     low, high = np.where(times > 1, times / 2, times), times
     for _ in range(3):
         middle = np.sqrt(low * high)
@@ -123,7 +126,7 @@ def _predict_for_target(wish: QueryTarget, rates: Floats, windows: Floats, every
 
 
 def _measure_shortfall(wish: QueryTarget, seen: tuple[float, float, float]) -> float:
-    """How far the wish is from being met, 0 and less where it is: the greatest of its parts, as shares."""
+    """Return how far the target is from being met, as a share; 0 or less if it is met."""
     target, (completeness, freshness, delay) = wish.target, seen
     parts = [-1.0]
     if target.completeness is not None:
@@ -136,7 +139,7 @@ def _measure_shortfall(wish: QueryTarget, seen: tuple[float, float, float]) -> f
 
 
 def _sample_feeds(wishes: Sequence[QueryTarget], rates: Floats) -> tuple[Rows, Floats, list[QueryTarget]]:
-    """Rows that stand for all, how many each stands for, and the wishes on the sample."""
+    """Return rows that stand for all, how many each stands for, and the targets on the sample."""
     wished = np.unique(np.concatenate([wish.rows for wish in wishes]).astype(np.intp))
     others = np.setdiff1d(np.arange(len(rates), dtype=np.intp), wished)
     parts = [_sample_evenly(wished, rates, TARGET_SAMPLE), _sample_evenly(others, rates, OTHER_SAMPLE)]

@@ -1,8 +1,7 @@
-"""How good the watching is: what was caught and lost, how long items waited, what the beliefs say is being lost now.
+"""Counts caught, lost and delayed items by the hour.
 
-`Tally` counts by whole hours, a day and the present hour, with a histogram of delays, so that it is small whatever the
-number of feeds. `outlook` says from the beliefs what cannot have been counted yet. `helps` puts into words what would
-end a feed's loss.
+The tally covers a day and the current hour, with a histogram of delays, so its size does not depend on the number of
+feeds.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from numpy.typing import NDArray
 from headwater.arrays import Floats
 from headwater.times import DAY, HOUR
 
-HOURS_KEPT = 25  # hours: a day, and the hour that is not over
-DELAY_EDGES = np.geomspace(1.0, 31 * DAY, 80)  # delays are known to a fifth of their length
+HOURS_KEPT = 25  # a day and the current hour
+DELAY_EDGES = np.geomspace(1.0, 31 * DAY, 80)  # the bins make delays accurate to a fifth
 _SUMS = ("requests", "bytes", "got", "lost", "dated", "waited")
 
 
 @dataclass(frozen=True, slots=True)
 class DelaySummary:
-    """How long items waited between their publication and our refresh, in seconds."""
+    """The time between publication and refresh of items, in seconds."""
 
     items: int
     mean: float
@@ -34,7 +33,7 @@ class DelaySummary:
 
 @dataclass(frozen=True, slots=True)
 class TallyPeriod:
-    """What happened in some hours; `completeness` is got / (got + lost), None before anything was published."""
+    """The counts of some hours; `completeness` is got / (got + lost), None before anything was published."""
 
     requests: int
     bytes: int
@@ -45,7 +44,7 @@ class TallyPeriod:
 
 
 class Tally:
-    """Counts of the last hours. What the first refresh of a feed shows is history and not counted as caught.
+    """Counts the last hours. The items of a feed's first refresh are history and do not count as caught.
 
     >>> tally = Tally()
     >>> tally.record(7200.0, weight=500, got=3, lost=1.0, delays=np.array([60.0, 60.0, 600.0]))
@@ -60,11 +59,11 @@ class Tally:
         self._delays = np.zeros((HOURS_KEPT, len(DELAY_EDGES) + 1))
 
     def record(self, at: float, *, weight: float, got: int, lost: float, delays: Floats, requests: int = 1) -> None:
-        """One refresh, or several of the same hour together."""
+        """Count one refresh, or several of the same hour together."""
         hour = int(at // HOUR)
         place = hour % HOURS_KEPT
         if self._hour[place] > hour:
-            return  # older than anything that is kept
+            return  # older than the tally reaches
         if self._hour[place] < hour:
             self._hour[place], self._sums[place], self._delays[place] = hour, 0.0, 0.0
         self._sums[place] += (requests, weight, got, lost, len(delays), delays.sum())
@@ -72,7 +71,7 @@ class Tally:
             np.add.at(self._delays[place], np.searchsorted(DELAY_EDGES, delays), 1)
 
     def summarise(self, now: float, hours: int) -> TallyPeriod:
-        """The present hour and so many before it."""
+        """Sum up the current hour and the `hours` before it."""
         this = int(now // HOUR)
         mine = (self._hour > this - hours - 1) & (self._hour <= this)
         requests, weight, got, lost, dated, waited = self._sums[mine].sum(0).tolist()
@@ -89,7 +88,7 @@ class Tally:
         return {"hour": self._hour, "sums": self._sums, "delays": self._delays}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> bool:
-        """Take saved counts over; False, and nothing is changed, if they have another shape."""
+        """Take over saved counts. Returns False and changes nothing if their shape differs."""
         if any(key not in state or state[key].shape != mine.shape for key, mine in self.save().items()):
             return False
         self._hour, self._sums, self._delays = (np.array(state[key]) for key in ("hour", "sums", "delays"))
@@ -97,7 +96,7 @@ class Tally:
 
 
 def _delay_quantile(counts: Floats, share: float) -> float:
-    """The delay that this share of the items does not exceed, between the edges of its bin by proportion."""
+    """Return the delay that this share of the items does not exceed, interpolated within its bin."""
     upto = np.cumsum(counts)
     place = int(np.searchsorted(upto, share * upto[-1]))
     low = 0.0 if place == 0 else float(DELAY_EDGES[place - 1])

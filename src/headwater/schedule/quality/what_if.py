@@ -1,8 +1,7 @@
-"""What other budgets would buy: completeness, freshness and delay against requests per minute, from the same model.
+"""Predicts the quality that other budgets would buy.
 
-Feeds are taken as Poisson with windows of W, as in `target`. A budget is spread by the index of `value` for a steady
-rate: refresh feed i every T where w·(λT²/2 + l·W·P(N > W)) = ν, l being what a lost item costs in seconds of waiting;
-ν is the price at which the budget is spent.
+The budget is spread by the index of `value` for a steady rate: refresh feed i every T where w·(λT²/2 + l·W·P(N > W)) =
+ν. l is the cost of a lost item in seconds of waiting, ν the price at which the budget is spent.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from headwater.schedule.quality.model import compute_loss_index, predict_quality
 from headwater.schedule.strategies.learned_interval import LONGEST
 from headwater.times import DAY
 
-LOST_ITEM_DELAY = 3 * DAY  # seconds of waiting that a lost item counts for, as in `value`
+LOST_ITEM_DELAY = 3 * DAY  # seconds: cost of a lost item, as in `value`
 _MU = np.geomspace(1e-4, 1e4, 400)  # expected items per interval
 
 
 @dataclass(frozen=True, slots=True)
 class PredictedQuality:
-    """What a budget (requests per minute) is believed to bring; `used` is less where more would help nobody."""
+    """The predicted quality of a budget (requests per minute); `used` is less if more would not help."""
 
     budget: float
     used: float
@@ -36,7 +35,8 @@ class PredictedQuality:
 def quality_by_budget(
     rates: Floats, windows: Floats, weights: Floats, budgets: Sequence[float], *, shortest: float = 120.0
 ) -> list[PredictedQuality]:
-    """For each budget. `rates` are items per second, `shortest` the shortest interval that manners allow.
+    """Predict the quality of each budget. `rates` are items per second, `shortest` the shortest interval that
+    politeness allows.
 
     >>> one = np.ones(1)
     >>> half, full = quality_by_budget(0.001 * one, 1e6 * one, one, [0.05, 0.1])  # an endless window loses nothing
@@ -57,7 +57,7 @@ def quality_by_budget(
 
 
 class BudgetSpread:
-    """How `value` spreads a budget over feeds, of which each may stand for `many`."""
+    """Spreads a budget over feeds as `value` does; each feed may stand for `many`."""
 
     def __init__(self, rates: Floats, windows: Floats, many: Floats, shortest: float) -> None:
         self._rates = rates
@@ -66,8 +66,9 @@ class BudgetSpread:
         self._gains = _log_index_by_items(rates, windows)
 
     def intervals(self, weights: Floats, budget: float) -> Floats:
-        """Seconds between two refreshes of each, at the price where all cost `budget` requests per minute; the price
-        is found by halving its logarithm."""
+        """Return the seconds between two refreshes of each feed, at the price where all together use `budget` requests
+        a minute.
+        """
         gains = self._gains + np.log(np.maximum(weights, 1e-12))[:, None]
         steps, rows = np.log(_MU), np.arange(len(self._rates))
 
@@ -88,8 +89,9 @@ class BudgetSpread:
 
 
 def _log_index_by_items(rates: Floats, windows: Floats) -> Floats:
-    """Logarithm of the index of each feed (row) of weight 1 at each number of expected items (column); rising along a
-    row."""
+    """Return the logarithm of the index of each feed (row) of weight 1 at each number of expected items (column),
+    ascending.
+    """
     sizes, place = np.unique(np.rint(windows), return_inverse=True)
     losses = np.stack([_loss_index(float(size)) for size in sizes])[place]
     waiting = _MU**2 / (2 * rates[:, None])

@@ -1,4 +1,4 @@
-"""A share of the time for which a feed has been quiet."""
+"""Bright, Gal & Raschid: an interval that is a share of the age of the last change."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from headwater.schedule.strategy import IntervalStrategy, Observed, Table
 
 
 class AdaptiveTTL(IntervalStrategy):
-    """TTL = share·(now − last change), within [2 min, 31 d] (the adaptive TTL compared by Bright, Gal & Raschid 2006).
+    """Refresh after TTL = share·(now − last change), within [2 min, 31 d] (compared by Bright, Gal & Raschid 2006).
 
-    What has not changed for long will probably not change soon. Known from web caches as the Alex protocol.
+    A feed that has not changed for long will probably not change soon. Web caches know the rule as the Alex protocol.
 
     >>> one, s = np.ones(1), AdaptiveTTL(1, share=0.2)
     >>> from headwater.arrays import Ragged
@@ -39,6 +39,6 @@ class AdaptiveTTL(IntervalStrategy):
             some = seen.published.counts > 0
             changed[some] = np.minimum(seen.published.times[seen.published.offsets[1:][some] - 1], seen.end[some])
         self._columns["changed"][seen.rows] = changed
-        # Never seen to change: as old as our knowledge of it, an hour to begin with.
+        # A feed that never changed is as old as its first refresh, at least an hour.
         known = np.where(np.isnan(changed), np.fmin(seen.start, seen.end - 3600.0), changed)
         return self.share * (seen.end - np.where(np.isfinite(known), known, seen.end - 3600.0))

@@ -1,4 +1,4 @@
-"""The k feeds from which most articles are expected, by subscribers."""
+"""Adam et al. (advaRSS): expected articles × subscribers; and their comparator of minimum delay."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from headwater.times import MINUTE
 
 
 class AdvaRSS(RankingStrategy):
-    """rank(f, t) = articles_f(t)·(1 + c·subscribers(f)), the top k, none within 10 min of its last (advaRSS, eq. 2).
+    """Refresh the k feeds of largest rank, none within 10 min of its last refresh (advaRSS, eq. 2).
 
-    Importance and cost enter as everywhere: × weight × selectivity / cost.
+        rank(f, t) = articles_f(t) · (1 + c·subscribers(f))
+
+    Importance and cost enter as in all strategies: × weight × selectivity / cost.
 
     >>> table = Table.of(1)
     >>> table.last[0], table.divergence[0], table.subscribers[0] = 0.0, 6.0, 3.0
@@ -51,10 +53,10 @@ class AdvaRSS(RankingStrategy):
 
 
 class MinDelay(AdvaRSS):
-    """Minimise the total delay of what is fetched (advaRSS's second comparator, section 5).
+    """Minimise the total delay of the articles fetched (advaRSS's second comparator, section 5).
 
-    The paper gives no formula: here the k feeds of greatest ∫ λ(t)(now − t) dt since the last retrieval, the delay that
-    has piled up (Sia & Cho, Lemma 1), none within 10 min of its last.
+    The paper gives no formula. This implementation takes the k feeds of largest ∫ λ(t)(now − t) dt since the last
+    retrieval, the accumulated delay (Sia & Cho, Lemma 1), none within 10 min of its last.
 
     >>> from headwater.estimate.models.fixed import FixedRate
     >>> table = Table.of(1)

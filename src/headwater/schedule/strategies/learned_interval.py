@@ -1,4 +1,4 @@
-"""Interval strategies that wait for the next item their estimator predicts."""
+"""Urbansky et al.: fixed, learned, moving-average and post-rate intervals, all within [2 min, 31 d]."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = 31 * DAY
 
 
 class FixedInterval(IntervalStrategy):
-    """Every feed after the same time (Urbansky et al., 3.1), within [2 min, 31 d]."""
+    """Refresh every feed after the same time u (Urbansky et al., 3.1)."""
 
     every: ClassVar[float]
     shortest, longest = SHORTEST, LONGEST
@@ -30,7 +30,7 @@ class FixedInterval(IntervalStrategy):
 
 
 class Fix1h(FixedInterval):
-    """Every feed once an hour: u = 1 h.
+    """Refresh every feed once an hour: u = 1 h.
 
     >>> one = np.ones(1)
     >>> strategy = Fix1h(1)
@@ -44,7 +44,7 @@ class Fix1h(FixedInterval):
 
 
 class Fix1d(FixedInterval):
-    """Every feed once a day: u = 24 h.
+    """Refresh every feed once a day: u = 24 h.
 
     >>> one = np.ones(1)
     >>> strategy = Fix1d(1, scale=0.5)
@@ -58,7 +58,7 @@ class Fix1d(FixedInterval):
 
 
 class PredictedInterval(IntervalStrategy):
-    """Due when the estimator expects one new item, within [2 min, 31 d] (Urbansky et al., section 3)."""
+    """Refresh a feed when its estimator expects one new item (Urbansky et al., section 3)."""
 
     shortest, longest = SHORTEST, LONGEST
     monotone = True
@@ -74,7 +74,7 @@ class PredictedInterval(IntervalStrategy):
 
 
 class FixLearned(PredictedInterval):
-    """u = mean gap of the first window (Urbansky et al., “Fix Learned”, eq. 1), within [2 min, 31 d]; else 1 h.
+    """Refresh after u = the mean gap of the first window, else 1 h (Urbansky et al., “Fix Learned”, eq. 1).
 
     >>> import numpy as np
     >>> from headwater.arrays import Ragged
@@ -93,7 +93,8 @@ class FixLearned(PredictedInterval):
 
 
 class MovingAverageInterval(PredictedInterval):
-    """u = mean gap of the last window with a virtual item at an empty poll (Urbansky et al., eq. 1–2).
+    """Refresh after u = the mean gap of the last window, with a virtual item at an empty poll (Urbansky et al., eq.
+    1–2).
 
     >>> import numpy as np
     >>> from headwater.arrays import Ragged
@@ -113,7 +114,7 @@ class MovingAverageInterval(PredictedInterval):
 
 
 class PostRateInterval(PredictedInterval):
-    """u = t_goal − t_now with Σ postRate(t) ≥ 1 (Urbansky et al., eq. 3), within [2 min, 31 d].
+    """Refresh after u = t_goal − t_now, where Σ postRate(t) ≥ 1 (Urbansky et al., eq. 3).
 
     >>> import numpy as np
     >>> from headwater.schedule.strategy import Observed, Table

@@ -1,4 +1,7 @@
-"""Miniflux's default rule: every feed once an hour, a hundred feeds an hour."""
+"""The polling rules of Miniflux (two), NewsBlur, CommaFeed, FreshRSS, reader, Media Cloud and StormCrawler.
+
+Read from their sources in 2026. They serve as comparators in the lab.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ from headwater.times import DAY, HOUR, MINUTE, WEEK
 
 
 def read_hints(seen: Observed) -> Floats:
-    """The pause each server asked for, 0 where it asked for none."""
+    """Return the pause each server asked for, 0 where it asked for none."""
     return np.zeros(len(seen)) if seen.hint is None else np.nan_to_num(seen.hint, nan=0.0)
 
 
 class BatchedInterval(IntervalStrategy):
-    """Miniflux's worker: every `batch_every` seconds it takes at most `batch` due feeds, oldest first.
+    """Takes at most `batch` due feeds every `batch_every` seconds, oldest first, as Miniflux's worker does.
 
-    After three failures in a row a feed is not asked again (until a person does).
+    After three failures in a row a feed is no longer polled, until somebody refreshes it by hand.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class BatchedInterval(IntervalStrategy):
 
 
 class Miniflux(BatchedInterval):
-    """next = min(max(60 min, hint), 24 h); a batch of 100 every 60 min (Miniflux, “round robin”).
+    """Refresh after min(max(60 min, hint), 24 h), in batches of 100 every 60 min (Miniflux, “round robin”).
 
     >>> one, s = np.ones(1), Miniflux(1)
     >>> s.observe(Table.of(1), Observed(np.array([0]), 0 * one, 0 * one, one, one, one > 1, hint=7200 * one))
@@ -67,13 +70,15 @@ class Miniflux(BatchedInterval):
         return np.minimum(np.maximum(HOUR, read_hints(seen)), DAY)
 
 
-MINIFLUX_DATES_KEPT = 50  # entries remembered; of a busier week the newest fifty give the same mean gap
+MINIFLUX_DATES_KEPT = 50  # in a busier week the newest fifty give the same mean gap
 
 
 class MinifluxEntryFrequency(BatchedInterval):
-    """Entries of the last 7 days: w = ⌈7 d / mean gap⌉, 0 if fewer than two; interval = clamp(7 d / w, 5 min, 24 h).
+    """Refresh as often as the feed had entries in the last week (Miniflux, “entry frequency”).
 
-    No entries: 24 h. Then at least what the server asked for. (Miniflux, “entry frequency”.)
+        w = ⌈7 d / mean gap⌉ over the entries of the last 7 days      interval = max(clamp(7 d / w, 5 min, 24 h), hint)
+
+    With fewer than two entries the interval is 24 h.
 
     >>> from headwater.arrays import Ragged
     >>> one, s = np.ones(1), MinifluxEntryFrequency(1)
@@ -110,15 +115,17 @@ class MinifluxEntryFrequency(BatchedInterval):
 
 
 NEWSBLUR_MONTH = 30 * DAY
-NEWSBLUR_DATES_KEPT = 32  # thirty stories in thirty days are one a day, the most the rule tells apart
+NEWSBLUR_DATES_KEPT = 32  # thirty stories in thirty days are one a day, the highest class of the rule
 
 
 class NewsBlur(IntervalStrategy):
-    """Minutes to the next fetch, from stories per day (spd, over 30 days) and subscribers (s):
+    """Refresh by stories per day (spd, over 30 days) and subscribers (s); minutes to the next fetch:
 
-    spd ≥ 1: 6 if s ≥ 10, 15 if s > 1, else 45; 0 < spd < 1: 60(1 − spd) if s > 1, else 360(1 − spd); spd = 0: 360 if
-    s > 1, 720 if s = 1, else 1440 × months idle. At most 240 if s ≥ 1, else 2880; plus 0–25 % by chance (`rng`; half
-    of it without).
+        spd ≥ 1        6 if s ≥ 10,  15 if s > 1,  else 45
+        0 < spd < 1    60(1 − spd) if s > 1,  else 360(1 − spd)
+        spd = 0        360 if s > 1,  720 if s = 1,  else 1440 × months idle
+
+    At most 240 if s ≥ 1, else 2880; plus 0–25 % at random (`rng`; half of that without).
 
     >>> one, s, table = np.ones(1), NewsBlur(1), Table.of(1)
     >>> s.observe(table, Observed(np.array([0]), 0 * one, 3600 * one, 40 * one, 40 * one, one > 1))
@@ -170,7 +177,7 @@ class NewsBlur(IntervalStrategy):
         )
         minutes = np.minimum(minutes, np.where(readers >= 1, 240.0, 2880.0))
         chance = np.full(len(seen), 0.5) if self._rng is None else self._rng.random(len(seen))
-        # spd just below 1 would make the rule's interval vanish; its worker wakes once a minute.
+        # For spd just below 1 the rule gives nearly 0; NewsBlur's worker runs once a minute.
         return np.asarray(np.maximum(minutes, 1.0) * MINUTE * (1 + chance / 4))
 
 
@@ -178,9 +185,10 @@ COMMAFEED_SHORTEST, COMMAFEED_LONGEST = 5 * MINUTE, 4 * HOUR
 
 
 class CommaFeed(IntervalStrategy):
-    """Last publication ≥ 30 d ago or unknown: 4 h; ≥ 14 d: 2 h; ≥ 7 d: 1 h; else clamp(mean gap/2, 5 min, 1 h).
+    """Refresh after half the mean gap of the document, less often the longer the feed is silent.
 
-    After the k-th failure in a row: 5 min if k < 3, else (k − 2) hours, at most 4.
+    Last publication ≥ 30 d ago or unknown: 4 h; ≥ 14 d: 2 h; ≥ 7 d: 1 h; else clamp(mean gap/2, 5 min, 1 h). After the
+    k-th failure in a row: 5 min if k < 3, else (k − 2) hours, at most 4.
 
     >>> from headwater.arrays import Ragged
     >>> one, s = np.ones(1), CommaFeed(1)
@@ -219,7 +227,8 @@ class CommaFeed(IntervalStrategy):
 
 
 class FreshRSS(IntervalStrategy):
-    """Due after `ttl` (1 h, at least 15 min), oldest first; not before the cache expiry, kept within [800 s, 24 h].
+    """Refresh after `ttl` (1 h, at least 15 min), oldest first, and not before the cache expires (within [800 s, 24
+    h]).
 
     >>> one, s = np.ones(1), FreshRSS(1)
     >>> s.observe(Table.of(1), Observed(np.array([0]), 0 * one, 0 * one, one, one, one > 1, hint=1e9 * one))
@@ -240,9 +249,9 @@ class FreshRSS(IntervalStrategy):
 
 
 class LemonReader(IntervalStrategy):
-    """The next full `grid` (60 min) after the refresh, later if the server said so, at most 31 d (lemon24/reader).
+    """Refresh at the next multiple of `grid` (60 min), later if the server asks for it, at most 31 d (lemon24/reader).
 
-    `scale` stretches the grid itself.
+    `scale` multiplies the grid itself.
 
     >>> one, s = np.ones(1), LemonReader(1)
     >>> s.observe(Table.of(1), Observed(np.array([0]), 0 * one, 5000 * one, one, one, one > 1))
@@ -265,7 +274,9 @@ class LemonReader(IntervalStrategy):
 
 
 class MediaCloud(IntervalStrategy):
-    """Duplicates < 33 %: 60 min sooner; ≥ 67 %: 10 min later (60 more if silent for 31 d); within [10 min, 24 h].
+    """Refresh by the overlap of two documents in a row, within [10 min, 24 h].
+
+    Duplicates < 33 %: 60 min sooner; ≥ 67 %: 10 min later, and 60 more if silent for 31 d.
 
     >>> one, s = np.ones(1), MediaCloud(1)
     >>> s.observe(Table.of(1), Observed(np.array([0]), 0 * one, 0 * one, 9 * one, 10 * one, one > 1))
@@ -294,7 +305,7 @@ class MediaCloud(IntervalStrategy):
         self._columns["changed"][seen.rows] = changed
         silent = seen.end - changed > 31 * DAY
         later = 10 * MINUTE + np.where(silent, HOUR, 0.0)
-        first = ~np.isfinite(seen.start)  # the first document overlaps with nothing: that says nothing
+        first = ~np.isfinite(seen.start)  # the first document has nothing to overlap with
         step = np.select(
             [first, overlap < 0.33, overlap >= 0.67], [np.zeros(len(seen)), np.full(len(seen), -HOUR), later], 0.0
         )
@@ -304,7 +315,8 @@ class MediaCloud(IntervalStrategy):
 
 
 class StormCrawler(IntervalStrategy):
-    """Interval × 1.5 when nothing changed, × 0.8 when something did, within [90 min, 90 d], 12 h to begin with.
+    """Refresh after the interval × 1.5 if nothing changed, × 0.8 if something did, within [90 min, 90 d]; starts at 12
+    h.
 
     >>> one, s = np.ones(1), StormCrawler(1)
     >>> s.observe(Table.of(1), Observed(np.array([0]), 0 * one, 0 * one, 0 * one, one, one > 1))

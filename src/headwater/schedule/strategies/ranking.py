@@ -1,7 +1,7 @@
-"""Ranking strategies: at every tick the candidates are valued and the best are taken.
+"""Ranks feeds by a score at every tick (base class).
 
-What they share is here: what a feed's divergence is (told exactly by a signal, else believed by the estimator), that
-feeds never seen come first, and how to say when a feed will probably be worth the price.
+Ranking strategies share three things: the divergence of a feed (exact where a signal gives it, else the estimator's),
+the rule that feeds never refreshed come first, and the prediction of when a feed will reach the present price.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from headwater.schedule.selection import Budget, Choice, take_best
 from headwater.schedule.strategy import NEVER_READ, Decision, Observed, Strategy, Table
 from headwater.times import DAY
 
-BLOCK = 16_384  # rows valued at a time: eight columns of them in float64 fit into a megabyte
+BLOCK = 16_384  # rows scored at a time: eight float64 columns fit into a megabyte
 
 
 class RankingStrategy(Strategy):
-    """Takes the candidates of greatest `score`. `rng` decides between equals; without it the lower row wins.
+    """Takes the candidates of greatest `score`. Ties go to `rng`, or to the lower row without one.
 
-    `price` is the smallest score that was good enough at the last choice: what a feed must be worth to be taken.
+    `price` is the smallest score that was taken at the last choice.
     """
 
     estimator: Estimator | None
@@ -46,14 +46,14 @@ class RankingStrategy(Strategy):
 
     @abstractmethod
     def score(self, table: Table, rows: Rows, now: float) -> Floats:
-        """What a refresh of each row is worth at `now`; asked only for feeds that have been refreshed before."""
+        """Return the worth of refreshing each row at `now`; called only for feeds that have been refreshed before."""
 
     def observe(self, table: Table, seen: Observed) -> None:
         if self.estimator is not None:
             self.estimator.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
 
     def value_feeds(self, table: Table, rows: Rows, now: float) -> Floats:
-        """The score, and +inf for feeds never refreshed: whatever they bring, nothing is known of them yet."""
+        """Return the scores, and +inf for feeds never refreshed, because nothing is known of them yet."""
         return map_blocks(lambda part: self._value_block(table, part, now), rows)
 
     def _value_block(self, table: Table, rows: Rows, now: float) -> Floats:
@@ -70,18 +70,18 @@ class RankingStrategy(Strategy):
         return self.remember_price(take_best(ready, value, budget, self._rng), budget)
 
     def remember_price(self, choice: Choice, budget: Budget) -> Choice:
-        """Remember the price that a choice has set: what its last feed was worth, if the budget was used up."""
+        """Store the score of the last feed taken as the price, if the choice used up the budget."""
         if len(choice.rows) and len(choice.rows) == budget.now:
             lowest = float(choice.value[-1])
             self._shared["price"][...] = lowest if np.isfinite(lowest) else 0.0
         return choice
 
     def eligible_rows(self, table: Table, candidates: Bools | None) -> Rows:
-        """The rows to be valued."""
+        """Return the rows to score."""
         return np.arange(len(table)) if candidates is None else np.flatnonzero(candidates)
 
     def filter_ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
-        """Those of `rows` that may be taken, with their value; a strategy with a pause of its own leaves some out."""
+        """Return the rows that may be taken, with their values; strategies with a pause of their own drop some."""
         return rows, value
 
     def why(self, table: Table, row: int, now: float) -> str:
@@ -104,7 +104,7 @@ class RankingStrategy(Strategy):
         return Decision(_format_reason(value, self.price, when), value, self.price, due)
 
     def predict_due(self, table: Table, row: int, now: float) -> float | None:
-        """When the row's score will reach the present price, if nothing else happens; None: not within 60 days."""
+        """Return when the row's score will reach the price if nothing else happens; None: not within 60 days."""
         one = np.array([row])
 
         def enough(at: float) -> bool:
@@ -128,7 +128,7 @@ def _format_reason(value: float, price: float, when: str) -> str:
 
 
 def map_blocks(score: Callable[[Rows], Floats], rows: Rows) -> Floats:
-    """`score` of all rows, some thousands at a time, so that what it computes on the way stays in the cache."""
+    """Score all rows, some thousands at a time, so that intermediate results stay in the cache."""
     if len(rows) <= BLOCK:
         return score(rows)
     value = np.empty(len(rows))
@@ -138,7 +138,9 @@ def map_blocks(score: Callable[[Rows], Floats], rows: Rows) -> Floats:
 
 
 def filter_blocks(sift: Callable[[Rows], tuple[NDArray[Any], ...]], rows: Rows) -> tuple[NDArray[Any], ...]:
-    """The columns of the few rows that `sift` keeps of each block; nothing as long as `rows` is made on the way."""
+    """Apply `sift`, which keeps few rows, to block after block, and join its columns; no array as long as `rows` is
+    made.
+    """
     if len(rows) <= BLOCK:
         return sift(rows)
     kept = [sift(rows[part]) for part in iterate_blocks(len(rows), BLOCK)]
@@ -146,8 +148,10 @@ def filter_blocks(sift: Callable[[Rows], tuple[NDArray[Any], ...]], rows: Rows) 
 
 
 def estimate_divergence(estimator: Estimator | None, asked: Table, rows: Rows, now: float) -> Floats:
-    """Items published since the last refresh (Div_F) of the feeds of `asked`, which is the part of the table that
-    `rows` are: told exactly, else expected."""
+    """Return the items published since the last refresh (Div_F): exact where a signal gives the number, else expected.
+
+    `asked` is the part of the table for `rows`.
+    """
     unknown = np.isnan(asked.divergence)
     if estimator is None or not unknown.any():
         return np.where(unknown, 0.0, asked.divergence)
@@ -159,8 +163,10 @@ def estimate_divergence(estimator: Estimator | None, asked: Table, rows: Rows, n
 
 
 def value_window_divergence(asked: Table, published: Floats) -> Floats:
-    """What the wanted items waiting in the windows are worth: Div_A·weight/cost, where Div_A is told exactly, else
-    selectivity × min(Div_F, W)."""
+    """Return the worth of the wanted items in the windows: Div_A·weight/cost.
+
+    Div_A is exact where the table has it, else selectivity × min(Div_F, W).
+    """
     wanted = asked.selectivity * np.minimum(published, asked.window)
     if asked.relevant is not None:
         wanted = np.where(np.isnan(asked.relevant), wanted, asked.relevant)

@@ -1,4 +1,9 @@
-"""Strategies that give each feed a frequency for the day and refresh it at even intervals."""
+"""Sia & Cho, Cho & Garcia-Molina: optimal refresh frequencies.
+
+Three aims, one method (Lagrange multipliers): least total delay of postings (Sia & Cho), least average age and greatest
+average freshness of copies (Cho & Garcia-Molina). Each function takes rates and weights and returns frequencies that
+sum to `total`.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +21,15 @@ from headwater.schedule.selection import Budget, Choice, take_best
 from headwater.schedule.strategy import NEVER_READ, Decision, Observed, Strategy, Table
 from headwater.times import DAY
 
-# r = λ/f on a grid fine enough for linear interpolation in logarithms to be good to five digits.
+# r = λ/f on a grid fine enough for five digits by linear interpolation in logarithms.
 _R = np.geomspace(1e-4, 1e4, 8001)
-# 1 − (1 + r)·e^−r and r²/2 − 1 + (1 + r)·e^−r; both cancel for small r, where their series say r²/2 and r³/3.
+# 1 − (1 + r)·e^−r and r²/2 − 1 + (1 + r)·e^−r; both cancel for small r, where their series give r²/2 and r³/3.
 _FRESH = np.where(_R < 1e-2, _R**2 / 2 - _R**3 / 3, -np.expm1(-_R) - _R * np.exp(-_R))
 _AGE = np.where(_R < 1e-2, _R**3 / 3 - _R**4 / 8, _R**2 / 2 - 1 + (1 + _R) * np.exp(-_R))
 
 
 def allocate_for_delay(rates: Floats, weights: Floats, total: float) -> Floats:
-    """m_i = k·√(w_i·λ_i) with Σ m_i = M (Sia & Cho, Theorem 1).
+    """Minimise the total delay: m_i = k·√(w_i·λ_i) with Σ m_i = M (Sia & Cho, Theorem 1).
 
     >>> allocate_for_delay(np.array([1.0, 4.0, 16.0]), np.ones(3), 14.0).tolist()  # 1 : 2 : 4
     [2.0, 4.0, 8.0]
@@ -34,10 +39,10 @@ def allocate_for_delay(rates: Floats, weights: Floats, total: float) -> Floats:
 
 
 def allocate_for_age(rates: Floats, weights: Floats, total: float) -> Floats:
-    """Least Σ w·A, A the time-averaged age of a copy: r²/2 − 1 + (1 + r)e^−r = μλ²/w with r = λ/f.
+    """Minimise Σ w·A, A the time-averaged age of a copy: r²/2 − 1 + (1 + r)e^−r = μλ²/w with r = λ/f.
 
-    Cho & Garcia-Molina (2003), whose example has five pages that change 1 to 5 times a day and five visits
-    (they print .84 for the first):
+    Cho & Garcia-Molina (2003) give an example of five pages that change 1 to 5 times a day and five visits (they print
+    .84 for the first):
 
     >>> allocate_for_age(np.arange(1.0, 6.0), np.ones(5), 5.0).round(3).tolist()
     [0.835, 0.968, 1.034, 1.071, 1.093]
@@ -48,9 +53,9 @@ def allocate_for_age(rates: Floats, weights: Floats, total: float) -> Floats:
 
 
 def allocate_for_freshness(rates: Floats, weights: Floats, total: float) -> Floats:
-    """Greatest Σ w·F, F the share of time a copy is fresh: 1 − (1 + r)e^−r = μλ/w; nothing where μλ/w ≥ 1.
+    """Maximise Σ w·F, F the share of time a copy is fresh: 1 − (1 + r)e^−r = μλ/w; frequency 0 where μλ/w ≥ 1.
 
-    What changes too often is given up, which is what ruins the delay (Sia & Cho, Table 2).
+    Feeds that change too often are given up, which ruins the delay (Sia & Cho, Table 2).
 
     >>> allocate_for_freshness(np.arange(1.0, 6.0), np.ones(5), 5.0).round(2).tolist()
     [1.15, 1.36, 1.35, 1.14, 0.0]
@@ -61,14 +66,14 @@ def allocate_for_freshness(rates: Floats, weights: Floats, total: float) -> Floa
 
 
 def _solve_ratio(curve: Floats, wanted: Floats) -> Floats:
-    """r where the rising `curve` reaches `wanted`; +inf above it."""
+    """Return r where the rising `curve` reaches `wanted`; +inf beyond its end."""
     log_r = np.interp(np.log(np.maximum(wanted, 1e-300)), np.log(curve), np.log(_R))
     beyond = wanted > curve[-1] if curve is _AGE else wanted >= 1.0
     return np.where(beyond & (curve is _FRESH), np.inf, np.exp(log_r))
 
 
 def _allocate_by_price(ratio: Callable[[float], Floats], rates: Floats, weights: Floats, total: float) -> Floats:
-    """The frequencies λ/r(μ) at the price μ where they sum to `total`, found by halving its logarithm."""
+    """Return the frequencies λ/r(μ) at the price μ where they sum to `total`; bisects the logarithm of μ."""
     if not len(rates) or total <= 0:
         return np.zeros(len(rates))
 
@@ -84,10 +89,10 @@ def _allocate_by_price(ratio: Callable[[float], Floats], rates: Floats, weights:
 
 
 class AllocationStrategy(Strategy):
-    """Plans once a day how often each feed is refreshed; then a feed is due when its interval has passed.
+    """Plans once a day how often each feed is refreshed; a feed is due when its interval has passed.
 
-    Frequencies are scaled so that they use `budget.rate` exactly; with an unlimited rate (0) only their proportions
-    count, and the feeds furthest along their interval are taken first.
+    The frequencies are scaled to use exactly `budget.rate`. With an unlimited rate (0) only their proportions count,
+    and the feeds furthest along their interval come first.
     """
 
     estimator: Estimator
@@ -105,13 +110,13 @@ class AllocationStrategy(Strategy):
 
     @abstractmethod
     def allocate(self, rates: Floats, weights: Floats, total: float) -> Floats:
-        """Refreshes per second for each feed, `total` together."""
+        """Return the refreshes per second of each feed, `total` together."""
 
     def observe(self, table: Table, seen: Observed) -> None:
         self.estimator.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
 
     def plan_period(self, table: Table, now: float, rate: float) -> None:
-        """Give every feed its interval for the coming period."""
+        """Set every feed's interval for the coming period."""
         if isinstance(self.estimator, ClusterPattern):
             self.estimator.recluster()
         rows = np.arange(len(table))
@@ -124,7 +129,7 @@ class AllocationStrategy(Strategy):
         self._shared["rate"][...] = rate
 
     def plan_if_stale(self, table: Table, now: float, budget: Budget) -> None:
-        """Plan if the period is over, the budget has changed or feeds are new."""
+        """Plan again if the period is over, the budget has changed or feeds are new."""
         stale = now >= float(self._shared["until"]) or budget.rate != float(self._shared["rate"])
         if len(table) and (stale or np.isnan(self._columns["every"][-1])):
             self.plan_period(table, now, budget.rate)
@@ -151,7 +156,7 @@ class AllocationStrategy(Strategy):
 
 
 class Allocation(AllocationStrategy):
-    """m_i = k·√(w_i·λ_i) (Sia & Cho, Theorem 1; “resource allocation only”), evenly spaced.
+    """Refresh m_i = k·√(w_i·λ_i) times, evenly spaced (Sia & Cho, Theorem 1; “resource allocation only”).
 
     >>> import numpy as np
     >>> from headwater.estimate.models.fixed import FixedRate
@@ -174,7 +179,8 @@ class Allocation(AllocationStrategy):
 
 
 class CgmAge(AllocationStrategy):
-    """Frequencies of least average age (Cho & Garcia-Molina 2003; CGM03(Age) in Sia & Cho, Table 2), evenly spaced.
+    """Refresh at the frequencies of least average age, evenly spaced (Cho & Garcia-Molina 2003; CGM03(Age) in Sia &
+    Cho, Table 2).
 
     >>> import numpy as np
     >>> CgmAge().allocate(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 5.0).round(3).tolist()
@@ -190,9 +196,10 @@ class CgmAge(AllocationStrategy):
 
 
 class CgmFreshness(AllocationStrategy):
-    """Frequencies of greatest average freshness (Cho & Garcia-Molina 2003; CGM03(Freshness) in Sia & Cho, Table 2).
+    """Refresh at the frequencies of greatest average freshness (Cho & Garcia-Molina 2003; CGM03(Freshness) in Sia &
+    Cho, Table 2).
 
-    It gives up feeds that publish too often, so it promises neither fairness nor that a busier feed gets more.
+    It gives up feeds that publish too often, so it guarantees neither fairness nor that a busier feed gets more.
 
     >>> import numpy as np
     >>> CgmFreshness().allocate(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 5.0).round(2).tolist()

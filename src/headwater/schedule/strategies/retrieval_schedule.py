@@ -1,9 +1,11 @@
-"""When in the day a feed of known daily pattern is best retrieved m times (Sia & Cho, section 3.2).
+"""Sia & Cho: optimal retrieval times within the day (section 3.2).
 
-The pattern is taken as a closed broken line through the middles of its hours, so that the rate is continuous. Total
-delay is the area under the pile of unread postings; with A(t) = ∫λ and τ_{m+1} = τ_1 + T it comes to
-D = ∫A + A(T)·τ_1 − Σ (τ_{j+1} − τ_j)·A(τ_j), which is least where λ(τ_j)(τ_{j+1} − τ_j) = ∫_{τ_{j−1}}^{τ_j} λ, the
-equation of Theorem 3.
+The daily pattern is a closed polyline through the middles of its hours, so the rate is continuous. The total delay is
+the area under the number of unread postings. With A(t) = ∫λ and τ_{m+1} = τ_1 + T:
+
+    D = ∫A + A(T)·τ_1 − Σ (τ_{j+1} − τ_j)·A(τ_j)
+
+It is least where λ(τ_j)(τ_{j+1} − τ_j) = ∫_{τ_{j−1}}^{τ_j} λ, the equation of Theorem 3.
 """
 
 from __future__ import annotations
@@ -22,19 +24,19 @@ from headwater.schedule.strategies.resource_allocation import AllocationStrategy
 from headwater.schedule.strategy import NEVER_READ, Decision, Observed, Table
 from headwater.times import DAY
 
-SEARCH_GRID = 288  # the first two points are tried at every five minutes
-MAX_REFINED = 12  # beyond that many retrievals a day the limit of very many is good enough
+SEARCH_GRID = 288  # the first two times are tried every five minutes
+MAX_REFINED = 12  # retrievals a day beyond which the limit for very many is good enough
 
 
 class PostingCurve:
-    """A daily pattern with its running integral, extended over all days."""
+    """A daily pattern with its running integral, continued over all days."""
 
     def __init__(self, shape: Floats, period: float = DAY) -> None:
         self.period = period
         self._y = np.asarray(shape, np.float64)
         self._h = period / len(shape)
         trapezia = (self._y + np.roll(self._y, -1)) / 2 * self._h
-        # Running integral at the middles, from the start of the period: the first half hour belongs to the last piece.
+        # Running integral at the middles from the start of the period; the first half hour is part of the last piece.
         first = (self._y[0] + (self._y[-1] + self._y[0]) / 2) / 2 * self._h / 2
         self._at = first + np.concatenate([[0.0], np.cumsum(trapezia)[:-1]])
         self.total = float(trapezia.sum())
@@ -42,7 +44,7 @@ class PostingCurve:
         self._whole = float(self.integrate(fine).mean()) * period  # ∫A over one period
 
     def _locate(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Which period, and within it: the integral at the middle before t, and the line from there."""
+        """Return the integral at the last middle of an hour before t, and rate, slope and distance from there."""
         n = len(self._y)
         place = t / self._h - 0.5
         k = np.floor(place).astype(np.intp)
@@ -57,20 +59,20 @@ class PostingCurve:
         return y + slope * d
 
     def integrate(self, t: Floats) -> Floats:
-        """∫_0^t λ, for any t."""
+        """Return ∫_0^t λ, for any t."""
         start, y, slope, d = self._locate(t)
         return start + y * d + slope * d**2 / 2
 
     def total_delay(self, times: Floats) -> Floats:
-        """Total delay per period of plans, one line of ascending times each; the period's mean rate sets its scale."""
+        """Return the total delay per period of each plan, one row of ascending times each."""
         ends = np.concatenate([times[:, 1:], times[:, :1] + self.period], axis=1)
         return np.asarray(self._whole + self.total * times[:, 0] - ((ends - times) * self.integrate(times)).sum(axis=1))
 
 
 def search_times(curve: PostingCurve, m: int, grid: int = SEARCH_GRID) -> Floats:
-    """Exhaustive search with pruning: every choice of the first two points, the others by Theorem 3, the best plan.
+    """Find the best plan by exhaustive search: every choice of the first two times, the others by Theorem 3.
 
-    A choice is dropped as soon as its next point would lie where nothing is posted or beyond the period.
+    A choice is pruned as soon as its next time would lie beyond the period or where nothing is posted.
     """
     step = curve.period / grid
     points = np.arange(grid, dtype=np.float64) * step
@@ -93,14 +95,16 @@ def search_times(curve: PostingCurve, m: int, grid: int = SEARCH_GRID) -> Floats
 
 
 def refine_times(curve: PostingCurve, m: int, starts: int = 4, sweeps: int = 60) -> Floats:
-    """Iterative refinement: from even spacing (and from the spacing that is best for large m) move every other point
-    to where the delay between its neighbours is least, then those between, until nothing moves.
+    """Find the best plan by iterative refinement.
+
+    Starts from even spacing and from the spacing that is best for large m. Moves every other time to where the delay
+    between its neighbours is least, then the times between, until nothing moves.
     """
     even = np.arange(m) / m
     phase = np.arange(starts)[:, None] / (starts * m)
     plans = np.concatenate([(even + phase) * curve.period, spread_many_times(curve, m, phase)])
     part = np.linspace(0.0, 1.0, 17)
-    # Points that are no neighbours do not influence each other; the last of an odd number is the first one's neighbour.
+    # Times that are not neighbours do not affect each other; the last of an odd number is a neighbour of the first.
     points = np.arange(m)
     inner = points[: m - m % 2] if m > 1 else points
     turns = [turn for turn in (inner[::2], inner[1::2], points[len(inner) :]) if len(turn)]
@@ -126,7 +130,7 @@ def refine_times(curve: PostingCurve, m: int, starts: int = 4, sweeps: int = 60)
 
 
 def spread_many_times(curve: PostingCurve, m: int, phase: Floats) -> Floats:
-    """The best spacing for very large m: as many points per hour as √λ says. One line per phase."""
+    """Return the best spacing for very large m: a density proportional to √λ. One row per phase."""
     t = np.linspace(0.0, curve.period, 1537)
     root = np.sqrt(np.maximum(curve.rate(t), 0.0)) + 1e-9
     share = np.concatenate([[0.0], np.cumsum((root[1:] + root[:-1]) / 2)])
@@ -134,7 +138,7 @@ def spread_many_times(curve: PostingCurve, m: int, phase: Floats) -> Floats:
 
 
 def plan_retrieval_times(shape: Floats, m: int, *, period: float = DAY, method: str = "refine") -> Floats:
-    """The best `m` moments of the period to retrieve a feed whose postings follow `shape`, ascending.
+    """Return the best `m` times of the period to retrieve a feed whose postings follow `shape`, ascending.
 
     >>> twelve_to_one = np.zeros(24)
     >>> twelve_to_one[12] = 1.0
@@ -160,18 +164,18 @@ SHAPE_TOLERANCE = (
 
 
 class RetrievalScheduleStrategy(AllocationStrategy):
-    """Each day a feed gets a whole number of refreshes, at the retrieval times of its cluster's pattern.
+    """Gives each feed a whole number of refreshes a day, at the retrieval times of its cluster's pattern.
 
-    Fractions are carried over (column `owed`), so that in the long run a feed gets exactly its frequency: one refresh
-    in three days, or three in two. What was due yesterday and could not be afforded stays due. A feed without a pattern
-    has no better and worse moments: it is refreshed at even intervals.
+    Fractions carry over (column `owed`), so that in the long run a feed gets exactly its frequency: one refresh in
+    three days, or three in two. A refresh that was due yesterday and did not fit the budget stays due. A feed without a
+    pattern is refreshed at even intervals.
     """
 
     estimator: ClusterPattern
 
     def __init__(self, feeds: int = 0, *, estimator: ClusterPattern | None = None, method: str = "refine") -> None:
         if method not in ("refine", "search"):
-            raise SettingsError(f"Retrieval times are found by refine or search, not by “{method}”.")
+            raise SettingsError(f"The method of retrieval times must be refine or search, not “{method}”.")
         self._clusters = (estimator.clusters if estimator is not None else 12) + 1
         self.method = method
         self._plans: dict[tuple[int, int], Floats] = {}
@@ -204,11 +208,11 @@ class RetrievalScheduleStrategy(AllocationStrategy):
         day = float(np.floor(now / self.period) * self.period)
         self._shared["until"][...] = day + self.period
         self._update_shapes()
-        # After a day that was planned comes a whole one; a day begun in its middle has only its rest to give.
+        # A day that follows a planned one is planned whole; a day begun in the middle gets only its remaining share.
         begins = day if last_day == day else now
         left = (day + self.period - begins) / self.period
         each = np.minimum(self.period / c["every"] * left, MAX_PLANNED_PER_DAY)
-        # Feeds of one rate would all fall due on the same days; the moment of their first refresh tells them apart.
+        # Feeds of one rate would all fall due on the same days; the time of their last refresh spreads them.
         phase = np.mod(np.where(np.isfinite(table.last), table.last, 0.0) * 0.0161803398875, 1.0)
         owed = np.where(np.isnan(c["owed"]), phase, c["owed"]) + each
         whole = np.floor(owed)
@@ -220,7 +224,9 @@ class RetrievalScheduleStrategy(AllocationStrategy):
         c["due"][seen] = self._find_next_planned(seen, np.full(len(seen), begins), table.last[seen])
 
     def _update_shapes(self) -> None:
-        """The estimator's patterns, found anew each day; one that hardly moved stays as it was, with its moments."""
+        """Take over the estimator's patterns of the day; a pattern that hardly changed keeps its shape and its planned
+        times.
+        """
         planned, plans = self._shared["shapes"].copy(), self._plans
         self._plans = {}
         for k, line in enumerate(self.estimator.shapes):
@@ -232,7 +238,7 @@ class RetrievalScheduleStrategy(AllocationStrategy):
                 self._plans |= {(k, many): times for (shape, many), times in plans.items() if shape == old}
 
     def _find_next_planned(self, rows: Rows, after: Floats, last: Floats) -> Floats:
-        """The first planned moment of the present day from `after` on; +inf if there is none left."""
+        """Return the first planned time of the present day from `after` on; +inf if none is left."""
         c = self._columns
         start = float(self._shared["until"]) - self.period
         due = np.where(c["shape"][rows] == 0, last + c["every"][rows], np.inf)
@@ -270,7 +276,7 @@ class RetrievalScheduleStrategy(AllocationStrategy):
         if due == -np.inf:
             return Decision(NEVER_READ, np.inf, 0.0, now)
         if due == np.inf:
-            return Decision(f"planned {many} times today, no more of them to come", -np.inf, 0.0, None)
+            return Decision(f"planned {many} times today, all of them done", -np.inf, 0.0, None)
         if self._columns["shape"][row] == 0:
             every = float(self._columns["every"][row])
             return Decision(f"no daily pattern yet: every {every / 60:.0f} min", now - due, 0.0, due)
@@ -279,7 +285,7 @@ class RetrievalScheduleStrategy(AllocationStrategy):
 
 
 class Retrieval(RetrievalScheduleStrategy):
-    """m_i = M/n for all, at the times of Theorems 2 and 3 (Sia & Cho, “retrieval scheduling only”).
+    """Refresh every feed m_i = M/n times, at the times of Theorems 2 and 3 (Sia & Cho, “retrieval scheduling only”).
 
     >>> Retrieval().allocate(np.array([1.0, 9.0]), np.ones(2), 4.0).tolist()
     [2.0, 2.0]
@@ -294,7 +300,7 @@ class Retrieval(RetrievalScheduleStrategy):
 
 
 class Combined(RetrievalScheduleStrategy):
-    """m_i = k·√(w_i·λ_i) at the times of Theorems 2 and 3 (Sia & Cho, “combined”).
+    """Refresh m_i = k·√(w_i·λ_i) times, at the times of Theorems 2 and 3 (Sia & Cho, “combined”).
 
     >>> import numpy as np
     >>> Combined().allocate(np.array([1.0, 9.0]), np.ones(2), 4.0).tolist()

@@ -1,4 +1,4 @@
-"""Round robin: the feed refreshed longest ago is next, so each of m feeds gets b/m of the budget."""
+"""Takes the feed refreshed longest ago; also `reference`, which takes all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headwater.schedule.strategy import Table
 
 
 class Uniform(RankingStrategy):
-    """Every feed at the same frequency b/m (Horincar et al., section 5): value = age.
+    """Refresh every feed at the same frequency b/m (Horincar et al., section 5): score = age.
 
     >>> import numpy as np
     >>> from headwater.schedule.selection import Budget
@@ -30,7 +30,7 @@ class Uniform(RankingStrategy):
 
 
 class RoundRobin(Uniform):
-    """First in, first out (advaRSS's first comparator, section 5); the same rule as `uniform`: value = age.
+    """Refresh first in, first out (advaRSS's first comparator, section 5); the same rule as `uniform`.
 
     >>> from headwater.schedule.selection import Budget
     >>> from headwater.schedule.strategy import Table
@@ -44,7 +44,7 @@ class RoundRobin(Uniform):
 
 
 class Reference(Uniform):
-    """Refreshes every candidate whatever the budget (thesis 4.4.2, “Reference”).
+    """Refresh every candidate, whatever the budget: an upper bound (thesis 4.4.2, “Reference”).
 
     >>> Reference(3).choose(Table.of(3), 0.0, Budget(1)).rows.tolist()
     [0, 1, 2]

@@ -1,4 +1,9 @@
-"""Saturated feeds first, then every feed whose utility has reached what is left of the budget."""
+"""Horincar et al.: utility, saturation, threshold τ and the four strategies built on them.
+
+The utility of a refresh is Olston & Widom's best-effort synchronisation applied to feeds (thesis, eq. 4.5; the paper's
+eq. 1): Uti = age·Div − ∫Div, the area *above* the divergence curve since the last refresh. A feed that diverged lately
+is worth more than one that diverged at once and has been quiet since, because it will stay in step for longer.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +27,11 @@ from headwater.schedule.strategy import Table
 
 
 def compute_utility(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:
-    """Uti(now) = age·Div − ∫Div per row, times the weight, divided by the cost of a refresh.
+    """Return Uti(now) = age·Div − ∫Div per row, times the weight, divided by the cost of a refresh.
 
-    Where the divergence is told exactly its curve is unknown; for a constant rate ∫Div = ½·age·Div (thesis 4.4.1), so
-    Uti = ½·age·Div_A. Where it is believed, the estimator integrates its own curve, scaled to the wanted items that the
-    window can still show.
+    An exact divergence has no known curve; for a constant rate ∫Div = ½·age·Div (thesis 4.4.1), so Uti = ½·age·Div_A.
+    For an expected divergence the estimator integrates its own curve, scaled to the wanted items that the window can
+    still show.
 
     >>> from headwater.estimate.models.fixed import FixedRate
     >>> table = Table.of(1)
@@ -43,7 +48,7 @@ def compute_utility(estimator: Estimator | None, table: Table, rows: Rows, now: 
 def compute_utility_share(
     estimator: Estimator | None, rows: Rows, last: Floats, told: Floats, published: Floats, now: float
 ) -> Floats:
-    """Uti / (age·Div), at most 1: ½ for a constant rate or a divergence that is told, more where items came late."""
+    """Return Uti / (age·Div), at most 1: ½ for a constant rate or an exact divergence, more where items came late."""
     believed = np.isnan(told)
     if estimator is None or not believed.any():
         return np.full(len(rows), 0.5)
@@ -59,7 +64,7 @@ def compute_utility_share(
 
 
 class UtilityStrategy(RankingStrategy):
-    """A ranking strategy that believes by `single` unless told otherwise."""
+    """Ranks feeds by utility; the default estimator is `single`."""
 
     def __init__(
         self, feeds: int = 0, *, estimator: Estimator | None = None, rng: np.random.Generator | int | None = None
@@ -70,7 +75,7 @@ class UtilityStrategy(RankingStrategy):
         return compute_utility(self.estimator, table, rows, now)
 
     def find_useful(self, table: Table, rows: Rows, now: float, least: float) -> tuple[Rows, Floats]:
-        """The rows whose utility is `least` or more, with it; those never refreshed before all others."""
+        """Return the rows of utility `least` or more with their utility; feeds never refreshed come first."""
 
         def sift(part: Rows) -> tuple[Rows, Floats]:
             asked = table.part(part)
@@ -90,8 +95,10 @@ class UtilityStrategy(RankingStrategy):
     def filter_by_utility(
         self, asked: Table, rows: Rows, published: Floats, worth: Floats, now: float, least: float
     ) -> tuple[Rows, Floats]:
-        """Those of `rows` whose utility is `least` or more. No utility is above age·Div, and only where that allows it
-        is the curve integrated: for a million feeds the difference between a few numbers of each and all of them.
+        """Return the rows of utility `least` or more, with their utility.
+
+        Utility never exceeds age·Div, so the curve is integrated only where that bound allows it: a few numbers per
+        feed instead of all, which matters for a million feeds.
         """
         ceiling = (now - asked.last) * worth
         few = np.flatnonzero(ceiling >= least)
@@ -105,10 +112,11 @@ THRESHOLD_UP, THRESHOLD_DOWN, THRESHOLD_SHARE = 1.05, 0.95, 0.9
 
 
 def adjust_threshold(tau: float, used: int, budget: int) -> float:
-    """Horincar's thesis, alg. 4.2: τ·1.05 if more than b was used, τ·0.95 if less than p·b (p = .9), else τ.
+    """Return the next threshold (thesis, alg. 4.2): τ·1.05 if more than b was used, τ·0.95 if less than p·b (p = .9),
+    else τ.
 
-    >>> adjust_threshold(1.0, 11, 10), adjust_threshold(1.0, 8, 10), adjust_threshold(1.0, 9, 10), adjust_threshold(1.0, 10, 10)
-    (1.05, 0.95, 1.0, 1.0)
+    >>> [adjust_threshold(1.0, used, 10) for used in (11, 8, 9, 10)]
+    [1.05, 0.95, 1.0, 1.0]
     """
     if used > budget:
         return tau * THRESHOLD_UP
@@ -116,15 +124,15 @@ def adjust_threshold(tau: float, used: int, budget: int) -> float:
 
 
 def store_threshold(cell: NDArray[np.float64], tau: float) -> None:
-    """Write τ back, never so small that ×1.05 could not raise it again within a day's ticks."""
+    """Write τ back, but never so small that ×1.05 could not raise it again within a day of ticks."""
     cell[...] = min(max(tau, 1e-12), 1e30)
 
 
-GUESS = 0.9  # of the last price: prices move slowly, and what is below needs no integral
+GUESS = 0.9  # of the last price: prices change slowly, and feeds below need no integral
 
 
 class TopUtility(UtilityStrategy):
-    """The b largest Uti = age·Div − ∫Div (“topKUtility”, Horincar et al., section 5).
+    """Refresh the b feeds of largest Uti = age·Div − ∫Div (“topKUtility”, Horincar et al., section 5).
 
     >>> from headwater.schedule.selection import Budget
     >>> table = Table.of(2)
@@ -142,7 +150,7 @@ class TopUtility(UtilityStrategy):
         rows = self.eligible_rows(table, candidates)
         value = None
         if budget.host is None and len(rows) > 8 * budget.now > 0:
-            # What was good enough last time, or nearly, is a good guess at what is now; too few, and it was none.
+            # Feeds near the last price are probably enough; if not, all are scored.
             good, worth = self.find_useful(table, rows, now, GUESS * self.price)
             if len(good) >= budget.now:
                 rows, value = good, worth
@@ -151,10 +159,10 @@ class TopUtility(UtilityStrategy):
 
 
 class OnlyTau(UtilityStrategy):
-    """Refresh where Uti ≥ τ (thesis eq. 4.4); τ follows the budget (alg. 4.2).
+    """Refresh every feed with Uti ≥ τ (thesis, eq. 4.4); τ follows the budget (alg. 4.2).
 
-    With `capped=False` more than b feeds may be taken in one cycle, as in the paper's experiments, where b holds on
-    average only; a server keeps its cap, and τ learns from how many would have qualified.
+    With `capped=False` one cycle may take more than b feeds, as in the paper's experiments, where b holds on average
+    only. A server keeps the cap, and τ follows the number of feeds that qualified.
 
     >>> table = Table.of(2)
     >>> table.last[:] = 0.0
@@ -193,12 +201,12 @@ class OnlyTau(UtilityStrategy):
 
 
 def lift_budget(budget: Budget, rows: int) -> Budget:
-    """The same budget with room for all rows, if it has room for any."""
+    """Return the budget enlarged to all rows, if it allows any."""
     return Budget(rows if budget.now > 0 else 0, budget.rate, budget.host, budget.room)
 
 
 class OnlySat(UtilityStrategy):
-    """The b saturated feeds (Div_F ≥ W) of greatest window divergence Div_A > 0 (thesis alg. 4.1, first step).
+    """Refresh the b saturated feeds (Div_F ≥ W) of largest window divergence Div_A > 0 (thesis, alg. 4.1, step 1).
 
     >>> from headwater.schedule.selection import Budget
     >>> table = Table.of(3, window=10.0)
@@ -248,7 +256,7 @@ class TwoSteps(OnlyTau):
         known = np.isfinite(table.last[rows])
         new, rows = rows[~known], rows if known.all() else rows[known]
         full, gain = filter_blocks(lambda part: self._find_saturated(table, part, now), rows)
-        # Feeds never seen count as saturated: their whole window is unread.
+        # A feed never refreshed counts as saturated: its whole window is unread.
         full, gain = np.concatenate([new, full]), np.concatenate([np.full(len(new), np.inf), gain])
         saturated = take_best(full, gain, budget, self._rng)
         left = budget.after(saturated.rows)
@@ -263,7 +271,7 @@ class TwoSteps(OnlyTau):
         return saturated + take_best(useful, utility, left, self._rng)
 
     def _find_saturated(self, table: Table, rows: Rows, now: float) -> tuple[Rows, Floats]:
-        """The saturated feeds among `rows`, with what a refresh of each brings."""
+        """Return the saturated feeds among `rows` with their window divergence."""
         asked = table.part(rows)
         published = estimate_divergence(self.estimator, asked, rows, now)
         brings = value_window_divergence(asked, published)

@@ -1,1 +1,1 @@
-"""The default strategy: refresh a feed when that is worth the price."""
+"""The strategy `value`, the server's default: it refreshes a feed when that is worth the price."""

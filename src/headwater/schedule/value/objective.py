@@ -1,7 +1,7 @@
-"""The dial: what the budget is spent for. Weights of completeness, freshness and delay, or a word for usual ones.
+"""Weighs completeness, freshness and delay: the objective for which the budget is spent.
 
-The weights are what `value` trades: `delay` is what an item-day of waiting costs, `completeness` what a lost item
-costs, in item-days, `freshness` what a day of a wholly missing window costs.
+`delay` is the cost of an item-day of waiting, `completeness` the cost of a lost item in item-days, `freshness` the cost
+of a day of a wholly missing window.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headwater.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What counts, and how much; at least one weight is above 0."""
+    """The three weights; at least one is above 0."""
 
     completeness: float = 3.0
     freshness: float = 0.0
@@ -24,12 +24,12 @@ class Objective:
         weights = asdict(self)
         for name, weight in weights.items():
             if not (weight >= 0 and math.isfinite(weight)):
-                raise SettingsError(f"The objective cannot give {name} a weight of {weight:g}: give 0 or more.")
+                raise SettingsError(f"The objective's weight of {name} is {weight:g}: give 0 or more.")
         if not any(weights.values()):
-            raise SettingsError("The objective gives every weight as 0, so nothing would count: raise one of them.")
+            raise SettingsError("All weights of the objective are 0: raise one of them.")
 
     def strategy_options(self) -> dict[str, float]:
-        """The same as options of a strategy with a dial."""
+        """Return the weights as options of a strategy."""
         return {"loss": self.completeness, "freshness": self.freshness, "delay": self.delay}
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ NAMED_OBJECTIVES = {
 
 
 def parse_objective(text: str) -> Objective:
-    """An objective as a person writes it.
+    """Parse an objective written as a name or as weights.
 
     >>> parse_objective("completeness=10, delay=.5")
     Objective(completeness=10.0, freshness=0.0, delay=0.5)
@@ -64,7 +64,7 @@ def parse_objective(text: str) -> Objective:
             given[name] = float(weight)
         except ValueError:
             raise SettingsError(
-                f"The objective “{text}” is not understood at “{part.strip()}”: give {', '.join(NAMED_OBJECTIVES)},"
+                f"Invalid objective “{text}” at “{part.strip()}”: give {', '.join(NAMED_OBJECTIVES)},"
                 " or weights such as completeness=3,freshness=0,delay=1."
             ) from None
     return Objective(**given)

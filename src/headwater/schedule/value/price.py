@@ -1,8 +1,8 @@
-"""The price of a refresh: how much good one more must do, so that the budget is spent and no more.
+"""Steers the price of a refresh so that the budget is spent.
 
-With a price ν a feed of rate λ whose items are worth w per day of waiting is refreshed every T = √(2ν / wλ) days, so
-the price that spends a budget follows from the beliefs alone. What the beliefs get wrong is corrected by what was
-really spent, slowly, because refreshes answer to a change of price only when the feeds next come round.
+At a price ν a feed of rate λ whose items cost w per day of waiting is refreshed every T = √(2ν / wλ) days, so the price
+that spends a budget follows from the beliefs. Errors of the beliefs are corrected by the requests really spent. The
+correction is slow, because feeds respond to a change of price only at their next refresh.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ MAX_CORRECTION = math.log(30.0)  # the correction never exceeds a factor of 30
 
 @dataclass(frozen=True, slots=True)
 class PriceControl:
-    """What the control remembers: the correction (a logarithm), spending per day averaged, and since when."""
+    """The memory of the control: the correction (a logarithm), the average spending per day and the weight of that
+    average.
+    """
 
     correction: float = 0.0
     spent: float = 0.0
@@ -29,7 +31,8 @@ class PriceControl:
 
 
 def price_for_budget(worth_rate: Floats, cost: Floats, per_day: float) -> float:
-    """The ν at which Σ 1/T_f · cost_f = `per_day`, from T = √(2·ν·cost / worth·λ); `worth_rate` is worth × λ per day.
+    """Return the ν at which Σ 1/T_f · cost_f = `per_day`, from T = √(2·ν·cost / worth·λ); `worth_rate` is worth × λ per
+    day.
 
     >>> price_for_budget(np.array([2.0, 2.0]), np.ones(2), 4.0)  # each every half day: ν = w·λ·T² / 2
     0.25
@@ -39,13 +42,13 @@ def price_for_budget(worth_rate: Floats, cost: Floats, per_day: float) -> float:
 
 
 def steer_price(control: PriceControl, spent: float, days: float, per_day: float) -> PriceControl:
-    """The control after `spent` refreshes in the last `days`, with `per_day` to spend."""
+    """Return the control after `spent` refreshes in the last `days`, with `per_day` to spend."""
     if days <= 0:
         return control
     keep = math.exp(-days / MEMORY)
     weight = control.weight * keep + (1 - keep)
     average = control.spent * keep + (1 - keep) * spent / days
-    # A young average says little: correct in proportion to what it has seen.
+    # A young average is unreliable, so the correction is in proportion to its weight.
     error = math.log(max(average / weight, 0.05 * per_day) / per_day)
     gain = min(GAIN * weight * days * 24, 0.5)
     correction = min(max(control.correction + gain * error, -MAX_CORRECTION), MAX_CORRECTION)

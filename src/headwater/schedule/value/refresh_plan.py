@@ -1,14 +1,14 @@
-"""The plan: given a forecast and the price of a refresh, the moment of the next one, by dynamic programming.
+"""Finds the next refresh by dynamic programming, given a forecast and the price of a refresh.
 
-Time from the last refresh is cut into `STEPS` steps of about a tenth of the feed's usual interval, which covers its
+The time from the last refresh is cut into `STEPS` steps of about a tenth of the feed's usual interval, which covers its
 next five refreshes or so. Between refreshes at steps i and j the expected items wait
 
     D(i, j) = M_j − M_i − Λ_i · (t_j − t_i)        Λ: items expected up to t,  M = ∫ Λ dt
 
-item-days, and `loss` item-days are paid for each that is expected to be pushed out of the window. V_i = min_j D(i, j)
-+ loss + price + V_j, and beyond the last tenth the cost of the usual interval runs on: the minimum over the first j
-is the moment. All of it is for one row of feeds at a time, so numba compiles it where it is installed; without, numpy
-does the same for all rows at once.
+item-days, and each item expected to be pushed out of the window costs `loss` item-days. The recursion is V_i = min_j
+D(i, j) + loss + price + V_j; beyond the last tenth the cost of the usual interval continues. The first j of the minimum
+is the next refresh. numba compiles the loop over feeds where it is installed; numpy computes the same for all rows at
+once.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from headwater.estimate.models.week_rhythm import HALF_HOUR, SLOTS, to_own_time
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 from headwater.times import DAY
 
-STEPS, USUAL_STEPS, MAX_PAUSE_STEPS = 48, 10, 30  # steps in all, steps to the usual interval, longest pause in steps
-LOGISTIC = 1.702  # a normal distribution function is nearly the logistic one of 1.702·z
-NEGLIGIBLE_OVERFLOW = -12.0  # below this many logistic units an overflow is not worth computing
+STEPS, USUAL_STEPS, MAX_PAUSE_STEPS = 48, 10, 30  # steps in all, to the usual interval, of the longest pause
+LOGISTIC = 1.702  # the normal distribution function of z is nearly the logistic one of 1.702·z
+NEGLIGIBLE_OVERFLOW = -12.0  # logistic units below which an overflow is not computed
 
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """What to plan for, one position per feed: forecast in own time, worth, price, window and the usual interval.
+    """The input of a plan, one position per feed: forecast in own time, worth, price, window and usual interval.
 
-    `worth` is what an item-day of delay costs, `loss` what a lost item costs, `price` what a refresh costs; `usual`
-    is in days. `dispersion` widens the number of items: its variance is so many times its mean.
+    `worth` is the cost of an item-day of delay, `loss` the cost of a lost item, `price` the cost of a refresh; `usual`
+    is in days. `dispersion` is the variance of the number of items divided by its mean.
     """
 
     now: Floats
@@ -52,7 +52,7 @@ class PlanTask:
 
 
 def plan_next_refresh(task: PlanTask, fast: bool = False) -> Floats:
-    """Days from `now` to the next refresh, one per position. `fast` takes the compiled path, if numba is installed."""
+    """Return the days from `now` to the next refresh, one per position. `fast` uses numba, if it is installed."""
     if not len(task.now):
         return np.empty(0)
     step = task.usual / USUAL_STEPS
@@ -78,7 +78,7 @@ def plan_next_refresh(task: PlanTask, fast: bool = False) -> Floats:
 
 
 def expect_overflow(items: Floats, window: Floats, dispersion: float) -> Floats:
-    """E max(N − W, 0) for N about `items`, with variance dispersion × mean (normal, by a logistic curve).
+    """Return E max(N − W, 0) for N of mean `items` and variance dispersion × mean (normal, by a logistic curve).
 
     >>> round(float(expect_overflow(np.array(100.0), np.array(20.0), 6.0)))  # far beyond the window: N − W
     80
@@ -125,7 +125,7 @@ def _plan_with_numpy(task: PlanTask, step: Floats) -> Floats:
 
 
 def _refine_step(cost: Floats, best: NDArray[np.intp]) -> Floats:
-    """How far from the best step the parabola through it and its neighbours has its lowest point."""
+    """Return the offset of the minimum of the parabola through the best step and its neighbours."""
     place = np.arange(len(best))
     inner = np.clip(best, 1, cost.shape[1] - 2)
     before, here, after = cost[place, inner - 1], cost[place, inner], cost[place, inner + 1]
@@ -148,7 +148,7 @@ def _plan_kernel(
     dispersion: float,
     moment: Any,
 ) -> None:
-    """The same, row by row; written for the compiler, so plain loops."""
+    """Compute `_plan_with_numpy` row by row in plain loops, for numba."""
     items = np.empty(STEPS + 1)
     waiting = np.empty(STEPS + 1)
     value = np.empty(STEPS + 1)

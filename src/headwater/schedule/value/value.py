@@ -1,10 +1,10 @@
-"""`value`: refresh a feed at the moment when that does most good for its price; the default of the server.
+"""Refreshes a feed when that is worth the price; the default strategy of the server.
 
-What a refresh is good for: the items it brings stop waiting, and fewer are pushed out unread. An item-day of waiting
-costs `delay` × weight × selectivity, a lost item `loss` such days, and with `freshness` every feed's share of missing
-items counts beside. A refresh costs the price ν × the feed's cost. The index of this trade is the rule "refresh when
-T·G′(T) − G(T) reaches ν"; `plan` improves on its interval by choosing the moment on the forecast of `bayes`. ν is
-steered so that the budget is spent (`price`), or given.
+A refresh has two benefits: the items it brings stop waiting, and fewer are pushed out of the window unread. An item-day
+of waiting costs `delay` × weight × selectivity, a lost item costs `loss` such days, and `freshness` adds a cost for
+every feed's missing share of the window. A refresh costs the price ν × the feed's cost. The resulting rule is “refresh
+when T·G′(T) − G(T) reaches ν”. `refresh_plan` improves on that interval by choosing the best time on the forecast of
+`bayes`. `price` steers ν so that the budget is spent, unless ν is given.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from headwater.schedule.weights import chance_window_shows_wanted
 from headwater.times import DAY, format_duration, format_number
 
 SHORTEST, LONGEST = 120.0, 31 * DAY
-FIRST_PRICE = 0.1  # item-days, until the first steering knows the budget
+FIRST_PRICE = 0.1  # item-days, until the first steering
 
 
 class Value(IntervalStrategy):
-    """T·Λ(T) − ∫Λ + 3 d·(T·L′(T) − L(T)) ≥ ν, at the best moment of the plan (ours; docs/value.md).
+    """Refresh where T·Λ(T) − ∫Λ + 3 d·(T·L′(T) − L(T)) ≥ ν, at the best time of the plan (ours; docs/value.md).
 
-    `price` fixes ν (in item-days) instead of steering it; `plan=False` takes the index's interval as it is.
-    The dial: `delay` (what an item-day of waiting costs), `loss` (what a lost item costs, in item-days) and `freshness`
-    (what a day of a wholly missing window costs, shared by the items of the window). `fast` compiles the loops, which
-    pays for thousands of refreshes at a time, as in the lab; the moments are the same.
+    `price` fixes ν (in item-days) instead of steering it; `plan=False` uses the interval of the index as it is. The
+    objective has three weights: `delay` (cost of an item-day of waiting), `loss` (cost of a lost item, in item-days)
+    and `freshness` (cost of a day of a wholly missing window, shared by the items of the window). `fast` compiles the
+    loops, which pays off for thousands of refreshes at a time, as in the lab; the results are the same.
 
     >>> one, table = np.ones(1), Table.of(1, window=20.0)
     >>> strategy = Value(1, price=0.5, estimator=Bayes(shaped=False))
@@ -70,17 +70,15 @@ class Value(IntervalStrategy):
         self.estimator = self.beliefs
         if price is not None:
             self._shared["price"][...] = price
-            self.steering = DAY / 4  # nothing to steer; the lab polls a quarter of a day's feeds together
+            self.steering = DAY / 4  # nothing to steer; the lab handles the feeds of a quarter of a day together
 
     def shared(self) -> Mapping[str, Any]:
         return {"price": FIRST_PRICE, "control": np.zeros(3), "steered": -np.inf, "spent": 0.0}
 
     @property
     def price(self) -> float:
-        """ν: what a refresh must be worth, in item-days."""
+        """ν: the least worth of a refresh, in item-days."""
         return float(self._shared["price"])
-
-    # — deciding —
 
     def next_interval(self, table: Table, seen: Observed) -> Floats:
         self.beliefs.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
@@ -88,13 +86,13 @@ class Value(IntervalStrategy):
         return self._compute_pause(table, seen.rows)
 
     def _compute_pause(self, table: Table, rows: Rows) -> Floats:
-        """Seconds from the last refresh of each row to its next."""
+        """Return the seconds from the last refresh of each row to its next."""
         if not self.plan:
             return self._interval_by_index(table, rows)
         return DAY * plan_next_refresh(self._build_task(table, rows), self.fast)
 
     def value_item_days(self, table: Table, rows: Rows) -> Floats:
-        """What an item-day of waiting costs at each feed; never nothing, so that no feed is forgotten."""
+        """Return the cost of an item-day of waiting at each feed; never 0, so that no feed is forgotten."""
         wanted = self.delay * table.weight[rows] * table.selectivity[rows]
         if not self.freshness:
             return np.maximum(wanted, 1e-6)
@@ -124,7 +122,7 @@ class Value(IntervalStrategy):
         )
 
     def _interval_by_index(self, table: Table, rows: Rows) -> Floats:
-        """The interval at which the index reaches the price, in seconds; no moment is chosen."""
+        """Return the interval, in seconds, at which the index reaches the price; used without a plan."""
         task = self._build_task(table, rows)
         low, high = np.full(len(rows), SHORTEST / DAY), np.full(len(rows), LONGEST / DAY)
         told = self.beliefs.forecast(rows)
@@ -135,15 +133,15 @@ class Value(IntervalStrategy):
         return np.asarray(high * DAY)
 
     def _compute_index(self, task: PlanTask, items: Floats, age: Floats) -> Floats:
-        """ν(T): half of age × items for the waiting, and T·dL/dT − L for the loss L, by a difference of a tenth."""
+        """Return ν(T): half of age × items for the waiting, plus T·dL/dT − L for the loss L, by a difference of a
+        tenth.
+        """
         lost = expect_overflow(items, task.window, self.dispersion)
         soon = expect_overflow(items * 1.1, task.window, self.dispersion)
         return np.asarray(task.worth * items * age / 2 + task.loss * np.maximum((soon - lost) * 10 - lost, 0.0))
 
-    # — the price, and signals —
-
     def steer(self, table: Table, now: float, budget: Budget) -> None:
-        """Set the price by the beliefs and by what was spent; heed what signals tell."""
+        """Set the price from the beliefs and from the requests spent."""
         last = float(self._shared["steered"])
         if now < last + self.steering:
             return
@@ -151,7 +149,7 @@ class Value(IntervalStrategy):
             return
         known = np.flatnonzero(np.isfinite(table.last))
         if 2 * len(known) < len(table) or not len(known):
-            return  # too early to tell a price; ask again at the next call, not in an hour
+            return  # too early for a price; try again at the next call, not in an hour
         self._shared["steered"] = np.array(now)
         spent = float(self._shared["spent"])
         self._shared["spent"] = np.array(0.0)
@@ -167,16 +165,16 @@ class Value(IntervalStrategy):
             self._replan(table, known)
 
     def _replan(self, table: Table, rows: Rows) -> None:
-        """Moments chosen at quite another price (the first one, or that of another budget) are chosen anew."""
+        """Plan again after the price has changed much (at the start, or after a change of the budget)."""
         rows = rows[np.isfinite(self.due[rows])]
         pause = map_blocks(lambda part: self._compute_pause(table, part), rows)
         self.due[rows] = table.last[rows] + np.clip(pause * self.scale, SHORTEST, LONGEST)
 
     def apply_signals(self, table: Table, rows: Rows, waiting: Floats, now: float) -> None:
-        """A signal (a ping, a count) tells of so many `waiting` items: be due in time.
+        """Bring feeds forward for which a signal (a ping, a count) reports `waiting` items.
 
-        More come at rate λ. At the best interval √(2ν/λ) there are √(2λν) items to fetch, so the best pause before
-        fetching them together is (√(2λν) − waiting)/λ, and none where that many wait already.
+        More items come at rate λ. At the best interval √(2ν/λ) there are √(2λν) items to fetch. The best pause before
+        fetching them together is therefore (√(2λν) − waiting)/λ, and none if that many are waiting already.
         """
         price = self.price * table.cost[rows] / self.value_item_days(table, rows)
         rate = np.maximum(self.beliefs.slow_rate(rows), 1e-9)
@@ -189,8 +187,6 @@ class Value(IntervalStrategy):
         if len(told):
             self.apply_signals(table, told, table.divergence[told], now)
         return super().choose(table, now, budget, candidates)
-
-    # — explaining —
 
     def explain(self, table: Table, row: int, now: float) -> Decision:
         return self._explain_rows(table, np.array([row]), now)[0]

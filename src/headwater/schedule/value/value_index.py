@@ -1,9 +1,9 @@
-"""`value_index`: the feeds whose refresh is worth most by the index of `value`, the best b at every tick.
+"""Ranks feeds by the value index for fixed cycles: the best b at every tick.
 
-With G(T) what a refresh T after the last is expected to bring, a policy that pays ν per refresh does best to refresh
-when G(T) − T·[G(T + 1) − G(T)] reaches ν. For completeness G = sel·w·E min(N, W), and the index is nearly
-sel·w·W·P(N > W): refresh where the next loss is most probable. Where signals tell the divergence d and the wanted items
-a among it, G is known now and only its growth is expected.
+Let G(T) be the expected gain of a refresh T after the last one. A policy that pays ν per refresh does best to refresh
+when G(T) − T·[G(T + 1) − G(T)] reaches ν. For completeness G = sel·w·E min(N, W), and the index is nearly sel·w·W·P(N >
+W): refresh where the next loss is most probable. Where signals give the divergence d and the wanted items a among it, G
+is known now and only its growth is expected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ PAUSES = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 32, 40, 60, 80.0])  
 
 
 class ValueIndex(RankingStrategy):
-    """(1 − θ)·[G(T) − T·G′(T)] + θ·[T·F(T) − ΣF] + η·λT²/2 (ours; docs/value.md), G in items, F missing share.
+    """Rank by (1 − θ)·[G(T) − T·G′(T)] + θ·[T·F(T) − ΣF] + η·λT²/2 (ours; docs/value.md), G in items, F the missing
+    share.
 
     `step` is the time between two choices, in seconds; `freshness` is θ, `delay` is η per item and step.
 
@@ -74,15 +75,15 @@ class ValueIndex(RankingStrategy):
             index += self.freshness * matters * self._index_staleness(rows, last, age, items, window) / self.step
         if self.delay:
             index += self.delay * worth * items * steps / 2
-        # Feeds that are worth nothing take turns, so that a wrong belief is found out one day.
+        # Feeds of no worth take turns, so that a wrong belief is corrected some day.
         return np.asarray(np.maximum(index, 0.0) + 1e-9 * age / DAY)
 
     def _index_with_divergence(self, table: Table, rows: Rows, soon: Floats, window: Floats) -> Floats:
-        """The index where the waiting items are known.
+        """Return the index of feeds whose waiting items are known.
 
-        Waiting a step longer pays if it adds more wanted items than the feed earns per step in the long run. At a
-        price ν it earns g(ν) = max_T [G(T) − ν]/T, so the price at which the added items x just equal it is max_T
-        [G(T) − T·x]. A full window loses by waiting: it is worth a whole one, or what it holds if that is more.
+        Waiting one more step pays if it adds more wanted items than the feed earns per step in the long run. At a price
+        ν it earns g(ν) = max_T [G(T) − ν]/T, so the price at which the added items x just equal it is max_T [G(T) −
+        T·x]. A full window loses by waiting: it is worth a whole window, or its content if that is more.
         """
         waiting = np.minimum(table.divergence[rows], window)
         share = table.selectivity[rows]
@@ -98,10 +99,11 @@ class ValueIndex(RankingStrategy):
         return np.asarray(table.weight[rows] / table.cost[rows] * index)
 
     def _index_staleness(self, rows: Rows, last: Floats, age: Floats, items: Floats, window: Floats) -> Floats:
-        """T·F(T) − Σ F(k) over the steps k before T for F, the expected missing share of the window, in seconds.
+        """Return T·F(T) − Σ F(k) over the steps k before T, F being the expected missing share of the window, in
+        seconds.
 
-        One can only refresh at a step: what a pause of T costs is the sum over its steps, not the integral, which is
-        half a step dearer and matters where pauses are a few steps long.
+        Refreshes happen only at steps, so the cost of a pause of T is the sum over its steps. The integral would be
+        half a step higher, which matters for pauses of a few steps.
         """
         assert self.estimator is not None
         middles = (np.arange(PIECES) + 0.5) / PIECES
