@@ -1,4 +1,4 @@
-"""The feed farm as a running server, for tests, benchmarks and the demo."""
+"""Serves feeds drawn from a seed, for tests, benchmarks and the demo."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CACHE_BYTES = 128 << 20
 
 
 class Farm:
-    """A real HTTP server with `feeds` feeds whose content is a function of `seed`, feed and time.
+    """An HTTP server with `feeds` feeds whose content is a function of seed, feed and time.
 
-    `async with Farm(feeds=5, seed=1, speed=1000) as farm:` serves until the block ends; `farm.url(k)` is the address of
-    feed k, `farm.published(k)` what it has published since the start, `farm.advance(seconds)` lets time pass at once,
-    `farm.faults[k] = Fault("503")` makes a feed misbehave from now on, `farm.log` tells what was asked. `clock` gives
-    the wall time, and a function that returns a constant makes time stand still between two advances. A farm given the
-    `started` of an earlier one goes on as if it had never stopped.
+    `async with Farm(feeds=5, seed=1, speed=1000) as farm:` serves until the block ends. `farm.url(k)` is the address of
+    feed k, `farm.published_items(k)` its items since the start. `farm.advance(seconds)` moves the clock,
+    `farm.faults[k] = Fault("503")` makes a feed misbehave from now on, and `farm.log` lists the requests. `clock` returns
+    the wall time; a constant one stops time between two advances. A farm with the `started` of an earlier farm continues
+    it.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Farm:
         self.clock = FarmClock(clock, speed, started)
         self.faults: dict[int, Fault] = dict(faults or {})
         self.log = RequestLog(log_size)
-        self.asked: Counter[int] = Counter()  # requests for feeds with faults
+        self.asked: Counter[int] = Counter()  # feed with a fault → number of requests so far
         self._hints = hints
         self._farm_feeds: dict[int, FarmFeed] = {}
         self._bodies = BodyCache(CACHE_BYTES)
@@ -82,7 +82,7 @@ class Farm:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen on every address; with port 0 the first one picks the port for all."""
+        """Listen on every address. With port 0, the first address picks the port for all."""
         self._listener = FarmListener(self)
         self.port = await self._listener.start([self.host_address(number) for number in range(self.hosts)], self.port)
 
@@ -120,12 +120,16 @@ class Farm:
     def _answer_feed(self, feed: int, request: FarmRequest) -> FarmResponse:
         fault = self.faults.get(feed) if self.faults else None
         if fault is not None:
-            asked = self.asked[feed]
+            earlier = self.asked[feed]
             self.asked[feed] += 1
-            if fault.is_active(asked):
+            if fault.is_active(earlier):
                 source = self.get_feed(feed)
                 case = FaultCase(
-                    feed, asked, self.base_url(feed), lambda: self.answer_correctly(feed, request), source.make_document
+                    feed,
+                    earlier,
+                    self.base_url(feed),
+                    lambda: self.answer_correctly(feed, request),
+                    source.make_document,
                 )
                 return answer_wrongly(fault, case)
         return self.answer_correctly(feed, request)
@@ -137,7 +141,7 @@ class Farm:
             return make_response(404, f"{error}\n".encode(), ("Content-Type", "text/plain; charset=utf-8"))
 
     def start_event(self) -> bytes:
-        """What `--json` prints when the farm listens."""
+        """Return the line that `--json` prints when the farm listens."""
         line = {
             "event": "listening", "url": self.base_url(), "opml": f"{self.base_url()}/opml", "host": self.host,
             "port": self.port, "hosts": self.hosts, "feeds": self.feeds, "seed": self.seed,
@@ -147,7 +151,7 @@ class Farm:
         return orjson.dumps(line)
 
     def host_address(self, number: int) -> str:
-        """The address that stands for host `number`."""
+        """Return the IP address of host `number`."""
         if number == 0:
             return self.host
         return f"127.0.{number // 250}.{number % 250 + 1}"
@@ -156,7 +160,7 @@ class Farm:
         return f"http://{self.host_address(feed % self.hosts)}:{self.port}"
 
     def url(self, feed: int) -> str:
-        """Where feed `feed` is listed."""
+        """Return the address of feed `feed`."""
         return f"{self.base_url(feed)}/feeds/{feed}"
 
     @property
@@ -164,31 +168,31 @@ class Farm:
         return [self.url(feed) for feed in range(self.feeds)]
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` of the wall clock pass at once."""
+        """Move the clock forward by `seconds` of wall time."""
         self.clock.advance(seconds)
 
     def feed_profile(self, feed: int) -> FarmProfile:
-        made = make_profile(self.seed, feed, self.rates, self.format)
-        return made if self._hints else replace(made, hints="none")
+        profile = make_profile(self.seed, feed, self.rates, self.format)
+        return profile if self._hints else replace(profile, hints="none")
 
     def published_items(self, feed: int, since: float | None = None, until: float | None = None) -> list[FarmItem]:
-        """The items of a feed dated in [since, until): by default all since the farm's start, until now."""
+        """Return the items that a feed published in [since, until); by default from the start until now."""
         clock, source = self.clock, self.get_feed(feed)
         start = clock.origin if since is None else clock.to_farm_time(since)
         end = clock.farm_time() if until is None else clock.to_farm_time(until)
         return [source.make_item(posting) for posting in source.timeline.postings_between(start, end)]
 
     def shown_items(self, feed: int) -> list[FarmItem]:
-        """The items in the feed's window now, newest first."""
+        """Return the items in the feed's window now, newest first."""
         source = self.get_feed(feed)
         return [source.make_item(posting) for posting in source.current_state().postings]
 
     def item_identity(self, feed: int, number: int) -> str:
-        """What the item of that number is called."""
+        """Return the identity (guid) of an item."""
         return item_identity(self.seed, feed, number)
 
     def collect_stats(self) -> dict[str, object]:
-        """Everything needed to compute completeness from outside: what was published since the start, feed by feed."""
+        """Return the figures from which completeness can be computed: published items by feed, requests, clocks."""
         now = self.clock.farm_time()
         counts = [len(self.get_feed(k).timeline.postings_between(self.clock.origin, now)) for k in range(self.feeds)]
         return {
@@ -201,11 +205,11 @@ class Farm:
         }  # fmt: skip
 
     def answer_correctly(self, feed: int, request: FarmRequest) -> FarmResponse:
-        """What a feed answers when nothing is wrong with it."""
+        """Return the feed's response without faults."""
         return self.get_feed(feed).answer_request(request, self._date_header())
 
     def find_item(self, feed: int, number: int) -> FarmItem:
-        """The item of that number, if it is published already."""
+        """Return a published item. Raises NotFound."""
         source = self.get_feed(self._check_feed(feed))
         posting = source.timeline.find_posting(number)
         if posting is None or posting.at > self.clock.farm_time():
@@ -214,11 +218,11 @@ class Farm:
 
     def _check_feed(self, feed: int) -> int:
         if not 0 <= feed < self.feeds:
-            raise NotFound(f"The farm has no feed {feed}: its feeds are 0 to {self.feeds - 1}.")
+            raise NotFound(f"The farm has no feed {feed}. Its feeds are 0 to {self.feeds - 1}.")
         return feed
 
     def prepare_documents(self) -> None:
-        """Make every document now, so that the first request for it costs no more than the second."""
+        """Render every document now, so that a first request costs as much as a second one."""
         gzip = {b"accept-encoding": b"gzip"}
         for feed in range(self.feeds):
             self.answer_correctly(feed, FarmRequest(b"GET", f"/feeds/{feed}", gzip, "", ""))
@@ -226,9 +230,9 @@ class Farm:
     def get_feed(self, feed: int) -> FarmFeed:
         source = self._farm_feeds.get(feed)
         if source is None:
-            character = self.feed_profile(self._check_feed(feed))
+            profile = self.feed_profile(self._check_feed(feed))
             source = self._farm_feeds[feed] = FarmFeed(
-                character, self.seed, self.clock, self.window, self.base_url(feed), self._bodies
+                profile, self.seed, self.clock, self.window, self.base_url(feed), self._bodies
             )
         return source
 
@@ -243,8 +247,8 @@ def _check_settings(feeds: int, speed: float, window: int, hosts: int, host: str
     if feeds < 1 or window < 1:
         raise InputError(f"A farm needs at least 1 feed and a window of at least 1 item, not {feeds} and {window}.")
     if not 0 < speed < 1e9:
-        raise InputError(f"The farm cannot run at speed {speed:g}: give a number above 0.")
+        raise InputError(f"Speed must be above 0, not {speed:g}.")
     if not 1 <= hosts <= 60_000 or (hosts > 1 and not host.startswith("127.0.0.")):
-        raise InputError(f"The farm cannot spread over {hosts} hosts from {host}: it has 127.0.0.1 and those after it.")
+        raise InputError(f"{hosts} hosts need addresses of 127.0.0.0/16 (at most 60,000 hosts), not {host}.")
     if format is not None and format not in FORMATS:
-        raise InputError(f"The farm does not write “{format}”; it writes {', '.join(FORMATS)}.")
+        raise InputError(f"Format must be one of {', '.join(FORMATS)}, not “{format}”.")

@@ -1,7 +1,7 @@
-"""The farm's documents: RSS 2.0, Atom 1.0, RDF (RSS 1.0), JSON Feed 1.1, OPML and small HTML pages.
+"""Writes the farm's documents: RSS 2.0, Atom 1.0, RDF (RSS 1.0), JSON Feed 1.1, OPML and small HTML pages.
 
-They are written here, by string templates, rather than by `headwater.formats`: what is read from a farm is then checked
-against an independent writer, and a document costs the farm little beside what reading it costs its reader.
+String templates write them, not `headwater.formats`: tests then compare our parser with an independent writer, and
+writing a document costs little compared with reading it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class FarmItem:
-    """One item ready to be written; `date` is in wall-clock seconds."""
+    """An item to be written; `date` is in wall-clock seconds."""
 
     number: int
     identity: str
@@ -37,8 +37,8 @@ class FarmItem:
 
 @dataclass(frozen=True, slots=True)
 class FarmDocument:
-    """Everything a feed document is written from. `base` is the address of the server, `gap` the mean time between
-    two items in wall-clock seconds, `silent` the hours (UTC) that the feed tells its pollers to skip."""
+    """The content of a feed document. `base` is the address of the server, `gap` the mean seconds of wall time between
+    two items, `silent` the hours (UTC) listed in skipHours."""
 
     profile: FarmProfile
     base: str
@@ -58,7 +58,7 @@ class FarmDocument:
 
 
 def item_identity(seed: int, feed: int, number: int) -> str:
-    """What the item is called in every format."""
+    """Return the identity of an item in every format."""
     return f"urn:headwater-farm:{seed}:{feed}:{number}"
 
 
@@ -67,7 +67,7 @@ def write_document(page: FarmDocument) -> bytes:
 
 
 def write_rss(page: FarmDocument) -> str:
-    """RSS 2.0 with content:encoded, dc:creator, media:content, and the hints ttl, skipHours or sy:*."""
+    """Write RSS 2.0 with content:encoded, dc:creator, media:content, and the hints ttl, skipHours or sy:*."""
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"'
         ' xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:dc="http://purl.org/dc/elements/1.1/"'
@@ -110,7 +110,7 @@ def _write_rss_hints(page: FarmDocument) -> str:
 
 
 def _write_syndication(page: FarmDocument) -> str:
-    """sy:updatePeriod and sy:updateFrequency: about four looks per item, never a shorter period than is true."""
+    """Write sy:updatePeriod and sy:updateFrequency: about four refreshes per item."""
     if page.profile.hints != "sy" or not page.gap:
         return ""
     for period, seconds in (("daily", 86_400), ("hourly", 3_600)):
@@ -120,14 +120,15 @@ def _write_syndication(page: FarmDocument) -> str:
 
 
 def write_rdf(page: FarmDocument) -> str:
-    """RSS 1.0: items beside the channel, Dublin Core dates and creators."""
+    """Write RSS 1.0: items beside the channel, Dublin Core dates and creators."""
     order = "".join(f'<rdf:li rdf:resource="{piece.identity}"/>' for piece in page.pieces)
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<rdf:RDF xmlns="http://purl.org/rss/1.0/"'
         ' xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:dc="http://purl.org/dc/elements/1.1/"'
         ' xmlns:content="http://purl.org/rss/1.0/modules/content/"'
         ' xmlns:sy="http://purl.org/rss/1.0/modules/syndication/">\n'
-        f'<channel rdf:about="{page.feed_url}"><title>{escape(page.profile.title)}</title><link>{page.feed_url}.html</link>'
+        f'<channel rdf:about="{page.feed_url}"><title>{escape(page.profile.title)}</title>'
+        f"<link>{page.feed_url}.html</link>"
         f"<description>{page.profile.topic.capitalize()} news from the feed farm</description>"
         f"<dc:language>en</dc:language>{_write_syndication(page)}<items><rdf:Seq>{order}</rdf:Seq></items></channel>\n"
         + "".join(_write_rdf_item(page, piece) for piece in page.pieces)
@@ -147,7 +148,7 @@ def _write_rdf_item(page: FarmDocument, piece: FarmItem) -> str:
 
 
 def write_atom(page: FarmDocument) -> str:
-    """Atom 1.0 (RFC 4287)."""
+    """Write Atom 1.0 (RFC 4287)."""
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="en">\n'
         f"<id>urn:headwater-farm:{page.profile.feed}</id><title>{escape(page.profile.title)}</title>"
@@ -177,7 +178,7 @@ def _write_atom_entry(page: FarmDocument, piece: FarmItem) -> str:
 
 
 def write_json_feed(page: FarmDocument) -> str:
-    """JSON Feed 1.1."""
+    """Write JSON Feed 1.1."""
     items = []
     for piece in page.pieces:
         text, link = piece.text, page.item_url(piece)
@@ -216,7 +217,7 @@ _WRITERS: dict[str, Callable[[FarmDocument], str]] = {
 
 
 def write_opml(feeds: Iterable[tuple[str, FarmProfile]]) -> bytes:
-    """The list of all feeds, in one folder per topic; the address of each comes with its profile."""
+    """Write the list of feeds, given as (address, profile) pairs, in one folder per topic."""
     folders: dict[str, list[str]] = {}
     for url, profile in feeds:
         folders.setdefault(profile.topic, []).append(
@@ -231,7 +232,7 @@ def write_opml(feeds: Iterable[tuple[str, FarmProfile]]) -> bytes:
 
 
 def write_html(title: str, body: str, links: Iterable[tuple[str, str]] = ()) -> bytes:
-    """A small page; `links` are (type, address) pairs for autodiscovery, `body` is HTML."""
+    """Write a small page. `links` are (type, address) pairs for autodiscovery; `body` is HTML."""
     head = "".join(f'<link rel="alternate" type="{kind.partition(";")[0]}" href="{href}">' for kind, href in links)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>{head}</head>'

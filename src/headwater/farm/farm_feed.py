@@ -1,8 +1,8 @@
-"""One feed of the farm as a server sees it: its present document, its validators, and when they change next.
+"""Answers requests for one feed of the farm: its current document and validators.
 
-Both answers are kept as bytes until the next item appears, so that a 304 costs a comparison. The 304s are honest:
-Last-Modified has a resolution of one second, so it is not offered while the second of the newest item is not over
-(RFC 9110 §8.8.2.2); an item more in the same second would otherwise hide behind it.
+Responses are cached until the next item appears, so that a 304 costs one comparison. Last-Modified has a resolution of
+one second. It is left out until the second of the newest item is over (RFC 9110 §8.8.2.2), because another item may
+appear in that second.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headwater.farm.timeline import FarmPosting, FarmProfile, FarmTimeline
 
 @dataclass(frozen=True, slots=True)
 class FarmFeedState:
-    """What is true of a feed from the farm time `since` to `until`; `rest` is the 304's head after its Date."""
+    """A feed's state from farm time `since` to `until`; `rest` is the head of a 304 after its Date."""
 
     since: float
     until: float
@@ -32,7 +32,7 @@ class FarmFeedState:
 
 
 class BodyCache:
-    """Finished bodies, the least recently used thrown away beyond a number of bytes."""
+    """Caches rendered bodies up to a number of bytes; drops the least recently used."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -51,10 +51,10 @@ class BodyCache:
 
 
 class FarmFeed:
-    """A feed of the farm; `base` is the address of the host it is listed under."""
+    """One feed. `base` is the address of its host."""
 
     def __init__(
-        self, profile: FarmProfile, seed: int, clock: FarmClock, window: int, base: str, shelf: BodyCache
+        self, profile: FarmProfile, seed: int, clock: FarmClock, window: int, base: str, bodies: BodyCache
     ) -> None:
         self.profile = profile
         self.timeline = FarmTimeline(seed, profile)
@@ -62,20 +62,20 @@ class FarmFeed:
         self._clock = clock
         self._window = window
         self._base = base
-        self._bodies = shelf
+        self._bodies = bodies
         self._state: FarmFeedState | None = None
 
     def answer_request(self, request: FarmRequest, date: bytes) -> FarmResponse:
-        """304 if the reader has what is there, else 200 with the document."""
+        """Return a 304 if the validators match, else a 200 with the document."""
         state = self.current_state()
         if self._is_unchanged(state, request.headers):
             return FarmResponse(304, b"HTTP/1.1 304 Not Modified\r\nDate: " + date + state.rest)
-        packed = self.profile.gzip and b"gzip" in request.headers.get(b"accept-encoding", b"")
-        body = self._bodies.get_or_make((state.etag, packed), lambda: self._make_body(packed))
+        compressed = self.profile.gzip and b"gzip" in request.headers.get(b"accept-encoding", b"")
+        body = self._bodies.get_or_make((state.etag, compressed), lambda: self._make_body(compressed))
         kind = TYPES[self.profile.format].encode()
-        coding = b"\r\nContent-Encoding: gzip" if packed else b""
+        coding = b"\r\nContent-Encoding: gzip" if compressed else b""
         head = b"HTTP/1.1 200 OK\r\nContent-Type: %b%b\r\nContent-Length: %d\r\nDate: %b"
-        rest = state.rest if not packed else state.rest.replace(state.etag, state.etag[:-1] + b'-gz"')
+        rest = state.rest if not compressed else state.rest.replace(state.etag, state.etag[:-1] + b'-gz"')
         return FarmResponse(200, head % (kind, coding, len(body), date) + rest + body)
 
     def current_state(self) -> FarmFeedState:
@@ -86,7 +86,7 @@ class FarmFeed:
         return state
 
     def make_document(self, state: FarmFeedState | None = None) -> bytes:
-        """The present document, unpacked."""
+        """Return the current document, not compressed."""
         profile = self.profile
         pieces = [self.make_item(posting) for posting in (state or self.current_state()).postings]
         gap = 1 / profile.rate / self._clock.speed
@@ -126,19 +126,19 @@ class FarmFeed:
         return b"\r\n".join((*lines, b"", b""))
 
     def _is_unchanged(self, state: FarmFeedState, headers: dict[bytes, bytes]) -> bool:
-        """RFC 9110 §13.1: If-None-Match decides alone where we have an ETag; lists, W/ and * included."""
-        known = headers.get(b"if-none-match")
-        if known is not None and self.profile.validators != "last-modified":
-            return known == state.etag or any(_is_same_etag(tag, state.etag) for tag in known.split(b","))
+        """Compare validators (RFC 9110 §13.1): If-None-Match takes precedence; lists, W/ and * are understood."""
+        etags = headers.get(b"if-none-match")
+        if etags is not None and self.profile.validators != "last-modified":
+            return etags == state.etag or any(_is_same_etag(tag, state.etag) for tag in etags.split(b","))
         since = headers.get(b"if-modified-since")
         if since is None or state.last_modified is None or self.profile.validators == "etag":
             return False
         given = since.decode("latin-1")
         return given == state.last_modified or _is_not_before(given, state.last_modified)
 
-    def _make_body(self, packed: bool) -> bytes:
+    def _make_body(self, compressed: bool) -> bytes:
         body = self.make_document()
-        return _gzip(body) if packed else body
+        return _gzip(body) if compressed else body
 
 
 def _is_same_etag(tag: bytes, etag: bytes) -> bool:
@@ -150,9 +150,9 @@ def _is_not_before(given: str, modified: str) -> bool:
     try:
         return parsedate_to_datetime(given) >= parsedate_to_datetime(modified)
     except (ValueError, TypeError):
-        return False  # RFC 9110 §13.1.3: a date that is none is ignored
+        return False  # RFC 9110 §13.1.3: an invalid date is ignored
 
 
 def _gzip(body: bytes) -> bytes:
-    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
-    return packer.compress(body) + packer.flush()
+    compressor = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return compressor.compress(body) + compressor.flush()

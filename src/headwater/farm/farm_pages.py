@@ -1,4 +1,4 @@
-"""Everything a farm serves beside its feeds: its front page, OPML, articles, pictures, its log and its truth."""
+"""Serves the farm's other pages: front page, OPML, articles, pictures, request log, and the published items."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CHUNK = bytes(16_384)
 
 
 def answer_page(farm: Farm, request: FarmRequest) -> FarmResponse:
-    """The page at the request's path; NotFound when there is none."""
+    """Return the page at the request's path. Raises NotFound."""
     path, _, query = request.target.partition("?")
     for pattern, page in _PAGES:
         if match := pattern.fullmatch(path):
             return page(farm, request, tuple(int(part) for part in match.groups()), parse_qs(query))
-    raise NotFound(f"The farm has nothing at {path}; its feeds are listed at /opml.")
+    raise NotFound(f"Nothing is served at {path}. The feeds are listed at /opml.")
 
 
 Numbers = tuple[int, ...]
@@ -44,9 +44,9 @@ def _show_front_page(farm: Farm, request: FarmRequest, numbers: Numbers, query: 
         for k, p in ((k, farm.feed_profile(k)) for k in range(min(farm.feeds, 100)))
     )
     body = (
-        f"<p>This is a feed farm: {farm.feeds} feeds that publish by a seed ({farm.seed}), {speed:g} times as fast as "
-        f"real ones, {farm.window} items at a time. Subscribe to all of them by <a href='/opml'>/opml</a>; what was "
-        "published is told at <a href='/stats'>/stats</a> and /truth/FEED, what was asked at <a href='/log'>/log</a>."
+        f"<p>This is a feed farm: {farm.feeds} feeds that publish by seed {farm.seed}, {speed:g} times as fast as "
+        f"real ones, {farm.window} items at a time. <a href='/opml'>/opml</a> lists all feeds, "
+        "<a href='/stats'>/stats</a> and /truth/FEED the published items, <a href='/log'>/log</a> the requests."
         "</p><table><tr><th>feed</th><th>title</th><th>format</th><th>shape</th><th>items a farm day</th><th>hints</th>"
         f"<th>fault</th></tr>{rows}</table>"
     )
@@ -69,7 +69,7 @@ def _show_feed_page(farm: Farm, request: FarmRequest, numbers: Numbers, query: Q
 
 
 def _show_moved_feed(farm: Farm, request: FarmRequest, numbers: Numbers, query: Query) -> FarmResponse:
-    """The feed at its new address, where it behaves."""
+    """Return the feed at its new address, without faults."""
     (request.feed,) = numbers
     return farm.answer_correctly(numbers[0], request)
 
@@ -99,7 +99,7 @@ def _show_picture(farm: Farm, request: FarmRequest, numbers: Numbers, query: Que
 
 
 def _send_episode(farm: Farm, request: FarmRequest, numbers: Numbers, query: Query) -> FarmResponse:
-    """As many zero bytes as the enclosure promised."""
+    """Send zero bytes of the length that the enclosure declares."""
     length = farm.find_item(*numbers).text.episode
     if not length:
         raise NotFound("This item has no episode.")
@@ -110,7 +110,7 @@ def _send_episode(farm: Farm, request: FarmRequest, numbers: Numbers, query: Que
 
 
 def _show_log(farm: Farm, request: FarmRequest, numbers: Numbers, query: Query) -> FarmResponse:
-    """The last requests as JSON, oldest first; `?limit=` says how many (1000)."""
+    """Return the last requests as JSON, oldest first; `?limit=` sets their number (1000)."""
     limit = int(query.get("limit", ["1000"])[0])
     lines = [line._asdict() for line in islice(farm.log, max(0, len(farm.log) - limit), None)]
     return _make_json(lines)
@@ -121,7 +121,7 @@ def _show_stats(farm: Farm, request: FarmRequest, numbers: Numbers, query: Query
 
 
 def _show_truth(farm: Farm, request: FarmRequest, numbers: Numbers, query: Query) -> FarmResponse:
-    """What a feed published in [since, until), in wall-clock seconds; by default since the start, until now."""
+    """Return the items published in [since, until) of wall time; by default from the start until now."""
     since, until = (float(query[name][0]) if name in query else None for name in ("since", "until"))
     pieces = farm.published_items(numbers[0], since, until)
     return _make_json(

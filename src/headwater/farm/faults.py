@@ -1,7 +1,7 @@
-"""How a farm feed misbehaves on demand, and the small language in which `--faults` asks for it.
+"""Makes feeds of the farm misbehave, and parses the option `--faults`.
 
-A specification is a comma-separated list of KIND[:VALUE][@WHICH]; WHICH is a feed (`7`), a range (`3-5`) or a share
-(`5%`, the same feeds for the same seed), and all feeds when absent. `mixed` stands for a little of everything.
+The option is a comma-separated list of KIND[:VALUE][@FEEDS]. FEEDS is a feed (`7`), a range (`3-5`) or a share (`5%`, the
+same feeds for the same seed); without it the fault applies to all feeds. `mixed` is a mixture of common faults.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ KINDS = {
     "endless": "sends a body without end",
     "huge": "claims a Content-Length of 10 GB",
     "headers": "sends VALUE header lines (100000)",
-    "bomb": "sends 1 GiB packed small; VALUE is gzip (default), br or zstd",
-    "empty": "answers 200 with nothing",
+    "bomb": "sends 1 GiB in a small compressed body; VALUE is gzip (default), br or zstd",
+    "empty": "answers 200 with an empty body",
     "html": "answers with a web page",
     "login": "answers with a login page",
-    "damaged": "forgets to escape and to close",
-    "truncated": "sends a document that ends in the middle, as if it were whole",
+    "damaged": "sends XML with unescaped characters and unclosed elements",
+    "truncated": "sends a truncated document with a matching Content-Length",
     "laughs": "sends nested entities (billion laughs)",
-    "identities": "calls its items differently at every fetch",
+    "identities": "gives its items new ids at every fetch",
     "undated": "gives its items no dates",
     "no-validators": "sends neither ETag nor Last-Modified and never 304",
     "same-etag": "changes without changing its ETag, but answers 200",
     "304-body": "answers 304 with a body",
-    "future": "was last modified in 2099",
+    "future": "sends a Last-Modified in 2099",
     "loop": "redirects to itself",
     "hops": "redirects VALUE times (50)",
-    "301": "moved for good, to VALUE or to a working address here; so 302, 303, 307, 308",
-    "429": "too many requests, Retry-After VALUE (60); so 503 (no Retry-After unless given)",
-    "410": "gone; so every other status from 400 to 599",
+    "301": "redirects permanently to VALUE or to a working address of the farm; likewise 302, 303, 307, 308",
+    "429": "answers 429 with Retry-After VALUE (60); likewise 503 (Retry-After only with a VALUE)",
+    "410": "answers 410; likewise any other status from 400 to 599",
 }
 MIXED = "slow:3@2%,reset@1%,429:30@2%,503@2%,410@1%,301@2%,302@2%,damaged@2%,login@1%,identities@1%,no-validators@2%"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One way to misbehave, from the request after the first `after` ones on, for `times` requests (None: always)."""
+    """One kind of misbehaviour: it starts after `after` requests and lasts `times` requests (None: always)."""
 
     kind: str
     value: str | None = None
@@ -66,19 +66,19 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS and not re.fullmatch("30[12378]|[45][0-9][0-9]", self.kind):
-            raise InputError(f"The farm knows no fault “{self.kind}”; it knows {', '.join(KINDS)}.")
+            raise InputError(f"Unknown fault “{self.kind}”. Use one of {', '.join(KINDS)}.")
         if self.kind in ("slow", "drip", "headers", "hops") and not re.fullmatch(r"[0-9]*\.?[0-9]+", self.value or "1"):
             raise InputError(f"The fault {self.kind} needs a number, not “{self.value}”.")
         if self.kind == "bomb" and self.value not in (None, "gzip", "br", "zstd"):
-            raise InputError(f"The farm packs bombs with gzip, br or zstd, not with “{self.value}”.")
+            raise InputError(f"The fault bomb takes gzip, br or zstd, not “{self.value}”.")
 
     def is_active(self, request: int) -> bool:
-        """Whether the feed's request of that number (from 0) is answered badly."""
+        """Return whether the fault applies to the feed's request of that number (from 0)."""
         return self.after <= request and (self.times is None or request < self.after + self.times)
 
 
 def parse_faults(specification: str, feeds: int, seed: int) -> dict[int, Fault]:
-    """The faults asked for by a specification; where two meet on one feed, the first wins.
+    """Return feed → fault for a specification. The first fault of a feed wins.
 
     >>> parse_faults("410@1,slow:3@2-3", feeds=9, seed=1)[3]
     Fault(kind='slow', value='3', after=0, times=None)
@@ -106,13 +106,13 @@ def _select_feeds(which: str, part: str, number: int, feeds: int, seed: int) -> 
         first, last = int(match[1]), int(match[2] or match[1])
         if first <= last < feeds:
             return range(first, last + 1)
-        raise InputError(f"The fault “{part}” names a feed that is not there: feeds are 0 to {feeds - 1}.")
-    raise InputError(f"The fault “{part}” should end in @FEED, @FIRST-LAST or @SHARE%.")
+        raise InputError(f"The fault “{part}” names a feed that does not exist. Feeds are 0 to {feeds - 1}.")
+    raise InputError(f"The fault “{part}” must end in @FEED, @FIRST-LAST or @SHARE%.")
 
 
 @dataclass(frozen=True, slots=True)
 class FaultCase:
-    """What a fault works on: the feed, its address on this server, the right answer, and the plain document."""
+    """The input of a fault: the feed, the farm's address, the correct response and the plain document."""
 
     feed: int
     request: int
@@ -122,7 +122,7 @@ class FaultCase:
 
 
 def answer_wrongly(fault: Fault, case: FaultCase) -> FarmResponse:
-    """The wrong answer."""
+    """Return the faulty response."""
     if fault.kind.isdigit():
         return _answer_status(int(fault.kind), fault.value, case)
     answer: FarmResponse = _RESPONSES[fault.kind](fault.value, case)
@@ -135,7 +135,7 @@ def _answer_status(status: int, value: str | None, case: FaultCase) -> FarmRespo
     retry = value or ("60" if status == 429 else None)
     headers = [("Retry-After", retry)] if retry else []
     return make_response(
-        status, write_html(f"Error {status}", "<p>The farm was asked to fail here.</p>"), HTML, *headers
+        status, write_html(f"Error {status}", "<p>This error is a fault of the feed farm.</p>"), HTML, *headers
     )
 
 
@@ -174,22 +174,24 @@ def _answer_many_headers(value: str | None, case: FaultCase) -> FarmResponse:
 
 
 def _answer_bomb(value: str | None, case: FaultCase) -> FarmResponse:
-    packing = value or "gzip"
-    return make_response(200, _pack_bomb(packing), XML, ("Content-Encoding", packing))
+    encoding = value or "gzip"
+    return make_response(200, _pack_bomb(encoding), XML, ("Content-Encoding", encoding))
 
 
 @functools.lru_cache
-def _pack_bomb(packing: str) -> bytes:
-    """1 GiB of spaces as one stream: decoders that stop after a first member or frame are to meet all of it."""
+def _pack_bomb(encoding: str) -> bytes:
+    """Return 1 GiB of spaces compressed as one stream, so that decoders cannot stop after a first member or frame."""
     chunk, count = b" " * (1 << 20), 1024
-    if packing == "br":
+    if encoding == "br":
         packer = brotli.Compressor(quality=1)
         return b"".join([*(packer.process(chunk) for _ in range(count)), packer.finish()])
-    if packing == "zstd":
+    if encoding == "zstd":
         frame = zstandard.ZstdCompressor(level=1).compressobj()
         return b"".join([*(frame.compress(chunk) for _ in range(count)), frame.flush()])
     deflater = zlib.compressobj(9, zlib.DEFLATED, -15)
-    block = deflater.compress(chunk) + deflater.flush(zlib.Z_FULL_FLUSH)  # refers to nothing before it: repeatable
+    block = deflater.compress(chunk) + deflater.flush(
+        zlib.Z_FULL_FLUSH
+    )  # independent of earlier blocks, so it can be repeated
     checksum = functools.reduce(lambda crc, _: zlib.crc32(chunk, crc), range(count), 0)
     tail = struct.pack("<II", checksum, count * len(chunk) & 0xFFFFFFFF)
     return b"\x1f\x8b\x08\0\0\0\0\0\2\xff" + block * count + deflater.flush() + tail  # RFC 1952 §2.3

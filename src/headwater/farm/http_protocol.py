@@ -1,7 +1,7 @@
-"""The farm's HTTP: a bare asyncio protocol, because benchmarks of ten thousand feeds must not measure their farm.
+"""Serves HTTP by a bare asyncio protocol, so that benchmarks do not measure the farm.
 
-Whoever answers returns an `Answer`, a value that also says how to misbehave (wait, drip, break off); only the protocol
-acts on it. Requests on one connection are answered in their order, and every one of them is reported when it is over.
+A site returns a `FarmResponse`, a value that also describes misbehaviour (wait, drip, break off); only the protocol acts
+on it. Requests of a connection are answered in order, and the site is told when each of them is finished.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol, cast
 from headwater.errors import InputError
 
 MAX_HEAD = 65_536
-TLS_HANDSHAKE = 0x16  # the first byte of who tries https first, and would wait for an answer in it
+TLS_HANDSHAKE = 0x16  # the first byte of a client that tries https
 REASON_PHRASES = {
     200: "OK", 206: "Partial Content", 226: "IM Used", 301: "Moved Permanently", 302: "Found", 303: "See Other",
     304: "Not Modified", 307: "Temporary Redirect", 308: "Permanent Redirect", 400: "Bad Request", 401: "Unauthorized",
@@ -29,10 +29,7 @@ REASON_PHRASES = {
 
 @dataclass(slots=True)
 class FarmRequest:
-    """A request's head, and when it arrived for which feed as far as the site knows.
-
-    Names of headers are lower-case bytes, values are stripped bytes.
-    """
+    """The head of a request; the site adds its arrival and feed. Header names are lower-case."""
 
     method: bytes
     target: str
@@ -45,10 +42,10 @@ class FarmRequest:
 
 @dataclass(slots=True)
 class FarmResponse:
-    """Bytes to send and the manner of sending them.
+    """The bytes to send, and how to send them.
 
-    `wait` seconds pass first, and then `drip` seconds before each byte. A `stream` follows the data, for ever if it
-    likes. `end` is what happens afterwards: keep the connection, close it, reset it, or leave it hanging.
+    The protocol waits `wait` seconds, then `drip` seconds before each byte. `stream` follows the data and may be endless.
+    `end` says what happens to the connection: keep, close, reset or hang.
     """
 
     status: int
@@ -64,7 +61,7 @@ class FarmResponse:
 
 
 def make_response(status: int, body: bytes = b"", *headers: tuple[str, str], length: int | None = None) -> FarmResponse:
-    """An answer with a Content-Length (of the body unless another is claimed) and the given headers."""
+    """Return a response with the given headers and a Content-Length, which `length` can falsify."""
     lines = [
         f"HTTP/1.1 {status} {REASON_PHRASES.get(status, 'Unknown')}",
         f"Content-Length: {len(body) if length is None else length}",
@@ -74,12 +71,12 @@ def make_response(status: int, body: bytes = b"", *headers: tuple[str, str], len
 
 
 class FarmSite(Protocol):
-    """What the protocol serves."""
+    """Answers the requests that a FarmProtocol parses."""
 
     def answer_request(self, request: FarmRequest) -> FarmResponse: ...
 
     def finish_request(self, request: FarmRequest, answer: FarmResponse) -> None:
-        """The request has been dealt with, or its connection is lost."""
+        """Note that the response was sent or the connection lost."""
 
 
 class FarmProtocol(asyncio.Protocol):
@@ -96,7 +93,7 @@ class FarmProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without inheriting from it
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport does not inherit from it
         peer = transport.get_extra_info("peername")
         self._peer = f"{peer[0]}:{peer[1]}" if peer else ""
         self._connections.add(self)
@@ -183,7 +180,7 @@ class FarmProtocol(asyncio.Protocol):
             if answer.end == "hang":
                 await asyncio.Event().wait()
             if answer.end == "reset":
-                await asyncio.sleep(0.05)  # a reset would overtake what was sent just now
+                await asyncio.sleep(0.05)  # a reset would overtake the data just sent
         finally:
             self._slow_response = None
             self._site.finish_request(request, answer)
@@ -215,7 +212,7 @@ class FarmListener:
         self._connections: set[FarmProtocol] = set()
 
     async def start(self, addresses: Sequence[str], port: int) -> int:
-        """The port: with 0 the first address picks it for all."""
+        """Listen, and return the port. With port 0, the first address picks it for all."""
         loop = asyncio.get_running_loop()
         try:
             for address in addresses:
@@ -246,14 +243,14 @@ def _open_socket(host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(4096)  # a benchmark opens its connections all at once
+        sock.listen(4096)  # benchmarks open all connections at once
         sock.setblocking(False)
     except (OSError, OverflowError) as error:
         sock.close()
         reasons = {
-            errno.EADDRINUSE: "something else listens there",
-            errno.EACCES: "the system does not allow that port",
+            errno.EADDRINUSE: "the port is in use",
+            errno.EACCES: "permission denied",
         }
         reason = reasons.get(getattr(error, "errno", None) or 0, str(error))
-        raise InputError(f"The farm cannot listen on {host}:{port}: {reason}; choose another --port.") from error
+        raise InputError(f"The farm cannot listen on {host}:{port}: {reason}. Choose another --port.") from error
     return sock

@@ -1,4 +1,4 @@
-"""What the farm was asked: one line per request, and how many requests a host had to bear at once."""
+"""Logs the requests to the farm, and how many each host had at once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 
 class LoggedRequest(NamedTuple):
-    """One request. Times are the farm's wall clock; `feed` is None where no feed was asked for; `host` is what the
-    Host header said, without the port. A status of 0 means that nothing was answered."""
+    """One request. Times are the farm's wall time; `feed` is None for other pages; `host` is the Host header without
+    its port; status 0 means that no response was sent."""
 
     arrived: float
     ended: float
@@ -22,7 +22,7 @@ class LoggedRequest(NamedTuple):
 
 
 class RequestLog:
-    """The last `size` requests in the order in which they ended, and counts over all of them."""
+    """The last `size` requests in the order of their end, and counts of all requests."""
 
     def __init__(self, size: int) -> None:
         self._requests: deque[LoggedRequest] = deque(maxlen=size)
@@ -47,11 +47,11 @@ class RequestLog:
         return len(self._requests)
 
     def for_feed(self, feed: int) -> list[LoggedRequest]:
-        """The requests for one feed's document."""
+        """Return the requests for one feed's document."""
         return [line for line in self._requests if line.feed == feed]
 
     def clear(self) -> None:
-        """Forget everything that is over."""
+        """Forget finished requests."""
         self._requests.clear()
         self.statuses.clear()
         self.most_at_once = {host: count for host, count in self.under_way.items() if count}

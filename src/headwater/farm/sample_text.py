@@ -1,7 +1,6 @@
-"""Headlines and articles for the farm: readable English from small lists of words, the same for the same item.
+"""Writes headlines and articles from small lists of words, always the same text for the same item.
 
-Authors are desks, not people. Every topic's own words appear in its headlines, so that queries over a farm find
-something.
+Authors are desks, not people. The headlines of a topic contain its words, so that queries over a farm have hits.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class TopicWords:
-    """What the headlines of a topic are made of: who, does what, with which addition; and its categories."""
+    """The parts of a topic's headlines (subject, predicate, addition) and its categories."""
 
     who: tuple[str, ...]
     does: tuple[str, ...]
@@ -128,7 +127,7 @@ CLOSINGS = (
 
 @dataclass(frozen=True, slots=True)
 class SampleText:
-    """The words of one item; `summary` and `content` are HTML. `picture` and `episode` are lengths in bytes or 0."""
+    """The text of an item; `summary` and `content` are HTML, `picture` and `episode` are lengths in bytes or 0."""
 
     title: str
     summary: str
@@ -144,7 +143,7 @@ def feed_title(topic: str, place: str, kind: str) -> str:
 
 
 def make_text(seed: int, feed: int, number: int, topic: str) -> SampleText:
-    """The words of item `number` of a feed: always the same ones.
+    """Return the text of item `number` of a feed.
 
     >>> make_text(1, 2, 3, "volcano") == make_text(1, 2, 3, "volcano")
     True

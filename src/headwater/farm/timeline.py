@@ -1,8 +1,8 @@
-"""What the farm's feeds publish: a pure function of seed, feed and time, so that anything can be verified.
+"""Computes when feeds publish, as a pure function of seed, feed and time, so that results can be verified.
 
-Farm time is seconds since the farm's own epoch, a midnight. A feed's times are drawn block by block (90 days) from a
-generator seeded with (seed, feed, block), so any stretch of any feed can be computed by anybody, in any order, without
-running a farm: `published(seed, feed, start, end)`. An item's number tells its block and its place in it.
+Farm time counts seconds since the farm's epoch, a midnight. A feed's times are drawn in blocks of 90 days by a generator
+seeded with (seed, feed, block). Any period of any feed can therefore be computed without running a farm:
+`compute_postings(seed, feed, start, end)`. An item's number encodes its block and its index in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headwater.lab.traces import daily_shapes
 from headwater.lab.traces.daily_shapes import DAY, Array
 
 BLOCK = 90 * DAY
-PER_BLOCK = 1_000_000  # numbers set apart for one block
+PER_BLOCK = 1_000_000  # item numbers reserved for one block
 RATES = (1 / 90, 1000 / 90)  # items a day; 1 to 1000 in 90 days, as in Sia & Cho's collection
 FORMATS = ("rss", "atom", "rdf", "json")
 HINTS = ("none", "ttl", "max-age", "sy", "skip")
@@ -29,7 +29,7 @@ VALIDATORS = ("both", "both", "both", "etag", "last-modified")
 
 
 class FarmPosting(NamedTuple):
-    """Item `number` was published at the farm time `at`."""
+    """Item `number`, published at farm time `at`."""
 
     number: int
     at: float
@@ -37,7 +37,7 @@ class FarmPosting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FarmProfile:
-    """What never changes about a feed. `rate` is in items a second of farm time, `hour` turns its shape."""
+    """The constant properties of a feed. `rate` is in items per second of farm time, `hour` shifts the daily shape."""
 
     feed: int
     title: str
@@ -52,7 +52,7 @@ class FarmProfile:
     gzip: bool
 
     def shape_factors(self) -> Array:
-        """The daily shape as factors of the rate."""
+        """Return the daily shape as factors of the rate."""
         match self.shape:
             case "peaks":
                 return daily_shapes.peak_shape(at=(self.hour, (self.hour + 9) % 24))
@@ -62,18 +62,18 @@ class FarmProfile:
                 return daily_shapes.uniform_shape()
 
     def silent_hours(self) -> tuple[int, ...]:
-        """The hours of the farm's day in which nothing is ever published."""
+        """Return the hours of the farm day in which the feed never publishes."""
         by_hour = self.shape_factors().reshape(24, -1).sum(axis=1)
         return tuple(int(hour) for hour in np.flatnonzero(by_hour == 0))
 
 
 def hash_parts(*parts: object) -> bytes:
-    """64 bytes that look random and depend on nothing but `parts`."""
+    """Return 64 pseudo-random bytes that depend on `parts` only."""
     return blake2b("/".join(map(str, parts)).encode()).digest()
 
 
 def make_profile(seed: int, feed: int, rates: tuple[float, float] = RATES, format: str | None = None) -> FarmProfile:
-    """The feed's character; `format` gives all feeds the same one and changes nothing else."""
+    """Return the profile of a feed; `format` replaces its format and changes nothing else."""
     check_rates(rates)
     d = hash_parts(seed, feed)
     quantile = int.from_bytes(d[:7], "big") / (1 << 56)
@@ -96,13 +96,11 @@ def make_profile(seed: int, feed: int, rates: tuple[float, float] = RATES, forma
 def check_rates(rates: tuple[float, float]) -> None:
     low, high = rates
     if not 0 < low <= high <= 10_000:
-        raise InputError(
-            f"The farm cannot publish {low:g} to {high:g} items a day: give a low above 0 and a high up to 10000."
-        )
+        raise InputError(f"Rates must be above 0 and at most 10000 items a day, lowest first, not {low:g} to {high:g}.")
 
 
 class FarmTimeline:
-    """When one feed publishes. Blocks are drawn when they are needed and forgotten when time has passed over them."""
+    """The publication times of one feed. Blocks are drawn on demand and dropped when they have passed."""
 
     def __init__(self, seed: int, profile: FarmProfile) -> None:
         self._seed = seed
@@ -111,7 +109,7 @@ class FarmTimeline:
         self._blocks: dict[int, array[float]] = {}
 
     def postings_between(self, start: float, end: float) -> list[FarmPosting]:
-        """Everything published in [start, end), in order."""
+        """Return the postings in [start, end), in order."""
         found: list[FarmPosting] = []
         for block in range(max(0, int(start // BLOCK)), max(0, int(end // BLOCK)) + 1):
             times = self._block_times(block)
@@ -120,7 +118,7 @@ class FarmTimeline:
         return found
 
     def newest_postings(self, at: float, size: int) -> list[FarmPosting]:
-        """The newest `size` items published until `at`, newest first."""
+        """Return the newest `size` postings until `at`, newest first."""
         found: list[FarmPosting] = []
         block = int(at // BLOCK)
         while block >= 0 and len(found) < size:
@@ -129,12 +127,12 @@ class FarmTimeline:
             first = max(0, last - (size - len(found)))
             found += [FarmPosting(block * PER_BLOCK + index, times[index]) for index in range(last - 1, first - 1, -1)]
             block -= 1
-        for old in [known for known in self._blocks if known <= block]:
+        for old in [number for number in self._blocks if number <= block]:
             del self._blocks[old]
         return found
 
     def time_of_next(self, at: float) -> float:
-        """When the first item after `at` is published."""
+        """Return the time of the first posting after `at`."""
         block = max(0, int(at // BLOCK))
         while True:
             times = self._block_times(block)
@@ -144,7 +142,7 @@ class FarmTimeline:
             block += 1
 
     def find_posting(self, number: int) -> FarmPosting | None:
-        """The item of that number, published or still to come; None when there is none."""
+        """Return a past or future posting by its number, or None."""
         block, index = divmod(number, PER_BLOCK)
         times = self._block_times(block) if block >= 0 else array("d")
         return FarmPosting(number, times[index]) if index < len(times) else None
@@ -155,14 +153,14 @@ class FarmTimeline:
             rng = np.random.default_rng((self._seed, self._profile.feed, block))
             start = block * BLOCK
             drawn = daily_shapes.draw_poisson_times(rng, self._profile.rate, self._factors, start, start + BLOCK)
-            times = self._blocks[block] = array("d", drawn.tobytes())  # a quarter of a list
+            times = self._blocks[block] = array("d", drawn.tobytes())  # a quarter of the memory of a list
         return times
 
 
 def compute_postings(
     seed: int, feed: int, start: float, end: float, rates: tuple[float, float] = RATES
 ) -> list[FarmPosting]:
-    """What feed `feed` of a farm with this seed publishes in the farm time [start, end).
+    """Return the postings of a feed in the farm time [start, end).
 
     >>> both = compute_postings(1, 7, 0, 20 * DAY)
     >>> both == compute_postings(1, 7, 0, 8 * DAY) + compute_postings(1, 7, 8 * DAY, 20 * DAY)

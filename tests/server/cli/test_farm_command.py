@@ -50,8 +50,7 @@ def test_a_port_in_use_gives_one_sentence() -> None:
         assert second.returncode == 1
         assert output == b""
         assert errors.decode().strip().splitlines() == [
-            f"error: The farm cannot listen on 127.0.0.1:{line['port']}: something else listens there; "
-            "choose another --port."
+            f"error: The farm cannot listen on 127.0.0.1:{line['port']}: the port is in use. Choose another --port."
         ]
 
 

@@ -224,7 +224,7 @@ async def test_head_closing_and_requests_in_a_row_are_understood(farm: Start) ->
 
 async def test_a_port_in_use_is_said_in_one_sentence(farm: Start) -> None:
     one = await farm()
-    with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{one.port}: something else listens there"):
+    with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{one.port}: the port is in use"):
         await farm(port=one.port)
 
 
