@@ -1,4 +1,4 @@
-"""What is published under a path: a tag, a query feed. A channel tells its title, what it shows now, and its past."""
+"""Finds what is published under a path, a tag or a query feed, and creates tokens for private feeds."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from headwater.errors import InputError, NotFound
 from headwater.model import Item, QueryFeed
 from headwater.store.store import Store
 
-SHOWN_ITEMS = 50  # items of a feed that does not say itself how many it keeps
+SHOWN_ITEMS = 50  # items of a channel without KEEP
 
 
 class Channel(ABC):
-    """Something published. The past is numbered in the order of arrival, so that its pages stay as they are.
+    """A published feed. Its past is numbered in order of arrival, so that archive pages are stable.
 
-    `since` is when there began to be such a thing: what a document without any item is dated by.
+    `since` is its creation time, used as the date of an empty document.
     """
 
     def __init__(self, store: Store, path: str, title: str, since: float) -> None:
@@ -30,19 +30,19 @@ class Channel(ABC):
 
     @abstractmethod
     async def list_shown(self, now: float) -> Sequence[Item]:
-        """What the feed shows now, in its order."""
+        """Return the items of the current document, in order."""
 
     @abstractmethod
     async def count_items(self) -> int:
-        """How many items there are in all."""
+        """Count all items, including past ones."""
 
     @abstractmethod
     async def list_past(self, skip: int, limit: int) -> Sequence[Item]:
-        """Items in the order of arrival, `skip` of them passed over."""
+        """Return items in order of arrival, after the first `skip`."""
 
 
 class TagChannel(Channel):
-    """The items of all feeds with a tag, the newest first."""
+    """The items of all feeds with a tag, newest first."""
 
     def __init__(self, store: Store, tag: str, since: float) -> None:
         super().__init__(store, f"/tags/{tag}", tag, since)
@@ -59,7 +59,7 @@ class TagChannel(Channel):
 
 
 class QueryChannel(Channel):
-    """The items of a query feed: KEEP says which it shows, ORDER BY in which order."""
+    """The items of a query feed, selected by KEEP and ordered by ORDER BY."""
 
     def __init__(self, store: Store, query: QueryFeed) -> None:
         super().__init__(store, f"/feeds/{query.name}", query.name, query.created)
@@ -76,7 +76,7 @@ class QueryChannel(Channel):
 
 
 async def find_channel(store: Store, path: str) -> Channel | None:
-    """The channel at a path (`/tags/news`, `/feeds/quakes`), None where there is nothing."""
+    """Return the channel at a path (`/tags/news`, `/feeds/quakes`), or None."""
     kind, _, name = path.removeprefix("/").partition("/")
     if kind == "tags" and name and (feeds := await store.feeds(tag=name, limit=1)):
         return TagChannel(store, name, feeds[0].added)
@@ -90,7 +90,7 @@ async def find_channel(store: Store, path: str) -> Channel | None:
 
 @dataclass(frozen=True, slots=True)
 class NewFeedToken:
-    """A token as it is shown this once; `private` is False where the feed is open to everybody all the same."""
+    """A new token, which is shown only once. `private` is False if the feed is public, so no token is needed."""
 
     path: str
     token: str
@@ -99,25 +99,25 @@ class NewFeedToken:
 
 
 def parse_path(where: str) -> str:
-    """The path that somebody means by feeds/NAME or tags/TAG."""
+    """Return the path for feeds/NAME or tags/TAG. Raises InputError for anything else."""
     kind, slash, name = where.strip("/").partition("/")
     if kind not in ("feeds", "tags") or not slash or not name:
-        raise InputError(f"“{where}” is nothing that is published: give feeds/NAME or tags/TAG.")
+        raise InputError(f"“{where}” is not a published path. Use feeds/NAME or tags/TAG.")
     return f"/{kind}/{name}"
 
 
 async def find_path(store: Store, where: str) -> str:
-    """The path of something that is published; NotFound."""
+    """Return the path of an existing channel. Raises NotFound."""
     path = parse_path(where)
     found = await find_channel(store, path)
     if found is None:
         what = "tag" if path.startswith("/tags/") else "query feed"
-        raise NotFound(f"Nothing is published at {path}: there is no such {what}.")
+        raise NotFound(f"Nothing is published at {path}: the {what} does not exist.")
     return found.path
 
 
 async def create_feed_token(store: Store, where: str, label: str, base: str, now: float) -> NewFeedToken:
-    """Make a token for a feed."""
+    """Create a token for a feed and store its hash."""
     path = await find_path(store, where)
     made = secrets.token_urlsafe(24)
     await store.publishing.add_token(path, hashlib.sha256(made.encode()).digest(), label, now)

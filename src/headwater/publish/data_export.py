@@ -1,8 +1,8 @@
-"""Exports: items, refreshes or what a query feed has let out, as rows for Parquet, CSV or JSON Lines.
+"""Exports items, refreshes or hits of a query feed as CSV, JSON Lines or Parquet.
 
-An export goes on where the last one into the same file ended, also one that was killed: a text file is cut back to the
-last rows known to be whole, a Parquet file is made of pieces that are joined at the end. Items have the columns that
-the lab reads as a trace: `source`, `published_at`, `title`, `categories`.
+An export continues where the last one into the same file ended, even if that was killed: a text file is truncated to
+the last complete rows, and a Parquet file is merged from pieces at the end. Items have the columns that the lab reads
+as a trace: `source`, `published_at`, `title`, `categories`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _META = b"headwater"
 
 @dataclass(frozen=True, slots=True)
 class ExportState:
-    """What a file holds: of which export, up to which id, how many rows and bytes; `new` rows came just now."""
+    """The state of an export file: its export, last id, rows and bytes. `new` counts the rows of this run."""
 
     about: str
     last: int = 0
@@ -41,42 +41,42 @@ class ExportState:
 
 
 class ExportFile(ABC):
-    """A file that is being written."""
+    """A file of an export that is being written."""
 
-    def __init__(self, path: Path, kept: ExportState, columns: Mapping[str, str]) -> None:
+    def __init__(self, path: Path, state: ExportState, columns: Mapping[str, str]) -> None:
         self._path = path
-        self._state_so_far = kept
+        self._progress = state
         self._columns = columns
 
     @property
     def last(self) -> int:
-        return self._state_so_far.last
+        return self._progress.last
 
     @abstractmethod
     def write(self, rows: Sequence[Mapping[str, Any]], last: int) -> None:
-        """Add rows, whole or not at all; the last has this id."""
+        """Add rows atomically; `last` is the id of the last row."""
 
     @abstractmethod
     def close(self) -> ExportState:
-        """Make the file what was asked for."""
+        """Complete the file and return its state."""
 
     def _count_rows(self, rows: Sequence[Mapping[str, Any]], last: int, size: int = 0) -> None:
-        kept = self._state_so_far
-        self._state_so_far = replace(kept, last=last, rows=kept.rows + len(rows), bytes=size, new=kept.new + len(rows))
+        state = self._progress
+        self._progress = replace(state, last=last, rows=state.rows + len(rows), bytes=size, new=state.new + len(rows))
 
 
 class LinesFile(ExportFile):
-    """CSV or JSON Lines. `FILE.state` says how much of it is whole; what is behind it is cut off."""
+    """CSV or JSON Lines. `FILE.state` holds the length of the complete part; the rest is truncated."""
 
     def __init__(self, path: Path, about: str, columns: Mapping[str, str], format: str) -> None:
         self._state = path.with_name(path.name + ".state")
-        kept = _parse_state(self._state.read_bytes()) if self._state.exists() else None
-        super().__init__(path, _check_same_export(path, kept, about), columns)
+        state = _parse_state(self._state.read_bytes()) if self._state.exists() else None
+        super().__init__(path, _check_same_export(path, state, about), columns)
         self._csv = format == "csv"
         self._file = path.open("r+b" if path.exists() else "w+b")
-        self._file.truncate(self._state_so_far.bytes)
-        self._file.seek(self._state_so_far.bytes)
-        if not self._state_so_far.bytes and self._csv:
+        self._file.truncate(self._progress.bytes)
+        self._file.seek(self._progress.bytes)
+        if not self._progress.bytes and self._csv:
             self._file.write((",".join(columns) + "\r\n").encode())
 
     def write(self, rows: Sequence[Mapping[str, Any]], last: int) -> None:
@@ -93,16 +93,16 @@ class LinesFile(ExportFile):
 
     def close(self) -> ExportState:
         self._file.close()
-        if not self._state.exists():  # nothing to write yet: the next export must know its own file
+        if not self._state.exists():  # without rows, too, so that the next run recognises the file
             self._save_state()
-        return self._state_so_far
+        return self._progress
 
     def _save_state(self) -> None:
-        _replace_file(self._state, orjson.dumps(asdict(replace(self._state_so_far, new=0))))
+        _replace_file(self._state, orjson.dumps(asdict(replace(self._progress, new=0))))
 
 
 class ParquetFile(ExportFile):
-    """Pieces beside the file, named by their last id, joined to one file in the order of source and time at the end."""
+    """Writes pieces beside the file, named by their last id, and merges them at the end, sorted by source and time."""
 
     def __init__(self, path: Path, about: str, columns: Mapping[str, str], order: Sequence[str]) -> None:
         try:
@@ -114,75 +114,75 @@ class ParquetFile(ExportFile):
         self._schema = pyarrow.schema([(name, _arrow_type(pyarrow, kind)) for name, kind in columns.items()])
         self._order = [(name, "ascending") for name in order]
         self._folder = path.with_name(path.name + ".parts")
-        kept = None
+        state = None
         if path.exists():
             try:
                 stored = pyarrow.parquet.read_schema(path).metadata or {}
             except (OSError, pyarrow.lib.ArrowException) as error:
-                raise InputError(f"{path} is there and is no Parquet file. Choose another name.") from error
-            kept = _parse_state(stored[_META]) if _META in stored else None
-        kept = _check_same_export(path, kept, about)
+                raise InputError(f"{path} exists and is not a Parquet file. Choose another name.") from error
+            state = _parse_state(stored[_META]) if _META in stored else None
+        state = _check_same_export(path, state, about)
         of = self._folder / "about"
         if self._folder.exists() and of.exists() and of.read_text() != about:
-            shutil.rmtree(self._folder)  # pieces of another export into this file, never finished
+            shutil.rmtree(self._folder)  # pieces of another, unfinished export into this file
         self._folder.mkdir(exist_ok=True)
         of.write_text(about)
         for piece in self._folder.glob("*.tmp"):
             piece.unlink()
-        pieces = [piece for piece in self._pieces() if int(piece.stem) > kept.last]
+        pieces = [piece for piece in self._pieces() if int(piece.stem) > state.last]
         rows = sum(pyarrow.parquet.read_metadata(piece).num_rows for piece in pieces)
-        last = int(pieces[-1].stem) if pieces else kept.last
-        self._joined = kept.last
-        super().__init__(path, replace(kept, last=last, rows=kept.rows + rows, new=rows), columns)
+        last = int(pieces[-1].stem) if pieces else state.last
+        self._merged_up_to = state.last
+        super().__init__(path, replace(state, last=last, rows=state.rows + rows, new=rows), columns)
 
     def _pieces(self) -> list[Path]:
         return sorted(self._folder.glob("*.parquet"), key=lambda piece: int(piece.stem))
 
     def write(self, rows: Sequence[Mapping[str, Any]], last: int) -> None:
         table = self._arrow.Table.from_pylist(list(rows), schema=self._schema)
-        made = self._folder / f"{last}.tmp"
-        self._parquet.write_table(table, made, compression="zstd")
-        made.rename(self._folder / f"{last}.parquet")
+        temporary = self._folder / f"{last}.tmp"
+        self._parquet.write_table(table, temporary, compression="zstd")
+        temporary.rename(self._folder / f"{last}.parquet")
         self._count_rows(rows, last)
 
     def close(self) -> ExportState:
-        pieces = [piece for piece in self._pieces() if int(piece.stem) > self._joined]
+        pieces = [piece for piece in self._pieces() if int(piece.stem) > self._merged_up_to]
         if pieces or not self._path.exists():
             tables = [self._parquet.read_table(piece) for piece in pieces]
             tables += [self._parquet.read_table(self._path)] if self._path.exists() else []
             whole = self._arrow.concat_tables([self._schema.empty_table(), *tables]).sort_by(self._order)
-            meta = {_META: orjson.dumps(asdict(replace(self._state_so_far, new=0)))}
-            made = self._path.with_name(self._path.name + ".tmp")
-            self._parquet.write_table(whole.replace_schema_metadata(meta), made, compression="zstd")
-            made.replace(self._path)
+            meta = {_META: orjson.dumps(asdict(replace(self._progress, new=0)))}
+            temporary = self._path.with_name(self._path.name + ".tmp")
+            self._parquet.write_table(whole.replace_schema_metadata(meta), temporary, compression="zstd")
+            temporary.replace(self._path)
         shutil.rmtree(self._folder)
-        return self._state_so_far
+        return self._progress
 
 
 @contextmanager
 def open_export(
     path: str, format: str, about: str, columns: Mapping[str, str], order: Sequence[str]
 ) -> Iterator[ExportFile]:
-    """The file of an export, where it left off."""
+    """Open the file of an export for appending."""
     if format not in FORMATS:
-        raise InputError(f"There is no format “{format}”; there are {', '.join(FORMATS)}.")
+        raise InputError(f"Unknown format “{format}”. Use {', '.join(FORMATS)}.")
     try:
         given = Path(path)
         if format == "parquet":
             yield ParquetFile(given, about, columns, order)
             return
-        with closing(LinesFile(given, about, columns, format)) as lines:  # also where the export is broken off
+        with closing(LinesFile(given, about, columns, format)) as lines:  # also if the export is interrupted
             yield lines
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
-def _check_same_export(path: Path, kept: ExportState | None, about: str) -> ExportState:
-    if kept is None and path.exists() and path.stat().st_size:
-        raise InputError(f"{path} is there and was not made by an export. Choose another name, or remove it.")
-    if kept is not None and kept.about != about:
-        raise InputError(f"{path} holds another export ({kept.about}). Choose another name, or remove it.")
-    return ExportState(about) if kept is None else kept
+def _check_same_export(path: Path, state: ExportState | None, about: str) -> ExportState:
+    if state is None and path.exists() and path.stat().st_size:
+        raise InputError(f"{path} exists and was not written by an export. Choose another name, or remove it.")
+    if state is not None and state.about != about:
+        raise InputError(f"{path} holds another export ({state.about}). Choose another name, or remove it.")
+    return ExportState(about) if state is None else state
 
 
 def _parse_state(stored: bytes) -> ExportState:
@@ -190,9 +190,9 @@ def _parse_state(stored: bytes) -> ExportState:
 
 
 def _replace_file(path: Path, content: bytes) -> None:
-    made = path.with_name(path.name + ".tmp")
-    made.write_bytes(content)
-    made.replace(path)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(content)
+    temporary.replace(path)
 
 
 def _arrow_type(arrow: Any, kind: str) -> Any:
@@ -249,9 +249,9 @@ async def export_rows(
     query: str | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ExportState:
-    """Write what is not yet in the file; tells how many rows were written and are there.
+    """Add the missing rows to the file and return its state.
 
-    `progress(done, total)` is called after each piece.
+    `progress(done, total)` is called after each chunk.
     """
     query_id = None if query is None else (await store.queries.find(query)).id
     about = f"{what if query is None else f'query {query.casefold()}'} {part}"
@@ -271,7 +271,7 @@ async def _read_chunks(
     store: Store, what: str, query_id: int | None, after: int, part: DataSlice
 ) -> AsyncIterator[Chunk]:
     if what not in KINDS:
-        raise InputError(f"There is no export of “{what}”; there are {', '.join(KINDS)} and queries.")
+        raise InputError(f"Unknown export “{what}”. Export {', '.join(KINDS)} or a query.")
     while True:
         found = await _read_chunk(store, what, query_id, after, part)
         if found is None:

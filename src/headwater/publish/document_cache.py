@@ -1,7 +1,7 @@
-"""The documents that have been asked for, kept as bytes until what they show changes.
+"""Caches rendered documents until their items change.
 
-Whether anything has changed at all is one small question to the store, asked at most every `LOOK` seconds however many
-feeds and readers there are. Only then is a feed's window read, and only if it differs is the document written anew.
+One small query tells whether anything in the store has changed. It runs at most every `CHECK_SECONDS`, for any number
+of feeds and readers. Only after a change is the window of a feed read, and only a different window is rendered again.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from headwater.store.store import Store
 from headwater.store.values import PublicAccess
 
 CHECK_SECONDS = 0.25
-STALE_SECONDS = 60.0  # seconds after which a window is read in any case: KEEP 2 DAYS loses items while nothing arrives
+STALE_SECONDS = 60.0  # then a window is read again in any case: KEEP 2 DAYS drops items without arrivals
 MOST_BYTES = 64 << 20
-MOST_SINCE = 1_000  # items that one push may carry beyond a feed's window
-REMEMBERED_STATES = 16  # earlier states of a document that RFC 3229 can tell the difference from
+MOST_SINCE = 1_000  # items beyond the feed's window in one push
+REMEMBERED_STATES = 16  # earlier states of a document for deltas (RFC 3229)
 
 
 @dataclass(slots=True)
 class CachedDocument:
-    """A document ready to be sent. `archive` is a page that will not change any more."""
+    """A rendered document. `archive` marks a page that does not change any more."""
 
     body: bytes
     zipped: bytes
@@ -54,7 +54,7 @@ class CachedDocument:
     stamp: Hashable = None
     version: Hashable = None
     read: float = 0.0
-    before: OrderedDict[str, frozenset[Hashable]] = field(default_factory=OrderedDict)  # etag → what it showed
+    before: OrderedDict[str, frozenset[Hashable]] = field(default_factory=OrderedDict)  # etag → hashes of its entries
     deltas: dict[str, bytes] = field(default_factory=dict)
 
     @property
@@ -63,7 +63,7 @@ class CachedDocument:
 
 
 class DocumentCache:
-    """The published documents of a store. `base` is the address that stands in them."""
+    """The published documents of a store. `base` is the server's address in their links."""
 
     def __init__(
         self, store: Store, base: str, *, clock: Callable[[], float] = time.time, hub: tuple[str, ...] = ()
@@ -81,36 +81,38 @@ class DocumentCache:
         self._check_lock = asyncio.Lock()
 
     async def may_read(self, path: str, token: str | None) -> bool:
-        """Whether a feed is public, or the token opens it."""
+        """Return whether a feed is public or the token opens it."""
         await self.refresh_version()
         return not self.is_private(path) or self.token_opens(token, path)
 
     def token_opens(self, token: str | None, path: str) -> bool:
-        """Whether a token opens a private feed."""
+        """Return whether a token opens a private feed."""
         given = hashlib.sha256((token or "").encode("utf-8", "replace")).digest()
         return self._access.tokens.get(given) == path.casefold()
 
     def is_private(self, path: str) -> bool:
-        """As far as was known at the last look."""
+        """Return whether a feed was private at the last check."""
         return bool(self._access.private) and path.casefold() in self._access.private
 
     @property
     def is_current(self) -> bool:
-        """Whether the store was asked for changes a moment ago: the way of nearly all requests."""
+        """Whether the last check for changes is recent, as for nearly all requests."""
         return time.monotonic() - self._checked_at <= CHECK_SECONDS
 
     def find_ready(self, key: DocumentKey) -> CachedDocument | None:
-        """The document if it is here and was unchanged at the last look."""
+        """Return the document if it is cached and was unchanged at the last check."""
         found = self._cached.get(key)
         return found if found is not None and self._is_fresh(found) else None
 
     def expire(self) -> None:
-        """Something has changed: the next who asks looks."""
+        """Make the next request check for changes."""
         self._checked_at, self._expired = float("-inf"), True
 
     async def find_document(self, path: str, format: str, page: int | None, token: str | None) -> CachedDocument | None:
-        """The document for somebody with this token, or without one; the same None for what is not there and for what
-        is not for them: strangers learn nothing."""
+        """Return the document, or None if it does not exist or the token does not open it.
+
+        Both cases look the same, so that strangers learn nothing about private feeds.
+        """
         if not self.is_current:
             await self.refresh_version()
         if not self.is_private(path):
@@ -121,26 +123,26 @@ class DocumentCache:
         return self.find_ready(key) or await self.load_document(key)
 
     async def load_document(self, key: DocumentKey) -> CachedDocument | None:
-        """The document as it is now; None where there is nothing of that name."""
+        """Return the current document, or None if it does not exist."""
         await self.refresh_version()
         found = self._cached.get(key)
         if found is not None and self._is_fresh(found):
             self._cached.move_to_end(key)
             return found
-        turn = self._locks.setdefault(key, asyncio.Lock())
+        lock = self._locks.setdefault(key, asyncio.Lock())
         try:
-            async with turn:  # a hundred readers at once, one reading
+            async with lock:  # many concurrent requests read the store once
                 found = self._cached.get(key)
                 if found is None or not self._is_fresh(found):
                     found = await self._build_document(key, found)
                     self._store_document(key, found)
                 return found
         finally:
-            if not turn.locked():
+            if not lock.locked():
                 self._locks.pop(key, None)
 
     def render_delta(self, found: CachedDocument, etags: Sequence[str]) -> bytes | None:
-        """The document without what a reader has seen who holds one of these earlier states (RFC 3229)."""
+        """Return the document without the entries of one of these earlier states (RFC 3229), or None."""
         known = next((etag for etag in etags if etag in found.before), None)
         if known is None or found.document is None:
             return None
@@ -152,14 +154,14 @@ class DocumentCache:
         return found.deltas[known]
 
     async def last_hit_id(self, path: str) -> int:
-        """Where the stream of a query feed ends now; 0 for anything else."""
+        """Return the id of the last hit of a query feed; 0 for other channels."""
         channel = await channels.find_channel(self._store, path)
         return (
             await self._store.publishing.last_hit(channel.query.id) if isinstance(channel, channels.QueryChannel) else 0
         )
 
     async def render_since(self, path: str, found: CachedDocument, after: int) -> bytes:
-        """The document together with what has come since the hit `after` and has left its window again."""
+        """Return the document plus the items that arrived after the hit `after` and have already left its window."""
         channel = await channels.find_channel(self._store, path)
         if found.document is None or not isinstance(channel, channels.QueryChannel):
             return found.body
@@ -177,7 +179,7 @@ class DocumentCache:
         return found.version == self._version and (found.archive or self._clock() - found.read < STALE_SECONDS)
 
     async def refresh_version(self) -> None:
-        """Ask the store whether anything has changed, unless that was asked a moment ago."""
+        """Check the store for changes, unless the last check is recent."""
         if time.monotonic() - self._checked_at <= CHECK_SECONDS:
             return
         async with self._check_lock:
@@ -187,7 +189,7 @@ class DocumentCache:
                 if seen != self._version:
                     self._access = await self._store.publishing.access()
                 self._version = seen
-                if not self._expired:  # else this answer may be older than what has changed
+                if not self._expired:  # otherwise the version may be older than the change
                     self._checked_at = time.monotonic()
 
     def _store_document(self, key: DocumentKey, made: CachedDocument | None) -> None:
@@ -248,7 +250,7 @@ class DocumentCache:
         feeds = await self._store.feeds(tag=tag)
         if tag is not None and not feeds:
             return None
-        if tag is None:  # what others read is nobody's business
+        if tag is None:  # the subscriptions of other readers are private
             owner = await self._store.accounts.owner()
             mine = {one.feed_id for one in await self._store.reading.subscriptions(owner.id)}
             feeds = [feed for feed in feeds if feed.id in mine]
@@ -268,5 +270,5 @@ def _make_cached(body: bytes, type: str, modified: float, old: CachedDocument | 
 
 
 def _entry_sign(entry: Entry) -> Hashable:
-    """By what a later state of a document shows the same: the entry itself; a changed item counts as new."""
+    """Return the hash by which states of a document are compared; a changed item counts as new."""
     return hash(entry)

@@ -1,7 +1,7 @@
-"""Query feeds as they happen: events in the order of arrival, from any place in the stream.
+"""Follows query feeds and yields server-sent events from any position of the stream, in order of arrival.
 
-Nothing is queued for anybody. What has just happened is kept once for each feed that somebody watches, for all of them;
-who is further behind (a slow line, a return after a day) reads the store until they have caught up.
+There are no queues per client. The recent events of a watched feed are kept once for all its clients. A client that is
+further behind, on a slow line or after a day, reads from the store until it has caught up.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from headwater.publish.published_documents import to_entry
 from headwater.store.store import Store
 from headwater.store.values import StoredHit
 
-RECENT_EVENTS = 500  # events kept for those who are up to date
-POLL_SECONDS = 1.0  # seconds between two looks at the store while nobody wakes us
+RECENT_EVENTS = 500  # events kept for clients that are up to date
+POLL_SECONDS = 1.0  # between two reads of the store without a wake-up
 READ_HITS = 100
-HEARTBEAT = 15.0  # seconds of silence after which a comment is sent, so that nobody between us hangs up
+HEARTBEAT = 15.0  # seconds without events before a comment keeps the connection open
 
-LiveEvent = tuple[int, bytes]  # id of the hit, what is sent; nothing for what was filled in from the past
+LiveEvent = tuple[int, bytes]  # id of the hit and its event, which is empty for back-filled items
 
 
 class WatchedQuery:
-    """A query feed that somebody watches."""
+    """A query feed with at least one client, and its recent events."""
 
     def __init__(self, query: QueryFeed, start: int) -> None:
         self.query = query
-        self.start = self.end = start  # `recent` has everything in (start, end]
+        self.start = self.end = start  # `recent` has all events in (start, end]
         self.recent: deque[LiveEvent] = deque()
         self.wake = asyncio.Event()
         self.watchers = 0
-        self.has_events = asyncio.Event()  # replaced each time
+        self.has_events = asyncio.Event()  # replaced after each batch
         self.task: asyncio.Task[None] | None = None
 
     def add_events(self, events: Sequence[LiveEvent]) -> None:
@@ -49,7 +49,7 @@ class WatchedQuery:
 
 
 class LiveEvents:
-    """The live streams of a store. `wake` is told of hits; those that other processes find are seen within a second."""
+    """The live streams of a store. Call `wake` after new hits; hits of other processes are seen within a second."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -67,7 +67,7 @@ class LiveEvents:
     async def follow_query(
         self, query: QueryFeed, after: int | None, heartbeat: float = HEARTBEAT
     ) -> AsyncGenerator[bytes, None]:
-        """What to send, as it comes: events beyond the hit `after`, or from now on; a comment in times of silence."""
+        """Yield the events after the hit `after`, or from now on, and comments during silence."""
         watched = await self._start_watching(query)
         cursor = watched.end if after is None else after
         try:
@@ -84,7 +84,7 @@ class LiveEvents:
                     events: Sequence[LiveEvent] = [event for event in watched.recent if event[0] > cursor]
                 else:
                     events = await self._read_events(watched.query, cursor)
-                    if not events:  # those hits are no more
+                    if not events:  # the hits have been deleted
                         cursor = watched.start
                         continue
                 cursor = events[-1][0]
@@ -107,10 +107,10 @@ class LiveEvents:
         return watched
 
     async def _read_new_hits(self, watched: WatchedQuery) -> None:
-        """One reader of the store for all who watch a feed."""
+        """Read the store once for all clients of a query feed."""
         while True:
             watched.wake.clear()
-            with contextlib.suppress(Exception):  # the store says its own failures; we look again in a second
+            with contextlib.suppress(Exception):  # the store logs its failures; retry in a second
                 while events := await self._read_events(watched.query, watched.end):
                     watched.add_events(events)
             with contextlib.suppress(TimeoutError):
@@ -123,6 +123,6 @@ class LiveEvents:
 
 
 def format_event(hit: StoredHit, feed: Feed | None) -> bytes:
-    """An item as a server-sent event; its id is the place in the stream."""
-    data = orjson.dumps(build_json_item(to_entry(hit.item, feed)))  # no line ends inside: JSON escapes them
+    """Format an item as a server-sent event; its id is the position in the stream."""
+    data = orjson.dumps(build_json_item(to_entry(hit.item, feed)))  # JSON escapes line breaks
     return b"id: %d\nevent: item\ndata: %b\n\n" % (hit.id, data)

@@ -1,7 +1,7 @@
-"""Items → the documents we publish: RSS, Atom, JSON Feed, a page for people, lists of feeds. Pure.
+"""Composes items into RSS, Atom, JSON Feed, HTML and OPML documents.
 
-An item keeps its identity when it is published again, made unique in the world where it was not, so that whoever reads
-it on two ways (this feed and its source, two nodes that read each other) sees that it is one item.
+A published item keeps its identity; one that is not globally unique is made unique. A reader who gets the item in two
+ways, from this feed and from its source or another server, can therefore recognise it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALTERNATES = (("rss", "RSS", "rss+xml"), ("atom", "Atom", "atom+xml"), ("json",
 
 
 def write_page(document: Document) -> bytes:
-    """Titles, times and texts of the items. Texts are safe since they were stored; everything else is escaped here."""
+    """Write an HTML page with titles, times and texts. Texts are sanitised already; the rest is escaped here."""
     here, _, query = (document.current or document.self or "").partition("?")
     here = here.removesuffix(".html")
     asked = f"?{query}" if query else ""
@@ -62,7 +62,7 @@ def _write_article(entry: Entry) -> list[str]:
     return [*lines, "</p>", f"<div>{entry.content or entry.summary or ''}</div>", "</article>"]
 
 
-PAGE_ITEMS = 100  # items of an archive page
+PAGE_ITEMS = 100  # items per archive page
 MEDIA_TYPES = CONTENT_TYPES | {"html": "text/html; charset=utf-8"}
 _WRITERS = {"rss": write_rss, "atom": write_atom, "json": write_json, "html": write_page}
 FORMATS = ("rss", "atom", "json", "html", "opml")
@@ -70,9 +70,9 @@ FORMATS = ("rss", "atom", "json", "html", "opml")
 
 @dataclass(frozen=True, slots=True)
 class DocumentPlace:
-    """Where a document is: `base` is the server's address, `path` the channel's, `page` an archive page or None.
+    """The address of a document: the server's `base`, the channel's `path`, and an archive `page` or None.
 
-    `token` opens a private feed; then every link within the feed carries it.
+    `token` opens a private feed; links within the feed then contain it.
     """
 
     base: str
@@ -95,7 +95,7 @@ DocumentKey = tuple[str, str, int | None, str | None]  # path, format, page, tok
 
 
 def parse_document_path(path: str, query: str) -> DocumentKey | str | None:
-    """The document that is asked for; a sentence where it cannot be one; None where it is none of ours.
+    """Return the requested document, an error sentence, or None if the path is not a published document.
 
     >>> parse_document_path("/feeds/quakes.atom", "page=2")
     ('/feeds/quakes', 'atom', 2, None)
@@ -111,12 +111,12 @@ def parse_document_path(path: str, query: str) -> DocumentKey | str | None:
     if page is None:
         return name, format, None, token
     if not (page.isascii() and page.isdecimal() and len(page) < 12 and format != "opml"):
-        return f"There is no page “{page[:40]}”: pages are numbered from 1, the oldest."
+        return f"There is no page “{page[:40]}”. Pages are numbered from 1, the oldest."
     return name, format, int(page), token
 
 
 def parse_topic(url: str, base: str) -> DocumentKey | None:
-    """The document at one of our own addresses, None where we publish nothing of that kind; pages are no topics."""
+    """Return the document at one of our addresses, or None. Archive pages are not topics."""
     if not url.startswith(f"{base}/"):
         return None
     parts = urlsplit(url[len(base) :])
@@ -125,7 +125,7 @@ def parse_topic(url: str, base: str) -> DocumentKey | None:
 
 
 def to_entry(item: Item, feed: Feed | None) -> Entry:
-    """The item as we publish it, with the feed it came from."""
+    """Convert an item to a published entry that names its source feed."""
     source = item.source or (None if feed is None else Source(remove_token(feed.url), feed.title))
     return Entry(
         id=entry_id(item, feed),
@@ -144,12 +144,12 @@ def to_entry(item: Item, feed: Feed | None) -> Entry:
 
 
 def entry_id(item: Item, feed: Feed | None) -> str:
-    """What the item is called wherever it is published."""
+    """Return the identity of the published item, the same on every server."""
     return build_published_identity(item.identity, feed.url if feed else str(item.feed_id))
 
 
 def to_entries(items: Iterable[Item], feeds: Mapping[int, Feed]) -> tuple[Entry, ...]:
-    """Each item once: the first of those with one identity, which came on several ways."""
+    """Convert items to entries; of several items with one identity, keep the first."""
     found: dict[str, Entry] = {}
     for item in items:
         made = to_entry(item, feeds.get(item.feed_id))
@@ -158,7 +158,7 @@ def to_entries(items: Iterable[Item], feeds: Mapping[int, Feed]) -> tuple[Entry,
 
 
 def last_change(items: Iterable[Item], now: float) -> float:
-    """When what is shown changed last, as far as the items tell; publishers' dates of the future say nothing."""
+    """Return the time of the last change of the items, ignoring dates in the future."""
     times = (when for item in items for when in (item.first_seen, item.updated) if when is not None and when <= now)
     return max(times, default=0.0)
 
@@ -172,14 +172,14 @@ def compose_document(
     archives: int,
     hub: tuple[str, ...] = (),
 ) -> Document:
-    """The document at a place; `archives` full pages lie behind the feed, page 1 the oldest."""
+    """Compose the document at a place. The feed has `archives` full pages; page 1 is the oldest."""
     current = place.page is None
     number = archives + 1 if place.page is None else place.page
     return Document(
         place.format,
         title=title if current else f"{title}, page {number}",
         link=replace(place, format="html", page=None).url,
-        id=f"{place.base}{quote(place.path)}",  # of all formats and pages: they are one feed (RFC 5005 §2)
+        id=f"{place.base}{quote(place.path)}",  # the same for all formats and pages, which are one feed (RFC 5005 §2)
         self=place.url,
         hub=hub,
         updated=updated,
@@ -193,10 +193,10 @@ def compose_document(
 
 
 def render_document(document: Document) -> bytes:
-    """The bytes of a composed document."""
+    """Return the bytes of a document."""
     return _WRITERS[document.format](document)
 
 
 def render_opml(feeds: Iterable[Feed], title: str) -> bytes:
-    """A subscription list."""
+    """Return a subscription list as OPML."""
     return write_opml([Outline(feed.url, feed.title, feed.link, feed.tags) for feed in feeds], title)

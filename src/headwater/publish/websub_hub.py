@@ -1,11 +1,11 @@
-"""Our WebSub hub: whoever subscribes to one of our feeds is sent it when it changes (W3C WebSub, §5–§8).
+"""Verifies subscribers of our WebSub hub and pushes changed documents to them (W3C WebSub, §5–§8).
 
-    request (202) ─► kept ─► the callback is asked to confirm ─► subscriber ─► feed changed ─► POST, signed
-                                 │ no: nothing changes               │ lease over, 410, too many failures: forgotten
+    request (202) ─► stored ─► callback confirms ─► subscriber ─► feed changed ─► signed POST
+                                 │ no: nothing changes   │ lease over, 410, too many failures: removed
 
-Rows in the store are the truth, so a restart loses nobody; a claim on a row is a lease, so several processes may work.
-What is sent is always the present document, so a subscriber that was away gets one message and not a hundred; what came
-and left the feed's window between two messages is added to it.
+All state is in the store, so a restart loses no subscriber. A claim on a row is a lease, so several processes can share
+the work. A push contains the current document, so a subscriber that was away gets one message and not a hundred. Items
+that entered and left the feed's window between two pushes are added to it.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from headwater.store.values import HubRequest, HubSubscriber
 
 HUB_PATH = "/hub"
 LONGEST_LEASE, SHORTEST_LEASE = 10 * 86_400.0, 300.0
-LONGEST_SECRET = 200  # bytes; shorter than this (§5.1)
+LONGEST_SECRET = 200  # bytes; secrets must be shorter (§5.1)
 LONGEST_ADDRESS = 2_000
 MOST_REQUESTS, MOST_SUBSCRIBERS = 5_000, 100_000
-CLAIM_SECONDS = 120.0  # seconds; longer than any callback may take
+CLAIM_SECONDS = 120.0  # longer than any callback may take
 CONCURRENT_REQUESTS = 32
-VERIFY_ATTEMPTS, SEND_ATTEMPTS = 3, 12  # the latter over about a day and a half
+VERIFY_ATTEMPTS, SEND_ATTEMPTS = 3, 12  # 12 attempts take about a day and a half
 
 log = structlog.get_logger()
 
 
 class WebSubHub(StepLoop):
-    """The hub of one server. `documents` are what it pushes; its own address stands in them."""
+    """The hub of one server. `documents` render the pushed feeds and know the server's address."""
 
     def __init__(
         self,
@@ -61,16 +61,14 @@ class WebSubHub(StepLoop):
         self._first_wait = first_wait
         self._challenge = challenge
         self._compared_version: Hashable = None
-        self._first_hit_ids: dict[
-            str, int
-        ] = {}  # topic → the end of its stream when we first saw that somebody follows it
-        self._sent_hit_ids: dict[int, int] = {}  # subscriber → the end of the stream when it was last sent something
+        self._first_hit_ids: dict[str, int] = {}  # topic → last hit when its first subscriber was seen
+        self._sent_hit_ids: dict[int, int] = {}  # subscriber → last hit at its last push
         self._slots = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
     # requests
 
     async def accept_request(self, form: Mapping[str, str]) -> tuple[int, str]:
-        """What to answer to a request, and in words why: 202 means that the callback will be asked to confirm."""
+        """Store a request and return the status and sentence of the response; 202 means that verification follows."""
         request = self._validate_request(form)
         if isinstance(request, str):
             return 400, request
@@ -78,18 +76,18 @@ class WebSubHub(StepLoop):
             return 404, "This hub does not publish that topic, or not without a valid token."
         waiting, subscribers = await self._store.hub.counts()
         if waiting >= MOST_REQUESTS or (request.mode == "subscribe" and subscribers >= MOST_SUBSCRIBERS):
-            return 503, "The hub has too many subscriptions; try again later."
+            return 503, "The hub has too many subscriptions. Try again later."
         await self._store.hub.ask(request, self._clock())
         self.wake()
-        return 202, "Accepted: the callback will be asked to confirm."
+        return 202, "Accepted. The hub will verify the callback."
 
     def _validate_request(self, form: Mapping[str, str]) -> HubRequest | str:
-        """The request, or the sentence that says what is wrong with it."""
+        """Return the request, or a sentence with the error."""
         mode, topic, callback = (form.get(f"hub.{name}", "") for name in ("mode", "topic", "callback"))
         if mode not in ("subscribe", "unsubscribe"):
-            return "hub.mode must be subscribe or unsubscribe. This hub notices by itself what its feeds publish."
+            return "hub.mode must be subscribe or unsubscribe. This hub needs no publish requests."
         if parse_topic(topic, self._documents.base) is None or len(topic) > LONGEST_ADDRESS:
-            return f"hub.topic must be the address of a feed of {self._documents.base}, as its self link gives it."
+            return f"hub.topic must be the address of a feed of {self._documents.base}, as in its self link."
         if len(callback) > LONGEST_ADDRESS or not _is_callback_address(callback):
             return "hub.callback must be an http or https address of at most 2,000 characters, without a fragment."
         try:
@@ -108,14 +106,14 @@ class WebSubHub(StepLoop):
     # the loop
 
     async def step(self) -> bool:
-        """Do what is due now; False where nothing was."""
+        """Verify and push what is due. Return whether there was anything to do."""
         requests = await self._store.hub.claim_requests(self._clock(), CLAIM_SECONDS)
         await asyncio.gather(*map(self._verify_intent, requests))
         await self._mark_outdated()
         subscribers = await self._store.hub.claim(self._clock(), CLAIM_SECONDS)
         await asyncio.gather(*map(self._push_to, subscribers))
         if subscribers:
-            self._compared_version = None  # something may have changed while it was being sent
+            self._compared_version = None  # the feed may have changed during the push
         return bool(requests or subscribers)
 
     async def _find_document(self, topic: str) -> CachedDocument | None:
@@ -123,7 +121,7 @@ class WebSubHub(StepLoop):
         return None if key is None else await self._documents.find_document(*key)
 
     async def _mark_outdated(self) -> None:
-        """Compare what has been published with what subscribers have."""
+        """Mark subscribers whose document has changed, and end topics that are no longer published."""
         version = await self._store.publishing.version()
         if version == self._compared_version:
             return
@@ -163,7 +161,7 @@ class WebSubHub(StepLoop):
         log.info("hub_asked", mode=request.mode, topic=request.topic.partition("?")[0], agreed=agreed)
 
     async def _callback_agrees(self, request: HubRequest) -> bool | None:
-        """Whether the callback confirms; None if it could not be asked."""
+        """Return whether the callback confirms; None if it could not be reached."""
         challenge = self._challenge()
         query = {"hub.mode": request.mode, "hub.topic": request.topic}
         if request.mode == "denied":
@@ -184,39 +182,45 @@ class WebSubHub(StepLoop):
 
     # distribution (§7)
 
-    async def _push_to(self, one: HubSubscriber) -> None:
+    async def _push_to(self, subscriber: HubSubscriber) -> None:
         async with self._slots:
-            found = await self._find_document(one.topic)
-            if found is None:  # the next look denies it
-                await self._store.hub.settle(one.id, None, None, None)
+            found = await self._find_document(subscriber.topic)
+            if found is None:  # `_mark_outdated` will deny the topic
+                await self._store.hub.settle(subscriber.id, None, None, None)
                 return
-            path = _topic_path(one.topic, self._documents.base)
+            path = _topic_path(subscriber.topic, self._documents.base)
             end = await self._documents.last_hit_id(path)
-            after = self._sent_hit_ids.get(one.id, self._first_hit_ids.get(one.topic, end))
+            after = self._sent_hit_ids.get(subscriber.id, self._first_hit_ids.get(subscriber.topic, end))
             body = await self._documents.render_since(path, found, after) if after < end else found.body
-            status, said = await self._post_document(one, found, body)
+            status, reason = await self._post_document(subscriber, found, body)
         if status is not None and 200 <= status < 300:
-            self._sent_hit_ids[one.id] = end
-            await self._store.hub.settle(one.id, found.etag, None, None)
-        elif status == 410 or one.attempts >= SEND_ATTEMPTS:
-            await self._store.hub.end(one.id)
-            self._sent_hit_ids.pop(one.id, None)
+            self._sent_hit_ids[subscriber.id] = end
+            await self._store.hub.settle(subscriber.id, found.etag, None, None)
+        elif status == 410 or subscriber.attempts >= SEND_ATTEMPTS:
+            await self._store.hub.end(subscriber.id)
+            self._sent_hit_ids.pop(subscriber.id, None)
         else:
-            due = self._clock() + retry_wait(one.attempts, self._first_wait)
-            await self._store.hub.settle(one.id, None, due, said)
-        log.info("hub_sent", topic=one.topic.partition("?")[0], status=status, attempts=one.attempts, message=said)
+            due = self._clock() + retry_wait(subscriber.attempts, self._first_wait)
+            await self._store.hub.settle(subscriber.id, None, due, reason)
+        log.info(
+            "hub_sent",
+            topic=subscriber.topic.partition("?")[0],
+            status=status,
+            attempts=subscriber.attempts,
+            message=reason,
+        )
 
     async def _post_document(
-        self, one: HubSubscriber, found: CachedDocument, body: bytes
+        self, subscriber: HubSubscriber, found: CachedDocument, body: bytes
     ) -> tuple[int | None, str | None]:
         headers = {
             "Content-Type": found.type,
             "Link": ", ".join(f'<{address}>; rel="{relation}"' for address, relation in found.links),
         }
-        if one.secret is not None:
-            headers["X-Hub-Signature"] = sign_body(one.secret.encode("utf-8", "replace"), body)
+        if subscriber.secret is not None:
+            headers["X-Hub-Signature"] = sign_body(subscriber.secret.encode("utf-8", "replace"), body)
         try:
-            answer = await self._fetcher.post(one.callback, body, headers, read=False)
+            answer = await self._fetcher.post(subscriber.callback, body, headers, read=False)
         except HeadwaterError as error:
             return None, str(error)
         return answer.status, None if answer.ok else f"The callback answered {answer.status}."
@@ -236,7 +240,7 @@ def _is_callback_address(address: str) -> bool:
 
 
 def add_query(address: str, more: Mapping[str, str]) -> str:
-    """The address with more in its query, which is kept as it is.
+    """Add parameters to the query of an address.
 
     >>> add_query("https://example.org/c?id=1", {"hub.mode": "subscribe"})
     'https://example.org/c?id=1&hub.mode=subscribe'

@@ -133,7 +133,7 @@ async def test_a_file_that_holds_something_else_is_left_alone(store: Store, tmp_
     await fill(store, 0, 3)
     out = tmp_path / f"x.{format}"
     out.write_text("mine")
-    with pytest.raises(InputError, match="is there"):
+    with pytest.raises(InputError, match="exists and"):
         await data_export.export_rows(store, "items", DataSlice(), str(out), format)
     assert out.read_text() == "mine"
     out.unlink()

@@ -35,7 +35,7 @@ class Bench:
         self.documents = DocumentCache(store, BASE, hub=(f"{BASE}/hub",), clock=lambda: self.now)
         self.fetcher = fetcher
         self.hub = self.another()
-        self.subscriber = None
+        self.websub_client = None
         self.url = ""
         self.client: httpx.AsyncClient
 
@@ -136,7 +136,7 @@ async def test_an_item_that_the_feed_does_not_want_sends_nothing(bench: Bench, s
     ("form", "said"),
     [
         ({"hub.mode": "sing"}, "hub.mode must be"),
-        ({"hub.mode": "publish"}, "notices by itself"),
+        ({"hub.mode": "publish"}, "needs no publish requests"),
         ({"hub.topic": "https://elsewhere.example/feed"}, "hub.topic must be"),
         ({"hub.topic": f"{BASE}/feeds/Lava.atom?page=1"}, "hub.topic must be"),
         ({"hub.topic": f"{BASE}/health"}, "hub.topic must be"),

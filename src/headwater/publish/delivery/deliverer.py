@@ -1,9 +1,9 @@
-"""Sends what is due: claims a batch, sends it, writes down what became of it. Tried again with back-off, then given up.
+"""Sends due deliveries, retries with back-off, and gives up after too many attempts.
 
-    delivery row (due) ─► claimed: not due again before the lease has passed ─► sent │ failed, due later │ dead
+    delivery row (due) ─► claimed: due again when the lease is over ─► sent │ failed, due later │ dead
 
-A claim is committed before anything is sent and the end after, so whatever kills us between, the message is sent again
-later under the same key: a web hook knows it by its Idempotency-Key, a mail by its Message-ID. Nothing is skipped.
+A claim is committed before sending and the outcome after. If the process is killed in between, the message is sent
+again under the same key: the Idempotency-Key of a web hook, the Message-ID of a mail. Nothing is skipped.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from headwater.store import saved_state
 from headwater.store.store import Store
 from headwater.store.values import Delivery
 
-LEASE = 300.0  # seconds; longer than any sink takes
+LEASE = 300.0  # seconds; longer than any sink takes to send
 CHECK_SECONDS = 1.0
 CONCURRENT_DELIVERIES = 16
-FIRST_WAIT, LONGEST_WAIT = 60.0, 6 * 3600.0  # seconds until the second attempt, and between two at the most
+FIRST_WAIT, LONGEST_WAIT = 60.0, 6 * 3600.0  # seconds until the second attempt, and the longest pause
 MOST_ATTEMPTS = 12  # over about a day and a half
 SECRET_STATE = "hook secret"
 
@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 
 def retry_wait(attempts: int, first: float = FIRST_WAIT, longest: float = LONGEST_WAIT) -> float:
-    """Seconds until the next attempt, doubling.
+    """Return the seconds until the next attempt, doubling each time.
 
     >>> [retry_wait(n) / 60 for n in (1, 2, 3, 20)]
     [1.0, 2.0, 4.0, 360.0]
@@ -45,7 +45,7 @@ def retry_wait(attempts: int, first: float = FIRST_WAIT, longest: float = LONGES
 
 
 class Deliverer(StepLoop):
-    """Empties the list of deliveries until it is stopped; several processes may do so together."""
+    """Sends deliveries until it is stopped. Several processes can share the work."""
 
     def __init__(
         self,
@@ -70,28 +70,28 @@ class Deliverer(StepLoop):
         self._renderers = start_renderers()
 
     async def step(self) -> bool:
-        """Send what is due now; False where nothing was."""
+        """Send the due deliveries. Return whether there were any."""
         batches = await self._store.publishing.claim(self._clock(), self._lease)
         await asyncio.gather(*map(self.deliver_batch, batches))
         return bool(batches)
 
     async def deliver_batch(self, batch: Sequence[Delivery]) -> None:
-        """Send what has been claimed, and write down what became of it."""
+        """Send a claimed batch and store the outcome."""
         async with self._slots:
-            state, due, said = await self._try_to_send(batch)
+            state, due, reason = await self._try_to_send(batch)
         ids = [one.id for one in batch]
-        await self._store.publishing.settle(ids, state, due, said, self._clock())
+        await self._store.publishing.settle(ids, state, due, reason, self._clock())
         log.info(
             "delivered" if state == "sent" else "not_delivered",
             query=batch[0].query,
             kind=batch[0].kind,
             items=len(batch),
             state=state,
-            message=said,
+            message=reason,
         )
 
     async def _try_to_send(self, batch: Sequence[Delivery]) -> tuple[str, float | None, str | None]:
-        """(state, when due again, what to tell the owner)."""
+        """Return the state, the time of the next attempt, and the reason of a failure."""
         first = batch[0]
         try:
             message = await self._build_message(batch)
@@ -99,16 +99,16 @@ class Deliverer(StepLoop):
                 return "dead", None, "The items are no longer stored."
             await self._sinks[first.kind].send(message)
         except DeliveryFailed as error:
-            return self._settle_failure(first, str(error), error.ever)
-        except Exception as error:  # a defect of a sink must not hold up the others
+            return self._settle_failure(first, str(error), error.may_retry)
+        except Exception as error:  # a bug in one sink must not stop the others
             log.error("sink_broke", kind=first.kind, error=repr(error))
             return self._settle_failure(first, f"Sending failed: {type(error).__name__}.", True)
         return "sent", None, None
 
-    def _settle_failure(self, first: Delivery, said: str, ever: bool) -> tuple[str, float | None, str]:
-        if not ever or first.attempts >= self._most_attempts:
-            return "dead", None, said
-        return "failed", self._clock() + retry_wait(first.attempts, self._first_wait, self._longest_wait), said
+    def _settle_failure(self, first: Delivery, reason: str, may_retry: bool) -> tuple[str, float | None, str]:
+        if not may_retry or first.attempts >= self._most_attempts:
+            return "dead", None, reason
+        return "failed", self._clock() + retry_wait(first.attempts, self._first_wait, self._longest_wait), reason
 
     async def _build_message(self, batch: Sequence[Delivery]) -> DeliveryMessage | None:
         hits = await self._store.queries.hits([one.hit_id for one in batch])
@@ -122,7 +122,7 @@ class Deliverer(StepLoop):
         return message if first.kind == "webhook" else await self._apply_template(message)
 
     async def _apply_template(self, message: DeliveryMessage) -> DeliveryMessage:
-        """The message in the words of its template, where there is one."""
+        """Apply the template of the query feed or of the server, if there is one."""
         template = DeliveryTemplate(*await self._store.publishing.template(message.query))
         if template == DeliveryTemplate():
             return message
@@ -133,14 +133,14 @@ class Deliverer(StepLoop):
         return replace(message, subject=subject, text=text)
 
     async def close(self) -> None:
-        """Let go of the processes that render templates and send notifications."""
+        """Stop the worker processes."""
         await self._renderers.close()
         for sink in self._sinks.values():
             await sink.close()
 
 
 async def load_webhook_secret(store: Store, now: float) -> bytes:
-    """The secret that signs web hooks: made once, kept in the store."""
+    """Return the secret that signs web hooks, creating it on first use."""
     kept = await store.load_state(SECRET_STATE)
     if kept is None:
         await store.write(saved_state.save_state_once, SECRET_STATE, 1, secrets.token_hex(32).encode(), now)

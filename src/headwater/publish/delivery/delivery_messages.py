@@ -1,6 +1,6 @@
-"""What deliveries say: a mail, the body of a web hook, a short notification. Pure, and the same for the same items.
+"""Writes mails, web hook bodies and notifications.
 
-A message that is sent again must be the same message, so nothing in it depends on the moment of sending.
+A repeated message must be identical, so nothing in it depends on the time of sending.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SUBJECT_LETTERS = 200
 
 
 def write_subject(query: str, items: Sequence[Entry]) -> str:
-    """One line whatever titles hold: nothing of an item becomes a header of its own."""
+    """Return a subject on one line, so that a title cannot inject headers."""
     if len(items) == 1:
         return to_one_line(f"[{query}] {items[0].title or items[0].link or 'new item'}", _SUBJECT_LETTERS) or query
     return to_one_line(f"[{query}] {len(items)} new items", _SUBJECT_LETTERS) or query
@@ -43,9 +43,9 @@ def write_mail(
     own_subject: str | None = None,
     own_text: str | None = None,
 ) -> EmailMessage:
-    """A mail in text and HTML, or in somebody's own words, in text.
+    """Write a mail as text and HTML, or as text only if `own_text` is given.
 
-    Its Message-ID is made of the key, so that a mail server may know it again.
+    The Message-ID contains the key, so that a mail server can recognise a repeated mail.
     """
     domain = parseaddr(sender)[1].partition("@")[2] or "localhost"
     message = EmailMessage(policy=SMTP)
@@ -56,8 +56,8 @@ def write_mail(
         message["Message-ID"] = f"<{key}@{domain}>"
         message["Date"] = formatdate(at)
     except (ValueError, IndexError) as error:
-        raise InputError(f"A mail from “{sender}” to “{to}” cannot be written: these are no addresses.") from error
-    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody should answer automatically
+        raise InputError(f"Cannot write a mail from “{sender}” to “{to}”: invalid address.") from error
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: prevents automatic replies
     if own_text is not None:
         message.set_content(own_text if own_text.endswith("\n") else own_text + "\n")
         return message
@@ -83,12 +83,12 @@ def _item_summary(item: Entry) -> str:
 
 
 def write_webhook_body(key: str, query: str, items: Sequence[Entry]) -> bytes:
-    """JSON: the key, the query feed, its items as in JSON Feed."""
+    """Return JSON with the key, the query feed, and its items as in JSON Feed."""
     return orjson.dumps({"key": key, "query": query, "items": [build_json_item(item) for item in items]})
 
 
 def sign_body(secret: bytes, body: bytes) -> str:
-    """What the receiver computes over the bytes of the body to know that they come from us.
+    """Sign a body with HMAC-SHA256, so that the receiver can verify the sender.
 
     >>> sign_body(b"secret", b"{}")[:15]
     'sha256=77325902'
@@ -97,7 +97,7 @@ def sign_body(secret: bytes, body: bytes) -> str:
 
 
 def write_notification(query: str, items: Sequence[Entry]) -> tuple[str, str]:
-    """Title and text of a notification, short enough for a chat."""
+    """Return title and text of a notification, short enough for a chat."""
     lines = [" ".join(part for part in (item.title, item.link) if part) for item in items[:10]]
     if len(items) > 10:
         lines.append(f"and {len(items) - 10} more")

@@ -1,6 +1,6 @@
-"""Hits → deliveries: what DELIVER TO and EVERY of a query ask for, written in the transaction of the hits.
+"""Plans deliveries for new hits (DELIVER TO, EVERY), in the transaction of the hits.
 
-A digest comes by the time zone of who wrote the query; where that person has none, or is here no more, by the server's.
+The time of a digest is in the time zone of the query's author or, without one, of the server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = {DeliveryFormat.EMAIL: "email", DeliveryFormat.WEBHOOK: "webhook", Deliv
 
 
 class DeliveryPlanner:
-    """A writer for the query processor. `time_zone` is the server's."""
+    """A writer for the query processor. `time_zone` is that of the server."""
 
     def __init__(self, time_zone: ZoneInfo, clock: Callable[[], float] = time.time) -> None:
         self._server_zone = time_zone
@@ -59,7 +59,7 @@ class DeliveryPlanner:
         deliveries.add_deliveries(connection, new)
 
     def _user_zone(self, name: str | None) -> ZoneInfo:
-        """A person's; one that this machine does not know (any more) must not stop the queries."""
+        """Return the author's time zone; an unknown one must not stop the queries."""
         try:
             return parse_time_zone(name) if name else self._server_zone
         except SettingsError:
@@ -73,24 +73,24 @@ _DELIVERY_CACHE = select(
 
 @lru_cache(maxsize=1_000)
 def read_delivery_clause(text: str) -> tuple[DeliverClause | None, EveryClause | None]:
-    """What a definition wants delivered, and how often."""
+    """Return the DELIVER and EVERY clauses of a definition."""
     query = query_feeds.read_definition(text).query
     return query.deliver, query.every
 
 
 def next_digest_time(every: EveryClause, now: float, zone: ZoneInfo) -> float:
-    """The first moment of a digest after `now`.
+    """Return the time of the first digest after `now`.
 
-    Whole days are counted on the calendar of the time zone, so that 07:30 stays 07:30 when clocks change; shorter spans
-    from the time of day given, or from midnight UTC of 1970.
+    Whole days follow the calendar of the time zone, so that 07:30 stays 07:30 when clocks change. Shorter intervals
+    start at the given time of day, or at midnight UTC of 1970.
 
-    >>> from headwater.language.ast import Span, Unit
-    >>> daily = EveryClause(Span(1, Unit.DAY), "07:30")
+    >>> from headwater.language.ast import Duration, TimeUnit
+    >>> daily = EveryClause(Duration(1, TimeUnit.DAY), "07:30")
     >>> next_digest_time(daily, 0.0, ZoneInfo("UTC")) / 3600
     7.5
     >>> next_digest_time(daily, 7.5 * 3600, ZoneInfo("UTC")) / 3600
     31.5
-    >>> next_digest_time(EveryClause(Span(6, Unit.HOUR)), 1.0, ZoneInfo("UTC")) / 3600
+    >>> next_digest_time(EveryClause(Duration(6, TimeUnit.HOUR)), 1.0, ZoneInfo("UTC")) / 3600
     6.0
     """
     hours, minutes = map(int, every.at.split(":")) if every.at else (0, 0)

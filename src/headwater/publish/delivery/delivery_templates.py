@@ -1,11 +1,11 @@
-"""Templates of deliveries: the subject and text of a message in somebody's own words, by Jinja in its sandbox.
+"""Renders users' templates for subject and text of a message, with Jinja in a sandboxed worker process.
 
     [{{ query }}] {{ items | length }} new
     {% for item in items %}{{ item.title }} – {{ item.link }} ({{ item.source }}, {{ item.published | date("%d %B") }})
     {% endfor %}
 
-A template can see what it is given and nothing else. It is rendered in a worker process, because a loop in a loop never
-ends by itself. What is wrong with it is said in words, with the line.
+A template sees only its variables. It is rendered in a worker process with limits, because nested loops may never end.
+Errors name the line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headwater.fetch.reading.worker_pool import WorkerPool
 from headwater.formats.values.text import html_to_text, to_one_line
 from headwater.model import Document, Enclosure, Entry, Source
 
-LONGEST_TEMPLATE = 100_000  # characters of a template, and ten times as many of what it makes
+LONGEST_TEMPLATE = 100_000  # characters of a template; its result may have ten times as many
 LONGEST_SUBJECT = 200
 WORKER_FUNCTION = "headwater.publish.delivery.delivery_templates:read_message"
 FIELDS = "title, link, summary, content, authors, categories, published, updated, source, source_url, language, id"
@@ -32,19 +32,19 @@ FIELDS = "title, link, summary, content, authors, categories, published, updated
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTemplate:
-    """Either part may be missing; then it is as without a template."""
+    """A template for subject, body, or both; a missing part keeps its default."""
 
     subject: str | None = None
     body: str | None = None
 
 
 def start_renderers() -> WorkerPool:
-    """Where templates are rendered, within limits."""
+    """Return the worker pool that renders templates within limits."""
     return WorkerPool(WORKER_FUNCTION, count=1, cpu_seconds=2, wall_seconds=10.0, memory=512 << 20)
 
 
 def validate_template(template: DeliveryTemplate) -> DeliveryTemplate:
-    """The template, if it is one: it is tried on an item. Raises InputError with what is wrong and where."""
+    """Render the template for a sample item, and return it. Raises InputError with the error and its line."""
     sample = Entry(
         id="urn:x:1",
         link="https://example.org/1",
@@ -66,7 +66,7 @@ def validate_template(template: DeliveryTemplate) -> DeliveryTemplate:
 def render_template(
     template: DeliveryTemplate, query: str, items: Sequence[Entry], at: float
 ) -> tuple[str | None, str | None]:
-    """Subject and text, None where the template has none of its own."""
+    """Return subject and text; None for a part without a template."""
     subject = _render_part("subject", template.subject, query, items, at)
     text = _render_part("text", template.body, query, items, at)
     return (to_one_line(subject, LONGEST_SUBJECT) if subject else None), text
@@ -83,21 +83,21 @@ def _render_part(part: str, source: str | None, query: str, items: Sequence[Entr
         made = environment.from_string(source).generate(
             query=query, items=[_template_item(item) for item in items], at=datetime.fromtimestamp(at, UTC)
         )
-        return _pack_message(made, part)
+        return _join_parts(made, part)
     except jinja2.TemplateSyntaxError as error:
-        raise InputError(f"The template's {part} is wrong in line {error.lineno}: {error.message}.") from error
+        raise InputError(f"The template's {part} has an error in line {error.lineno}: {error.message}.") from error
     except jinja2.UndefinedError as error:
         raise InputError(
-            f"The template's {part} asks for something that is not there: {error.message}. There are query, at and "
-            f"items, and of each item {FIELDS}."
+            f"The template's {part} uses an unknown name: {error.message}. Known are query, at and items; "
+            f"each item has {FIELDS}."
         ) from error
     except InputError:
         raise
-    except Exception as error:  # whatever a template makes of its values
+    except Exception as error:  # anything that a template may do with its values
         raise InputError(f"The template's {part} failed: {type(error).__name__}: {error}") from error
 
 
-def _pack_message(parts: Any, part: str) -> str:
+def _join_parts(parts: Any, part: str) -> str:
     made: list[str] = []
     size = 0
     for piece in parts:
@@ -109,7 +109,7 @@ def _pack_message(parts: Any, part: str) -> str:
 
 
 def _template_item(item: Entry) -> dict[str, Any]:
-    """An item as templates see it: plain text, except for `content`."""
+    """Return an item as templates see it: plain text, except for `content`."""
 
     def moment(time: float | None) -> datetime | None:
         return None if time is None else datetime.fromtimestamp(time, UTC)
@@ -133,9 +133,9 @@ def _template_item(item: Entry) -> dict[str, Any]:
 async def render_in_worker(
     workers: WorkerPool, template: DeliveryTemplate, query: str, items: Sequence[Entry], at: float
 ) -> tuple[str | None, str | None]:
-    """Subject and text, made in a worker; InputError in words where the template fails."""
+    """Render subject and text in a worker. Raises InputError if the template fails."""
     body = orjson.dumps(
-        {"subject": template.subject, "body": template.body, "items": [_unpack_message(one) for one in items]}
+        {"subject": template.subject, "body": template.body, "items": [_pack_entry(entry) for entry in items]}
     )
     try:
         made = await workers.read(body, query, {"at": repr(at)})
@@ -145,18 +145,21 @@ async def render_in_worker(
     return made.title, made.subtitle
 
 
-def _unpack_message(item: Entry) -> dict[str, Any]:
+def _pack_entry(item: Entry) -> dict[str, Any]:
     source = None if item.source is None else [item.source.url, item.source.title]
     plain = {name: getattr(item, name) for name in Entry.__struct_fields__ if name not in ("source", "enclosures")}
     return plain | {"source": source}
 
 
 def read_message(body: bytes, query: str, headers: Mapping[str, str]) -> Document:
-    """In the worker: the message as a document, its title the subject and its subtitle the text."""
+    """Render a message in the worker: a document with the subject as title and the text as subtitle."""
     given = orjson.loads(body)
     items = [
-        Entry(**one | {"source": Source(*one["source"]) if one["source"] else None, "authors": tuple(one["authors"])})
-        for one in given["items"]
+        Entry(
+            **entry
+            | {"source": Source(*entry["source"]) if entry["source"] else None, "authors": tuple(entry["authors"])}
+        )
+        for entry in given["items"]
     ]
     try:
         subject, text = render_template(

@@ -1,7 +1,7 @@
-"""Notifications by Apprise, sent from a worker process in which no socket reaches a private address.
+"""Runs Apprise in a worker process whose sockets reach public addresses only.
 
-Apprise opens connections of its own, by many libraries, where our guarded client cannot look. So it runs in a process
-whose sockets ask the address guard before they connect or send, with the very address they go to.
+Apprise opens its own connections through many libraries, which our guarded client cannot check. Therefore it runs in a
+process whose sockets check each address with the address guard before they connect or send.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ WORKER_MODULE = "headwater.publish.delivery.notification_worker"
 
 
 def start_notifiers(allow_private: bool) -> WorkerPool:
-    """Where notifications are sent from."""
+    """Return the worker pool that sends notifications."""
     function = f"{WORKER_MODULE}:{'notify' if allow_private else 'notify_guarded'}"
     return WorkerPool(function, count=2, cpu_seconds=20, wall_seconds=60.0, memory=2 << 30)
 
 
 async def send_notification(workers: WorkerPool, address: str, title: str, text: str) -> None:
-    """Returns when the service has taken it; NotAFeed with a sentence, `what` "refused" where it never will."""
+    """Send a notification. Raises NotAFeed if the service fails; `what` is "refused" if a retry is pointless."""
     await workers.read(orjson.dumps([address, title, text]), "", {})
 
 
 def notify_guarded(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
-    """In the worker: as `notify`, but only to public addresses."""
+    """Send one notification in the worker, to a public address only."""
     refused = guard_sockets()
     try:
         return notify(body, url, headers)
-    except Exception:  # services differ in what they make of a refusal
+    except Exception:  # services report a blocked address in different ways
         if refused():
             raise NotAFeed(REFUSAL, "refused") from None
         raise
 
 
 def notify(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
-    """In the worker: send one notification."""
+    """Send one notification in the worker."""
     try:
         import apprise
     except ImportError as error:
@@ -51,17 +51,17 @@ def notify(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
     address, title, text = orjson.loads(body)
     service = apprise.Apprise.instantiate(address, suppress_exceptions=True)
     if service is None:
-        raise NotAFeed("Apprise does not understand this address.", "refused")
+        raise NotAFeed("Apprise does not know this kind of address.", "refused")
     if not service.notify(body=text, title=title):
-        raise NotAFeed("The service did not take the notification.", "later")
+        raise NotAFeed("The service did not accept the notification.", "later")
     return Document("notified")
 
 
-_refusals: list[Any] = []  # what the guard of this process has refused; a worker handles one message at a time
+_refusals: list[Any] = []  # blocked addresses; a worker handles one message at a time
 
 
 def guard_sockets() -> Any:
-    """From now on no socket of this process goes to an address that is not public; tells whether one wanted to."""
+    """Block private addresses for all sockets of this process. Return a function that tells whether one was blocked."""
     if not hasattr(socket.socket, "unguarded"):
         for name in ("connect", "connect_ex", "sendto"):
             setattr(socket.socket, name, _guard_connect(getattr(socket.socket, name)))
@@ -71,13 +71,13 @@ def guard_sockets() -> Any:
 
 
 def _guard_connect(method: Any) -> Any:
-    def judged(self: socket.socket, *args: Any) -> Any:
-        address = args[-1]  # of connect the only argument, of sendto the last
+    def guarded(self: socket.socket, *args: Any) -> Any:
+        address = args[-1]  # the only argument of connect, the last one of sendto
         if self.family in (socket.AF_INET, socket.AF_INET6):
             host = address[0]
             try:
                 public = is_public(host)
-            except ValueError:  # a name: it would be resolved where nobody looks
+            except ValueError:  # a host name, which would be resolved without a check
                 public = False
             if not public:
                 _refusals.append(host)
@@ -87,4 +87,4 @@ def _guard_connect(method: Any) -> Any:
             raise AddressBlocked
         return method(self, *args)
 
-    return judged
+    return guarded

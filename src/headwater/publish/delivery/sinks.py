@@ -1,4 +1,4 @@
-"""Where deliveries go: mail, web hooks, notifications. A sink sends one message, or says why not and whether ever."""
+"""Sends one message by mail, web hook or notification."""
 
 from __future__ import annotations
 
@@ -19,47 +19,49 @@ TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class DeliveryMessage:
-    """What is to be sent: `key` is the same each time it is tried, `at` the moment it was due."""
+    """A message to send. `key` is the same for every attempt; `at` is the time when it was due."""
 
     key: str
     query: str
     address: str
     items: Sequence[Entry]
     at: float
-    subject: str | None = None  # in somebody's own words
+    subject: str | None = None  # from a template
     text: str | None = None
 
 
 class DeliveryFailed(Exception):
-    """The message was not taken; with `ever` false it is not tried again."""
+    """The message was not accepted; `may_retry` is False if a retry is pointless."""
 
-    def __init__(self, message: str, ever: bool = True) -> None:
+    def __init__(self, message: str, may_retry: bool = True) -> None:
         super().__init__(message)
-        self.ever = ever
+        self.may_retry = may_retry
 
 
 class Sink(ABC):
+    """A kind of destination."""
+
     @abstractmethod
     async def send(self, message: DeliveryMessage) -> None:
-        """Returns when the other side has taken it; raises Undelivered."""
+        """Send the message; return when the receiver has accepted it. Raises DeliveryFailed."""
 
     async def close(self) -> None:
-        """Let go of what was opened."""
+        """Release resources."""
         return
 
 
 class MailSink(Sink):
-    """By the mail server of the settings: `smtp://[user:password@]host[:port]`, `smtps://…`; `?starttls=never`."""
+    """Sends mails by the server `smtp://[user:password@]host[:port]` or `smtps://…`; `?starttls=never` or `always`."""
 
     def __init__(self, url: str | None, sender: str | None) -> None:
         self._url = url
         self._sender = sender
 
     async def send(self, message: DeliveryMessage) -> None:
-        import aiosmtplib  # when somebody wants mail
+        import aiosmtplib  # imported on first use
 
         if self._url is None or self._sender is None:
-            raise DeliveryFailed("No mail server is set: give smtp_url and mail_from in the settings.")
+            raise DeliveryFailed("No mail server is configured. Set smtp_url and mail_from.")
         server = urlsplit(self._url)
         starttls = {"never": False, "always": True}.get(parse_qs(server.query).get("starttls", [""])[0])
         try:
@@ -82,10 +84,12 @@ class MailSink(Sink):
                 timeout=TIMEOUT,
             )
         except InputError as error:
-            raise DeliveryFailed(str(error), ever=False) from error
+            raise DeliveryFailed(str(error), may_retry=False) from error
         except aiosmtplib.SMTPRecipientsRefused as error:
             codes = [one.code for one in error.recipients]
-            raise DeliveryFailed(f"The mail server refused the recipient: {error}", ever=min(codes) < 500) from error
+            raise DeliveryFailed(
+                f"The mail server refused the recipient: {error}", may_retry=min(codes) < 500
+            ) from error
         except aiosmtplib.SMTPResponseException as error:
             raise DeliveryFailed(f"The mail server answered {error.code} {error.message}", error.code < 500) from error
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
@@ -93,7 +97,7 @@ class MailSink(Sink):
 
 
 class WebhookSink(Sink):
-    """POST of JSON, signed, with an idempotency key, through the guarded client; redirects are not followed."""
+    """Posts signed JSON with an idempotency key through the guarded client; does not follow redirects."""
 
     def __init__(self, fetcher: Fetcher, secret: bytes) -> None:
         self._fetcher = fetcher
@@ -110,19 +114,19 @@ class WebhookSink(Sink):
             async with asyncio.timeout(TIMEOUT):
                 answer = await self._fetcher.post(message.address, body, headers, read=False)
         except AddressError as error:
-            raise DeliveryFailed(str(error), ever=False) from error
+            raise DeliveryFailed(str(error), may_retry=False) from error
         except TimeoutError as error:
             raise DeliveryFailed(f"The web hook did not answer within {TIMEOUT:g} s.") from error
         except HeadwaterError as error:
             raise DeliveryFailed(str(error)) from error
         if answer.status == 410:
-            raise DeliveryFailed("The web hook answered 410: it is gone for good.", ever=False)
+            raise DeliveryFailed("The web hook answered 410: it is permanently gone.", may_retry=False)
         if not 200 <= answer.status < 300:
             raise DeliveryFailed(f"The web hook answered {answer.status}.")
 
 
 class NotificationSink(Sink):
-    """By Apprise, where it is installed, from a process whose sockets reach public addresses only."""
+    """Sends notifications with Apprise, from a worker whose sockets reach public addresses only."""
 
     def __init__(self, allow_private: bool) -> None:
         self._workers = start_notifiers(allow_private)
@@ -132,7 +136,7 @@ class NotificationSink(Sink):
         try:
             await send_notification(self._workers, message.address, message.subject or title, message.text or text)
         except NotAFeed as error:
-            raise DeliveryFailed(str(error), ever=error.what != "refused") from error
+            raise DeliveryFailed(str(error), may_retry=error.what != "refused") from error
 
     async def close(self) -> None:
         await self._workers.close()
