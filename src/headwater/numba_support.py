@@ -1,7 +1,8 @@
-"""Loops that numba compiles where it is installed (an optional extra); each has a numpy path that gives the same.
+"""Compiles a function with numba where that is installed.
 
-Importing and compiling take seconds, so nothing is imported before a caller asks for speed: the lab does, and a
-server with very many queries.
+numba is an optional extra, and every compiled loop has a numpy twin that gives the same results. Importing numba and
+compiling take seconds, so it is imported only when a caller asks for speed: the lab, and a server with very many
+queries.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ NUMBA_AVAILABLE = find_spec("numba") is not None
 
 @cache
 def compile_with_numba(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as machine code; compiled at its first call and kept on disk where that can be written."""
+    """Compile a function to machine code at its first call; the result is cached on disk if that is writable."""
     import numba
 
     fast: Callable[..., Any]

@@ -40,8 +40,8 @@ def format_time(at: float | None) -> str:
 def format_duration(seconds: float) -> str:
     """Write a duration with two digits.
 
-    >>> format_duration(42), format_duration(150), format_duration(7200), format_duration(200_000), format_duration(50_000_000)
-    ('42 s', '2.5 min', '2 h', '2.3 d', '1.6 y')
+    >>> [format_duration(seconds) for seconds in (42, 150, 7200, 200_000, 50_000_000)]
+    ['42 s', '2.5 min', '2 h', '2.3 d', '1.6 y']
     """
     seconds = abs(seconds)
     for size, unit in ((YEAR, "y"), (86_400, "d"), (3600, "h"), (60, "min")):
@@ -84,8 +84,8 @@ def _format_whole_units(seconds: float) -> str:
 def format_number(value: float) -> str:
     """Write a number for a sentence, with three digits.
 
-    >>> format_number(4.6e-06), format_number(0.0312), format_number(12.345), format_number(0.0), format_number(12_345.6)
-    ('less than .001', '0.0312', '12.3', '0', '12,346')
+    >>> [format_number(value) for value in (4.6e-06, 0.0312, 12.345, 0.0, 12_345.6)]
+    ['less than .001', '0.0312', '12.3', '0', '12,346']
     """
     if 0 < value < 0.001:
         return "less than .001"

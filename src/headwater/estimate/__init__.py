@@ -1,4 +1,4 @@
-"""Estimates when a feed publishes, from its refreshes."""
+"""Estimates from refreshes how often feeds publish. Pure."""
 
 from headwater.arrays import Ragged
 from headwater.estimate.estimator import Estimator

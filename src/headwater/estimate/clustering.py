@@ -1,4 +1,4 @@
-"""K-means over many short vectors."""
+"""Groups short vectors by k-means."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from headwater.arrays import Floats, Rows, iterate_blocks
 
 
 def kmeans(points: Floats, k: int, rng: np.random.Generator | None = None, rounds: int = 50) -> tuple[Floats, Rows]:
-    """Lloyd's algorithm: `k` centres (fewer if there are fewer distinct points) and each point's nearest.
+    """Run Lloyd's algorithm: return `k` centres (fewer if there are fewer distinct points) and each point's nearest.
 
-    Starts from points drawn with probability ∝ squared distance (k-means++), or without `rng` from the farthest each
-    time, beginning at the point nearest the mean: then the answer does not depend on the order of the points.
+    With `rng` it starts from points drawn with probability ∝ squared distance (k-means++). Without, it starts at the
+    point nearest the mean and adds the farthest each time, so the result does not depend on the order of the points.
 
     >>> centres, label = kmeans(np.array([[0.0], [1.0], [9.0], [10.0]]), 2)
     >>> centres.ravel().tolist(), label.tolist()
@@ -41,7 +41,7 @@ def kmeans(points: Floats, k: int, rng: np.random.Generator | None = None, round
 
 
 def assign_nearest(points: Floats, centres: Floats) -> Rows:
-    """The index of each point's nearest centre."""
+    """Return the index of each point's nearest centre."""
     label = np.empty(len(points), np.intp)
     squared = (centres**2).sum(axis=1)
     for part in iterate_blocks(len(points), 65_536):

@@ -16,9 +16,9 @@ from headwater.times import DAY, MINUTE
 
 
 class Estimator(FeedColumns, ABC):
-    """Believes something about how often feeds publish.
+    """Estimates how often feeds publish.
 
-    Every estimator's constructor is `Name(feeds=0, *, option=default, …)`.
+    Every constructor is `Name(feeds=0, *, option=default, …)`.
     """
 
     @abstractmethod
@@ -31,23 +31,22 @@ class Estimator(FeedColumns, ABC):
         saturated: Bools,
         published: Ragged | None = None,
     ) -> None:
-        """Learn: between refreshes at `start` and `end` each row brought `new` items.
+        """Learn that each row brought `new` items between its refreshes at `start` and `end`.
 
-        `saturated` rows came back all new, so `new` is only a lower bound (censored at the window).
-        `published` holds the believable dates of the new items, where there are any; rows without have none.
-        At a feed's first refresh `start` is −inf and the whole document counts as new.
-        A row occurs at most once in a call.
+        Rows marked `saturated` came back all new, so `new` is only a lower bound (censored at the window). `published`
+        holds the plausible dates of the new items; a row may have none. At a feed's first refresh `start` is −inf and
+        the whole document counts as new. A row occurs at most once in a call.
         """
 
     @abstractmethod
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
-        """How many items each row is expected to publish between `start` and `end`: never negative or NaN."""
+        """Return the items each row is expected to publish between `start` and `end`; never negative or NaN."""
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
-        """∫ λ(t)(end − t) dt: how long the items expected since `start` will have waited, summed, at `end`.
+        """Return ∫ λ(t)(end − t) dt: the summed waiting time, at `end`, of the items expected since `start`.
 
-        Sia & Cho's Lemma 1, and the same as the ∫Div of the thesis's utility (eq. 4.5). Estimators that know the
-        integral exactly override this sum over 16 pieces.
+        This is Sia & Cho's Lemma 1, and the ∫Div of the thesis's utility (eq. 4.5). Estimators that know the integral
+        exactly override this sum over 16 pieces.
         """
         total = np.zeros(len(rows))
         pieces = 16
@@ -57,9 +56,9 @@ class Estimator(FeedColumns, ABC):
         return (total + self.expected(rows, start, end) / 2) * width
 
     def time_until(self, rows: Rows, at: Floats, items: float, longest: float) -> Floats:
-        """Seconds from `at` until `items` are expected, at most `longest`.
+        """Return the seconds from `at` until `items` are expected, at most `longest`.
 
-        Found by halving; estimators that can tell at once override this.
+        Found by bisection; estimators with a closed form override it.
         """
         low, high = np.zeros(len(rows)), np.full(len(rows), longest)
         for _ in range(32):
@@ -69,30 +68,34 @@ class Estimator(FeedColumns, ABC):
         return high
 
     def rate(self, rows: Rows, at: Floats) -> Floats:
-        """Items per second about the moment `at`: the mean over the minute that follows."""
+        """Return the items per second around `at`: the mean over the following minute."""
         return self.expected(rows, at, at + MINUTE) / MINUTE
 
     def daily_rate(self, rows: Rows, at: Floats) -> Floats:
-        """Items per second, averaged over the day that follows `at`."""
+        """Return the items per second, averaged over the day that follows `at`."""
         return self.expected(rows, at, at + DAY) / DAY
 
 
-PRIOR_RATE = 1.0 / DAY  # one item a day, until something is known
-LEAST_RATE = 1.0 / (1000 * DAY)  # a rate of nought would mean never looking again
+PRIOR_RATE = 1.0 / DAY  # one item a day
+LEAST_RATE = 1.0 / (1000 * DAY)  # a rate of 0 would mean no refresh ever again
 
 
 class FirstRefreshEstimator(Estimator):
-    """An estimator with a `begin` for first refreshes and a `learn` for all others."""
+    """Separates first refreshes (`learn_first`) from all others (`learn`).
+
+    At the first refresh nothing can be counted as new, but the dates of the first window give a rate. Later refreshes
+    bring a count over an interval.
+    """
 
     @abstractmethod
     def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
-        """First refreshes, with the rate that the window's dates give (NaN: no believable dates)."""
+        """Learn from first refreshes. `rate` is the rate that the window's dates give (NaN: no plausible dates)."""
 
     @abstractmethod
     def learn(
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
     ) -> None:
-        """All later refreshes; `end` is after `start`."""
+        """Learn from all later refreshes; `end` is after `start`."""
 
     def observe(
         self,
@@ -117,10 +120,10 @@ class FirstRefreshEstimator(Estimator):
 
 
 def estimate_first_rate(published: Ragged | None, end: Floats) -> Floats:
-    """Items per second that a first window's dates tell; NaN with fewer than two of them.
+    """Return the items per second that the dates of a first window give; NaN with fewer than two dates.
 
-    The oldest item only opens the span, so n dates give n − 1 items between it and the refresh: silence since the
-    newest item counts, which the mean gap alone would not see.
+    The oldest item only opens the interval, so n dates give n − 1 items between it and the refresh. The silence since
+    the newest item counts, which the mean gap alone would miss.
 
     >>> estimate_first_rate(Ragged(np.array([0, 3]), np.array([0.0, 10.0, 20.0])), np.array([100.0])).tolist()
     [0.02]
@@ -136,7 +139,7 @@ def estimate_first_rate(published: Ragged | None, end: Floats) -> Floats:
 
 
 def spread_undated_items(start: Floats, end: Floats, new: Floats, published: Ragged | None, most: int = 500) -> Ragged:
-    """When the new items came: their dates where there are any, else spread evenly over (start, end].
+    """Return the times of the new items: their dates where there are any, else evenly spaced over (start, end].
 
     >>> spread_undated_items(np.array([0.0]), np.array([10.0]), np.array([2.0]), None).times.tolist()
     [5.0, 10.0]

@@ -20,7 +20,7 @@ STAMP, LENGTH = "_class", "_feeds"  # saved state names the class and version th
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One array of state: its shape per feed, what a new feed starts with, and its type."""
+    """One array of state: its shape per feed, the value of a new feed, and its type."""
 
     prior: float | Floats = 0.0
     shape: tuple[int, ...] = ()
@@ -28,10 +28,10 @@ class Column:
 
 
 class FeedColumns:
-    """Columns of state with one row per feed, which can grow, be saved and be loaded.
+    """Columns of state with one row per feed, which grow, save and load.
 
-    Beside its columns a class may keep arrays that belong to no feed (`shared`: a threshold, cluster centres) and
-    may own other row-wise things (`adopt`); both are grown, saved and loaded with it.
+    A class may also keep arrays that belong to no single feed (`shared`: a threshold, cluster centres) and own other
+    row-wise objects (`adopt`). Both grow, are saved and are loaded with it.
     """
 
     name: ClassVar[str]
@@ -49,15 +49,15 @@ class FeedColumns:
         self.resize(feeds)
 
     def layout(self) -> Mapping[str, Column]:
-        """The columns of this class; called once, before any state exists."""
+        """Return the columns of this class; called once, before any state exists."""
         return {}
 
     def shared(self) -> Mapping[str, Any]:
-        """What belongs to all feeds together, with its first value; called once, before any state exists."""
+        """Return the state shared by all feeds, with its first value; called once, before any state exists."""
         return {}
 
     def adopt(self, key: str, part: Any) -> Any:
-        """Own another row-wise thing: it grows, is saved and is loaded with this one."""
+        """Own another row-wise object: it grows, is saved and is loaded with this one."""
         part.resize(self._feeds)
         self._parts[key] = part
         return part
@@ -66,12 +66,12 @@ class FeedColumns:
         return self._feeds
 
     def resize(self, feeds: int) -> None:
-        """Make room for `feeds` rows; rows that exist keep their state. Never shrinks."""
+        """Make room for `feeds` rows. Existing rows keep their state; the number of rows never falls."""
         feeds = max(feeds, self._feeds)
         for key, column in self._layout.items():
             room = self._capacity[key]
             if len(room) < feeds:
-                # An eighth of spare room, so that feeds added one by one do not copy everything each time.
+                # An eighth of spare room, so that adding feeds one by one does not copy everything each time.
                 spare = feeds if not len(room) else feeds + feeds // 8
                 grown = np.empty((spare, *column.shape), dtype=column.dtype)
                 grown[: self._feeds] = room[: self._feeds]
@@ -83,7 +83,7 @@ class FeedColumns:
             part.resize(feeds)
 
     def save(self) -> dict[str, NDArray[Any]]:
-        """A copy of the state, to be given to `load` of the same class and version."""
+        """Return a copy of the state, for `load` of the same class and version."""
         stamp = np.array(f"{self.name}/{self.version}")
         state: dict[str, NDArray[Any]] = {STAMP: stamp, LENGTH: np.array(self._feeds)}
         state |= {key: array.copy() for key, array in self._columns.items()}
@@ -93,7 +93,7 @@ class FeedColumns:
         return state
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take saved state over; anything of another class, version or shape is refused and nothing is changed."""
+        """Take over saved state. Raises StrategyError and changes nothing if class, version or shape differ."""
         self._check_state(state)
         for key, column in self._layout.items():
             self._capacity[key] = self._columns[key] = np.array(state[key], dtype=column.dtype)
@@ -107,14 +107,16 @@ class FeedColumns:
         wrote = str(state[STAMP]) if STAMP in state else "an unknown program"
         mine = f"{self.name}/{self.version}"
         if wrote != mine:
-            raise StrategyError(f"The saved state was written by {wrote}, this is {mine}: start it afresh.")
+            raise StrategyError(f"The saved state belongs to {wrote}, not to {mine}: start without it.")
         feeds = int(state[LENGTH]) if LENGTH in state else -1
         for key, column in self._layout.items():
             if key not in state or state[key].shape != (feeds, *column.shape):
-                raise StrategyError(f"The saved state of {mine} has another layout (column {key}): start it afresh.")
+                raise StrategyError(
+                    f"The saved state of {mine} has a different layout (column {key}): start without it."
+                )
         for key, array in self._shared.items():
             if f"*{key}" not in state or state[f"*{key}"].shape != array.shape:
-                raise StrategyError(f"The saved state of {mine} has another layout ({key}): start it afresh.")
+                raise StrategyError(f"The saved state of {mine} has a different layout ({key}): start without it.")
         for name, part in self._parts.items():
             part._check_state(_select_part(state, name))
 

@@ -1,7 +1,7 @@
-"""Poisson probabilities over arrays, without anything beyond numpy.
+"""Computes Poisson probabilities and expectations over arrays, with numpy alone.
 
-`at_least` is the regularised incomplete gamma function P(w, μ), summed as a series where μ is small against w and as a
-continued fraction where it is large (Numerical Recipes §6.2). Accurate to about 1e-10, which is all a belief needs.
+`poisson_tail` is the regularised incomplete gamma function P(w, μ): a series where μ is small against w, a continued
+fraction where it is large (Numerical Recipes §6.2). It is accurate to about 1e-10.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LANCZOS = (
 
 
 def log_gamma(x: Floats) -> Floats:
-    """ln Γ(x) for x ≥ 1 (Lanczos, g = 7).
+    """Return ln Γ(x) for x ≥ 1 (Lanczos, g = 7).
 
     >>> round(float(np.exp(log_gamma(np.array(5.0)))), 6)  # 4!
     24.0
@@ -37,7 +37,7 @@ def log_gamma(x: Floats) -> Floats:
 
 
 def poisson_pmf(k: Floats, mu: Floats) -> Floats:
-    """P(N = k) for N ~ Poisson(μ).
+    """Return P(N = k) for N ~ Poisson(μ).
 
     >>> round(float(poisson_pmf(np.array(0.0), np.array(1.0))), 4)  # 1/e
     0.3679
@@ -48,7 +48,7 @@ def poisson_pmf(k: Floats, mu: Floats) -> Floats:
 
 
 def poisson_tail(w: Floats, mu: Floats) -> Floats:
-    """P(N ≥ w) for N ~ Poisson(μ); 1 where w ≤ 0.
+    """Return P(N ≥ w) for N ~ Poisson(μ); 1 where w ≤ 0.
 
     >>> round(float(poisson_tail(np.array(1.0), np.array(1.0))), 4)  # 1 − 1/e
     0.6321
@@ -66,7 +66,7 @@ def poisson_tail(w: Floats, mu: Floats) -> Floats:
 
 
 def expect_shown(w: Floats, mu: Floats) -> Floats:
-    """E min(N, W) for N ~ Poisson(μ): what a window of W still shows of N items.
+    """Return E min(N, W) for N ~ Poisson(μ): the items, of N published, that a window of W still shows.
 
     >>> round(float(expect_shown(np.array(1.0), np.array(1.0))), 4)  # with W = 1, the chance of any item
     0.6321

@@ -1,4 +1,4 @@
-"""The newest dates of each feed, in a small sorted ring."""
+"""Keeps the newest publication dates of each feed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headwater.arrays import Floats, Ragged, Rows
 
 
 def merge_dates(ring: NDArray[np.float64], rows: Rows, came: Ragged) -> None:
-    """Merge dates into each row's ring, which stays ascending; empty places are −inf, the oldest fall out.
+    """Merge dates into each row's ring, which stays ascending; empty places are −inf, the oldest dates are dropped.
 
     >>> ring = np.full((1, 3), -np.inf)
     >>> merge_dates(ring, np.array([0]), Ragged(np.array([0, 2]), np.array([5.0, 7.0])))
@@ -28,7 +28,7 @@ def merge_dates(ring: NDArray[np.float64], rows: Rows, came: Ragged) -> None:
 
 
 def count_since(ring: NDArray[np.float64], rows: Rows, since: Floats) -> tuple[Floats, Floats, Floats]:
-    """How many remembered dates are not before `since`, the oldest and the newest of them (±inf without any)."""
+    """Return the number of stored dates from `since` on, and the oldest and newest of them (±inf if there are none)."""
     times = ring[rows]
     inside = np.isfinite(times) & (times >= since[:, None])
     oldest = np.where(inside, times, np.inf).min(axis=1)

@@ -1,4 +1,4 @@
-"""Every estimator by its name."""
+"""Finds an estimator (or any named class) by name or by package.module:Name."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Class = TypeVar("Class", bound=FeedColumns)
 
 
 def index_by_name(classes: Iterable[type[Class]]) -> Mapping[str, type[Class]]:
-    """A read-only mapping from each class's `name`."""
+    """Return a read-only mapping from each class's `name` to the class."""
     return MappingProxyType({kind.name: kind for kind in classes})
 
 
 def find_class(spec: str, known: Mapping[str, type[Class]], base: type[Any], noun: str) -> type[Class]:
-    """The class that `spec` names; a wrong name gets the nearest right ones as answer."""
+    """Find a class by name or as `package.module:Name`. Raises SettingsError with suggestions."""
     if ":" in spec:
         return _import_class(spec, base, noun)
     if spec in known:
         return known[spec]
     near = get_close_matches(spec, known, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known are: {', '.join(sorted(known))}."
-    raise SettingsError(f"There is no {noun} called “{spec}”. {hint} Your own is named package.module:Name.")
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Choose from {', '.join(sorted(known))}."
+    raise SettingsError(f"There is no {noun} called “{spec}”. {hint} Give your own as package.module:Name.")
 
 
 def _import_class(spec: str, base: type[Any], noun: str) -> type[Any]:
@@ -46,10 +46,12 @@ def _import_class(spec: str, base: type[Any], noun: str) -> type[Any]:
         raise SettingsError(f"The {noun} “{spec}” cannot be imported: {error}.") from error
     except AttributeError as error:
         raise SettingsError(f"The module {module} has no {name}, so the {noun} “{spec}” cannot be used.") from error
-    except Exception as error:  # a person's own module may fail in any way while it is imported
-        raise SettingsError(f"The module {module} of the {noun} “{spec}” failed while imported: {error}.") from error
+    except Exception as error:  # a user's module may fail in any way during import
+        raise SettingsError(f"Importing the module {module} of the {noun} “{spec}” failed: {error}.") from error
     if not (isinstance(kind, type) and issubclass(kind, base)):
-        raise SettingsError(f"“{spec}” is no {base.__name__}: derive it from {base.__module__}.{base.__name__}.")
+        raise SettingsError(
+            f"“{spec}” is not a subclass of {base.__name__}: derive it from {base.__module__}.{base.__name__}."
+        )
     return kind
 
 
@@ -72,5 +74,5 @@ ESTIMATORS: Mapping[str, type[Estimator]] = index_by_name(
 
 
 def load(spec: str) -> type[Estimator]:
-    """The estimator called `spec`, or a person's own as `package.module:Name`."""
+    """Return the estimator class called `spec`, or a user's own given as `package.module:Name`."""
     return find_class(spec, ESTIMATORS, Estimator, "estimator")

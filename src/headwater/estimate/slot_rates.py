@@ -1,8 +1,9 @@
-"""Rates that repeat with a period, kept as a running sum over slots.
+"""Keeps posting rates by slot of the day or week as running sums.
 
-A feed's row holds, per slot, the items expected from the period's start to the slot's *end*. Kept so, the expectation
-between any two moments is two look-ups, however many slots lie between: a decision over a million feeds with 168 slots
-reads a few numbers of each row, not the whole table. A slot's own expectation is the difference of its neighbours.
+A feed's row holds for each slot the items expected from the start of the period to the *end* of the slot. The
+expectation between any two times is then two look-ups, however many slots lie between: a decision over a million feeds
+with 168 slots reads a few numbers per row instead of the whole table. The expectation of one slot is the difference of
+its neighbours.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from headwater.estimate.estimator import Estimator
 from headwater.estimate.feed_columns import Column
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 
-WORTH_COMPILING = 1000  # rows; below, numpy is as quick and needs no compiler
+WORTH_COMPILING = 1000  # rows; below, numpy is as fast
 
 
 class SlotEstimator(Estimator):
-    """An estimator whose belief is a row of `slots` numbers repeated every `period` seconds, in column `upto`."""
+    """Estimates by a row of `slots` numbers that repeats every `period` seconds (column `upto`)."""
 
     def __init__(self, feeds: int, *, slots: int, period: float, rate: float) -> None:
         self.slots, self.period, self._prior = slots, period, rate
@@ -34,13 +35,13 @@ class SlotEstimator(Estimator):
         return {"upto": Column(ramp, (self.slots,))}
 
     def per_slot(self, rows: Rows) -> Floats:
-        """Items expected in each slot of a period: one line per row."""
+        """Return the items expected in each slot of a period, one line per row."""
         upto = self._columns["upto"][rows].astype(np.float64)
         upto[:, 1:] -= upto[:, :-1].copy()
         return np.maximum(upto, 0.0)
 
     def set_slots(self, rows: Rows, items: Floats) -> None:
-        """Believe in `items` per slot from now on: one line per row."""
+        """Set the items expected in each slot, one line per row."""
         self._columns["upto"][rows] = np.cumsum(items, axis=1)
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
@@ -50,7 +51,7 @@ class SlotEstimator(Estimator):
         return np.minimum(self._find_time_until(rows, at, np.full(len(rows), items)), longest)
 
     def _find_time_until(self, rows: Rows, at: Floats, items: Floats) -> Floats:
-        """Seconds until the running sum has grown by `items`: the slot where it does is found by halving its line."""
+        """Return the seconds until the running sum has grown by `items`; bisects the line for the slot."""
         upto = self._columns["upto"]
         periods, slot, within = self.locate(at)
         full = np.maximum(upto[rows, -1].astype(np.float64), 1e-300)
@@ -70,7 +71,9 @@ class SlotEstimator(Estimator):
         return locate_slot(at, self.slots, self.period)
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
-        """Exact: the running sum is a broken line, so its integral needs one more running sum, made in chunks."""
+        """Return the exact integral: the running sum is piecewise linear, so one more running sum, made in blocks,
+        integrates it.
+        """
         total = np.empty(len(rows))
         if NUMBA_AVAILABLE and len(rows) >= WORTH_COMPILING:
             compile_with_numba(_delay_kernel)(self._columns["upto"], rows, self.period, start, end, total)
@@ -88,7 +91,7 @@ class SlotEstimator(Estimator):
         full, whole = upto[:, -1], area[:, -1]
 
         def integral(at: Floats) -> tuple[Floats, Floats]:
-            """The running sum at `at` and its integral from the start of the first of the periods concerned."""
+            """Return the running sum at `at` and its integral from the start of the first period concerned."""
             periods, slot, within = self.locate(at)
             periods = periods - origin
             before = np.where(slot > 0, upto[line, slot - 1], 0.0)
@@ -105,13 +108,13 @@ class SlotEstimator(Estimator):
         return np.maximum(after - before - low * (end - start), 0.0)
 
     def coverage(self, start: Floats, end: Floats) -> Floats:
-        """Seconds of [start, end] that fall into each slot: one line per interval."""
+        """Return the seconds of [start, end] that fall into each slot, one line per interval."""
         edges = np.arange(self.slots) * self.width
         length = np.maximum(end - start, 0.0)
         offset = np.mod(start, self.period)[:, None]
         whole, rest = np.divmod(length, self.period)
         covered = np.zeros((len(start), self.slots))
-        for lap in (0.0, self.period):  # what is left after whole periods may run over the period's end once
+        for lap in (0.0, self.period):  # the rest after whole periods may pass the end of a period once
             low = np.maximum(offset, edges + lap)
             high = np.minimum(offset + rest[:, None], edges + lap + self.width)
             covered += np.maximum(high - low, 0.0)
@@ -119,7 +122,7 @@ class SlotEstimator(Estimator):
 
 
 def locate_slot(at: Floats, slots: int, period: float) -> tuple[Floats, Rows, Floats]:
-    """Whole periods since the epoch, the slot, and how far into the slot (0 to 1)."""
+    """Return the whole periods since the epoch, the slot, and the position within the slot (0 to 1)."""
     periods = np.floor(at / period)
     inside = (at - periods * period) * (slots / period)
     slot = np.minimum(inside.astype(np.intp), slots - 1)
@@ -127,7 +130,7 @@ def locate_slot(at: Floats, slots: int, period: float) -> tuple[Floats, Rows, Fl
 
 
 def running_items(upto: NDArray[Any], lines: Rows, period: float, at: Floats) -> Floats:
-    """Items expected from time 0 to `at` by a table of running sums; only differences of it mean anything."""
+    """Return the items expected from time 0 to `at`, from a table of running sums; only differences are meaningful."""
     slots = upto.shape[1]
     periods, slot, within = locate_slot(at, slots, period)
     flat = upto.reshape(-1)
@@ -139,7 +142,7 @@ def running_items(upto: NDArray[Any], lines: Rows, period: float, at: Floats) ->
 
 
 def items_between(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats) -> Floats:
-    """Items expected from `start` to `end`, never negative: two look-ups per line, compiled where that is possible."""
+    """Return the items expected from `start` to `end`, never negative; two look-ups per line, by numba if possible."""
     if NUMBA_AVAILABLE and len(lines) >= WORTH_COMPILING:
         found = np.empty(len(lines))
         compile_with_numba(_items_between_kernel)(upto, lines, period, start, end, found)
@@ -150,7 +153,7 @@ def items_between(upto: NDArray[Any], lines: Rows, period: float, start: Floats,
 def _items_between_kernel(
     upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats, found: Floats
 ) -> None:
-    """`running` at both ends, line by line, without arrays in between; the same operations in the same order."""
+    """Compute the difference of `running_items` line by line, in the same order of operations, for numba."""
     slots = upto.shape[1]
     scale = slots / period
     until, laps, far, last = np.nan, 0.0, 0.0, 0
@@ -159,7 +162,7 @@ def _items_between_kernel(
         if not (np.isfinite(start[k]) and np.isfinite(end[k])):
             found[k] = np.nan
             continue
-        if end[k] != until:  # in a decision it is the same for all
+        if end[k] != until:  # in a decision `end` is the same for all rows
             until = end[k]
             laps = np.floor(until / period)
             far = (until - laps * period) * scale
@@ -176,7 +179,7 @@ def _items_between_kernel(
 
 
 def _delay_kernel(upto: NDArray[Any], lines: Rows, period: float, start: Floats, end: Floats, found: Floats) -> None:
-    """`Slotted._delay` line by line, in one walk over the slots."""
+    """Compute `SlotEstimator._delay_block` line by line, in one pass over the slots, for numba."""
     slots = upto.shape[1]
     width, scale = period / slots, slots / period
     for k in range(len(lines)):
@@ -187,7 +190,7 @@ def _delay_kernel(upto: NDArray[Any], lines: Rows, period: float, start: Floats,
         origin, last_period = np.floor(start[k] / period), np.floor(end[k] / period)
         first, last = (start[k] - origin * period) * scale, (end[k] - last_period * period) * scale
         from_slot, to_slot = min(int(first), slots - 1), min(int(last), slots - 1)
-        # Three walks, each without a question in it, to the earlier slot, the later one and the end.
+        # Three loops without a branch: to the earlier slot, to the later one and to the end.
         total = 0.0
         for slot in range(min(from_slot, to_slot)):
             total += np.float64(line[slot])

@@ -1,7 +1,7 @@
-"""Judges a refresh: new, changed and lost items, and the feed's next state.
+"""Judges a refresh: new and changed items, lost items, and the feed's next state. Pure.
 
-A refresh is judged in two steps, because only the store knows items that left the last window: `unknown` names the
-identities it should be asked for, `judge` decides.
+A refresh is judged in two steps, because only the store knows items that left the last window:
+`find_unknown_identities` returns the identities to look up, then `judge` decides.
 """
 
 from headwater.novelty.item_identity import identify_items

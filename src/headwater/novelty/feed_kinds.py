@@ -1,7 +1,7 @@
-"""What kind of feed this is, where that changes what its dates and counts can tell.
+"""Recognises undated, batch, forged-date and dead feeds.
 
-Dates are a gift that some publishers forge: all equal, all “now”, in the future. `believable` drops those before
-anything learns from them; `recognise` names the kind from a few sightings, for the feed's page and for those who tune.
+Some publishers forge dates: all equal, all “now”, in the future. `drop_false_dates` drops those before anything learns
+from them; `recognise_feed_kinds` names the kinds of a feed from a few documents, for the feed's page.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from itertools import pairwise
 
 from headwater.times import DAY, HOUR, MINUTE
 
-EARLIEST = 631_152_000.0  # 1990: no feed is older, so no item's date is
+EARLIEST = 631_152_000.0  # 1990: no feed is older
 CLOCK_TOLERANCE = 10 * MINUTE  # clocks differ by minutes; more is a date in the future
-REQUEST_MOMENT = 2 * MINUTE  # a document dated as it is made
+REQUEST_MOMENT = 2 * MINUTE  # dates this recent may be the time of the request
 SILENT_AFTER = 90 * DAY
 
 
 class FeedKind(StrEnum):
-    """What can be the matter with a feed; an ordinary one has none of these."""
+    """A peculiarity of a feed's dates or publication; an ordinary feed has none."""
 
     UNDATED = "its items have no dates"
     EQUAL_DATES = "all its items have the same date"
@@ -36,7 +36,7 @@ _NONE: frozenset[FeedKind] = frozenset()
 
 
 def find_named_kinds(message: str) -> frozenset[FeedKind]:
-    """The kinds of dates that the message of a refresh names.
+    """Return the date problems that the message of a refresh names.
 
     >>> find_named_kinds("its items have no dates")
     frozenset({<FeedKind.UNDATED: 'its items have no dates'>})
@@ -46,7 +46,7 @@ def find_named_kinds(message: str) -> frozenset[FeedKind]:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One document as it was seen: when, its items' dates, and how many of them were new."""
+    """One fetched document: its time, the dates of its items, and how many of them were new."""
 
     at: float
     published: tuple[float | None, ...]
@@ -54,10 +54,10 @@ class Sighting:
 
 
 def are_dates_plausible(published: Sequence[float | None], now: float) -> bool:
-    """Whether every item has a date and nothing is odd about them, told at a glance: then all of them are `believable`.
+    """Say quickly whether every item has a date and nothing is wrong with them; `drop_false_dates` would then keep all.
 
-    >>> are_dates_plausible([1e9, 1.1e9], now=1.5e9), are_dates_plausible([1e9, None], now=1.5e9), are_dates_plausible([1e9, 2e9], now=1.5e9)
-    (True, False, False)
+    >>> [are_dates_plausible(dates, now=1.5e9) for dates in ([1e9, 1.1e9], [1e9, None], [1e9, 2e9])]
+    [True, False, False]
     """
     dates = [date for date in published if date is not None]
     if not dates or len(dates) < len(published):
@@ -69,10 +69,11 @@ def are_dates_plausible(published: Sequence[float | None], now: float) -> bool:
 def drop_false_dates(
     published: Sequence[float | None], now: float, last_seen: float | None = None
 ) -> tuple[float | None, ...]:
-    """The dates of a document's items (any order) that can be true, None for those that cannot.
+    """Return the dates of a document's items (in any order), with None for those that cannot be true.
 
-    False are dates before 1990 or more than ten minutes ahead; all of them, if three or more are all equal, or are all
-    within the last two minutes although the feed was last seen longer ago: such a document is dated as it is made.
+    Dates before 1990 or more than ten minutes ahead are false. If there are three or more, all are false if they are
+    all equal, or if all lie within the last two minutes although the feed was last seen longer ago: such a document is
+    dated when it is generated.
 
     >>> drop_false_dates([2e9, 1e9, 5e8, None], now=1.5e9)  # ahead, fine, before 1990, none
     (None, 1000000000.0, None, None)
@@ -87,10 +88,10 @@ def drop_false_dates(
 
 
 def find_date_problem(published: Sequence[float | None], now: float, last_seen: float | None = None) -> FeedKind | None:
-    """What is odd about the dates of one document, None if nothing is; dates are judged only where there are three.
+    """Return the problem with the dates of one document, None if there is none; fewer than three dates are not judged.
 
-    >>> find_date_problem([None, None], 1e9), find_date_problem([2e9, 2e9 + 60, 9e8], 1e9), find_date_problem([9e8, 8e8, None], 1e9)
-    (<FeedKind.UNDATED: 'its items have no dates'>, <FeedKind.FUTURE_DATES: 'its items are dated in the future'>, None)
+    >>> find_date_problem([None, None], 1e9), find_date_problem([9e8, 8e8, None], 1e9)
+    (<FeedKind.UNDATED: 'its items have no dates'>, None)
     """
     dates = [date for date in published if date is not None]
     if published and not dates:
@@ -109,7 +110,7 @@ def _are_all_recent(dates: Sequence[float], now: float, last_seen: float | None)
 
 
 def recognise_feed_kinds(sightings: Sequence[Sighting], now: float) -> frozenset[FeedKind]:
-    """The kinds that a feed's last documents show, oldest sighting first; empty for an ordinary feed.
+    """Return the kinds that a feed's last documents show, oldest sighting first; empty for an ordinary feed.
 
     >>> recognise_feed_kinds([Sighting(1e9, (None, None), 2)], 1e9)
     frozenset({<FeedKind.UNDATED: 'its items have no dates'>})
@@ -139,7 +140,9 @@ def recognise_feed_kinds(sightings: Sequence[Sighting], now: float) -> frozenset
 
 
 def _comes_in_batches(sightings: Sequence[Sighting], kinds: set[FeedKind]) -> bool:
-    """Most refreshes bring nothing, the others many items; where dates can be believed, most lie within an hour."""
+    """Say whether most refreshes bring nothing and the others many items, whose plausible dates lie mostly within an
+    hour.
+    """
     later = sightings[1:]
     brought = [s.new for s in later if s.new > 0]
     if len(later) < 6 or len(brought) < 2 or len(brought) > 0.5 * len(later) or sum(brought) < 4 * len(brought):
@@ -152,7 +155,9 @@ def _comes_in_batches(sightings: Sequence[Sighting], kinds: set[FeedKind]) -> bo
 
 
 def _is_silent(sightings: Sequence[Sighting], now: float) -> bool:
-    """Nothing new for three months, by our own watch or, at first sight, by the dates of its items."""
+    """Say whether the feed had nothing new for three months, by our refreshes or, at the first, by the dates of its
+    items.
+    """
     if not sightings:
         return False
     news = [s.at for s in sightings[1:] if s.new > 0]

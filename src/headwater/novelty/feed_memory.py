@@ -1,4 +1,4 @@
-"""What is kept of a feed after a refresh: for the next request, and of what failed or moved."""
+"""Updates the stored state of a feed after a refresh (validators, failures, moves)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import msgspec
 
 from headwater.model import Known, Outcome, Verdict
 
-MOVED_AFTER = 3  # sights of the same permanent redirect before the stored address follows it
+MOVED_AFTER = 3  # the address follows a permanent redirect seen this many times in a row
 
 
 def after_success(known: Known, outcome: Outcome, at: float) -> Known:
+    """Return the state after a successful refresh."""
     return msgspec.structs.replace(
         known,
         validators=known.validators if outcome.validators is None else outcome.validators,
@@ -26,6 +27,7 @@ def after_success(known: Known, outcome: Outcome, at: float) -> Known:
 
 
 def after_failure(known: Known, outcome: Outcome, at: float) -> Known:
+    """Return the state after a failed refresh."""
     after = msgspec.structs.replace(
         known,
         last_refresh=at,
@@ -34,7 +36,7 @@ def after_failure(known: Known, outcome: Outcome, at: float) -> Known:
         failing_since=at if known.failing_since is None else known.failing_since,
         last_error=outcome.message,
     )
-    # A failure on the way says nothing about a move: earlier sights of it still count.
+    # A failure says nothing about a redirect: earlier sightings still count.
     return (
         msgspec.structs.replace(after, moved_to=outcome.moved_to, moves=_count_redirects(known, outcome))
         if outcome.moved_to
@@ -43,14 +45,17 @@ def after_failure(known: Known, outcome: Outcome, at: float) -> Known:
 
 
 def _count_redirects(known: Known, outcome: Outcome) -> int:
-    """How often in a row the same permanent redirect has been seen."""
+    """Count how often in a row the same permanent redirect has been seen."""
     if outcome.moved_to is None:
         return 0
     return known.moves + 1 if outcome.moved_to == known.moved_to else 1
 
 
 def apply_move(verdict: Verdict) -> Verdict:
-    """A permanent redirect seen often enough moves the feed; validators belong to the address they came from."""
+    """Move the feed to the target of a permanent redirect that was seen often enough.
+
+    Validators belong to the address they came from.
+    """
     known = verdict.known
     if known.moved_to is None or known.moves < MOVED_AFTER or not verdict.refresh.ending.ok:
         return verdict
@@ -59,8 +64,9 @@ def apply_move(verdict: Verdict) -> Verdict:
 
 
 def after_push(known: Known, verdict: Verdict) -> Verdict:
-    """A push brings items and shows that the feed lives. When the feed is polled next, and what its own server and
-    document ask for, is as it was: nobody has asked them."""
+    """Return the verdict of a push. A push brings items and shows that the feed is alive, but it is not a poll: the
+    next poll and the hints of server and document stay as they were.
+    """
     after = msgspec.structs.replace(
         verdict.known,
         last_refresh=known.last_refresh,

@@ -1,5 +1,4 @@
-"""What an item is known by: its guid, else its normalised link, else a hash of its text; where a publisher changes
-identities, its text among the items of the last window."""
+"""Identifies items by guid, link or text, and recognises renamed ones."""
 
 from __future__ import annotations
 
@@ -10,16 +9,16 @@ from hashlib import blake2b
 from headwater.formats.values.links import normalise_url
 from headwater.model import Document, Entry, Known
 
-UNSTABLE_AFTER = 2  # windows whose identities changed under the same texts before guids are no longer believed
+UNSTABLE_AFTER = 2  # windows with changed identities but the same texts after which guids are ignored
 LONGEST_IDENTITY = 500
-_BLANK = blake2b(digest_size=16)  # copied for each text: making one takes longer than hashing a title
+_BLANK = blake2b(digest_size=16)  # copied for each text: creating one takes longer than hashing a title
 
 
 def identify_items(document: Document, unstable: int = 0) -> list[str]:
-    """The identity of each item. A guid that stands on several different items, or changes, identifies nothing."""
+    """Return the identity of each item. A guid shared by different items, or one that changes, is not used."""
     guids = {entry.id for entry in document.items}
     if unstable < UNSTABLE_AFTER and len(guids) == len(document.items) and None not in guids and "" not in guids:
-        return [_shorten_identity(entry.id) for entry in document.items]  # type: ignore[arg-type]  # each has one of its own
+        return [_shorten_identity(entry.id) for entry in document.items]  # type: ignore[arg-type]  # none is None
     bearers = Counter(guid for guid, _ in {(entry.id, entry.link or entry.title) for entry in document.items})
     distrusted = unstable >= UNSTABLE_AFTER
     return [_identify_entry(entry, trusted=not distrusted and bearers[entry.id] == 1) for entry in document.items]
@@ -40,7 +39,7 @@ def _shorten_identity(identity: str) -> str:
 
 
 def content_hash(entry: Entry) -> str:
-    """Two halves, the title's and the text's, so that a changed identity can still be recognised by the title."""
+    """Hash title and text into two halves, so that an item whose identity changed can be recognised by its title."""
     files = "\0".join([enclosure.url for enclosure in entry.enclosures]) if entry.enclosures else ""
     title, text = _BLANK.copy(), _BLANK.copy()
     title.update((entry.title or "").encode("utf-8", "replace"))
@@ -53,7 +52,7 @@ def _hash_text(text: str) -> str:
 
 
 def find_renamed(names: Sequence[str], hashes: Sequence[str], known: Known, seen: Mapping[str, str]) -> dict[str, str]:
-    """New identities of items we had under another one: same text, or, where everything was renamed, same title."""
+    """Map new identities to known ones: items of the same text, or of the same title if all identities changed."""
     if not known.window:
         return {}
     before = dict(known.window)
@@ -68,7 +67,9 @@ def find_renamed(names: Sequence[str], hashes: Sequence[str], known: Known, seen
     if len(strange) == len(set(names)) and len(found) * 2 < len(strange):
         by_title = _index_unique(left, slice(8))
         titles = {name: by_title[digest[:8]] for name, digest in strange.items() if digest[:8] in by_title}
-        if len(titles) * 2 > len(strange):  # a single equal title is "Weather today"; most of them is a renaming
+        if len(titles) * 2 > len(
+            strange
+        ):  # one equal title may be "Weather today"; if most are equal, the items were renamed
             found = titles
     return {name: old for old, name in {old: name for name, old in reversed(found.items())}.items()}  # one each
 
@@ -79,5 +80,5 @@ def _index_unique(window: Sequence[tuple[str, str]], part: slice) -> dict[str, s
 
 
 def are_mostly_renamed(renamed: Mapping[str, str], names: Sequence[str]) -> bool:
-    """Whether a publisher has changed identities rather than items."""
+    """Say whether the publisher has changed identities rather than items."""
     return len(renamed) * 2 > len(set(names))

@@ -1,4 +1,4 @@
-"""What one refresh means for a feed: its record, its new and updated items, and what is known of it from then on."""
+"""Judges a refresh: new, changed and lost items, and what to remember."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from headwater.novelty.item_identity import (
 from headwater.novelty.loss import estimate_lost_items, overlaps_known
 from headwater.novelty.publication_dates import date_by_last_modified, judge_dates, order_dates
 
-FUTURE_TOLERANCE = 3600.0  # a date further ahead than this is a mistake of the publisher: first sight counts
+FUTURE_TOLERANCE = 3600.0  # a date further ahead is a mistake: the time of the refresh is used
 
 
 def find_unknown_identities(known: Known, outcome: Outcome) -> list[str]:
-    """The identities of a fetched document that the last window does not tell about: ask the store for them."""
-    if outcome.document is None or known.last_success is None:  # of a feed never read the store knows nothing
+    """Return the identities of a fetched document that the last window does not contain; the store must be asked for
+    them.
+    """
+    if outcome.document is None or known.last_success is None:  # the store has no items of a feed never read
         return []
     window = dict(known.window)
     return [identity for identity in identify_items(outcome.document, known.unstable) if identity not in window]
@@ -34,10 +36,9 @@ def find_unknown_identities(known: Known, outcome: Outcome) -> list[str]:
 def judge(
     known: Known, outcome: Outcome, seen: Mapping[str, str], *, reason: str = "", rate: float | None = None
 ) -> Verdict:
-    """What one outcome means for a feed. `seen` holds the store's hashes of the identities `unknown` asked for.
+    """Judge one outcome of a feed. `seen` holds the stored hashes of the identities from `find_unknown_identities`.
 
-    `rate` is what we believed about the feed, in items per second; it is used where a window without dates was
-    saturated.
+    `rate` is the expected rate of the feed, in items per second; it is used when a window without dates was saturated.
     """
     if outcome.document is not None and outcome.ending.ok:
         verdict = _judge_document(known, outcome, outcome.document, seen, reason, rate)
@@ -61,15 +62,15 @@ def judge(
 
 @dataclass(slots=True)
 class _SortedItems:
-    """The items of a document, by what we had of them."""
+    """The items of a document, sorted into new, updated and known ones."""
 
     window: dict[str, str] = field(default_factory=dict)
     new: list[Item] = field(default_factory=list)
     updated: list[Item] = field(default_factory=list)
     old: list[Entry] = field(default_factory=list)
-    believed: list[float | None] = field(default_factory=list)  # dates of the new ones: what may be learned from
-    odd: str = ""  # about the dates
-    unstable: bool = False  # most of them have other identities than before
+    believed: list[float | None] = field(default_factory=list)  # plausible dates of the new items
+    odd: str = ""  # the problem with the dates
+    unstable: bool = False  # most identities have changed
 
 
 def _sort_items(known: Known, outcome: Outcome, document: Document, seen: Mapping[str, str], at: float) -> _SortedItems:
@@ -84,7 +85,7 @@ def _sort_items(known: Known, outcome: Outcome, document: Document, seen: Mappin
     found = _SortedItems(odd=odd, unstable=are_mostly_renamed(again, names))
     window, had = found.window, {**seen, **dict(known.window)}
     for name, digest, entry, said, date in zip(names, hashes, entries, told, dates, strict=True):
-        if name in window:  # the same item twice in one document: the first stands
+        if name in window:  # a duplicate in the document: keep the first
             continue
         window[name] = digest
         last = had.get(name)
@@ -140,17 +141,19 @@ def _judge_document(
 
 
 def _merge_window(known: Known, window: dict[str, str], *, bounded: bool) -> dict[str, str]:
-    """The window after a document that shows only some of it. Where a hub pushes, polls are rare: it must not only
-    grow."""
+    """Merge the known window into a document that shows only a part of it.
+
+    `bounded` keeps it from growing: if a hub pushes the feed, polls are rare.
+    """
     most = max(len(known.window), len(window)) if bounded else None
     return dict(islice({**window, **dict(known.window)}.items(), most))
 
 
 def _make_item(feed_id: int, identity: str, digest: str, entry: Entry, date: float | None, at: float) -> Item:
-    """A reader sees the publisher's date even where nothing may be learned from it, unless it lies in the future."""
+    """Make an item with the publisher's date, even one unfit for learning, unless it lies in the future."""
     if date is not None and not 0 < date <= at + FUTURE_TOLERANCE:
         date = None
-    return Item(  # by place, which takes a fifth of the time: a first refresh makes as many as the window is long
+    return Item(  # positional arguments take a fifth of the time, and a first refresh makes a whole window of items
         feed_id,
         identity,
         digest,

@@ -1,6 +1,8 @@
-"""Items that passed unread between two refreshes: as long as a fetched window reaches back to something we knew,
-nothing was missed. When it does not, the window was saturated, and the items between what we knew and what it shows are
-estimated from the dates it carries."""
+"""Detects a saturated window and estimates the items lost.
+
+As long as a fetched window reaches back to a known item, nothing was lost. If it does not, the window was saturated,
+and the number of items between the last known one and the window is estimated from the dates in the window.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ from headwater.model import Entry
 
 
 def overlaps_known(new: Sequence[float | None], old: Sequence[Entry]) -> bool:
-    """Whether the document shows something known behind its new items.
+    """Say whether the document shows a known item behind its new ones.
 
-    An item pinned to the top is known too but proves nothing: where dates tell, a known item must be as old as the
-    oldest new one.
+    An item pinned to the top is known too but proves nothing: if all items have dates, a known item must be as old as
+    the oldest new one.
     """
     dates = [entry.published for entry in old if entry.published is not None]
     if not old:
@@ -26,12 +28,11 @@ def overlaps_known(new: Sequence[float | None], old: Sequence[Entry]) -> bool:
 
 
 def estimate_lost_items(new: Sequence[float | None], last: float, now: float, rate: float | None) -> float:
-    """How many items passed unread, when a window of only new items came back after the refresh at `last`.
+    """Estimate the items lost before a window of only new items, after the last refresh at `last`.
 
-    `new` holds the believable dates of those items, None where there is none.
-
-    With dates: the pace inside the window, continued over the gap before it. Without: the mean excess of a Poisson
-    count over the window, at the believed rate, or at the least rate that fills a window.
+    `new` holds the plausible dates of those items, None where there is none. With dates: the rate within the window,
+    continued over the gap before it. Without: the mean excess of a Poisson count over the window, at the expected rate,
+    or at the least rate that fills a window.
 
     >>> ten = [1000.0 + 10 * k for k in range(10)]
     >>> estimate_lost_items(ten, last=900.0, now=2000.0, rate=None)  # one item per 10 s, 100 s not shown
@@ -47,7 +48,7 @@ def estimate_lost_items(new: Sequence[float | None], last: float, now: float, ra
 
 
 def _expected_excess(mean: float, width: int) -> float:
-    """E[N − width | N ≥ width] for N ~ Poisson(mean)."""
+    """Return E[N − width | N ≥ width] for N ~ Poisson(mean)."""
     if mean > 50 * width:
         return mean - width
     term = total = 1.0  # P(N = width + k) relative to P(N = width)

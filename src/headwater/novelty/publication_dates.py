@@ -1,4 +1,4 @@
-"""Which dates of a document may be learned from."""
+"""Drops dates that cannot be true; dates items by Last-Modified."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ from headwater.novelty.feed_kinds import (
     find_date_problem,
 )
 
-SAME_MOMENT = 5.0  # seconds within which all items of a document are dated when it is made at the request
+SAME_MOMENT = 5.0  # seconds between the dates of a document that is generated on request
 
 
 def judge_dates(
     known: Known, outcome: Outcome, dates: Sequence[float | None], names: Sequence[str], at: float
 ) -> tuple[Sequence[float | None], str]:
-    """The date of each item where it can be believed, and in words what is odd about them (a `Kind`), if anything."""
+    """Return the plausible date of each item, and the problem with the dates in words (a `FeedKind`), if any."""
     if are_dates_plausible(dates, at):
         return dates, ""
-    if outcome.ending is Ending.PARTIAL:  # a few new items of one moment are no forgery: only the whole window tells
+    if outcome.ending is Ending.PARTIAL:  # a few items of one moment may be genuine: only a whole window shows
         return [drop_false_dates([date], at)[0] for date in dates], ""
     last = known.last_success
     kind = find_date_problem(dates, at, last)
     if kind is FeedKind.ON_THE_FLY and not _are_made_on_request(known, names, dates):
-        last = at  # a lively feed, not a forged one
+        last = at  # a busy feed, not forged dates
         kind = find_date_problem(dates, at, last)
     return drop_false_dates(dates, at, last), "" if kind is None else kind.value
 
 
 def _are_made_on_request(known: Known, names: Sequence[str], dates: Sequence[float | None]) -> bool:
-    """Whether dates that all lie in the last minutes are the moment of the request.
+    """Say whether dates that all lie in the last minutes are the time of the request.
 
-    Items we had before and that are dated after our last look prove it. Where there are none, the document was made in
-    one go: within seconds.
+    Known items dated after the last refresh prove it. Without known items, dates within a few seconds of each other do.
     """
     before = {name for name, _ in known.window}
     old = [date for name, date in zip(names, dates, strict=True) if name in before and date is not None]
@@ -48,8 +47,11 @@ def _are_made_on_request(known: Known, names: Sequence[str], dates: Sequence[flo
 
 
 def date_by_last_modified(known: Known, outcome: Outcome, new: int, at: float) -> tuple[float, ...]:
-    """Dates of new items that have none of their own: the newest is as old as the document, the others lie evenly
-    since the last refresh. A document made anew for every request tells nothing."""
+    """Date new items that have no dates by Last-Modified: the newest is as old as the document, the others are evenly
+    spaced since the last refresh.
+
+    A document generated for each request gives no dates.
+    """
     since = known.last_success
     changed = parse_date(outcome.validators.last_modified) if outcome.validators else None
     if not new or since is None or changed is None or not since < changed < at - REQUEST_MOMENT:
@@ -58,7 +60,7 @@ def date_by_last_modified(known: Known, outcome: Outcome, new: int, at: float) -
 
 
 def order_dates(dates: Sequence[float | None], at: float) -> tuple[float, ...]:
-    """The dates there are, oldest first, none of them after the refresh: clocks differ.
+    """Return the existing dates, oldest first and none after the refresh, because clocks differ.
 
     >>> order_dates([30.0, None, 10.0, 25.0], 20.0)
     (10.0, 20.0, 20.0)

@@ -182,7 +182,7 @@ def test_state_of_another_version_or_shape_is_refused_and_changes_nothing(kind: 
         {},
     ]
     for state in wrong:
-        with pytest.raises(StrategyError, match="start it afresh"):
+        with pytest.raises(StrategyError, match="start without it"):
             estimator.load(state)
         assert np.array_equal(answers(estimator), before)
 

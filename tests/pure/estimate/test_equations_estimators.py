@@ -84,7 +84,7 @@ def test_smoothing_falls_while_errors_are_steady_and_rises_when_they_grow() -> N
 
 
 def test_smoothing_control_needs_a_short_and_a_long_memory() -> None:
-    with pytest.raises(SettingsError, match="n1 < n2"):
+    with pytest.raises(SettingsError, match="n1 must be less than n2"):
         AdaptiveSmoothing(1, n1=5, n2=5)
     with pytest.raises(SettingsError, match="single or periodic"):
         AdaptiveSmoothing(1, inner="bayes")

@@ -23,10 +23,10 @@ def test_an_own_estimator_is_loaded_by_module_and_name() -> None:
     ("spec", "says"),
     [
         ("singel", "Did you mean single"),
-        ("???", "Known are: "),
+        ("???", "Choose from "),
         ("no.such.module:Name", "cannot be imported"),
         ("headwater.estimate.models.smoothing:Nothing", "has no Nothing"),
-        ("headwater.estimate.estimator:Ragged", "is no Estimator"),
+        ("headwater.estimate.estimator:Ragged", "is not a subclass of Estimator"),
     ],
 )
 def test_a_wrong_name_is_answered_with_what_to_do(spec: str, says: str) -> None:

@@ -181,7 +181,7 @@ def test_is_the_same_after_saving_and_loading(kind: type[Strategy]) -> None:
 def test_state_of_another_version_is_refused(kind: type[Strategy]) -> None:
     strategy = kind(FEEDS)
     state = strategy.save() | {"_class": np.array("something/1")}
-    with pytest.raises(StrategyError, match="start it afresh"):
+    with pytest.raises(StrategyError, match="start without it"):
         strategy.load(state)
 
 

@@ -56,7 +56,7 @@ HERE = __name__
         ("combined", "single", "accepts the estimator pattern"),
         ("nowhere:Name", None, "cannot be imported"),
         (f"{HERE}:Missing", None, "has no Missing"),
-        (f"{HERE}:Belief", None, "is no Strategy"),
+        (f"{HERE}:Belief", None, "is not a subclass of Strategy"),
         (f"{HERE}:Nameless", None, "has no name"),
         (f"{HERE}:Demanding", None, "cannot be created"),
     ],

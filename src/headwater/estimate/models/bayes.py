@@ -1,14 +1,14 @@
-"""`bayes`: a feed's rate on several time scales, each shrunk to the slower one, in the feed's own time.
+"""Gamma posterior on two time scales; the estimator of `value`.
 
-For each memory τ it keeps n = Σ exp(−age/τ) over the items and x = ∫ exp(−age/τ) over the time observed, both in own
-time (`rhythm`). The slowest rate is the mean of a Gamma posterior, (n + a) / (x + b); each faster one is drawn to the
-slower by κ days of doubt. The forecast returns to the slow rate as the memories fade:
+For each memory τ it keeps n = Σ exp(−age/τ) over the items and x = ∫ exp(−age/τ) over the observed time, both in own
+time (`week_rhythm`). The slowest rate is the mean of a Gamma posterior, (n + a) / (x + b); each faster one is shrunk to
+the next slower by κ days of doubt. The forecast returns to the slow rate as the memories fade:
 
     λ(u) = r_slow + Σ (r_k − r_{k+1}) · exp(−u / τ_k)
 
-Two things are learned from other feeds: how many items feeds of a believed slow rate really brought (`trust`: a table
-of corrections over the logarithm of the rate), and the week of similar feeds (`rhythm`). Where dates are missing, a
-window that came back all new is a lower bound: the count is then replaced by its expectation given that bound.
+Two things are learned from all feeds: a table of corrections, over the logarithm of the rate, of how many items feeds
+of an estimated slow rate really brought, and the week of similar feeds (`week_rhythm`). Without dates, a window that
+came back all new gives a lower bound; the count is then replaced by its expectation given that bound.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from headwater.times import DAY
 
 BINS, PER_OCTAVE, LOWEST = 64, 3.0, -10.0  # corrections from 2^-10 to 2^11 items a day
 DOUBT = 10.0  # items of doubt in each correction
-FORGET = 0.985  # what is kept of the corrections from one day to the next: two months' memory
+FORGET = 0.985  # share of the corrections kept from one day to the next: two months' memory
 
 
 @dataclass(frozen=True, slots=True)
 class RateForecast:
-    """What to expect of some rows from `now` on: λ(u) = base + Σ parts·exp(−u/scales), u in days of own time."""
+    """The forecast of some rows from `now` on: λ(u) = base + Σ parts·exp(−u/scales), u in days of own time."""
 
     now: Floats
     clocks: Floats
@@ -43,7 +43,7 @@ class RateForecast:
 
 
 class Bayes(Estimator):
-    """The estimator of `value`.
+    """Estimate a rate on several time scales, each shrunk to the slower one.
 
     >>> feed = Bayes(1, shaped=False)
     >>> nothing = np.array([False])
@@ -96,8 +96,6 @@ class Bayes(Estimator):
         none = np.zeros(BINS)
         return {"believed": none, "brought": none, "trust": np.ones(BINS), "refreshed": -np.inf}
 
-    # — learning —
-
     def observe(
         self,
         rows: Rows,
@@ -116,7 +114,7 @@ class Bayes(Estimator):
         dated = np.bincount(owner, minlength=len(rows)) if len(owner) else np.zeros(len(rows), np.intp)
         known = dated > 0
         begin = np.where(first, np.where(known, oldest, end), np.minimum(start, end))
-        # After an overflow only the span that the document shows was observed; what was before is unknown.
+        # After an overflow only the span that the document shows was observed.
         gap = saturated & known
         to, since = self._to_own_time(clocks, place, end), self._to_own_time(clocks, place, begin)
         seen_from = np.where(gap, self._to_own_time(clocks, place, np.where(known, oldest, end)), since)
@@ -139,7 +137,7 @@ class Bayes(Estimator):
         items += undated[:, None] * spread
         for k, scale in enumerate(self.scales):
             items[:, k] += np.bincount(owner, weights=np.exp(-age / scale), minlength=len(rows))
-        # The first document begins with an item by its nature: n items span n − 1 gaps.
+        # The first document always starts with an item: n items span n − 1 gaps.
         opening = first & known
         items[opening] = np.maximum(items[opening] - np.exp(-watched[opening, None] / self.scales), 0.0)
         self._columns["items"][rows] = items
@@ -164,7 +162,7 @@ class Bayes(Estimator):
     def _impute_censored(
         self, items: Floats, observed: Floats, elapsed: Floats, new: Floats, censored: Bools
     ) -> Floats:
-        """The counts, where a window without dates came back all new replaced by E[N | N ≥ new]."""
+        """Replace the counts of undated windows that came back all new by E[N | N ≥ new]."""
         if not censored.any():
             return new
         counted = new.astype(np.float64).copy()
@@ -175,7 +173,7 @@ class Bayes(Estimator):
     def _learn_corrections(
         self, rows: Rows, items: Floats, observed: Floats, elapsed: Floats, new: Floats, settled: Bools
     ) -> None:
-        """Learn from what was believed and what came: the common corrections, and each feed's CUSUM."""
+        """Compare expectation and count: update the common corrections and each feed's CUSUM."""
         believed = self._posterior_mean(items, observed)
         mean = believed * elapsed
         if self.trusting and settled.any():
@@ -190,20 +188,20 @@ class Bayes(Estimator):
         drift[:, 1] = np.maximum(drift[:, 1] - np.clip(surprise, -3, 3) - 0.5, 0.0)
         changed = (drift > self.reset).any(1)
         if changed.any():
-            # What is older than a few refreshes belongs to another regime: keep a tenth of its weight.
+            # Observations older than a few refreshes belong to another regime: keep a tenth of their weight.
             items[changed] *= 0.1
             observed[changed] *= 0.1
             drift[changed] = 0.0
         self._columns["drift"][rows] = drift
-
-    # — believing —
 
     def _posterior_mean(self, items: Floats, observed: Floats) -> Floats:
         a, b = self.prior
         return np.asarray((items[:, -1] + a) / (observed[:, -1] + b))
 
     def _split_rates(self, items: Floats, observed: Floats) -> tuple[Floats, Floats]:
-        """The slow rate and how far each faster one differs from the next slower, in items per day of own time."""
+        """Return the slow rate and the difference of each faster rate to the next slower one, in items per day of own
+        time.
+        """
         slow = self._posterior_mean(items, observed)
         if self.trusting:
             slow = slow * self._correction(slow)
@@ -222,7 +220,7 @@ class Bayes(Estimator):
         return np.asarray(trust[below] + (at - below) * (trust[below + 1] - trust[below]))
 
     def forecast(self, rows: Rows) -> RateForecast:
-        """What to expect of these rows from their last refresh on."""
+        """Return the forecast of these rows from their last refresh on."""
         recent = self._recent
         clocks = recent[1] if recent is not None and recent[0] is rows else self.rhythm.clocks(rows, self.fast)
         base, parts = self._split_rates(
@@ -239,14 +237,14 @@ class Bayes(Estimator):
         return np.maximum(integrate_forecast(told, np.maximum(upper, lower)) - integrate_forecast(told, lower), 0.0)
 
     def slow_rate(self, rows: Rows) -> Floats:
-        """The slow rate, in items per day."""
+        """Return the slow rate, in items per day."""
         return self._split_rates(
             self._columns["items"][rows].astype(np.float64), self._columns["observed"][rows].astype(np.float64)
         )[0]
 
 
 def expect_given_at_least(least: Floats, mean: Floats) -> Floats:
-    """E[N | N ≥ least] for N ~ Poisson(mean): what a window that came back all new probably hides.
+    """Return E[N | N ≥ least] for N ~ Poisson(mean): the likely count behind a window that came back all new.
 
     >>> round(float(expect_given_at_least(np.array([1.0]), np.array([1.0]))[0]), 3)  # 1 / (1 − 1/e)
     1.582
@@ -258,7 +256,7 @@ def expect_given_at_least(least: Floats, mean: Floats) -> Floats:
 
 
 def integrate_forecast(told: RateForecast, own: Floats) -> Floats:
-    """∫ λ over the first `own` days of own time of each row; before its last refresh the slow rate holds."""
+    """Return ∫ λ over the first `own` days of own time of each row; before its last refresh the slow rate applies."""
     total = told.base * own
     for k, scale in enumerate(told.scales):
         total = total + told.parts[:, k] * scale * (1.0 - np.exp(-np.maximum(own, 0.0) / scale))
@@ -266,7 +264,7 @@ def integrate_forecast(told: RateForecast, own: Floats) -> Floats:
 
 
 def _smooth_bins(values: Floats) -> Floats:
-    """Neighbouring rates are alike: a triangle of five bins."""
+    """Smooth over five bins with triangular weights, because neighbouring rates are alike."""
     return np.convolve(np.pad(values, 2, mode="edge"), np.array([1.0, 2.0, 3.0, 2.0, 1.0]), "valid")
 
 
@@ -275,7 +273,7 @@ def _to_bins(rate: Floats) -> Floats:
 
 
 def _collect_dates(feeds: int, end: Floats, published: Ragged | None, day: float) -> tuple[Rows, Floats, Floats]:
-    """Owner and time of each dated item, never after the refresh, and each row's oldest."""
+    """Return owner and time of each dated item, never after the refresh, and each row's oldest time."""
     oldest = np.full(feeds, np.inf)
     if published is None or not len(published.times):
         return np.empty(0, np.intp), np.empty(0), oldest

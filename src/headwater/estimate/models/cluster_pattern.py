@@ -1,4 +1,4 @@
-"""A feed's own rate over two weeks times the daily pattern of the cluster it belongs to."""
+"""Sia & Cho: a feed's own rate × the daily pattern of its cluster."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FLAT = np.full(24, 1 / 24)
 
 
 class ClusterPattern(FirstRefreshEstimator):
-    """λ(t) = rate × 24·share(hour) (Sia & Cho, 4.2–4.3): K-means over 24-hour histograms, K = 12.
+    """Expect λ(t) = rate × 24·share(hour) (Sia & Cho, 4.2–4.3): K-means over 24-hour histograms, K = 12.
 
-    Counts are forgotten with a time constant of 14 days, the paper's estimation window. Until `recluster` is called
-    (the shells do it once a day) every feed has the flat pattern. A feed with few items goes to the flat pattern too.
+    Counts fade with a time constant of 14 days, the paper's estimation window. Until `recluster` is called (once a day)
+    every feed has the flat pattern. A feed with few items keeps the flat pattern.
 
     >>> e, row = ClusterPattern(1, rate=24 / DAY), np.array([0])
     >>> e.expected(row, np.array([0.0]), np.array([HOUR])).round(3).tolist()  # 24 a day, one an hour
@@ -43,7 +43,7 @@ class ClusterPattern(FirstRefreshEstimator):
         super().__init__(feeds)
 
     def layout(self) -> Mapping[str, Column]:
-        # One day at the prior rate counts as seen already.
+        # The prior counts as one day observed at the prior rate.
         return {
             "counts": Column(self._prior * HOUR, (24,)),
             "seen": Column(DAY),
@@ -66,13 +66,13 @@ class ClusterPattern(FirstRefreshEstimator):
         return np.asarray(np.maximum(counts / self._columns["seen"][rows], LEAST_RATE))
 
     def recluster(self, rng: np.random.Generator | None = None) -> None:
-        """Find the daily patterns anew and give every feed the nearest one."""
+        """Compute the daily patterns again and give every feed the nearest one."""
         totals = self._columns["counts"].sum(axis=1)
         rows = np.flatnonzero(totals >= self._enough)
         self._columns["cluster"][:] = 0
         if len(rows) < 2:
             return
-        # A sample is enough to find twelve shapes; every feed is then given its nearest.
+        # A sample is enough for twelve shapes; every feed then gets the nearest.
         sample = rows if len(rows) <= 50_000 else rows[:: len(rows) // 50_000 + 1]
         centres, _ = kmeans(self._hour_shares(sample), self.clusters, rng)
         self._shared["shapes"][1:] = FLAT
@@ -89,9 +89,9 @@ class ClusterPattern(FirstRefreshEstimator):
         if published is None or not len(known):
             return
         dates = published.take(known)
-        # Without its first date, which only opens the span.
+        # The first date only opens the interval and does not count.
         self._columns["seen"][rows[known]] = np.maximum(end[known] - dates.times[dates.offsets[:-1]], HOUR)
-        counts = self._update_histogram(dates, len(known))
+        counts = self._count_by_hour(dates, len(known))
         scale = (dates.counts - 1) / np.maximum(dates.counts, 1)
         self._columns["counts"][rows[known]] = counts * scale[:, None]
 
@@ -99,11 +99,11 @@ class ClusterPattern(FirstRefreshEstimator):
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
     ) -> None:
         kept = np.exp(-(end - start) / self.memory)
-        counts = self._update_histogram(spread_undated_items(start, end, new, published), len(rows))
+        counts = self._count_by_hour(spread_undated_items(start, end, new, published), len(rows))
         self._columns["counts"][rows] = self._columns["counts"][rows] * kept[:, None] + counts
         self._columns["seen"][rows] = self._columns["seen"][rows] * kept + (end - start)
 
-    def _update_histogram(self, came: Ragged, lines: int) -> Floats:
+    def _count_by_hour(self, came: Ragged, lines: int) -> Floats:
         hour = np.floor(np.mod(came.times, DAY) / HOUR).astype(np.intp)
         at = came.owner() * 24 + np.minimum(hour, 23)
         return np.bincount(at, minlength=lines * 24).reshape(lines, 24).astype(np.float64)

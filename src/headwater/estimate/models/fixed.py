@@ -1,4 +1,4 @@
-"""The estimator that is told the rate and learns nothing."""
+"""Uses a posting rate that it is given."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from headwater.estimate.feed_columns import Column
 
 
 class FixedRate(Estimator):
-    """A constant rate λ per feed: expected(a, b) = λ·(b − a).
+    """Expect items at a constant rate λ per feed: expected(a, b) = λ·(b − a).
 
-    The comparator for everything that learns, and what the lab uses where the true rates are known.
+    The baseline for every estimator that learns; the lab also uses it where the true rates are known.
 
     >>> e = FixedRate(1, rate=2.0)
     >>> e.expected(np.array([0]), np.array([10.0]), np.array([15.0])).tolist()  # 5 s at 2 a second
@@ -31,7 +31,7 @@ class FixedRate(Estimator):
         return {"rate": Column(self._prior)}
 
     def set_rates(self, rows: Rows, rates: Floats) -> None:
-        """Be told the rates of some feeds."""
+        """Set the rates of some feeds."""
         self._columns["rate"][rows] = rates
 
     def observe(
@@ -43,5 +43,5 @@ class FixedRate(Estimator):
         return self._columns["rate"][rows] * np.maximum(end - start, 0.0)
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
-        """λ(b − a)²/2: Sia & Cho, Corollary 1."""
+        """Return λ(b − a)²/2 (Sia & Cho, Corollary 1)."""
         return np.asarray(self._columns["rate"][rows] * np.maximum(end - start, 0.0) ** 2 / 2)

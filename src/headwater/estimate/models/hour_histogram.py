@@ -1,4 +1,4 @@
-"""A histogram of the minutes of the day at which a feed posts."""
+"""Posting rates by minute or hour of the day: `post_rate` (Urbansky et al.) and `hourly` (advaRSS)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from headwater.times import DAY, HOUR
 
 
 class HourlyRate(SlotEstimator, FirstRefreshEstimator):
-    """articles(now) = ∫ posting_rate(t)/3600 dt since the last retrieval (advaRSS, eq. 1).
+    """Expect articles(now) = ∫ posting_rate(t)/3600 dt since the last retrieval (advaRSS, eq. 1).
 
-    Starts with the same constant for every feed and hour; a minimum above nought keeps silent feeds alive. The paper
-    does not say how new articles change the rates: here each hour's rate moves by α towards what was seen in it, by
-    less if only a part of the hour was seen. Articles without a date are spread evenly over the interval.
+    Every feed and hour starts with the same constant; a minimum above 0 keeps silent feeds alive. The paper does not
+    say how new articles change the rates. Here the rate of each hour moves by α towards the rate observed in it, by
+    less if only a part of the hour was observed. Articles without a date are spread evenly over the interval.
 
     >>> e, row = HourlyRate(1, initial=2.0), np.array([0])  # two an hour
     >>> e.expected(row, np.array([1800.0]), np.array([5400.0])).round(4).tolist()  # 00:30 to 01:30
@@ -47,7 +47,7 @@ class HourlyRate(SlotEstimator, FirstRefreshEstimator):
             at = (owner[mine] - part.start) * 24 + slot[mine]
             counts = np.bincount(at, minlength=(part.stop - part.start) * 24).reshape(-1, 24)
             hours = self.coverage(start[part], end[part]) / HOUR
-            # A date at the very edge may fall into an hour that was hardly covered: count it over a minute at least.
+            # A date at the edge may fall into an hour that was hardly covered: count it over at least a minute.
             seen = counts / np.maximum(hours, 1 / 60)
             weight = 1 - (1 - self.alpha) ** np.maximum(hours, np.where(counts > 0, 1 / 60, 0.0))
             old = self.per_slot(rows[part])
@@ -55,10 +55,10 @@ class HourlyRate(SlotEstimator, FirstRefreshEstimator):
 
 
 class PostRate(SlotEstimator, FirstRefreshEstimator):
-    """newItems(t_goal) = Σ postRate(t), one slot per minute of the day (Urbansky et al., eq. 3).
+    """Expect newItems(t_goal) = Σ postRate(t), one slot per minute of the day (Urbansky et al., eq. 3).
 
-    A slot's rate is the number of items ever posted in that minute, divided by the days observed. Items without a
-    date are spread evenly over the interval in which they came.
+    The rate of a slot is the number of items ever posted in that minute, divided by the days observed. Items without a
+    date are spread evenly over their interval.
 
     >>> e, row = PostRate(1, slots=2, period=20.0, rate=0.05), np.array([0])
     >>> e.observe(row, np.array([0.0]), np.array([20.0]), np.array([3.0]), np.array([False]),
@@ -90,7 +90,7 @@ class PostRate(SlotEstimator, FirstRefreshEstimator):
     ) -> None:
         self._columns["observed"][rows] += end - start
         came = spread_undated_items(start, end, new, published)
-        some = np.flatnonzero(came.counts)  # 1440 slots are rewritten only where something is to be added
+        some = np.flatnonzero(came.counts)  # rewrite 1440 slots only for rows with items
         self._count_by_slot(rows[some], came.take(some), fresh=False)
 
     def _count_by_slot(self, rows: Rows, came: Ragged, fresh: bool) -> None:

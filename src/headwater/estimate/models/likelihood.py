@@ -1,4 +1,4 @@
-"""The most likely constant rate, given counts that the window may have cut off."""
+"""Horincar's thesis, 7.4: maximum likelihood with saturated windows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from headwater.estimate.poisson import poisson_pmf, poisson_tail
 
 
 def log_likelihood_gradient(rate: Floats, span: Floats, count: Floats, cut: Bools) -> Floats:
-    """∂ ln L/∂λ of a publication profile, one line of observations per row (thesis 7.4.3).
+    """Return ∂ ln L/∂λ of a publication profile, one line of observations per row (thesis 7.4.3).
 
-    An exact count adds x/λ − Δt (the thesis prints x·Δt/λ, which is not the derivative of its own likelihood); a count
-    cut off at W = x adds Δt·P(N = W − 1)/P(N ≥ W), to which the thesis's sum telescopes. Unused places have Δt = 0.
+    An exact count adds x/λ − Δt (the thesis prints x·Δt/λ, which is not the derivative of its own likelihood). A count
+    censored at W = x adds Δt·P(N = W − 1)/P(N ≥ W), to which the thesis's sum telescopes. Unused places have Δt = 0.
 
-    # 5/1 − 10
     >>> log_likelihood_gradient(np.array([1.0]), np.array([[10.0]]), np.array([[5.0]]), np.array([[False]])).tolist()
     [-5.0]
     """
@@ -27,7 +26,7 @@ def log_likelihood_gradient(rate: Floats, span: Floats, count: Floats, cut: Bool
     if cut.any():
         w, mu = count[cut], (rate[:, None] * span)[cut]
         tail = poisson_tail(w, mu)
-        # Far below the truth both probabilities vanish; their ratio tends to W/μ.
+        # Far below the true rate both probabilities vanish; their ratio tends to W/μ.
         pull = np.where(tail > 1e-250, poisson_pmf(w - 1, mu) / np.maximum(tail, 1e-250), w / np.maximum(mu, 1e-300))
         terms[cut] = span[cut] * pull
     return np.asarray(terms.sum(axis=1))
@@ -43,11 +42,11 @@ def maximise_likelihood(
     stop: float = 1e-4,
     rounds: int = 30,
 ) -> Floats:
-    """Algorithm 7.1: climb λ ← λ + ε·gradient until it moves by less than `stop`, never below `least`.
+    """Run algorithm 7.1: climb λ ← λ + ε·gradient until λ moves by less than `stop`, never below `least`.
 
-    The step is ε = λ/ΣΔt, with which the ascent is the EM iteration for cut-off counts: it never overshoots, and
-    without them it arrives in one step at Σx/ΣΔt. Where every count is cut off, any large rate is as likely as a larger
-    one: the climb ends at three times the face value.
+    With the step ε = λ/ΣΔt the ascent is the EM iteration for censored counts: it never overshoots, and without
+    censored counts it arrives at Σx/ΣΔt in one step. If every count is censored, the likelihood has no maximum; the
+    climb then ends at three times the face value.
     """
     rate = np.maximum(rate, least)
     total = np.maximum(span.sum(axis=1), 1e-300)
@@ -64,9 +63,9 @@ def maximise_likelihood(
 
 
 class Likelihood(FirstRefreshEstimator):
-    """Maximum-likelihood rate of a homogeneous Poisson process over the last n refreshes, censored at W (thesis 7.4).
+    """Estimate the rate of a homogeneous Poisson process from the last n refreshes, censored at W (thesis 7.4).
 
-    A window that came back all new says only “at least W”, so the rate is not pulled down by feeds that overflow.
+    A window that came back all new says only “at least W”, so feeds that overflow do not pull the rate down.
 
     >>> e, row = Likelihood(1), np.array([0])
     >>> for span, new in ((10, 5), (15, 1), (8, 3), (20, 8)):  # the thesis's example profile: 17 items in 53 minutes
@@ -93,7 +92,7 @@ class Likelihood(FirstRefreshEstimator):
         }
 
     def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
-        """The first window's dates count as one observation: n − 1 items since the oldest."""
+        """Count the dates of the first window as one observation: n − 1 items since the oldest."""
         known = np.flatnonzero(~np.isnan(rate))
         if published is None or not len(known):
             return

@@ -1,4 +1,4 @@
-"""The mean gap of the last window, stretched by a virtual item while nothing comes."""
+"""Urbansky et al., eq. 1–2: the mean gap between items, learned once or as a moving average."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.times import HOUR
 
 
 def compute_mean_gap(published: Ragged | None, count: int) -> Floats:
-    """u = 1/(w − 1)·Σ(i_{n+1} − i_n), Urbansky et al., eq. 1; NaN with fewer than two dates.
+    """Return u = 1/(w − 1)·Σ(i_{n+1} − i_n) (Urbansky et al., eq. 1); NaN with fewer than two dates.
 
     The sum telescopes: only the first and the last date matter.
 
@@ -30,7 +30,7 @@ def compute_mean_gap(published: Ragged | None, count: int) -> Floats:
 
 
 class LearnedOnce(Estimator):
-    """One item every u seconds, u from the first window's dates (Urbansky et al., “Fix Learned”, eq. 1), else 1 h.
+    """Expect one item every u seconds, u from the dates of the first window, else 1 h (“Fix Learned”, eq. 1).
 
     >>> e, row = LearnedOnce(1), np.array([0])
     >>> dates = Ragged(np.array([0, 3]), np.array([0.0, 100.0, 400.0]))
@@ -64,11 +64,14 @@ class LearnedOnce(Estimator):
 
 
 class MovingAverage(FirstRefreshEstimator):
-    """One item every u seconds, u the mean gap of the last `window` items (Urbansky et al., eq. 1).
+    """Expect one item every u seconds, u the mean gap of the last `window` items (Urbansky et al., eq. 1).
 
     A refresh at p that brings nothing puts a virtual item at p and drops the oldest (eq. 2):
-    u = u₁ − (i₁ − i₀)/(w − 1) + (p − i_{w−1})/(w − 1), with u₁ and the items those of the real window. So u grows for
-    as long as the silence lasts and is forgotten with the first real item.
+
+        u = u₁ − (i₁ − i₀)/(w − 1) + (p − i_{w−1})/(w − 1)
+
+    u₁ and the items are those of the real window. So u grows as long as the silence lasts and returns with the first
+    real item.
 
     >>> e, row, no = MovingAverage(1), np.array([0]), np.array([False])
     >>> dates = Ragged(np.array([0, 3]), np.array([0.0, 100.0, 200.0]))
@@ -91,11 +94,11 @@ class MovingAverage(FirstRefreshEstimator):
         return {
             "dates": Column(-np.inf, (self.window,), np.float64),
             "gap": Column(HOUR),
-            "since": Column(np.inf, dtype=np.float64),  # the first refresh: what is silent from then on is silent
+            "since": Column(np.inf, dtype=np.float64),  # the first refresh: silence counts from here
         }
 
     def gap(self, rows: Rows) -> Floats:
-        """The predicted interval u."""
+        """Return the predicted interval u."""
         return self._columns["gap"][rows].astype(np.float64)
 
     def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
@@ -119,7 +122,7 @@ class MovingAverage(FirstRefreshEstimator):
         opens = np.where(quiet, dates[line, np.minimum(first + 1, self.window - 1)], dates[line, first])
         closes = np.where(quiet, np.maximum(end, newest), newest)
         enough = count >= 2
-        # With fewer than two items eq. 1 has nothing to average: an hour, as for Fix Learned, or the silence so far.
+        # Eq. 1 needs two items; with fewer, take an hour, as Fix Learned does, or the silence so far.
         gap = np.where(quiet, np.maximum(end - newest, HOUR), HOUR)
         gap[enough] = (closes[enough] - opens[enough]) / (count[enough] - 1)
         self._columns["gap"][rows] = np.maximum(gap, 1.0)

@@ -1,4 +1,4 @@
-"""One rate per feed, exponentially smoothed."""
+"""Horincar's thesis, 7.2: `single`, `periodic`, `hybrid` and `smoothed`, rates by exponential smoothing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from headwater.times import DAY
 
 
 class PeriodicRate(SlotEstimator, FirstRefreshEstimator):
-    """λ_j ← α·(λ_j / Div_est)·x + (1 − α)·λ_j for every slot j touched (Horincar's thesis, eq. 7.3).
+    """Estimate one rate per slot of the day or week by exponential smoothing (Horincar's thesis, eq. 7.3).
 
-    The x new items are spread over the interval in proportion to what was expected of its slots, so a count is enough;
-    dates are not needed. `slots=24` and a day is the thesis's setting, `slots=168, period=WEEK` a week of hours.
+        λ_j ← α · (λ_j / Div_est) · x + (1 − α) · λ_j          for every slot j of the interval
+
+    The x new items are spread over the interval in proportion to the expectation of its slots, so a count is enough and
+    dates are not needed. The thesis uses `slots=24` and a day; `slots=168, period=WEEK` is a week of hours.
 
     >>> e = PeriodicRate(1, slots=2, period=20.0, alpha=0.5, rate=1.0)  # two slots of 10 s, one item a second
     >>> row = np.array([0])
@@ -68,10 +70,12 @@ class PeriodicRate(SlotEstimator, FirstRefreshEstimator):
 
 
 class SingleRate(FirstRefreshEstimator):
-    """λ ← α·x/Δt + (1 − α)·λ (Horincar's thesis, eq. 7.2); Div_est = λ·(t − T_r).
+    """Estimate one posting rate λ per feed by exponential smoothing (Horincar's thesis, eq. 7.2).
 
-    A window that came back all new is taken at its face value, as the thesis does: x is then too small, and
-    `likelihood` is the estimator that knows it.
+        λ ← α · x/Δt + (1 − α) · λ          Div_est(t) = λ · (t − T_r)
+
+    x new items came in the Δt seconds between two refreshes; T_r is the last refresh. A saturated window is taken at
+    face value, as in the thesis: x is then too small, which `likelihood` corrects.
 
     >>> e = SingleRate(1, alpha=0.5, rate=2.0)
     >>> row = np.array([0])
@@ -117,7 +121,7 @@ class SingleRate(FirstRefreshEstimator):
 
 
 class HybridRate(FirstRefreshEstimator):
-    """`single` or `periodic`, per feed, whichever had the smaller |x − Div_est| at its last refresh (thesis 7.2.3).
+    """Use `single` or `periodic` per feed, whichever had the smaller |x − Div_est| at its last refresh (thesis 7.2.3).
 
     Both learn from every refresh; only the answer switches.
 
@@ -167,10 +171,11 @@ class HybridRate(FirstRefreshEstimator):
 
 
 class AdaptiveSmoothing(FirstRefreshEstimator):
-    """`single` or `periodic` with α moved by the stability ratio of its errors (thesis 7.2.4).
+    """Run `single` or `periodic` with an α that follows the stability of its errors (thesis 7.2.4).
 
-    ratio = mean of the last n1 errors / mean of the last n2; at most 1 is stable and α shrinks by `shrink`, above 1 it
-    grows by `grow`, within [lowest, highest]. An error is |x − Div_est| of one refresh.
+        ratio = mean of the last n1 errors / mean of the last n2          α ← α · shrink if ratio ≤ 1, else α · grow
+
+    An error is |x − Div_est| of one refresh. α stays within [lowest, highest].
 
     >>> e, row = AdaptiveSmoothing(1, alpha=0.2, n1=1, n2=2, shrink=0.5, grow=2.0, rate=1.0), np.array([0])
     >>> no = np.array([False])
@@ -199,9 +204,9 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
         rate: float = PRIOR_RATE,
     ) -> None:
         if not 0 < n1 < n2:
-            raise SettingsError(f"The stability ratio needs n1 < n2, got n1 = {n1} and n2 = {n2}.")
+            raise SettingsError(f"n1 must be less than n2 for the stability ratio, not n1 = {n1} and n2 = {n2}.")
         if inner not in ("single", "periodic"):
-            raise SettingsError(f"Smoothing controls single or periodic, not “{inner}”.")
+            raise SettingsError(f"The option inner must be single or periodic, not “{inner}”.")
         self._start, self._bounds, self._factors = alpha, (lowest, highest), (shrink, grow)
         self.n1, self.n2 = n1, n2
         super().__init__(feeds)

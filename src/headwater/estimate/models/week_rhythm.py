@@ -1,11 +1,12 @@
-"""Rhythm: when in the week feeds publish, as a clock that runs fast in busy hours and slowly at night.
+"""Learns the weekly shape of kinds of feeds and of each feed's day.
 
-Feeds are of several kinds (mornings of this or that part of the world, working weeks, every day alike). All feeds of
-a kind together give a shape of 336 half hours of the week, drawn to that of all feeds where they are few; how well a
-feed's items fit each shape tells how far it is of that kind (a mixture, learned as items arrive). Each feed bends its
-shape by its own factor for each half hour of the day, shrunk to 1 by `weight` items' worth of doubt. The product,
-scaled to one day per day on average, is the speed of the feed's *own time*. In own time a feed publishes evenly, so
-rates, memories and forecasts are those of a homogeneous process, and only this clock knows about mornings and weekends.
+The result is a clock per feed that runs fast in busy hours and slowly at night. There are several kinds of feeds:
+mornings of different parts of the world, working weeks, every day alike. All feeds of a kind together give a shape of
+336 half hours of the week, shrunk to the shape of all feeds where items are few. The fit of a feed's items to each
+shape says how far the feed belongs to that kind (a mixture, learned as items arrive). Each feed multiplies its shape by
+its own factor for each half hour of the day, shrunk to 1 by `weight` items' worth of doubt. The product, scaled to one
+day per day on average, is the speed of the feed's *own time*. In own time a feed publishes evenly, so rates, memories
+and forecasts are those of a homogeneous process, and only this clock knows about mornings and weekends.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from headwater.times import WEEK
 SLOTS = 336  # half hours of a week
 DAILY = 48
 HALF_HOUR = 1800.0
-PHASES = 4  # kinds begin with a busy time every six hours, with and without a weekend
+PHASES = 4  # kinds start with a busy time every six hours, with and without a weekend
 KINDS = 2 * PHASES
-START = 3.0  # items' worth of what is common to all, in each half hour of a kind's shape
-NEGLIGIBLE = 1e-3  # a kind to which a feed belongs less than this is left out of its shape
+START = 3.0  # weight, in items, of the shape of all kinds in each half hour of a kind
+NEGLIGIBLE = 1e-3  # kinds with a smaller share are left out of a feed's shape
 
 
 class WeekRhythm(FeedColumns):
-    """The week of each kind and each feed's day; times are epoch seconds, own time is in days."""
+    """The week of each kind and the day of each feed; times are epoch seconds, own time is in days."""
 
     name = "rhythm"
     version = 3
@@ -47,7 +48,7 @@ class WeekRhythm(FeedColumns):
         return {"weekly": weekly, "shape": compute_shapes(weekly)}
 
     def learn(self, rows: Rows, owner: Rows, times: Floats, elapsed: Floats) -> None:
-        """Items of `rows[owner]` at `times`; what the rows knew before fades over `elapsed` days."""
+        """Learn from items of `rows[owner]` at `times`; earlier knowledge fades over `elapsed` days."""
         if not self.shaped:
             return
         daily, fit, weekly = self._columns["daily"], self._columns["fit"], self._shared["weekly"]
@@ -59,23 +60,23 @@ class WeekRhythm(FeedColumns):
         order = np.argsort(rows[owner], kind="stable")  # so that sums do not depend on the order within a batch
         owner, slot = owner[order], (np.mod(times[order], WEEK) / HALF_HOUR).astype(np.intp)
         np.add.at(daily, (rows[owner], slot % DAILY), np.float32(1.0))
-        # Each item is evidence for the kinds that publish at its hour, then counts for each as far as its feed is one.
+        # Each item is evidence for the kinds that publish at its hour, then counts for each by its feed's share.
         np.add.at(fit, rows[owner], np.log(self._shared["shape"][:, slot].T).astype(np.float32))
         np.add.at(weekly.T, slot, self.kind_shares(rows)[owner])
 
     def update_shapes(self) -> None:
-        """Make what was learned the shapes; called once a day, so that clocks run steadily between."""
+        """Turn the learned counts into shapes; called once a day, so that clocks are constant in between."""
         self._shared["shape"] = compute_shapes(self._shared["weekly"])
 
     def kind_shares(self, rows: Rows) -> Floats:
-        """How far each row is of each kind: the posterior of a mixture in which all kinds are equally likely."""
+        """Return how far each row belongs to each kind: the posterior of a mixture with equal priors."""
         fit = self._columns["fit"][rows].astype(np.float64)
         share = np.exp(fit - fit.max(1, keepdims=True))
         share[share < NEGLIGIBLE] = 0.0
         return np.asarray(share / share.sum(1, keepdims=True))
 
     def clocks(self, rows: Rows, fast: bool = False) -> Floats:
-        """Own time at the edges of the week's half hours: one row of 337 days each, from 0 to 7.
+        """Return own time at the edges of the week's half hours: one row of 337 values from 0 to 7 days each.
 
         >>> WeekRhythm(1).clocks(np.array([0]))[0, [0, 336]].tolist()
         [0.0, 7.0]
@@ -101,8 +102,9 @@ class WeekRhythm(FeedColumns):
 
 
 def initial_shapes() -> Floats:
-    """What makes the kinds differ before they have items, one line each: a wave around a busy hour; half of them rest a
-    little at weekends."""
+    """Return the shapes by which the kinds differ before they have items: a wave around a busy hour; half of them rest
+    a little at weekends.
+    """
     hours = np.arange(SLOTS) / 2
     phases = np.arange(KINDS) % PHASES * (24 / PHASES)
     weekend = (hours // 24 >= 2) & (hours // 24 < 4)  # the epoch began on a Thursday
@@ -111,19 +113,19 @@ def initial_shapes() -> Floats:
 
 
 def compute_shapes(weekly: Floats) -> Floats:
-    """The items of each kind as speeds about 1, with what is common to all kinds where they are few."""
+    """Return the items of each kind as speeds with mean 1, shrunk to the shape of all kinds where items are few."""
     expected = _smooth_half_hours(weekly.sum(0, keepdims=True)) * initial_shapes()
     items = weekly + START * expected / expected.mean(1, keepdims=True)
     return _smooth_half_hours(items / items.mean(1, keepdims=True))
 
 
 def _smooth_half_hours(shape: Floats) -> Floats:
-    """Each half hour smoothed with its neighbours."""
+    """Smooth each half hour with its neighbours."""
     return np.asarray((np.roll(shape, 1, 1) + 2 * shape + np.roll(shape, -1, 1)) / 4)
 
 
 def _fill_clocks_kernel(daily: Any, rows: Any, share: Any, kinds: Any, weight: float, clocks: Any) -> None:
-    """The same as the arrays in `clocks`, row by row, for the compiler."""
+    """Compute `WeekRhythm.clocks` row by row, for numba."""
     shape, usual = np.empty(336), np.empty(48)
     factor = np.empty(48)
     for place in range(len(rows)):
@@ -155,7 +157,7 @@ def _fill_clocks_kernel(daily: Any, rows: Any, share: Any, kinds: Any, weight: f
 
 
 def to_own_time(clocks: Floats, position: Rows, when: Floats) -> Floats:
-    """Own time, in days, of the feeds at `position` of `clocks` at the moments `when`."""
+    """Return the own time, in days, of the feeds at `position` of `clocks` at the times `when`."""
     week = np.floor(when / WEEK)
     slot = (when - week * WEEK) / HALF_HOUR
     whole = np.minimum(slot.astype(np.intp), SLOTS - 1)
