@@ -30,10 +30,10 @@ class LoginThrottle:
     def seconds_to_wait(self, now: float, *keys: tuple[str, str]) -> float:
         """How many seconds the next try has to wait; 0.0 if it need not.
 
-        >>> backoff = LoginThrottle()
-        >>> for _ in range(6): backoff.failed(0.0, ("name", "ada"))
-        >>> backoff.wait(0.5, ("name", "ada")), backoff.wait(10.0, ("name", "ada")), backoff.wait(0.5, ("name", "bo"))
-        (1.5, 0.0, 0.0)
+        >>> throttle = LoginThrottle()
+        >>> for _ in range(6): throttle.record_failure(0.0, ("name", "ada"))
+        >>> throttle.seconds_to_wait(0.5, ("name", "ada")), throttle.seconds_to_wait(10.0, ("name", "ada"))
+        (1.5, 0.0)
         """
         return max((self._wait_for_key(now, key) for key in keys), default=0.0)
 

@@ -67,7 +67,7 @@ class StreamRequest:
 
 def parse_stream(given: str) -> StreamRequest:
     """
-    >>> parse_stream("user/-/parse_label/news").which.tag, parse_stream("feed/7").which.feed, parse_stream("feed/https://a.example/").url
+    >>> parse_stream("user/-/label/news").which.tag, parse_stream("feed/7").which.feed, parse_stream("feed/https://a.example/").url
     ('news', 7, 'https://a.example/')
     """
     if given.startswith("feed/"):
@@ -111,7 +111,7 @@ def parse_label(given: str) -> str:
 def parse_state(given: str) -> str | None:
     """The state of a state's name, None for others.
 
-    >>> parse_state("user/-/parse_state/com.google/read"), parse_state("user/12/parse_state/com.google/starred"), parse_state("user/-/parse_label/x")
+    >>> parse_state("user/-/state/com.google/read"), parse_state("user/12/state/com.google/starred"), parse_state("user/-/label/x")
     ('read', 'starred', None)
     """
     match = _USER.match(given)
