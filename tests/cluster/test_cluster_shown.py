@@ -50,7 +50,9 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
         try:
             async with httpx.AsyncClient(base_url=base) as client:
-                page, answer, figures = [await client.get(f"/{one}") for one in ("cluster", "cluster.json", "metrics")]
+                page, answer, figures = [
+                    await client.get(f"/{one}") for one in ("cluster", "api/v1/cluster", "metrics")
+                ]
         finally:
             server.should_exit = True
             await serving

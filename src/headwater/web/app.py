@@ -1,70 +1,51 @@
-"""The web application: pages, published documents, health and metrics.
+"""Builds the Starlette application: routes, middleware, error answers.
 
-`create_app(store, status)` is all a server needs. `status` tells what the node does at this moment. `add` takes what
-somebody typed and returns the stored feed, or raises an InputError whose sentence is shown; without it the address is
-stored as it stands and the node finds out what is there. `names` are the host names under which the server may be
-used to change things, beside localhost and addresses in digits. `base` is the address that published documents give as
-theirs; it is never taken from a request, whose Host header anybody can write. `node` is the aggregator running in this
-process, where there is one; `pushing` has its hub and brings the documents that name it. `access` says who may come in,
-`provider` who else knows people.
+request ─► PublishedResponses (published documents) ─► SecurityHeaders ─► routes
+              pages/*       every module with a `pages` group
+              api           the JSON API under /api
+              greader       the Google Reader API
+              static, /favicon.ico
 """
 
 from __future__ import annotations
 
-import shlex
+import pkgutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from importlib import import_module
 
+import structlog
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from headwater import __version__
-from headwater.cluster.cluster_status import read_cluster_status
-from headwater.cluster.shared_node import is_shared_database
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
 from headwater.node.crawl.crawler import CrawlStatus
 from headwater.node.node import Node
-from headwater.node.quality.quality_report import load_last_report
 from headwater.node.websub.push_service import PushService
 from headwater.publish.document_cache import DocumentCache
 from headwater.publish.live_events import LiveEvents
-from headwater.store.people import ADMIN
 from headwater.store.store import Store
 from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
-from headwater.web import metrics
+from headwater.web import pages
 from headwater.web.api.api_app import answer_unknown_path, build_api
-from headwater.web.auth import oidc
-from headwater.web.auth.authentication import AccessSettings, Authenticator, require_user
-from headwater.web.auth.cross_site import SignedForms
+from headwater.web.auth.authentication import AccessSettings, Authenticator, Forbidden, NotSignedIn, login_url
+from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.auth.oidc import OidcProvider
 from headwater.web.auth.password_login import PasswordLogin
-from headwater.web.gate import SignInGate
-from headwater.web.greader import greader_app as greader
-from headwater.web.metrics import ClusterCollector
-from headwater.web.pages import (
-    account_page,
-    discover_page,
-    feed_list_page,
-    feed_page,
-    preferences_page,
-    quality_page,
-    query_editor_page,
-    read_page,
-    settings_page,
-    status_page,
-)
-from headwater.web.pages.account_page import RefusalHandlers
-from headwater.web.pages.status_page import load_status_page
+from headwater.web.greader import greader_app
+from headwater.web.greader.greader_app import SingleSlashes
+from headwater.web.page import PageGroup, build_routes
 from headwater.web.published.document_responses import DocumentResponses, PublishedResponses
 from headwater.web.published.live_endpoint import LiveEndpoint
 from headwater.web.published.websub_endpoints import WebSubEndpoints
 from headwater.web.security_headers import SECURITY_HEADERS, SecurityHeaders
-from headwater.web.site import WEB_FOLDER, AddFeedWithinQuota, Site, json_response
+from headwater.web.site import WEB_FOLDER, AddFeedWithinQuota, Site
+
+log = structlog.get_logger()
 
 
 def create_app(
@@ -81,42 +62,32 @@ def create_app(
     provider: OidcProvider | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
-    """The application over an open store."""
-    frame = Site(
+    """Build the application over an open store.
+
+    `add` adds a typed address and raises an InputError that the page shows; without it the address is stored as it is.
+    `names` are the server's host names, beside localhost and IP addresses. `base` is the server's address in published
+    documents, never taken from a request: anybody can write a Host header. `pushing` brings the hub and its documents.
+    """
+    login = PasswordLogin(Authenticator(store, access or AccessSettings(tuple(names)), clock))
+    site = Site(
         store,
         status,
         add=add or _add_unchecked(store, clock),
-        forms=SignedForms(names),
+        login=login,
         clock=clock,
         base=base,
         node=node,
+        oidc=provider,
     )
-    site = RootPages(frame)
-    door = PasswordLogin(Authenticator(store, access or AccessSettings(tuple(names)), clock))
-    refusals = RefusalHandlers(frame.render_page)
+    errors = ErrorPages(site)
     documents = pushing.documents if pushing else DocumentCache(store, base, clock=clock)
     app = PublishedResponses(
         documents,
         routes=[
-            *read_page.routes(frame),
-            *feed_list_page.routes(frame),
-            *feed_page.routes(frame),
-            *quality_page.routes(frame),
-            *query_editor_page.routes(frame),
-            *discover_page.routes(frame),
-            *settings_page.routes(frame),
-            *preferences_page.routes(frame),
-            *settings_page.restore_routes(frame),
-            *status_page.routes(frame),
-            *account_page.routes(door, frame.forms, frame.render_page, by_provider=provider is not None),
-            *greader.routes(store, door, frame.add_feed, base, frame.reader_quota),
-            *(oidc.routes(provider, door.authenticator, base, frame.render_page) if provider else ()),
-            Route("/status", site.show_status),
-            Route("/health", site.show_health),
-            Route("/metrics", site.show_metrics),
-            Route("/quality.json", site.show_quality),
+            *build_routes(find_page_groups(), site),
+            *greader_app.routes(store, login, site.add_feed, base, site.reader_quota),
             Route("/favicon.ico", show_icon),
-            build_api(frame),
+            build_api(site),
             Mount("/static", StaticFiles(directory=WEB_FOLDER / "static")),
         ],
         middleware=[
@@ -124,110 +95,92 @@ def create_app(
             Middleware(LiveEndpoint, store=store, documents=documents, live=live or LiveEvents(store)),
             *([Middleware(WebSubEndpoints, pushing=pushing)] if pushing else []),
             Middleware(SecurityHeaders),
-            Middleware(SignInGate, refusals=refusals),
+            Middleware(SingleSlashes),
         ],
         exception_handlers={
-            StoreError: site.answer_store_error,
-            **refusals.handlers,
-            NotFound: site.answer_not_found,
-            HeadwaterError: site.answer_error,
-            404: site.answer_not_found,
-            Exception: site.answer_defect,
+            StoreError: errors.answer_store_error,
+            NotSignedIn: errors.answer_not_signed_in,
+            Forbidden: errors.answer_forbidden,
+            RequestRefused: errors.answer_refused,
+            NotFound: errors.answer_not_found,
+            HeadwaterError: errors.answer_error,
+            404: errors.answer_not_found,
+            Exception: errors.answer_defect,
         },
     )
-    app.state.visitors, app.state.door = door.authenticator, door
+    app.state.authenticator, app.state.login = login.authenticator, login
     return app
 
 
-class RootPages:
-    """What is happening, for people and for machines, and how errors are told."""
+def find_page_groups() -> list[PageGroup]:
+    """Return the `pages` of every module in pages/, so that a new page needs no second list."""
+    modules = [import_module(f"{pages.__name__}.{one.name}") for one in pkgutil.iter_modules(pages.__path__)]
+    return [group for module in modules if isinstance(group := getattr(module, "pages", None), PageGroup)]
 
-    def __init__(self, frame: Site) -> None:
-        self._frame = frame
-        self._store = frame.store
 
-    async def show_status(self, request: Request) -> Response:
-        """What is happening, and how to add feeds. Of all feeds, so it is for owners."""
-        await require_user(request, ADMIN)
-        page = await load_status_page(self._store, self._frame.status(), self._frame.clock())
-        given = self._frame.settings
-        folder = None if given.database else shlex.quote(str(given.data.absolute()))  # the address may have a password
-        return self._frame.render_page(request, "status.html", page=page, folder=folder)
+class ErrorPages:
+    """Answers errors: as a page, or as JSON to programs."""
 
-    async def show_health(self, request: Request) -> Response:
-        """200 while the store answers, else 503 with the reason."""
-        summary = await self._store.summary(self._frame.clock())
-        status = self._frame.status()
-        last = summary.last[0].at if summary.last else None
-        return json_response(
-            {
-                "status": "ok",
-                "version": __version__,
-                "feeds": summary.feeds,
-                "items": summary.items,
-                "failing": summary.failing,
-                "under_way": status.under_way,
-                "last_refresh": last,
-                "next_due": status.next_due,
-                "network_away_since": status.network_away_since,
-                "queries": status.queries,
-                "targets": [asdict(aim) for aim in status.aims],
-            }
-        )
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
-    async def show_metrics(self, request: Request) -> Response:
-        summary = await self._store.summary(self._frame.clock())
-        more = (
-            [ClusterCollector(await read_cluster_status(self._store))]
-            if is_shared_database(self._frame.settings)
-            else []
-        )
-        figures = metrics.render_metrics(summary, self._frame.status(), await load_last_report(self._store), more)
-        return Response(figures, media_type=metrics.CONTENT_TYPE)
+    async def answer_not_signed_in(self, request: Request, error: Exception) -> Response:
+        if _is_program(request):
+            return JSONResponse({"message": str(error)}, 401, {"WWW-Authenticate": "Bearer"})
+        if request.method in ("GET", "HEAD"):
+            return RedirectResponse(login_url(request), 303)
+        return self._answer(request, 401, "You are not signed in", error)
 
-    async def show_quality(self, request: Request) -> Response:
-        """How good the watching is, as the node reported it within the last minute; 503 before it has."""
-        await require_user(request, ADMIN)
-        report = await load_last_report(self._store)
-        if report is None:
-            return json_response({"message": "No node has reported yet: the first report comes after a minute."}, 503)
-        return json_response(report)
+    async def answer_forbidden(self, request: Request, error: Exception) -> Response:
+        return self._answer(request, 403, "You don't have permission", error)
+
+    async def answer_refused(self, request: Request, error: Exception) -> Response:
+        status = error.status if isinstance(error, RequestRefused) else 403
+        return self._answer(request, status, "Nothing was changed", error)
 
     async def answer_store_error(self, request: Request, error: Exception) -> Response:
         if request.url.path == "/health":
-            return json_response({"status": "failing", "message": str(error)}, 503)
-        return self._render_problem(request, 503, "The database does not answer", str(error))
+            return JSONResponse({"status": "failing", "message": str(error)}, 503)
+        return self._answer(request, 503, "The database does not answer", error)
 
     async def answer_not_found(self, request: Request, error: Exception) -> Response:
         if request.url.path.startswith("/api/"):
             return answer_unknown_path()
-        message = str(error) if isinstance(error, NotFound) else "Nothing has this address: was it mistyped?"
-        return self._render_problem(request, 404, "Not here", message)
+        message = str(error) if isinstance(error, NotFound) else "There is no page at this address."
+        return self._render(request, 404, "Page not found", message)
 
     async def answer_error(self, request: Request, error: Exception) -> Response:
-        """What a page did not answer itself: the sentence, and that nothing came of it."""
-        return self._render_problem(request, 400, "That cannot be done", str(error))
+        return self._answer(request, 400, "That did not work", error)
 
     async def answer_defect(self, request: Request, error: Exception) -> Response:
-        """A defect of ours; the server's log has it. Sent from outside the middleware, so it brings its headers."""
-        message = "Something went wrong here. Nothing is lost; the server's log says more."
-        response = self._render_problem(request, 500, "Headwater made a mistake", message)
+        """Answer for a defect. Starlette sends this outside the middleware, so it brings its own headers."""
+        message = "Something went wrong. Nothing is lost; the server's log has the details."
+        response = self._render(request, 500, "Headwater made a mistake", message)
         response.headers.update(SECURITY_HEADERS)
         return response
 
-    def _render_problem(self, request: Request, status: int, title: str, message: str) -> Response:
-        return self._frame.render_part("problem.html", status, request=request, title=title, message=message)
+    def _answer(self, request: Request, status: int, title: str, error: Exception) -> Response:
+        if _is_program(request):
+            return JSONResponse({"message": str(error)}, status)
+        return self._render(request, status, title, str(error))
+
+    def _render(self, request: Request, status: int, title: str, message: str) -> Response:
+        return self._site.render_page(request, "problem.html", status, title=title, message=message)
+
+
+def _is_program(request: Request) -> bool:
+    return request.url.path.startswith("/api/") or "authorization" in request.headers
 
 
 async def show_icon(request: Request) -> Response:
-    """Our icon where browsers look for one when a document names none, as /health does."""
+    """Send the icon where browsers look for one when a document names none, as /health does."""
     return FileResponse(WEB_FOLDER / "static" / "mark.svg", headers={"Cache-Control": "max-age=3600"})
 
 
 def _add_unchecked(store: Store, clock: Callable[[], float]) -> AddFeedWithinQuota:
     async def add(address: str, user_id: int, allowed: FeedQuotaCheck | None) -> AddedFeed:
         if not address.lower().startswith(("http://", "https://")):
-            raise InputError(f"“{address[:200]}” is no web address: it should begin with https:// or http://.")
+            raise InputError(f"“{address[:200]}” is not a web address: it must begin with https:// or http://.")
         (added,) = await store.add_feeds([NewFeed(address)], clock(), subscriber=user_id, allowed=allowed)
         return added
 

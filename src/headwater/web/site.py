@@ -1,8 +1,4 @@
-"""What all pages share: the templates, the navigation, the reader's light or dark, forms, and what the node can do.
-
-A page is a function that gathers values and calls `Frame.page`. `node` is the aggregator running in this process; pages
-that need it say so where there is none.
-"""
+"""Holds what all pages share: store, aggregator, settings, sign-in, templates, a timed cache."""
 
 from __future__ import annotations
 
@@ -25,52 +21,16 @@ from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
 from headwater.store.store import Store
 from headwater.store.values import AddedFeed, FeedQuotaCheck
-from headwater.web.auth.cross_site import SignedForms
+from headwater.web.auth.oidc import OidcProvider
+from headwater.web.auth.password_login import PasswordLogin
+from headwater.web.shared.article_html import PictureProxy, followable_link
 from headwater.web.shared.background_jobs import BackgroundJobs
+from headwater.web.shared.reader_feeds import ReaderFeedsCache
 from headwater.web.shared.reader_quota import ReaderQuota
 
-PEOPLE = 1000  # whose answers are kept
-TIMES = 100.0
-QUICK = 0.2  # seconds
-LONGEST = 600.0  # seconds
-
-
-class TimedCache:
-    """Answers by what they are, and for whom."""
-
-    def __init__(self) -> None:
-        self._answers: dict[tuple[str, int], asyncio.Future[tuple[float, Any]]] = {}
-
-    async def get_or_gather(self, what: str, user_id: int, gather: Callable[[], Awaitable[Any]]) -> Any:
-        """What was gathered lately, or is just being gathered for another request, or anew."""
-        key = (what, user_id)
-        answer = self._answers.get(key)
-        if answer is None or _is_expired(answer):
-            self._answers.pop(key, None)
-            while len(self._answers) >= PEOPLE:
-                del self._answers[next(iter(self._answers))]
-            answer = self._answers[key] = asyncio.ensure_future(_measure(gather))
-        return (await asyncio.shield(answer))[1]
-
-
-async def _measure(gather: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
-    start = time.monotonic()
-    answer = await gather()
-    end = time.monotonic()
-    took = end - start
-    return end + (0.0 if took < QUICK else min(TIMES * took, LONGEST)), answer
-
-
-def _is_expired(answer: asyncio.Future[tuple[float, Any]]) -> bool:
-    if not answer.done():
-        return False
-    return answer.cancelled() or answer.exception() is not None or answer.result()[0] <= time.monotonic()
-
-
 AddFeed = Callable[[str, int], Awaitable[AddedFeed]]  # what somebody typed, and the id of who subscribes
-AddFeedWithinQuota = Callable[
-    [str, int, FeedQuotaCheck | None], Awaitable[AddedFeed]
-]  # the same, and what may refuse it
+AddFeedWithinQuota = Callable[[str, int, FeedQuotaCheck | None], Awaitable[AddedFeed]]  # the same, within a quota
+CACHE_SECONDS, MOST_CACHED = 60.0, 1000  # of the timed cache
 WEB_FOLDER = Path(__file__).parent
 THEMES = ("light", "dark")
 # Where the navigation leads: address, word, and the tooltip that says what is there.
@@ -83,8 +43,37 @@ NAVIGATION = (
 )
 
 
+class TimedCache:
+    """Keeps slowly gathered values for a minute, by name and user; gathers a value once, however many ask."""
+
+    def __init__(self) -> None:
+        self._cached: dict[tuple[str, int], asyncio.Task[tuple[float, Any]]] = {}
+
+    async def get_or_gather(self, name: str, user_id: int, gather: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the cached value, or await the one that is being gathered, or gather it."""
+        key = (name, user_id)
+        found = self._cached.get(key)
+        if found is None or _is_expired(found):
+            self._cached.pop(key, None)
+            while len(self._cached) >= MOST_CACHED:
+                del self._cached[next(iter(self._cached))]
+            found = self._cached[key] = asyncio.ensure_future(_gather_with_expiry(gather))
+        return (await asyncio.shield(found))[1]
+
+
+async def _gather_with_expiry(gather: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
+    value = await gather()
+    return time.monotonic() + CACHE_SECONDS, value
+
+
+def _is_expired(cached: asyncio.Task[tuple[float, Any]]) -> bool:
+    if not cached.done():
+        return False
+    return cached.cancelled() or cached.exception() is not None or cached.result()[0] <= time.monotonic()
+
+
 class Site:
-    """The frame around every page of one application."""
+    """Everything that the pages of one application share."""
 
     def __init__(
         self,
@@ -92,15 +81,18 @@ class Site:
         status: Callable[[], CrawlStatus],
         *,
         add: AddFeedWithinQuota,
-        forms: SignedForms,
+        login: PasswordLogin,
         clock: Callable[[], float],
         base: str,
         node: Node | None = None,
+        oidc: OidcProvider | None = None,
     ) -> None:
         self.store = store
         self.status = status
         self._add_feed = add
-        self.forms = forms
+        self.login = login
+        self.authenticator = login.authenticator
+        self.oidc = oidc
         self.clock = clock
         self.base_url = base.rstrip("/")
         self.node = node
@@ -108,6 +100,8 @@ class Site:
         self.reader_quota = ReaderQuota(store, lambda: self.settings)
         self.background_jobs = BackgroundJobs(clock)
         self.timed_cache = TimedCache()
+        self.reader_feeds = ReaderFeedsCache(store, clock)
+        self.pictures = PictureProxy(node.scout if node is not None else None)
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(WEB_FOLDER / "templates"),
             autoescape=True,
@@ -146,34 +140,18 @@ class Site:
         await self.reader_quota.check_additions(user, [address])
         return await self._add_feed(address, user_id, self.reader_quota.limit_for(user))
 
-    def render_page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
-        """A whole page. Every page carries a form token: the switch for light and dark is a form already."""
-        cookie, token = self.forms.make_token(request)
-        response = self.render_part(template, status, request=request, token=token, **values)
-        self.forms.set_cookie(response, cookie, secure=request.url.scheme == "https")
-        return response
+    def render_page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """Render a template for a request: a whole page, or a part that a script asks for."""
+        return self.render_part(template, status, request=request, **values)
 
     def render_part(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-        """A template by itself: a part of a page, or an error that must not need anything."""
+        """Render a template by itself; an error page needs nothing else."""
         request: Request | None = values.get("request")
         theme = request.cookies.get("theme", "") if request is not None else ""
-        said = {"now": self.clock(), "theme": theme if theme in THEMES else "", "path": "", "token": "", "note": None}
+        common = {"now": self.clock(), "theme": theme if theme in THEMES else "", "path": "", "note": None}
         if request is not None:
-            said["path"] = request.url.path
-        html = self._templates.get_template(template).render(said | values)
-        return HTMLResponse(html, status)
-
-
-def followable_link(link: str | None) -> str | None:
-    """The link if it may be followed from a page: publishers write javascript: and worse.
-
-    >>> followable_link("https://a.example/"), followable_link("javascript:alert(1)")
-    ('https://a.example/', None)
-    """
-    try:
-        return link if link and urlsplit(link).scheme in ("http", "https") else None
-    except ValueError:
-        return None
+            common["path"] = request.url.path
+        return HTMLResponse(self._templates.get_template(template).render(common | values), status)
 
 
 def format_percent(share: float | None, digits: int = 1) -> str:
@@ -201,21 +179,16 @@ def format_brief(value: float | None) -> str:
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
-def wants_json(request: Request) -> bool:
-    """Whether a script of ours asks, which replaces parts of the page itself."""
-    return request.headers.get("accept", "").startswith("application/json")
-
-
 def json_response(value: object, status: int = 200) -> Response:
     return Response(orjson.dumps(value), status, media_type="application/json")
 
 
-def redirect_inside(request: Request, to: str) -> RedirectResponse:
-    """To a page of ours, never elsewhere: `to` may come from a form.
+def redirect_inside(to: str) -> RedirectResponse:
+    """Redirect to a page of this server, never elsewhere: `to` may come from a form.
 
     A browser reads //host and /\\host as other hosts.
     """
-    inside = to.startswith("/") and not to.startswith(("//", "/\\")) and "\\" not in to
+    inside = to.startswith("/") and not to.startswith("//") and "\\" not in to
     return RedirectResponse(to if inside and to.isprintable() else "/", 303)
 
 

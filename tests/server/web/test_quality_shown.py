@@ -103,11 +103,11 @@ async def test_the_report_is_there_as_json_once_a_node_has_made_one(
     site: Callable[..., Awaitable[str]], web_store: Store
 ) -> None:
     address = await site()
-    status, body = await get(f"{address}/quality.json")
-    assert status == 503
+    status, body = await get(f"{address}/api/v1/quality")
+    assert status == 404
     assert "No node has reported yet" in body
     await web_store.save_state(REPORT, VERSION, msgspec.json.encode(QUALITY), QUALITY.at)
-    status, body = await get(f"{address}/quality.json")
+    status, body = await get(f"{address}/api/v1/quality")
     assert status == 200
     assert msgspec.json.decode(body, type=QualityReport) == QUALITY
     _, figures = await get(f"{address}/metrics")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from headwater.store.people import Subscription, UnreadCount, UnreadCounts
-from headwater.web.pages.sidebar import ReaderFeeds
+from headwater.web.shared.reader_feeds import ReaderFeeds
 
 
 def a_subscription(id: int, title: str) -> Subscription:

@@ -38,14 +38,8 @@ async def one_feed(store: Store, url: str = "https://a.example/feed", title: str
     return added.feed
 
 
-def field(page: str) -> str:
-    found = re.search(r'name="token" value="([^"]+)"', page)
-    assert found
-    return found[1]
-
-
 class Visitor:
-    """A browser as far as forms are concerned: it keeps cookies and sends what the page gave it."""
+    """A browser as far as forms are concerned: it keeps cookies and says which site sent a form."""
 
     def __init__(self, base: str) -> None:
         self.base = base
@@ -57,14 +51,9 @@ class Visitor:
     async def __aexit__(self, *exc: object) -> None:
         await self.session.close()
 
-    async def token(self) -> str:
-        async with self.session.get(self.base) as answer:
-            return field(await answer.text())
-
-    async def send(self, address: str, token: str | None = None, **headers: str) -> tuple[int, str]:
-        form = {"address": address, "token": await self.token() if token is None else token}
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self.session.post(f"{self.base}/feeds", data=form, headers=named) as answer:
+    async def send(self, address: str, **headers: str) -> tuple[int, str]:
+        named = {"Origin": self.base} | {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.session.post(f"{self.base}/feeds", data={"address": address}, headers=named) as answer:
             return answer.status, await answer.text()
 
 
@@ -176,34 +165,22 @@ async def test_what_adding_says_is_shown_and_the_address_kept(site: Start) -> No
 async def test_forms_of_other_sites_are_refused(site: Start, web_store: Store) -> None:
     base = await site(names=["feeds.example"])
     address = "https://evil.example/feed"
-    async with Visitor(base) as visitor, Visitor(base) as other:
-        stolen = await other.token()
-        mine = await visitor.token()
+    async with Visitor(base) as visitor:
         refused = [
-            await visitor.send(address, token=""),
-            await visitor.send(address, token="x"),
-            await visitor.send(address, token=stolen),  # signed, but for another visitor
-            await visitor.send(address, token=mine, Origin="https://evil.example"),
-            await visitor.send(address, token=mine, Origin="null"),
-            await visitor.send(address, token=mine, Sec_Fetch_Site="cross-site"),
-            await visitor.send(address, token=mine, Sec_Fetch_Site="same-site"),
-            await visitor.send(address, token=mine, Host="rebound.example"),
+            await visitor.send(address, Origin="https://evil.example"),
+            await visitor.send(address, Origin="null"),
+            await visitor.send(address, Sec_Fetch_Site="cross-site"),
+            await visitor.send(address, Sec_Fetch_Site="same-site"),
+            await visitor.send(address, Host="rebound.example"),
+            await visitor.send(address, Host="rebound.example", Sec_Fetch_Site="same-origin"),
         ]
         assert [status for status, _ in refused] == [403] * len(refused)
+        async with visitor.session.post(f"{base}/feeds", data={"address": address}) as answer:
+            assert answer.status == 403
+            assert "neither the header Sec-Fetch-Site nor Origin" in await answer.text()
         assert await web_store.count_feeds() == 0
-        assert (await visitor.send(address, token=mine, Origin=base, Sec_Fetch_Site="same-origin"))[0] == 200
+        assert (await visitor.send(address, Sec_Fetch_Site="same-origin"))[0] == 200
     assert await web_store.count_feeds() == 1
-
-
-async def test_without_its_cookie_a_token_is_worth_nothing(site: Start, web_store: Store) -> None:
-    base = await site()
-    token = field((await get(base))[1])
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{base}/feeds", data={"address": "https://a.example/", "token": token}) as answer,
-    ):
-        assert answer.status == 403
-    assert await web_store.count_feeds() == 0
 
 
 async def test_large_forms_are_refused(site: Start) -> None:

@@ -219,8 +219,8 @@ async def serve_pages(node: Node, listener: socket.socket) -> None:
         print_json({"url": address, "feeds": len(node.crawler.feed_table)})
     else:
         err.print(f"Headwater runs at [bold]{address}[/bold] – stop it with Ctrl-C.")
-    if await app.state.visitors.is_open():
-        _log_welcome_link(app.state.door, base)
+    if await app.state.authenticator.is_open():
+        _log_welcome_link(app.state.login, base)
     if secured is not None and given.tls_cert is None:
         err.print(f"Its certificate is signed by itself; SHA-256 {secured.fingerprint()}", style="dim")
     async with (

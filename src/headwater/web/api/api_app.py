@@ -25,9 +25,10 @@ from headwater.web.api import (
     server_endpoints,
     subscription_endpoints,
 )
-from headwater.web.api.endpoint import ApiCall, Endpoint, EndpointGroup, RawBody, require_scope
+from headwater.web.api.endpoint import READ, ApiCall, Endpoint, EndpointGroup, RawBody, require_scope
 from headwater.web.api.openapi import PREFIX, ErrorBody, ErrorResponse, describe_api, script_messages
 from headwater.web.api.parameters import read_parameters, read_request_body
+from headwater.web.auth.authentication import require_identity
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.site import Site
 
@@ -54,18 +55,19 @@ log = structlog.get_logger()
 _encode_json = msgspec.json.Encoder().encode
 
 
-def build_api(frame: Site) -> Mount:
+def build_api(site: Site) -> Mount:
     """The routes under /api. They answer for wrong addresses and methods themselves, in JSON."""
 
     @cache
     def description() -> bytes:
-        return _encode_json(describe_api(GROUPS, frame.base_url))
+        return _encode_json(describe_api(GROUPS, site.base_url))
 
     async def openapi(request: Request) -> Response:
         return Response(description(), media_type="application/json")
 
     async def page(request: Request) -> Response:
-        return frame.render_page(request, "api.html", nouns=GROUPS, prefix=PREFIX)
+        await require_identity(request, READ)
+        return site.render_page(request, "api.html", nouns=GROUPS, prefix=PREFIX)
 
     async def nothing(request: Request) -> Response:
         return answer_unknown_path()
@@ -77,7 +79,7 @@ def build_api(frame: Site) -> Mount:
             Route("/", page),
             Route("/openapi.json", openapi),
             *(
-                Route(v1 + path, _answer_by_method(frame, found), methods=METHODS)
+                Route(v1 + path, _answer_by_method(site, found), methods=METHODS)
                 for path, found in _group_by_path().items()
             ),
             Route("/{path:path}", nothing, methods=METHODS),
@@ -94,7 +96,7 @@ def _group_by_path() -> dict[str, dict[str, Endpoint]]:
     return dict(sorted(paths.items(), key=lambda one: [part.startswith("{") for part in one[0].split("/")]))
 
 
-def _answer_by_method(frame: Site, endpoints: dict[str, Endpoint]) -> Any:
+def _answer_by_method(site: Site, endpoints: dict[str, Endpoint]) -> Any:
     async def answer(request: Request) -> Response:
         endpoint = endpoints.get("GET" if request.method == "HEAD" else request.method)
         if endpoint is None:
@@ -102,7 +104,7 @@ def _answer_by_method(frame: Site, endpoints: dict[str, Endpoint]) -> Any:
             said = f"{request.method} is not for this address; it takes {allowed}."
             return _error_response(405, ErrorBody(message=said), {"Allow": allowed})
         try:
-            return await _call_endpoint(frame, endpoint, request)
+            return await _call_endpoint(site, endpoint, request)
         except HeadwaterError as error:
             return answer_error(error)
         except Exception:
@@ -112,7 +114,7 @@ def _answer_by_method(frame: Site, endpoints: dict[str, Endpoint]) -> Any:
     return answer
 
 
-async def _call_endpoint(frame: Site, endpoint: Endpoint, request: Request) -> Response:
+async def _call_endpoint(site: Site, endpoint: Endpoint, request: Request) -> Response:
     who = await require_scope(request, endpoint.scope)
     given: dict[str, Any] = {}
     if endpoint.asked is not None:
@@ -121,7 +123,7 @@ async def _call_endpoint(frame: Site, endpoint: Endpoint, request: Request) -> R
         raise InputError(f"There is no parameter “{next(iter(request.query_params))[:100]}” here; there is none.")
     if endpoint.given is not None:
         given["given"] = await read_request_body(endpoint, request)
-    result = await endpoint.handler(ApiCall(frame, request, who, frame.clock()), **given)
+    result = await endpoint.handler(ApiCall(site, request, who, site.clock()), **given)
     if isinstance(result, RawBody):
         return Response(result.body, endpoint.status, media_type=result.type)
     if endpoint.answer is None:

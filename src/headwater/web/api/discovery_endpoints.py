@@ -42,7 +42,7 @@ def _view_suggestion(one: Suggestion) -> SuggestedFeed:
 @discovery_group.get("/discover")
 async def show_discoveries(call: ApiCall) -> DiscoveriesView:
     """Suggest feeds, from what similar readers read and from what your items link to, and name rising topics."""
-    found = await suggest_feeds(call.frame, call.user.id)
+    found = await suggest_feeds(call.site, call.user.id)
     return DiscoveriesView(
         also_read=[_view_suggestion(one) for one in found.also],
         popular=[_view_suggestion(one) for one in found.popular],

@@ -53,7 +53,7 @@ class RawBody(msgspec.Struct, frozen=True):
 class ApiCall:
     """One request: who asks, and what a handler needs to answer."""
 
-    frame: Site
+    site: Site
     request: Request
     who: Identity
     now: float
@@ -64,11 +64,11 @@ class ApiCall:
 
     @property
     def store(self) -> Store:
-        return self.frame.store
+        return self.site.store
 
     @property
     def node(self) -> Node | None:
-        return self.frame.node
+        return self.site.node
 
     @property
     def remover(self) -> Remover:

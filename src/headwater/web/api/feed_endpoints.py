@@ -139,7 +139,7 @@ async def add_feed(call: ApiCall, given: FeedRequest) -> AddedFeedView:
     if given.name is not None or given.weight is not None:
         require_owner(call, "gives feeds names and weights")
     node = require_aggregator(call)
-    await call.frame.reader_quota.check_additions(call.user, [given.url])
+    await call.site.reader_quota.check_additions(call.user, [given.url])
 
     def choose(address: str, found: object) -> object:
         offers = list(found)  # type: ignore[call-overload]
@@ -157,7 +157,7 @@ async def add_feed(call: ApiCall, given: FeedRequest) -> AddedFeedView:
         tags=given.tags,
         weight=1.0 if given.weight is None else given.weight,
         subscriber=call.user.id,
-        allowed=call.frame.reader_quota.limit_for(call.user),
+        allowed=call.site.reader_quota.limit_for(call.user),
     )
     others = [OfferedFeed(url=one.url, title=one.title, type=one.type) for one in done.others]
     return AddedFeedView(feed=await find_visible_feed(call, done.feed.id), created=done.created, others=others)

@@ -145,7 +145,7 @@ class CreatedFeedToken(ResponseBody, frozen=True):
 async def give_token(call: ApiCall, asked: PublicationParameters, given: FeedTokenRequest) -> CreatedFeedToken:
     """Make a token for a private feed."""
     made = await channels.create_feed_token(
-        call.store, f"{asked.kind}/{asked.name}", given.label, call.frame.base_url, call.now
+        call.store, f"{asked.kind}/{asked.name}", given.label, call.site.base_url, call.now
     )
     return CreatedFeedToken(path=made.path, token=made.token, url=made.url, private=made.private)
 

@@ -53,7 +53,7 @@ class SchedulerView(ResponseBody, frozen=True):
 @scheduler_group.get("/scheduler")
 async def show_scheduler(call: ApiCall) -> SchedulerView:
     """Say what goes on at this moment."""
-    status = call.frame.status()
+    status = call.site.status()
     next_up = list_upcoming(call.node.crawler, call.now, 1) if call.node is not None else []
     return SchedulerView(
         strategy=status.strategy,
@@ -79,7 +79,7 @@ async def show_scheduler(call: ApiCall) -> SchedulerView:
 @scheduler_group.get("/scheduler/cluster", ADMIN)
 async def show_cluster(call: ApiCall) -> ClusterStatus:
     """Say which machines share the work: who leads, who holds what, what waits, what is wrong."""
-    if not is_shared_database(call.frame.settings):
+    if not is_shared_database(call.site.settings):
         raise NotFound("This server runs by itself: its database is a file.")
     return await read_cluster_status(call.store)
 
@@ -194,7 +194,7 @@ async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[Predi
     node = require_aggregator(call)
     wanted = None if asked.budget is None else [asked.budget]
     found = await estimate_quality_by_budget(
-        await node.sample_beliefs(call.now), call.frame.settings.least_interval, wanted
+        await node.sample_beliefs(call.now), call.site.settings.least_interval, wanted
     )
     return ListPage(items=found, next=None)
 
@@ -202,14 +202,12 @@ async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[Predi
 @quality_group.post("/quality/comparison", ADMIN, status=202)
 async def compare_strategies(call: ApiCall) -> BackgroundJobView:
     """Replay this server's own history with every strategy, as a job; one at a time."""
-    running = call.frame.background_jobs.find_running("comparison")
+    running = call.site.background_jobs.find_running("comparison")
     if running is not None:
         return view_job(running)
-    budget = call.frame.status().budget_per_minute
+    budget = call.site.status().budget_per_minute
 
     async def work(job: BackgroundJob) -> StrategyComparison:
         return await replay_strategies(call.store, budget, call.now, job)
 
-    return view_job(
-        call.frame.background_jobs.start("Comparing strategies", work, page="comparison", unit="strategies")
-    )
+    return view_job(call.site.background_jobs.start("Comparing strategies", work, page="comparison", unit="strategies"))

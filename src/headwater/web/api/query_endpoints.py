@@ -303,7 +303,7 @@ class QueryExplanationView(ResponseBody, frozen=True):
 @query_group.get("/queries/{name}/explanation", ADMIN)
 async def explain_query_feed(call: ApiCall, asked: QueryParameters) -> QueryExplanationView:
     """Explain a query feed."""
-    told = await explain_query(call.store, call.frame.settings, asked.name, call.now)
+    told = await explain_query(call.store, call.site.settings, asked.name, call.now)
     return QueryExplanationView(
         name=told.query.name,
         reads=list(told.reads),

@@ -123,7 +123,7 @@ class FeedExplanationView(ResponseBody, frozen=True):
 async def explain_feed(call: ApiCall, asked: IdParameters) -> FeedExplanationView:
     """Say what is believed of a feed, what its server asked for, and when and why it is refreshed."""
     await require_visible_feed(call, asked.id)
-    told: ScheduleExplanation = await explain_feed_schedule(call.store, call.frame.settings, asked.id, call.now)
+    told: ScheduleExplanation = await explain_feed_schedule(call.store, call.site.settings, asked.id, call.now)
     refreshes = await call.store.refreshes(asked.id, limit=300)
     return FeedExplanationView(
         sentences=list(explain_schedule(told, refreshes, call.now)),
@@ -154,7 +154,7 @@ class WeeklyPatternView(ResponseBody, frozen=True):
 async def show_pattern(call: ApiCall, asked: IdParameters) -> WeeklyPatternView:
     """Say at which hours a feed publishes."""
     await require_visible_feed(call, asked.id)
-    told = await explain_feed_schedule(call.store, call.frame.settings, asked.id, call.now)
+    told = await explain_feed_schedule(call.store, call.site.settings, asked.id, call.now)
     found = await load_weekly_pattern(call.store, told, call.now)
     believed = None if found.believed is None else list(found.believed)
     return WeeklyPatternView(believed=believed, counted=list(found.counted), weeks=found.weeks)

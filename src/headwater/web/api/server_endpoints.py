@@ -68,7 +68,7 @@ class JobParameters(Parameters, frozen=True):
 @job_group.get("/jobs/{id}")
 async def show_job(call: ApiCall, asked: JobParameters) -> BackgroundJobView:
     """Say how far a job is. Whoever knows its number may ask."""
-    job = call.frame.background_jobs.find_job(asked.id)
+    job = call.site.background_jobs.find_job(asked.id)
     if job is None:
         raise NotFound("This work is over, or the server was restarted since: look whether its result is there.")
     return view_job(job)
@@ -165,7 +165,7 @@ class SettingsView(ResponseBody, frozen=True):
 
 
 def view_settings(call: ApiCall) -> SettingsView:
-    given = call.frame.settings
+    given = call.site.settings
     return SettingsView(
         version=__version__,
         budget=call.node.crawler.budget.cap.requests if call.node is not None else given.budget,

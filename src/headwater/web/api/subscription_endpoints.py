@@ -190,7 +190,7 @@ async def remove_tag(call: ApiCall, asked: TagParameters) -> RemovedView:
 async def export_opml(call: ApiCall) -> RawBody:
     """Export what you subscribe to as OPML."""
     mine = await call.store.reading.subscriptions(call.user.id)
-    base = call.frame.base_url
+    base = call.site.base_url
     feeds = [
         Outline(one.url if one.feed_id is not None else base + one.url, one.title, one.link, one.tags) for one in mine
     ]
@@ -207,5 +207,5 @@ async def import_opml(call: ApiCall, asked: ImportParameters, given: RawBody) ->
 
     The work goes on behind the answer; /jobs/{id} tells how far it is, and in the end what became of it.
     """
-    job = await start_import(call.frame, given.body, call.user.id, (asked.tag,) if asked.tag else ())
+    job = await start_import(call.site, given.body, call.user.id, (asked.tag,) if asked.tag else ())
     return view_job(job)

@@ -1,4 +1,4 @@
-"""Who sends a request: `current(request)` gives the user, or raises NotSignedIn or Forbidden.
+"""Identifies who sends a request: token, session, trusted proxy, open loopback.
 
 In this order: an API token (`Authorization: Bearer …`), a session's cookie, the header of a trusted reverse proxy, and,
 while the owner has no password (open mode), the loopback: whoever sits at the machine is the owner. What is changed
@@ -8,9 +8,8 @@ send it (CSRF), and under a name that is ours, or a name that a stranger points 
 
 from __future__ import annotations
 
-import ipaddress
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
@@ -21,14 +20,13 @@ from headwater.credentials import hash_secret, make_secret
 from headwater.errors import HeadwaterError, InputError, NotFound
 from headwater.store.people import ADMIN, READ, SCOPES, WRITE, User
 from headwater.store.store import Store
-from headwater.web.auth.client_address import PEER_KEY
-from headwater.web.auth.cross_site import RequestRefused, check_host, check_same_site
+from headwater.web.auth.client_address import is_loopback, is_secure, is_within, parse_networks, peer_address
+from headwater.web.auth.cross_site import check_host, check_same_site
 
 COOKIE = "headwater_session"
 SESSION_SECONDS = 30 * 86_400.0  # seconds a session lasts after its last use
 USE_INTERVAL = 300.0  # seconds before a use is written down again
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 
 class NotSignedIn(HeadwaterError):
@@ -59,7 +57,7 @@ class AccessSettings:
 
 
 class Authenticator:
-    """Recognises who sends a request. One for each application, at `app.state.visitors`."""
+    """Recognises who sends a request. One for each application, at `app.state.authenticator`."""
 
     def __init__(
         self, store: Store, access: AccessSettings | None = None, clock: Callable[[], float] = time.time
@@ -139,6 +137,11 @@ class Authenticator:
         owner = await self.store.accounts.owner()
         return Identity(owner, "open", user_scopes(owner))
 
+    def check_sender(self, request: HTTPConnection) -> None:
+        """Refuse a change that another site sent, or that came under a foreign host name."""
+        check_host(request, self.access.names)
+        check_same_site(request)
+
     # sessions
 
     async def sign_in(self, request: Request, response: Response, user: User) -> None:
@@ -167,30 +170,24 @@ class Authenticator:
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax", secure=is_secure(request))
 
 
-async def require_user(request: Request, scope: str = READ) -> User:
-    """The user who sends this request, if they may do what `scope` says (read, write, admin).
-
-    Raises NotSignedIn (pages: to /login; API: 401), Forbidden (403) or Refused (403, sent by another site).
-    """
-    return (await require_identity(request, scope)).user
-
-
 async def require_identity(request: Request, scope: str = READ) -> Identity:
-    """Like `current`, with how the user was recognised."""
-    visitors: Authenticator = request.app.state.visitors
-    found: Identity | None = request.scope.get("headwater.who")
+    """Return who sends a request, if they have the scope (read, write, admin).
+
+    Raises NotSignedIn (pages: to /login; API: 401), Forbidden (403) or RequestRefused (403, sent by another site).
+    """
+    authenticator: Authenticator = request.app.state.authenticator
+    found: Identity | None = request.scope.get("headwater.identity")
     if found is None:
-        found = await visitors.identify(request)
-        request.scope["headwater.who"] = found
+        found = await authenticator.identify(request)
+        request.scope["headwater.identity"] = found
     if request.method not in SAFE_METHODS and found.by != "token":
-        check_host(request, visitors.access.names)
-        check_same_site(request)
+        authenticator.check_sender(request)
     if scope not in found.scopes:
-        raise Forbidden(_explain_missing_scope(found, scope))
+        raise Forbidden(explain_missing_scope(found, scope))
     return found
 
 
-def _explain_missing_scope(found: Identity, scope: str) -> str:
+def explain_missing_scope(found: Identity, scope: str) -> str:
     if scope == ADMIN and not found.user.is_owner:
         return "Only an owner may do this."
     return f"This token may not do this: it lacks the scope {scope}."
@@ -219,55 +216,3 @@ def safe_return_path(address: str | None) -> str:
     except ValueError:
         return "/"
     return address if not parts.scheme and not parts.netloc and not address.startswith("//") else "/"
-
-
-# peers
-
-
-def peer_address(request: HTTPConnection) -> str | None:
-    """The address that really sent this, whatever headers say."""
-    real: str | None = request.scope.get(PEER_KEY)
-    return real or visitor_address(request)
-
-
-def visitor_address(request: HTTPConnection) -> str | None:
-    """The address of the person: where a trusted proxy sent this, the one that it names."""
-    return request.client.host if request.client else None
-
-
-def is_loopback(request: HTTPConnection) -> bool:
-    """Sent by this machine, and not by a proxy on it for somebody else."""
-    if any(name in request.headers for name in PROXY_HEADERS):
-        return False
-    return is_within(peer_address(request), _LOOPBACK)
-
-
-def is_secure(request: HTTPConnection) -> bool:
-    return request.url.scheme == "https"
-
-
-def parse_networks(given: Sequence[str]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    return tuple(ipaddress.ip_network(each, strict=False) for each in given)
-
-
-def is_within(host: str | None, among: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
-    try:
-        address = ipaddress.ip_address((host or "").partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return any(address in network for network in among if network.version == address.version)
-
-
-_LOOPBACK = parse_networks(["127.0.0.0/8", "::1/128"])
-__all__ = [
-    "AccessSettings",
-    "Authenticator",
-    "Forbidden",
-    "Identity",
-    "NotSignedIn",
-    "RequestRefused",
-    "require_identity",
-    "require_user",
-]

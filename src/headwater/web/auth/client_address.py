@@ -1,18 +1,23 @@
-"""Behind a proxy: believe what trusted proxies say about the visitor, and remember who really sent the request."""
+"""Tells the sending peer from the visitor behind trusted proxies."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from typing import Any
 
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 PEER_KEY = "headwater.peer"
+PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class TrustedProxyHeaders:
-    """Around the whole application. Without trusted proxies nothing changes."""
+    """Middleware that believes what trusted proxies say about the visitor, and remembers the sending peer."""
 
     def __init__(self, app: ASGIApp, trusted: Sequence[str]) -> None:
         self._app: Any = ProxyHeadersMiddleware(app, list(trusted)) if trusted else app  # type: ignore[arg-type]
@@ -21,3 +26,42 @@ class TrustedProxyHeaders:
         if scope.get("client"):
             scope[PEER_KEY] = scope["client"][0]
         await self._app(scope, receive, send)
+
+
+def peer_address(request: HTTPConnection) -> str | None:
+    """The address that really sent this, whatever headers say."""
+    real: str | None = request.scope.get(PEER_KEY)
+    return real or visitor_address(request)
+
+
+def visitor_address(request: HTTPConnection) -> str | None:
+    """The address of the person: where a trusted proxy sent this, the one that it names."""
+    return request.client.host if request.client else None
+
+
+def is_loopback(request: HTTPConnection) -> bool:
+    """Sent by this machine, and not by a proxy on it for somebody else."""
+    if any(name in request.headers for name in PROXY_HEADERS):
+        return False
+    return is_within(peer_address(request), _LOOPBACK)
+
+
+def is_secure(request: HTTPConnection) -> bool:
+    return request.url.scheme == "https"
+
+
+def parse_networks(given: Sequence[str]) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(each, strict=False) for each in given)
+
+
+def is_within(host: str | None, among: Sequence[Network]) -> bool:
+    try:
+        address = ipaddress.ip_address((host or "").partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return any(address in network for network in among if network.version == address.version)
+
+
+_LOOPBACK = parse_networks(["127.0.0.0/8", "::1/128"])

@@ -1,112 +1,57 @@
-"""Forms that only our own pages can send (CSRF), read with a limit.
+"""Refuses changes sent by other sites or under foreign host names.
 
-Three walls, because there is no login yet. The browser's own word (Sec-Fetch-Site, else Origin) must say that the form
-was sent by our page. A secret in a SameSite cookie must fit the signature inside the form. And the server must have
-been reached as localhost, by an address in digits or by a name the operator gave, since a stranger's name that he
-points at us (DNS rebinding) would pass the other two.
+Browsers say who sent a request: `Sec-Fetch-Site`, or `Origin` where that header is missing. A request that changes
+something passes if one of them names this server. Forms therefore carry no tokens. The host check stops DNS rebinding:
+a stranger's name that points at this server would count as the same site.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import secrets
-from collections.abc import Collection, Sequence
-from urllib.parse import parse_qsl, urlsplit
+from collections.abc import Collection, Mapping
+from urllib.parse import urlsplit
 
-from itsdangerous import BadSignature, Signer
-from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
+from starlette.requests import HTTPConnection
 
 from headwater.errors import HeadwaterError
 
-COOKIE = "headwater_form"
-LARGEST_FORM = 16_384
-
 
 class RequestRefused(HeadwaterError):
-    """A form that is not taken, with a sentence for whoever sent it; `field` is where it is wrong, if in one."""
+    """A request that is not carried out; `field` is the wrong field of its form, if there is one."""
 
-    def __init__(self, message: str, status: int = 403, field: str = "") -> None:
+    def __init__(
+        self, message: str, status: int = 403, field: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.field = field
-
-
-class SignedForms:
-    """Signs forms with a secret of this process: after a restart an open page has to be loaded again."""
-
-    def __init__(self, names: Sequence[str] = ()) -> None:
-        self._names = {name.lower() for name in names}
-        self._signer = Signer(secrets.token_bytes(32))
-
-    def make_token(self, request: Request) -> tuple[str, str]:
-        """The visitor's cookie, old or new, and the value that belongs into the form's field `token`."""
-        cookie = request.cookies.get(COOKIE) or secrets.token_urlsafe(24)
-        return cookie, self._signer.get_signature(cookie).decode()
-
-    def set_cookie(self, response: Response, cookie: str, secure: bool) -> None:
-        response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
-
-    async def read_form(self, request: Request, largest: int = LARGEST_FORM) -> dict[str, str]:
-        """The fields of a form sent by a page of ours; Refused for all others."""
-        check_host(request, self._names)
-        check_same_site(request)
-        body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > largest:
-                raise RequestRefused("The form is larger than any of ours.", 413)
-        fields = dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=50))
-        self._check_token(request, fields.get("token", ""))
-        return fields
-
-    async def read_upload(self, request: Request, field: str, largest: int) -> tuple[dict[str, str], bytes]:
-        """The fields of a form with a file, and what is in the file; Refused for other senders and for large ones."""
-        check_host(request, self._names)
-        check_same_site(request)
-        length = request.headers.get("content-length", "")
-        if not length.isdecimal():
-            raise RequestRefused("The browser does not say how large the file is.", 411)
-        if int(length[:18]) > largest:
-            raise RequestRefused(f"The file is larger than {largest // 1_000_000} MB.", 413, field)
-        try:
-            async with request.form(max_files=1, max_fields=20) as form:
-                fields = {name: value for name, value in form.items() if isinstance(value, str)}
-                file = form.get(field)
-                body = await file.read() if isinstance(file, UploadFile) else b""
-        except HTTPException as error:
-            raise RequestRefused(f"The form cannot be read: {error.detail}", 400) from error
-        self._check_token(request, fields.get("token", ""))
-        return fields, body
-
-    def _check_token(self, request: Request, token: str) -> None:
-        try:
-            self._signer.unsign(f"{request.cookies.get(COOKIE, '')}.{token}")
-        except BadSignature as error:
-            raise RequestRefused("The form is too old or did not come from this page: load the page again.") from error
+        self.headers = dict(headers or {})
 
 
 def check_host(request: HTTPConnection, names: Collection[str]) -> None:
-    """Refused unless the server was reached by a name that is ours."""
+    """Refuse a host name that is neither localhost, an IP address nor one of the server's names."""
     host = (request.url.hostname or "").lower()
     if host != "localhost" and host not in names and not _is_ip_address(host):
         raise RequestRefused(
-            f"Changes are not taken under the name “{host[:100]}”: the operator has to list it in the setting names."
+            f"The server does not accept changes under the name “{host[:100]}”: add it to the setting `names`."
         )
 
 
 def check_same_site(request: HTTPConnection) -> None:
-    """Refused if the browser says that another site sent this."""
+    """Refuse a request that another site sent, or that does not say which site sent it."""
     site = request.headers.get("sec-fetch-site")
-    if site is not None:
-        if site not in ("same-origin", "none"):
-            raise RequestRefused("The form was sent by another site.")
-        return
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-        raise RequestRefused("The form was sent by another site.")
+    if site is None and origin is None:
+        raise RequestRefused(
+            "The request has neither the header Sec-Fetch-Site nor Origin, so it may come from another site. Use a "
+            "browser of 2020 or later, configure proxies to pass both headers on, or send an API token."
+        )
+    if site is not None:
+        same = site in ("same-origin", "none")
+    else:
+        same = urlsplit(origin or "").netloc == request.headers.get("host")
+    if not same:
+        raise RequestRefused("Another site sent this request. Nothing was changed.")
 
 
 def _is_ip_address(host: str) -> bool:

@@ -1,7 +1,6 @@
-"""Signing in by OpenID Connect: authorisation code with PKCE, at the one provider that the operator names.
+"""Speaks to the operator's OpenID Connect provider: authorisation code with PKCE.
 
-`Provider` speaks to it, `routes` are our side: /oidc/login sends the browser there, /oidc/callback takes it back.
-OpenID Connect Core 1.0 §3.1, RFC 7636 (PKCE), RFC 9207 is not needed where there is one provider only.
+OpenID Connect Core 1.0 §3.1, RFC 7636 (PKCE). RFC 9207 is not needed, because there is only one provider.
 """
 
 from __future__ import annotations
@@ -9,26 +8,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import jwt
 import orjson
-from itsdangerous import BadData, URLSafeTimedSerializer
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
-from headwater.errors import HeadwaterError, InputError, NotFound
+from headwater.errors import HeadwaterError, InputError
 from headwater.fetch.client import Fetcher, Page
-from headwater.store.people import User
-from headwater.web.auth.authentication import Authenticator, Forbidden, is_secure, safe_return_path
-from headwater.web.pages.account_page import PageRenderer
 
-COOKIE = "headwater_oidc"
 LOGIN_SECONDS = 600  # seconds between leaving for the provider and coming back
 DISCOVERY_SECONDS = 3600.0  # seconds for which the provider's description is believed
 KEY_RELOAD_SECONDS = 60.0  # seconds before its keys are asked for again because one was not among them
@@ -184,92 +174,3 @@ def _parse_json(page: Page, what: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise OidcError(f"The provider answered {page.status} when it was asked for its {what}.")
     return found
-
-
-def routes(provider: OidcProvider, visitors: Authenticator, base: str, page: PageRenderer) -> Sequence[BaseRoute]:
-    pages = OidcPages(provider, visitors, f"{base.rstrip('/')}/oidc/callback", page)
-    return [Route("/oidc/login", pages.start_login), Route("/oidc/callback", pages.finish_login)]
-
-
-class OidcPages:
-    """Out to the provider, and back."""
-
-    def __init__(self, provider: OidcProvider, visitors: Authenticator, back: str, page: PageRenderer) -> None:
-        self._provider = provider
-        self._authenticator = visitors
-        self._callback_url = back
-        self._render_page = page
-        self._signer = URLSafeTimedSerializer(secrets.token_bytes(32))
-
-    async def start_login(self, request: Request) -> Response:
-        asked = {name: secrets.token_urlsafe(32) for name in ("state", "nonce", "verifier")}
-        try:
-            address = await self._provider.authorisation_url(self._callback_url, **asked)
-        except OidcError as error:
-            return self._render_failure(request, str(error), 502)
-        response = RedirectResponse(address, 303)
-        kept = self._signer.dumps({**asked, "next": safe_return_path(request.query_params.get("next"))})
-        # Lax: the browser comes back from another site, by a link.
-        response.set_cookie(
-            COOKIE,
-            kept if isinstance(kept, str) else kept.decode(),
-            max_age=LOGIN_SECONDS,
-            path="/oidc",
-            httponly=True,
-            samesite="lax",
-            secure=is_secure(request),
-        )
-        return response
-
-    async def finish_login(self, request: Request) -> Response:
-        given = request.query_params
-        try:
-            kept = self._signer.loads(request.cookies.get(COOKIE, ""), max_age=LOGIN_SECONDS)
-        except BadData:
-            return self._render_failure(
-                request, "The way back was not the way out, or took too long. Sign in again.", 400
-            )
-        if not hmac.compare_digest(given.get("state", "").encode(), kept["state"].encode()):
-            return self._render_failure(request, "The way back was not the way out. Sign in again.", 400)
-        if "code" not in given:
-            said = given.get("error_description") or given.get("error") or "no reason"
-            return self._render_failure(request, f"The provider refused: {said[:200]}.", 403)
-        try:
-            claims = await self._provider.load_claims(
-                given["code"], self._callback_url, kept["nonce"], kept["verifier"]
-            )
-            user = await self._find_user(claims)
-        except OidcError as error:
-            return self._render_failure(request, str(error), 502)
-        except (Forbidden, InputError) as error:
-            return self._render_failure(request, str(error), 403)
-        response = RedirectResponse(safe_return_path(kept["next"]), 303)
-        response.delete_cookie(COOKIE, path="/oidc", httponly=True, samesite="lax", secure=is_secure(request))
-        await self._authenticator.sign_in(request, response, user)
-        return response
-
-    async def _find_user(self, claims: Mapping[str, Any]) -> User:
-        """The account of that name. The first who comes by it keeps it: names at providers can be given away again."""
-        claim = self._provider.client.claim
-        name = claims.get(claim)
-        if not isinstance(name, str) or not name.strip():
-            raise Forbidden(f"The provider does not say who you are: the claim {claim} is missing.")
-        if claim == "email" and claims.get("email_verified") is False:
-            raise Forbidden("The provider has not verified this address of mail.")
-        store, access = self._authenticator.store, self._authenticator.access
-        try:
-            user = await store.accounts.find(name)
-        except NotFound as error:
-            if not access.registration:
-                raise Forbidden(f"“{name[:100]}” has no account here. Ask the owner for one.") from error
-            user = await store.accounts.add(name, None, self._authenticator.clock())
-        subject = f"{claims['iss']} {claims['sub']}".encode()
-        kept = await store.load_state(f"oidc: {user.id}")
-        if kept is None:
-            await store.save_state(f"oidc: {user.id}", 1, subject, self._authenticator.clock())
-        elif not hmac.compare_digest(kept[1], subject):
-            raise Forbidden(f"The account “{user.name}” belongs to somebody else at the provider.")
-        return user
-
-    def _render_failure(self, request: Request, message: str, status: int) -> Response:
-        return self._render_page(request, "problem.html", status, title="Signing in failed", message=message)

@@ -10,10 +10,11 @@ from collections import OrderedDict
 from starlette.requests import Request
 
 from headwater.credentials import hash_password, hash_secret, make_secret, verify_password
-from headwater.errors import InputError
 from headwater.store.people import READ, WRITE, User
 from headwater.store.readers.accounts import fold_name
-from headwater.web.auth.authentication import Authenticator, is_loopback, visitor_address
+from headwater.web.auth.authentication import Authenticator
+from headwater.web.auth.client_address import is_loopback, visitor_address
+from headwater.web.auth.cross_site import RequestRefused
 
 FREE_ATTEMPTS = 5  # failures that cost nothing: people mistype
 FIRST_WAIT, LONGEST_WAIT = 2.0, 900.0  # seconds of waiting
@@ -56,23 +57,27 @@ class LoginThrottle:
             self._failures.pop(key, None)
 
 
-class WrongPassword(InputError):
-    """Name and password do not belong together; nobody learns which of them is wrong."""
+class WrongPassword(RequestRefused):
+    """A wrong name, password or setup code; the sentence does not say which of name and password is wrong."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message, 403, field)
 
 
-class TooManyAttempts(InputError):
+class TooManyAttempts(RequestRefused):
     """Too many failures; `seconds` is how long to wait."""
 
     def __init__(self, seconds: float, field: str = "") -> None:
         self.seconds = math.ceil(seconds)
-        super().__init__(f"Too many failed attempts. Try again in {self.seconds} seconds.", field)
+        message = f"Too many failed attempts. Try again in {self.seconds} seconds."
+        super().__init__(message, 429, field, {"Retry-After": str(self.seconds)})
 
 
 class PasswordLogin:
     """Who knows the password, or the code of the first start, comes in."""
 
-    def __init__(self, visitors: Authenticator) -> None:
-        self.authenticator = visitors
+    def __init__(self, authenticator: Authenticator) -> None:
+        self.authenticator = authenticator
         self.setup_code = make_secret()[:24]  # shown in the log while the owner has no password
         self._throttle = LoginThrottle()
 

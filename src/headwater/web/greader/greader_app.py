@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.store.store import Store
 from headwater.web.auth.password_login import PasswordLogin
@@ -22,6 +24,21 @@ from headwater.web.greader.stream_handlers import StreamHandlers
 from headwater.web.greader.subscription_handlers import LONGEST_LIST, SubscriptionHandlers
 from headwater.web.shared.reader_quota import ReaderQuota
 from headwater.web.site import AddFeed
+
+_DOUBLED = re.compile("^(?://+|/(?=api/greader.php//))((?:api/greader.php/)?)/*")
+
+
+class SingleSlashes:
+    """Middleware for newsboat, which puts its paths behind an address that ends with a slash."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and _DOUBLED.match(scope["path"]):
+            path = _DOUBLED.sub(r"/\1", scope["path"])
+            scope = {**scope, "path": path, "raw_path": path.encode()}
+        await self._app(scope, receive, send)
 
 
 def routes(store: Store, door: PasswordLogin, add: AddFeed, base: str, allowance: ReaderQuota) -> list[BaseRoute]:

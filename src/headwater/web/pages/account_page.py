@@ -1,219 +1,216 @@
-"""Signing in and out, the welcome of the first owner, registration, changing the password. Plain forms.
-
-`routes(…)` is all an application needs; `page` renders a template of ours for a request, with `token` for its form.
-"""
+"""The account pages: sign in and out, set the owner up, register, change a password."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, Protocol
+import hmac
+import secrets
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from itsdangerous import BadData, URLSafeTimedSerializer
+from starlette.responses import RedirectResponse, Response
 
 from headwater.credentials import hash_password
-from headwater.errors import InputError
-from headwater.web.auth.authentication import Forbidden, NotSignedIn, login_url, require_user, safe_return_path
-from headwater.web.auth.cross_site import RequestRefused, SignedForms
+from headwater.errors import InputError, NotFound
+from headwater.store.people import READ, User
+from headwater.web.auth.authentication import Forbidden, safe_return_path
+from headwater.web.auth.client_address import is_secure
+from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.auth.oidc import LOGIN_SECONDS, OidcError, OidcProvider
 from headwater.web.auth.password_login import PasswordLogin, TooManyAttempts, WrongPassword
-from headwater.web.page import FlashMessage, make_field_error
+from headwater.web.page import OPEN, PageGroup, Visit
+from headwater.web.site import Site
+
+OIDC_COOKIE = "headwater_oidc"
+
+pages = PageGroup()
+_oidc_signer = URLSafeTimedSerializer(secrets.token_bytes(32))
 
 
-class PageRenderer(Protocol):
-    """How a page is made; the frame around it is somebody else's."""
-
-    def __call__(self, request: Request, template: str, status: int = 200, **values: object) -> Response: ...
-
-
-def routes(
-    door: PasswordLogin, forms: SignedForms, page: PageRenderer, *, by_provider: bool = False
-) -> Sequence[BaseRoute]:
-    """`by_provider`: the login page offers OpenID Connect."""
-    pages = AccountPages(door, forms, page, by_provider)
-    return [
-        Route("/login", pages.show_login, methods=["GET", "POST"]),
-        Route("/logout", pages.sign_out, methods=["POST"]),
-        Route("/welcome", pages.set_up_owner, methods=["GET", "POST"]),
-        Route("/register", pages.register_reader, methods=["GET", "POST"]),
-        Route("/password", pages.change_password, methods=["GET", "POST"]),
-    ]
+@pages.get("/login", OPEN)
+async def show_login(visit: Visit) -> Response:
+    site = visit.site
+    back = visit.form.get("next") or visit.query("next")
+    registration = site.authenticator.access.registration
+    values = {"next": safe_return_path(back), "by_provider": site.oidc is not None, "registration": registration}
+    return visit.render("login.html", **values)
 
 
-class AccountPages:
-    """The pages about one's own account."""
-
-    def __init__(self, door: PasswordLogin, forms: SignedForms, page: PageRenderer, by_provider: bool) -> None:
-        self._offers_oidc = by_provider
-        self._login = door
-        self._authenticator = door.authenticator
-        self._forms = forms
-        self._render_page = page
-
-    async def show_login(self, request: Request) -> Response:
-        if request.method == "GET":
-            return self._render_login(request, request.query_params.get("next", ""))
-        form = await self._forms.read_form(request)
-        name, back = form.get("name", "").strip(), form.get("next", "")
-        try:
-            user = await self._login.check_password(request, name, form.get("password", ""))
-        except (WrongPassword, TooManyAttempts) as error:
-            return self._render_flash(
-                self._render_login(request, back, make_field_error(error, form, "password"), _error_status(error)),
-                error,
-            )
-        response = RedirectResponse(safe_return_path(back), 303)
-        await self._authenticator.sign_in(request, response, user)
-        return response
-
-    def _render_login(
-        self, request: Request, back: str, note: FlashMessage | None = None, status: int = 200
-    ) -> Response:
-        values: dict[str, object] = {"next": safe_return_path(back), "note": note, "by_provider": self._offers_oidc}
-        return self._render_page(
-            request, "login.html", status, **values, registration=self._authenticator.access.registration
-        )
-
-    async def sign_out(self, request: Request) -> Response:
-        await self._forms.read_form(request)
-        response = RedirectResponse("/login", 303)
-        await self._authenticator.sign_out(request, response)
-        return response
-
-    async def set_up_owner(self, request: Request) -> Response:
-        """Name and password of the owner, for whoever has the link of the log, or sits at the machine."""
-        if not await self._authenticator.is_open():
-            return RedirectResponse("/login", 303)
-        if request.method == "GET":
-            code = request.query_params.get("code", "")
-            return self._render_setup(request, code)
-        form = await self._forms.read_form(request)
-        code = form.get("code", "")
-        try:
-            user = await self._login.set_up_owner(request, code, form.get("name", ""), _read_new_password(form))
-        except InputError as error:
-            return self._render_flash(
-                self._render_setup(request, code, make_field_error(error, form), _error_status(error)), error
-            )
-        response = RedirectResponse("/", 303)
-        await self._authenticator.sign_in(request, response, user)
-        return response
-
-    def _render_setup(
-        self, request: Request, code: str, note: FlashMessage | None = None, status: int = 200
-    ) -> Response:
-        return self._render_page(request, "welcome.html", status, code=code[:100], note=note)
-
-    async def register_reader(self, request: Request) -> Response:
-        if not self._authenticator.access.registration:
-            return self._render_problem(request, 403, "Registration is closed", "Ask the owner for an account.")
-        if request.method == "GET":
-            return self._render_page(request, "register.html")
-        form = await self._forms.read_form(request)
-        try:
-            user = await self._login.register_reader(request, form.get("name", ""), _read_new_password(form))
-        except InputError as error:
-            page = self._render_page(request, "register.html", _error_status(error), note=make_field_error(error, form))
-            return self._render_flash(page, error)
-        response = RedirectResponse("/", 303)
-        await self._authenticator.sign_in(request, response, user)
-        return response
-
-    async def change_password(self, request: Request) -> Response:
-        """A new password; every session ends but this one."""
-        user = await require_user(request)
-        if request.method == "GET":
-            return self._render_page(request, "password.html", user=user)
-        form = await self._forms.read_form(request)
-        try:
-            if user.has_password:
-                await self._check_old_password(request, user.name, form.get("old", ""))
-            hashed = await asyncio.to_thread(hash_password, _read_new_password(form))
-        except InputError as error:
-            page = self._render_page(
-                request, "password.html", _error_status(error), user=user, note=make_field_error(error, form)
-            )
-            return self._render_flash(page, error)
-        changed = await self._authenticator.store.accounts.change(user.id, password=hashed)
-        response = RedirectResponse("/", 303)
-        await self._authenticator.sign_in(request, response, changed)
-        return response
-
-    async def _check_old_password(self, request: Request, name: str, old: str) -> None:
-        """Guessing is as slow here as it is at the door: whoever found an open session does not know the password."""
-        try:
-            await self._login.check_password(request, name, old)
-        except WrongPassword as error:
-            raise WrongPassword("The present password is wrong.", "old") from error
-        except TooManyAttempts as error:
-            raise TooManyAttempts(error.seconds, "old") from error
-
-    def _render_problem(self, request: Request, status: int, title: str, message: str) -> Response:
-        return self._render_page(request, "problem.html", status, title=title, message=message)
-
-    @staticmethod
-    def _render_flash(response: Response, error: Exception) -> Response:
-        if isinstance(error, TooManyAttempts):
-            response.headers["Retry-After"] = str(error.seconds)
-        return response
+@pages.post("/login", OPEN, error_page=show_login, error_field="password")
+async def sign_in(visit: Visit) -> Response:
+    user = await visit.site.login.check_password(visit.request, visit.field("name"), visit.form.get("password", ""))
+    return await _start_session(visit, user, visit.form.get("next"))
 
 
-def _error_status(error: Exception) -> int:
-    return 429 if isinstance(error, TooManyAttempts) else 403 if isinstance(error, WrongPassword) else 400
+@pages.post("/logout", OPEN)
+async def sign_out(visit: Visit) -> Response:
+    response = RedirectResponse("/login", 303)
+    await visit.site.authenticator.sign_out(visit.request, response)
+    return response
 
 
-def _read_new_password(form: dict[str, str]) -> str:
+@pages.get("/welcome", OPEN)
+async def show_setup(visit: Visit) -> Response:
+    """Ask for the owner's name and password: from whoever has the link of the log, or sits at the machine."""
+    if not await visit.site.authenticator.is_open():
+        return RedirectResponse("/login", 303)
+    return visit.render("welcome.html", code=(visit.form.get("code") or visit.query("code"))[:100])
+
+
+@pages.post("/welcome", OPEN, error_page=show_setup)
+async def set_up_owner(visit: Visit) -> Response:
+    if not await visit.site.authenticator.is_open():
+        return RedirectResponse("/login", 303)
+    code, name = visit.form.get("code", ""), visit.form.get("name", "")
+    return await _start_session(
+        visit, await visit.site.login.set_up_owner(visit.request, code, name, _read_new_password(visit.form))
+    )
+
+
+@pages.get("/register", OPEN)
+async def show_registration(visit: Visit) -> Response:
+    if not visit.site.authenticator.access.registration:
+        raise RequestRefused("Registration is closed. Ask the owner for an account.")
+    return visit.render("register.html")
+
+
+@pages.post("/register", OPEN, error_page=show_registration)
+async def register_reader(visit: Visit) -> Response:
+    password = _read_new_password(visit.form)
+    user = await visit.site.login.register_reader(visit.request, visit.form.get("name", ""), password)
+    return await _start_session(visit, user)
+
+
+@pages.get("/password", READ)
+async def show_password_form(visit: Visit) -> Response:
+    return visit.render("password.html", user=visit.user)
+
+
+@pages.post("/password", READ, error_page=show_password_form)
+async def change_password(visit: Visit) -> Response:
+    """Change the password; every session ends but this one."""
+    if visit.user.has_password:
+        await _check_old_password(visit, visit.form.get("old", ""))
+    hashed = await asyncio.to_thread(hash_password, _read_new_password(visit.form))
+    return await _start_session(visit, await visit.store.accounts.change(visit.user.id, password=hashed))
+
+
+async def _check_old_password(visit: Visit, old: str) -> None:
+    """Check the old password as slowly as at the login: somebody else may have found an open session."""
+    try:
+        await visit.site.login.check_password(visit.request, visit.user.name, old)
+    except WrongPassword as error:
+        raise WrongPassword("The present password is wrong.", "old") from error
+    except TooManyAttempts as error:
+        raise TooManyAttempts(error.seconds, "old") from error
+
+
+def _read_new_password(form: Mapping[str, str]) -> str:
     password = form.get("password", "")
     if password != form.get("again", password):
-        raise InputError("The two passwords are not the same.", "again")
+        raise InputError("The two passwords differ.", "again")
     return password
 
 
-class RefusalHandlers:
-    """What is answered to those who may not: pages lead to the login, the API says 401 or 403 as JSON."""
-
-    def __init__(self, page: PageRenderer) -> None:
-        self._render_page = page
-
-    async def answer_not_signed_in(self, request: Request, error: Exception) -> Response:
-        if _is_api_path(request):
-            return JSONResponse({"message": str(error)}, 401, {"WWW-Authenticate": "Bearer"})
-        if request.method in ("GET", "HEAD"):
-            return RedirectResponse(login_url(request), 303)
-        return self._render_page(request, "problem.html", 401, title="You are not signed in", message=str(error))
-
-    async def answer_forbidden(self, request: Request, error: Exception) -> Response:
-        if _is_api_path(request):
-            return JSONResponse({"message": str(error)}, 403)
-        return self._render_page(request, "problem.html", 403, title="This is not for you", message=str(error))
-
-    async def answer_store_error(self, request: Request, error: Exception) -> Response:
-        """Nobody can be recognised while the store does not answer."""
-        if _is_api_path(request):
-            return JSONResponse({"message": str(error)}, 503)
-        return self._render_page(request, "problem.html", 503, title="The database does not answer", message=str(error))
-
-    async def answer_refused(self, request: Request, error: Exception) -> Response:
-        status = error.status if isinstance(error, RequestRefused) else 403
-        if _is_api_path(request):
-            return JSONResponse({"message": str(error)}, status)
-        return self._render_page(request, "problem.html", status, title="Nothing was changed", message=str(error))
-
-    @property
-    def handlers(self) -> dict[Any, Any]:
-        return {
-            NotSignedIn: self.answer_not_signed_in,
-            Forbidden: self.answer_forbidden,
-            RequestRefused: self.answer_refused,
-        }
+async def _start_session(visit: Visit, user: User, to: str | None = None) -> Response:
+    response = RedirectResponse(safe_return_path(to), 303)
+    await visit.site.authenticator.sign_in(visit.request, response, user)
+    return response
 
 
-def _is_api_path(request: Request) -> bool:
-    return request.url.path.startswith("/api/") or "authorization" in request.headers
+def setup_url(base: str, login: PasswordLogin) -> str:
+    """Return the link for the log of the first start."""
+    return f"{base.rstrip('/')}/welcome?{urlencode({'code': login.setup_code})}"
 
 
-def setup_url(base: str, door: PasswordLogin) -> str:
-    """The link for the log of the first start."""
-    return f"{base.rstrip('/')}/welcome?{urlencode({'code': door.setup_code})}"
+# OpenID Connect
+
+
+@pages.get("/oidc/login", OPEN)
+async def start_oidc_login(visit: Visit) -> Response:
+    """Send the browser to the provider; a signed cookie remembers what it must bring back."""
+    asked = {name: secrets.token_urlsafe(32) for name in ("state", "nonce", "verifier")}
+    try:
+        address = await _require_provider(visit.site).authorisation_url(_callback_url(visit.site), **asked)
+    except OidcError as error:
+        return _render_oidc_failure(visit, str(error), 502)
+    response = RedirectResponse(address, 303)
+    signed = _oidc_signer.dumps({**asked, "next": safe_return_path(visit.query("next"))})
+    # Lax: the browser comes back from another site, by a link.
+    response.set_cookie(
+        OIDC_COOKIE,
+        signed if isinstance(signed, str) else signed.decode(),
+        max_age=LOGIN_SECONDS,
+        path="/oidc",
+        httponly=True,
+        samesite="lax",
+        secure=is_secure(visit.request),
+    )
+    return response
+
+
+@pages.get("/oidc/callback", OPEN)
+async def finish_oidc_login(visit: Visit) -> Response:
+    """Sign in whom the provider sent back."""
+    provider, request = _require_provider(visit.site), visit.request
+    try:
+        expected = _oidc_signer.loads(request.cookies.get(OIDC_COOKIE, ""), max_age=LOGIN_SECONDS)
+    except BadData:
+        return _render_oidc_failure(visit, "This sign-in was not started here, or took too long. Sign in again.", 400)
+    if not hmac.compare_digest(visit.query("state").encode(), expected["state"].encode()):
+        return _render_oidc_failure(visit, "This sign-in was not started here. Sign in again.", 400)
+    if not visit.query("code"):
+        reason = visit.query("error_description") or visit.query("error") or "no reason"
+        return _render_oidc_failure(visit, f"The provider refused: {reason[:200]}.", 403)
+    try:
+        claims = await provider.load_claims(
+            visit.query("code"), _callback_url(visit.site), expected["nonce"], expected["verifier"]
+        )
+        user = await _find_oidc_user(visit.site, provider, claims)
+    except OidcError as error:
+        return _render_oidc_failure(visit, str(error), 502)
+    except (Forbidden, InputError) as error:
+        return _render_oidc_failure(visit, str(error), 403)
+    response = await _start_session(visit, user, expected["next"])
+    response.delete_cookie(OIDC_COOKIE, path="/oidc", httponly=True, samesite="lax", secure=is_secure(request))
+    return response
+
+
+async def _find_oidc_user(site: Site, provider: OidcProvider, claims: Mapping[str, Any]) -> User:
+    """Find the account of the claimed name. Its first visitor keeps it: providers give names away again."""
+    claim = provider.client.claim
+    name = claims.get(claim)
+    if not isinstance(name, str) or not name.strip():
+        raise Forbidden(f"The provider did not send the claim `{claim}`, which names the account.")
+    if claim == "email" and claims.get("email_verified") is False:
+        raise Forbidden("The provider has not verified this mail address.")
+    store, access = site.store, site.authenticator.access
+    try:
+        user = await store.accounts.find(name)
+    except NotFound as error:
+        if not access.registration:
+            raise Forbidden(f"“{name[:100]}” has no account here. Ask the owner for one.") from error
+        user = await store.accounts.add(name, None, site.clock())
+    subject = f"{claims['iss']} {claims['sub']}".encode()
+    known = await store.load_state(f"oidc: {user.id}")
+    if known is None:
+        await store.save_state(f"oidc: {user.id}", 1, subject, site.clock())
+    elif not hmac.compare_digest(known[1], subject):
+        raise Forbidden(f"The account “{user.name}” belongs to somebody else at the provider.")
+    return user
+
+
+def _require_provider(site: Site) -> OidcProvider:
+    if site.oidc is None:
+        raise NotFound("This server has no OpenID Connect provider.")
+    return site.oidc
+
+
+def _callback_url(site: Site) -> str:
+    return f"{site.base_url}/oidc/callback"
+
+
+def _render_oidc_failure(visit: Visit, message: str, status: int) -> Response:
+    return visit.site.render_page(visit.request, "problem.html", status, title="Signing in failed", message=message)

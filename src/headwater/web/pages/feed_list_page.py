@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from headwater.errors import HeadwaterError, InputError, StoreError
+from headwater.errors import InputError
 from headwater.model import Ending
 from headwater.store.content.feed_overview import FEED_STATES, FeedFilter, FeedOverview
+from headwater.store.people import READ, WRITE
 from headwater.store.store import Store
-from headwater.web.auth.authentication import require_user
-from headwater.web.auth.cross_site import RequestRefused
-from headwater.web.page import make_field_error, read_flash, redirect_with_flash
-from headwater.web.site import Site, parse_integer, redirect_inside
+from headwater.web.page import PageGroup, Visit
+from headwater.web.site import redirect_inside
 
 PAGE_SIZE = 100
 SHOWN_TAGS = 500  # offered in the field for tags
@@ -25,6 +22,9 @@ FLASH = {
     "unsubscribed": "You no longer subscribe to the feed; what you starred stays.",
     "known": "The feed was there already.",
 }
+
+
+pages = PageGroup(FLASH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,42 +61,21 @@ async def load_feed_list(
     )
 
 
-def routes(frame: Site) -> list[Route]:
-    async def show(request: Request) -> Response:
-        query = request.query_params
-        page = await load_feed_list(
-            frame.store,
-            query.get("find", "")[:200],
-            query.get("tag", "")[:100],
-            query.get("state", "")[:20],
-            parse_integer(query.get("after"), 0) or 0,
-            subscriber=await _visible_to(request),
-        )
-        states = dict.fromkeys((*FEED_STATES, *([page.state] if page.state else [])))
-        return frame.render_page(request, "feeds.html", page=page, states=states, note=read_flash(request, FLASH))
-
-    async def add(request: Request) -> Response:
-        form = await frame.forms.read_form(request)
-        address = form.get("address", "").strip()
-        try:
-            if not address:
-                raise InputError("No address was given: paste the address of a feed, or of a page that has one.")
-            added = await frame.add_feed(address, (await require_user(request, "write")).id)
-        except StoreError:
-            raise
-        except HeadwaterError as error:
-            page = await load_feed_list(frame.store, subscriber=await _visible_to(request))
-            note = make_field_error(error, form, "address")
-            status = error.status if isinstance(error, RequestRefused) else 400
-            return frame.render_page(request, "feeds.html", status, page=page, states=FEED_STATES, note=note)
-        if form.get("to"):
-            return redirect_inside(request, form["to"])
-        return redirect_with_flash(f"/feed/{added.feed.id}", said="added" if added.created else "known")
-
-    return [Route("/feeds", show), Route("/feeds", add, methods=["POST"])]
+@pages.get("/feeds", READ)
+async def show_feeds(visit: Visit) -> Response:
+    query = {name: visit.query(name)[:length] for name, length in (("find", 200), ("tag", 100), ("state", 20))}
+    reader = None if visit.user.is_owner else visit.user.id  # owners see all feeds
+    page = await load_feed_list(visit.store, **query, after=visit.integer("after", 0) or 0, subscriber=reader)
+    states = dict.fromkeys((*FEED_STATES, *([page.state] if page.state else [])))
+    return visit.render("feeds.html", page=page, states=states)
 
 
-async def _visible_to(request: Request) -> int | None:
-    """Whose feeds are listed: owners see all of them."""
-    user = await require_user(request)
-    return None if user.is_owner else user.id
+@pages.post("/feeds", WRITE, error_page=show_feeds, error_field="address")
+async def add_feed(visit: Visit) -> Response:
+    address = visit.field("address")
+    if not address:
+        raise InputError("No address was given. Paste the address of a feed, or of a page that has one.")
+    added = await visit.site.add_feed(address, visit.user.id)
+    if visit.form.get("to"):
+        return redirect_inside(visit.form["to"])
+    return visit.redirect(f"/feed/{added.feed.id}", flash="added" if added.created else "known")

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from headwater.errors import HeadwaterError, InputError, NotFound, RefreshHeld, StoreError
+from headwater.errors import InputError, NotFound, RefreshHeld
 from headwater.model import Ending, Feed, Refresh
 from headwater.node.quality.feed_explanation import ScheduleExplanation, explain_feed_schedule, load_weekly_pattern
 from headwater.settings import Settings
-from headwater.store.people import Remover, User
+from headwater.store.people import ADMIN, READ, WRITE, Remover
 from headwater.store.store import Store
 from headwater.times import WEEK, format_relative, format_time
-from headwater.web.auth.authentication import require_user
 from headwater.web.charts.feed_charts import DAYS, draw_heat_map, draw_refresh_strip
 from headwater.web.charts.svg import Chart
-from headwater.web.page import FlashMessage, make_field_error, read_flash, redirect_with_flash
+from headwater.web.page import PageGroup, Visit
 from headwater.web.shared.schedule_sentences import explain_schedule
-from headwater.web.site import Site, format_brief, parse_integer, redirect_inside
+from headwater.web.site import format_brief, parse_integer, redirect_inside
 
 SHOWN_REFRESHES = 300  # refreshes in the strip
 FLASH = {
@@ -41,6 +38,9 @@ FLASH = {
     "back": "The feed is back, with everything that was its.",
     "alone": "This process runs no aggregator, so nothing was refreshed.",
 }
+
+
+pages = PageGroup(FLASH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,87 +126,77 @@ READER_ACTIONS = ("refresh", "unsubscribe")  # what everybody may do who reads t
 ACTION_FIELDS = {"weigh": "weight", "tag": "tags", "rename": "title", "move": "url", "merge": "other"}
 
 
-def routes(frame: Site) -> list[Route]:
-    async def show(request: Request) -> Response:
-        return await _render_feed(frame, request, read_flash(request, FLASH))
-
-    async def change(request: Request) -> Response:
-        feed_id = parse_integer(request.path_params["feed_id"], 0) or 0
-        form = await frame.forms.read_form(request)
-        user = await require_user(request, "write" if form.get("do") in READER_ACTIONS else "admin")
-        await _require_visible(frame, user, feed_id)
-        by = Remover(user.id, frame.clock())
-        try:
-            if form.get("do") == "remove":
-                return redirect_with_flash("/feeds", said="removed", undo=await frame.store.remove_feed(feed_id, by=by))
-            if form.get("do") == "unsubscribe":
-                undo = await frame.store.reading.unsubscribe(user.id, feed_id, by=by)
-                return redirect_with_flash("/feeds", said="unsubscribed", undo=undo)
-            if form.get("do") == "merge":
-                return redirect_with_flash(
-                    f"/feed/{feed_id}", said="merged", undo=await _merge_feeds(frame, feed_id, form, by)
-                )
-            done = await change_feed(frame, feed_id, form)
-        except (StoreError, NotFound):
-            raise
-        except HeadwaterError as error:
-            return await _render_feed(
-                frame, request, make_field_error(error, form, ACTION_FIELDS.get(form.get("do", ""), "")), 400
-            )
-        if form.get("to"):
-            return redirect_inside(request, form["to"])
-        return redirect_with_flash(f"/feed/{feed_id}", said=done)
-
-    return [Route("/feed/{feed_id}", show), Route("/feed/{feed_id}", change, methods=["POST"])]
-
-
-async def _render_feed(frame: Site, request: Request, note: FlashMessage | None, status: int = 200) -> Response:
-    feed_id = parse_integer(request.path_params["feed_id"])
+@pages.get("/feed/{feed_id}", READ)
+async def show_feed(visit: Visit) -> Response:
+    feed_id = parse_integer(visit.path("feed_id"))
     if feed_id is None:
-        raise NotFound("There is no such feed: the number in the address is none.")
-    user = await require_user(request)
-    await _require_visible(frame, user, feed_id)
-    page = await load_feed_page(frame.store, frame.settings, feed_id, frame.clock())
-    mine = await frame.store.reading.subscription(user.id, feed_id=feed_id)
-    values = {"can_refresh": frame.node is not None, "may_change": user.is_owner, "subscribed": mine is not None}
-    return frame.render_page(request, "feed.html", status, page=page, note=note, **values)
+        raise NotFound("There is no such feed: the address does not end with a number.")
+    await _require_visible(visit, feed_id)
+    page = await load_feed_page(visit.store, visit.site.settings, feed_id, visit.now)
+    mine = await visit.store.reading.subscription(visit.user.id, feed_id=feed_id)
+    values = {"can_refresh": visit.site.node is not None, "may_change": visit.user.is_owner}
+    return visit.render("feed.html", page=page, subscribed=mine is not None, **values)
 
 
-async def _require_visible(frame: Site, user: User, feed_id: int) -> None:
-    """Owners see every feed of the server, readers those they read; NotFound for others, as if they were not there."""
-    if not user.is_owner and await frame.store.reading.subscription(user.id, feed_id=feed_id) is None:
+@pages.post("/feed/{feed_id}", WRITE, error_page=show_feed)
+async def submit_feed_form(visit: Visit) -> Response:
+    feed_id, action = parse_integer(visit.path("feed_id"), 0) or 0, visit.form.get("do", "")
+    if action not in READER_ACTIONS:
+        visit.require(ADMIN)
+    await _require_visible(visit, feed_id)
+    by = Remover(visit.user.id, visit.now)
+    if action == "remove":
+        return visit.redirect("/feeds", flash="removed", undo=await visit.store.remove_feed(feed_id, by=by))
+    if action == "unsubscribe":
+        undo = await visit.store.reading.unsubscribe(visit.user.id, feed_id, by=by)
+        return visit.redirect("/feeds", flash="unsubscribed", undo=undo)
+    try:
+        if action == "merge":
+            undo = await _merge_feeds(visit, feed_id, by)
+            return visit.redirect(f"/feed/{feed_id}", flash="merged", undo=undo)
+        done = await change_feed(visit, feed_id, action)
+    except InputError as error:
+        error.field = error.field or ACTION_FIELDS.get(action, "")
+        raise
+    if visit.form.get("to"):
+        return redirect_inside(visit.form["to"])
+    return visit.redirect(f"/feed/{feed_id}", flash=done)
+
+
+async def _require_visible(visit: Visit, feed_id: int) -> None:
+    """Raise NotFound for a feed that a reader does not subscribe to, as if it did not exist; owners see all feeds."""
+    if not visit.user.is_owner and await visit.store.reading.subscription(visit.user.id, feed_id=feed_id) is None:
         raise NotFound(f"There is no feed {feed_id}.")
 
 
-async def change_feed(frame: Site, feed_id: int, form: dict[str, str]) -> str:
-    """Do what a form of the page asks; the key of the sentence that says so."""
-    store, what = frame.store, form.get("do", "")
-    if what == "refresh":
-        return await _refresh_feed(frame, feed_id)
-    for name, (key, read) in CHANGES.items():
-        if what == name:
-            await store.update_feed(feed_id, **read(form))
-            return key
-    raise InputError("The form does not say what is to be done: load the page again.")
+async def change_feed(visit: Visit, feed_id: int, action: str) -> str:
+    """Carry out an action of the page; return the key of its flash message."""
+    if action == "refresh":
+        return await _refresh_feed(visit, feed_id)
+    if action not in CHANGES:
+        raise InputError("The form does not name an action. Load the page again.")
+    flash, read = CHANGES[action]
+    await visit.store.update_feed(feed_id, **read(dict(visit.form)))
+    return flash
 
 
-async def _merge_feeds(frame: Site, feed_id: int, form: dict[str, str], by: Remover) -> int:
-    """The other feed becomes a part of this one; the number by which it becomes itself again."""
-    other = parse_integer(form.get("other"))
+async def _merge_feeds(visit: Visit, feed_id: int, by: Remover) -> int:
+    """Merge the chosen feed into this one; return the id by which that is undone."""
+    other = parse_integer(visit.form.get("other"))
     if other is None:
-        raise InputError("Choose the feed that this one is to be merged with.")
-    _, undo = await frame.store.pages.merge(feed_id, other, by=by)
+        raise InputError("Choose the feed to merge into this one.")
+    _, undo = await visit.store.pages.merge(feed_id, other, by=by)
     return undo
 
 
-async def _refresh_feed(frame: Site, feed_id: int) -> str:
-    if frame.node is None:
+async def _refresh_feed(visit: Visit, feed_id: int) -> str:
+    if visit.site.node is None:
         return "alone"
     try:
-        await frame.node.crawler.request_refresh(feed_id)
+        await visit.site.node.crawler.request_refresh(feed_id)
     except RefreshHeld as held:
-        now = frame.clock()
-        raise InputError(f"{held} Until {format_time(held.until)}, {format_relative(held.until, now)}.") from held
+        until = f"{format_time(held.until)}, {format_relative(held.until, visit.now)}"
+        raise InputError(f"{held} Until {until}.") from held
     return "refreshed"
 
 

@@ -9,7 +9,7 @@ from headwater.formats.values.links import normalise_url
 from headwater.query.items.tokens import split_words
 from headwater.store.people import ReaderItem, Stream
 from headwater.store.store import Store
-from headwater.web.pages.sidebar import ReaderFeeds
+from headwater.web.shared.reader_feeds import ReaderFeeds
 
 # One, several. What needs a look comes first.
 CAUSE_WORDS = {

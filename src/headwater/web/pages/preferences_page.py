@@ -1,13 +1,12 @@
-"""Small pages that belong to no other: the switch for light and dark, the list of keys, the progress of long work."""
+"""The preferences pages: switch between light and dark, list the keyboard shortcuts."""
 
 from __future__ import annotations
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from headwater.errors import NotFound
-from headwater.web.site import THEMES, Site, json_response, redirect_inside, wants_json
+from headwater.store.people import READ
+from headwater.web.page import OPEN, PageGroup, Visit
+from headwater.web.site import THEMES, redirect_inside
 
 KEYS = (
     ("j k", "next item, previous item"),
@@ -27,36 +26,22 @@ KEYS = (
 )
 YEAR = 31_536_000
 
+pages = PageGroup()
 
-def routes(frame: Site) -> list[Route]:
-    async def theme(request: Request) -> Response:
-        form = await frame.forms.read_form(request)
-        response = redirect_inside(request, form.get("to", "/"))
-        chosen = form.get("theme", "")
-        if chosen in THEMES:
-            response.set_cookie("theme", chosen, max_age=YEAR, samesite="lax", httponly=True)
-        else:
-            response.delete_cookie("theme")
-        return response
 
-    async def keys(request: Request) -> Response:
-        if request.headers.get("x-part") == "keys":
-            return frame.render_part("keys_list.html", request=request, known=KEYS, part=True)
-        return frame.render_page(request, "keys.html", known=KEYS, part=False)
+@pages.post("/theme", OPEN)
+async def change_theme(visit: Visit) -> Response:
+    response = redirect_inside(visit.form.get("to", "/"))
+    theme = visit.form.get("theme", "")
+    if theme in THEMES:
+        response.set_cookie("theme", theme, max_age=YEAR, samesite="lax", httponly=True)
+    else:
+        response.delete_cookie("theme")
+    return response
 
-    async def job(request: Request) -> Response:
-        found = frame.background_jobs.find_job(request.path_params["job_id"])
-        if found is None:
-            raise NotFound("This work is over, or the server was restarted since: look whether its result is there.")
-        if wants_json(request):
-            told = {"running": found.running, "done": found.done, "total": found.total, "doing": found.doing}
-            return json_response(told | {"part": found.result is not None})
-        if request.headers.get("x-part") == "result" and found.result is not None:
-            return frame.render_part(f"job_{found.page}.html", request=request, job=found)
-        return frame.render_page(request, "job.html", job=found)
 
-    return [
-        Route("/theme", theme, methods=["POST"]),
-        Route("/keys", keys),
-        Route("/jobs/{job_id}", job),
-    ]
+@pages.get("/keys", READ)
+async def show_keys(visit: Visit) -> Response:
+    if visit.part == "keys":
+        return visit.render_part("keys_list.html", known=KEYS, part=True)
+    return visit.render("keys.html", known=KEYS, part=False)

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 
 import orjson
 from markupsafe import Markup
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from headwater.errors import InputError
 from headwater.node.quality.belief_sample import estimate_quality_by_budget
 from headwater.node.quality.quality_history import QualityPoint, load_history
 from headwater.node.quality.quality_report import LosingFeed, QualityReport, load_last_report
 from headwater.schedule.quality.what_if import PredictedQuality
+from headwater.store.people import ADMIN
 from headwater.store.store import Store
 from headwater.times import DAY, format_duration, format_time
-from headwater.web.auth.authentication import require_user
 from headwater.web.charts.quality_charts import (
     ScatterPoint,
     draw_line,
@@ -29,7 +27,7 @@ from headwater.web.charts.quality_charts import (
     x_axis_scale,
 )
 from headwater.web.charts.svg import Chart, log_ticks
-from headwater.web.page import read_flash, redirect_with_flash
+from headwater.web.page import PageGroup, Visit
 from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.shared.strategy_comparison import load_last_comparison, replay_strategies
 from headwater.web.site import Site, format_percent, parse_integer
@@ -42,6 +40,9 @@ FLASH = {
     "accepted": "The loss is accepted: the feed is no longer listed here.",
     "listed": "All losing feeds are listed again.",
 }
+
+
+pages = PageGroup(FLASH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,13 @@ class QualityPage:
     weights: dict[int, float]
 
 
-async def load_quality_page(frame: Site, now: float) -> QualityPage:
-    report = await load_last_report(frame.store)
-    past = (await load_history(frame.store)).list_since(now - 2 * 7 * DAY)
-    buys = await load_budget_curve(frame, now)
-    accepted = await load_accepted_losses(frame.store)
+async def load_quality_page(site: Site, now: float) -> QualityPage:
+    report = await load_last_report(site.store)
+    past = (await load_history(site.store)).list_since(now - 2 * 7 * DAY)
+    buys = await load_budget_curve(site, now)
+    accepted = await load_accepted_losses(site.store)
     losing = tuple(one for one in report.losing if one.feed_id not in accepted) if report else ()
-    known = await frame.store.pages.by_ids([one.feed_id for one in losing])
+    known = await site.store.pages.by_ids([one.feed_id for one in losing])
     budget = report.budget_requests if report else 0.0
     return QualityPage(
         report=report,
@@ -77,24 +78,24 @@ async def load_quality_page(frame: Site, now: float) -> QualityPage:
         completeness=_draw_curve(buys, budget, lambda one: one.completeness, "completeness"),
         delay=_draw_curve(buys, budget, lambda one: one.delay / 60, "delay"),
         price=_draw_price(past),
-        feeds=await _draw_feeds(frame, {one.feed_id for one in (report.losing if report else ())}, now),
+        feeds=await _draw_feeds(site, {one.feed_id for one in (report.losing if report else ())}, now),
         losing=losing,
         accepted=len(accepted),
         weights={id: feed.weight for id, feed in known.items()},
     )
 
 
-async def load_budget_curve(frame: Site, now: float) -> list[PredictedQuality]:
+async def load_budget_curve(site: Site, now: float) -> list[PredictedQuality]:
     """What budgets would buy; empty where no node runs in this process, or while it believes nothing."""
-    if frame.node is None:
+    if site.node is None:
         return []
-    return await estimate_quality_by_budget(await frame.node.sample_beliefs(now), frame.settings.least_interval)
+    return await estimate_quality_by_budget(await site.node.sample_beliefs(now), site.settings.least_interval)
 
 
-async def draw_delay_curve(frame: Site, now: float) -> Chart | None:
+async def draw_delay_curve(site: Site, now: float) -> Chart | None:
     """Mean delay against the budget, for the dial."""
     return _draw_curve(
-        await load_budget_curve(frame, now), frame.status().budget_per_minute, lambda one: one.delay / 60, "delay"
+        await load_budget_curve(site, now), site.status().budget_per_minute, lambda one: one.delay / 60, "delay"
     )
 
 
@@ -182,10 +183,10 @@ def _draw_price(past: Sequence[QualityPoint]) -> Chart | None:
     )
 
 
-async def _draw_feeds(frame: Site, losing: set[int], now: float) -> Chart | None:
+async def _draw_feeds(site: Site, losing: set[int], now: float) -> Chart | None:
     """Feeds by requests and new items of the last day; of very many, as they were some seconds ago."""
-    store = frame.store
-    activity = await frame.timed_cache.get_or_gather("activity", 0, lambda: store.queries.activity(now - DAY))
+    store = site.store
+    activity = await site.timed_cache.get_or_gather("activity", 0, lambda: store.queries.activity(now - DAY))
     if len(activity) < 2:
         return None
     dearest = sorted(activity, key=lambda id: -activity[id][0])[: MOST_POINTS // 2]
@@ -210,46 +211,42 @@ async def load_accepted_losses(store: Store) -> set[int]:
     return set(orjson.loads(saved[1])) if saved else set()
 
 
-def routes(frame: Site) -> list[Route]:
-    async def show(request: Request) -> Response:
-        await require_user(request, "admin")
-        page = await load_quality_page(frame, frame.clock())
-        note = read_flash(request, FLASH)
-        comparing, compared = frame.background_jobs.find_latest("comparison"), await load_last_comparison(frame.store)
-        return frame.render_page(request, "quality.html", page=page, note=note, comparing=comparing, compared=compared)
+@pages.get("/quality", ADMIN)
+async def show_quality(visit: Visit) -> Response:
+    page = await load_quality_page(visit.site, visit.now)
+    comparing = visit.site.background_jobs.find_latest("comparison")
+    compared = await load_last_comparison(visit.store)
+    return visit.render("quality.html", page=page, comparing=comparing, compared=compared)
 
-    async def change(request: Request) -> Response:
-        await require_user(request, "admin")
-        form = await frame.forms.read_form(request)
-        feed_id = parse_integer(form.get("feed"))
-        if form.get("do") == "list":
-            await frame.store.save_state(ACCEPTED, 1, b"[]", frame.clock())
-            return redirect_with_flash("/quality", said="listed")
-        if feed_id is None:
-            raise InputError("The form does not say which feed is meant: load the page again.")
-        feed = await frame.store.feed(feed_id)
-        if form.get("do") == "accept":
-            accepted = sorted(await load_accepted_losses(frame.store) | {feed_id})[-10_000:]
-            await frame.store.save_state(ACCEPTED, 1, orjson.dumps(accepted), frame.clock())
-            return redirect_with_flash("/quality", said="accepted")
-        await frame.store.update_feed(feed_id, weight=min(feed.weight * 2, 1000.0))
-        return redirect_with_flash("/quality", said="weighed")
 
-    async def compare(request: Request) -> Response:
-        await require_user(request, "admin")
-        await frame.forms.read_form(request)
-        running = frame.background_jobs.find_running("comparison")
-        if running is None:
-            running = frame.background_jobs.start(
-                "Strategies compared on your own feeds' history", _work, page="comparison", unit="strategies"
-            )
-        return redirect_with_flash(f"/jobs/{running.id}")
+@pages.post("/quality", ADMIN)
+async def change_losing_feed(visit: Visit) -> Response:
+    """Double a losing feed's weight, accept its losses, or list all losing feeds again."""
+    action, feed_id = visit.form.get("do"), parse_integer(visit.form.get("feed"))
+    if action == "list":
+        await visit.store.save_state(ACCEPTED, 1, b"[]", visit.now)
+        return visit.redirect("/quality", flash="listed")
+    if feed_id is None:
+        raise InputError("The form does not name a feed. Load the page again.")
+    feed = await visit.store.feed(feed_id)
+    if action == "accept":
+        accepted = sorted(await load_accepted_losses(visit.store) | {feed_id})[-10_000:]
+        await visit.store.save_state(ACCEPTED, 1, orjson.dumps(accepted), visit.now)
+        return visit.redirect("/quality", flash="accepted")
+    await visit.store.update_feed(feed_id, weight=min(feed.weight * 2, 1000.0))
+    return visit.redirect("/quality", flash="weighed")
 
-    async def _work(job: BackgroundJob) -> object:
-        return await replay_strategies(frame.store, frame.status().budget_per_minute, frame.clock(), job)
 
-    return [
-        Route("/quality", show),
-        Route("/quality", change, methods=["POST"]),
-        Route("/quality/compare", compare, methods=["POST"]),
-    ]
+@pages.post("/quality/compare", ADMIN)
+async def compare_strategies(visit: Visit) -> Response:
+    """Start the comparison as a background job, unless it runs already."""
+    site = visit.site
+
+    async def work(job: BackgroundJob) -> object:
+        return await replay_strategies(site.store, site.status().budget_per_minute, site.clock(), job)
+
+    job = site.background_jobs.find_running("comparison")
+    if job is None:
+        title = "Strategies compared on your own feeds' history"
+        job = site.background_jobs.start(title, work, page="comparison", unit="strategies")
+    return visit.redirect(f"/jobs/{job.id}")

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
 
 from markupsafe import Markup
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from headwater.errors import HeadwaterError, InputError, QueryError, StoreError
+from headwater.errors import InputError, QueryError
 from headwater.language import EVERY, Message, parse
 from headwater.language.examples import GALLERY
 from headwater.language.formatter import format_script
 from headwater.language.highlighter import highlight_script
 from headwater.language.parsing.lexer import KEYWORDS
 from headwater.model import QueryFeed
-from headwater.store.people import Remover
+from headwater.store.people import ADMIN, READ, Remover
 from headwater.store.store import Store
 from headwater.store.values import QueryStatistics
-from headwater.web.auth.authentication import require_user
-from headwater.web.page import FlashMessage, make_field_error, read_flash, redirect_with_flash
+from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.query_builder import FIELDS, build_query
 from headwater.web.pages.query_preview import ShownPreview, preview_script
-from headwater.web.site import Site, json_response, parse_integer
+from headwater.web.site import json_response, parse_integer
 
 LIST_SIZE = 200
 LARGEST_SCRIPT = (
@@ -37,6 +34,9 @@ FLASH = {
     "dropped": "The query feed is removed; its sources stay.",
     "back": "The query feed is back, with all that it had published.",
 }
+
+
+pages = PageGroup(FLASH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,128 +112,105 @@ async def save_query(store: Store, text: str, now: float, author: int) -> tuple[
     return made[-1] if made else "", ",".join(map(str, done.undo)) or None
 
 
-class QueryEditorPages:
-    """The pages of query feeds."""
+@pages.get("/queries", READ)
+async def show_queries(visit: Visit) -> Response:
+    after = parse_integer(visit.query("after"), 0, 2**53) or 0
+    rows = await list_queries(visit.store, after, LIST_SIZE + 1)
+    return visit.render(
+        "queries.html",
+        rows=rows[:LIST_SIZE],
+        more=rows[LIST_SIZE - 1].query.id if len(rows) > LIST_SIZE else None,
+        gallery=GALLERY,
+        base=visit.site.base_url,
+    )
 
-    def __init__(self, frame: Site) -> None:
-        self._frame = frame
-        self._store = frame.store
 
-    async def show_queries(self, request: Request) -> Response:
-        await require_user(request)
-        after = parse_integer(request.query_params.get("after"), 0, 2**53) or 0
-        rows = await list_queries(self._store, after, LIST_SIZE + 1)
-        return self._frame.render_page(
-            request,
-            "queries.html",
-            rows=rows[:LIST_SIZE],
-            more=rows[LIST_SIZE - 1].query.id if len(rows) > LIST_SIZE else None,
-            gallery=GALLERY,
-            base=self._frame.base_url,
-            note=read_flash(request, FLASH),
+@pages.get("/queries/new", ADMIN)
+async def show_new_query(visit: Visit) -> Response:
+    example = parse_integer(visit.query("example"), None, len(GALLERY) - 1)
+    text = visit.query("text")[:10_000]
+    if example is not None:
+        text = format_script(parse(GALLERY[example].text)).strip()
+    return await _render_editor(visit, EditedQuery(text))
+
+
+@pages.get("/queries/{name}", ADMIN)
+async def show_query(visit: Visit) -> Response:
+    query = await visit.store.queries.find(visit.path("name"))
+    return await _render_editor(visit, EditedQuery(query.text, query))
+
+
+async def _show_rejected_query(visit: Visit) -> Response:
+    """Show the editor again: messages of the language stand in the text, other errors at their field."""
+    text, form = visit.form.get("text", ""), dict(visit.form)
+    if isinstance(visit.error, QueryError):
+        return await _render_editor(
+            replace(visit, flash=None), EditedQuery(text, messages=_collect_messages(visit.error.messages))
         )
+    return await _render_editor(visit, EditedQuery(text, form=form))
 
-    async def show_new_query(self, request: Request) -> Response:
-        await require_user(request, "admin")
-        example = parse_integer(request.query_params.get("example"), None, len(GALLERY) - 1)
-        text = request.query_params.get("text", "")[:10_000]
-        if example is not None:
-            text = format_script(parse(GALLERY[example].text)).strip()
-        return await self._render_editor(request, EditedQuery(text))
 
-    async def show_query(self, request: Request) -> Response:
-        await require_user(request, "admin")
-        query = await self._store.queries.find(request.path_params["name"])
-        return await self._render_editor(request, EditedQuery(query.text, query), read_flash(request, FLASH))
+@pages.post("/queries/edit", ADMIN, error_page=_show_rejected_query, form_limit=LARGEST_SCRIPT)
+async def submit_query(visit: Visit) -> Response:
+    """Build, check, preview or save the text of the editor."""
+    form = dict(visit.form)
+    text, action = form.get("text", ""), form.get("do", "check")
+    if visit.part:
+        return await _answer_script(visit, text, form)
+    if action == "build":
+        return await _render_editor(visit, EditedQuery(build_query(form), form=form))
+    if action == "save":
+        name, undo = await save_query(visit.store, text, visit.now, visit.user.id)
+        flash = "changed" if undo and name else "dropped" if undo else "created"
+        return visit.redirect(f"/queries/{name}" if name else "/queries", flash=flash, undo=undo)
+    messages = await check_query(visit.store, text)
+    return await _render_editor(visit, EditedQuery(text, messages=messages, look_back=action == "preview"))
 
-    async def submit_query(self, request: Request) -> Response:
-        user = await require_user(request, "admin")
-        form = await self._frame.forms.read_form(request, LARGEST_SCRIPT)
-        text, what = form.get("text", ""), form.get("do", "check")
-        part = request.headers.get("x-part", "")
-        if part:
-            return await self._render_part(part, text, form)
+
+async def _answer_script(visit: Visit, text: str, form: dict[str, str]) -> Response:
+    """Answer the page's script, which asks while one types."""
+    if visit.part == "check":
+        return json_response({"messages": [asdict(one) for one in await check_query(visit.store, text)]})
+    if visit.part == "build":
         try:
-            if what == "build":
-                return await self._render_editor(request, EditedQuery(build_query(form), form=form))
-            if what == "save":
-                name, undo = await save_query(self._store, text, self._frame.clock(), user.id)
-                done = "changed" if undo and name else "dropped" if undo else "created"
-                return redirect_with_flash(f"/queries/{name}" if name else "/queries", said=done, undo=undo)
-        except StoreError:
-            raise
-        except QueryError as error:
-            return await self._render_editor(
-                request, EditedQuery(text, messages=_collect_messages(error.messages)), status=400
-            )
-        except HeadwaterError as error:
-            return await self._render_editor(
-                request, EditedQuery(text, form=form), make_field_error(error, form), status=400
-            )
-        messages = await check_query(self._store, text)
-        return await self._render_editor(request, EditedQuery(text, messages=messages, look_back=what == "preview"))
-
-    async def _render_part(self, part: str, text: str, form: dict[str, str]) -> Response:
-        """What the page's script asks for while one writes."""
-        if part == "check":
-            return json_response({"messages": [asdict(one) for one in await check_query(self._store, text)]})
-        if part == "build":
-            try:
-                return json_response({"text": build_query(form), "problem": None})
-            except InputError as error:
-                return json_response({"text": None, "problem": str(error), "field": error.field})
-        try:
-            found = await preview_script(self._store, text, self._frame.clock())
-        except QueryError:
-            found = None
-        return self._frame.render_part("preview.html", previews=found)
-
-    async def drop_query(self, request: Request) -> Response:
-        user = await require_user(request, "admin")
-        form = await self._frame.forms.read_form(request)
-        name = request.path_params["name"]
-        try:
-            by = Remover(user.id, self._frame.clock())
-            gone = await self._store.queries.drop(name, cascade=bool(form.get("cascade")), by=by)
+            return json_response({"text": build_query(form), "problem": None})
         except InputError as error:
-            query = await self._store.queries.find(name)
-            return await self._render_editor(
-                request, EditedQuery(query.text, query), make_field_error(error, form, "drop"), status=400
-            )
-        return redirect_with_flash("/queries", said="dropped", undo=gone.undo)
-
-    async def _render_editor(
-        self, request: Request, edited: EditedQuery, note: FlashMessage | None = None, status: int = 200
-    ) -> Response:
-        now, store, query, messages = self._frame.clock(), self._store, edited.query, edited.messages
+            return json_response({"text": None, "problem": str(error), "field": error.field})
+    try:
+        previews = await preview_script(visit.store, text, visit.now)
+    except QueryError:
         previews = None
-        if edited.look_back and edited.text.strip() and not messages:
-            try:
-                previews = await preview_script(store, edited.text, now)
-            except QueryError as error:
-                messages = _collect_messages(error.messages)
-        page = EditorPage(
-            text=edited.text,
-            html=highlight_query(edited.text),
-            messages=messages,
-            query=query,
-            statistics=await store.queries.statistics(query, now) if query else None,
-            previews=previews,
-            addresses=tuple(_published_addresses(self._frame.base_url, query.name)) if query else (),
-            form=edited.form,
-        )
-        values: dict[str, Any] = {"gallery": GALLERY, "fields": FIELDS, "keywords": " ".join(sorted(KEYWORDS))}
-        tags = [tag for tag, _ in (await store.tags())[:200]]
-        return self._frame.render_page(request, "editor.html", status, page=page, note=note, tags=tags, **values)
+    return visit.site.render_part("preview.html", previews=previews)
 
-    def routes(self) -> list[Route]:
-        return [
-            Route("/queries", self.show_queries),
-            Route("/queries/new", self.show_new_query),
-            Route("/queries/edit", self.submit_query, methods=["POST"]),
-            Route("/queries/{name}", self.show_query),
-            Route("/queries/{name}/drop", self.drop_query, methods=["POST"]),
-        ]
+
+@pages.post("/queries/{name}/drop", ADMIN, error_page=show_query, error_field="drop")
+async def drop_query(visit: Visit) -> Response:
+    by = Remover(visit.user.id, visit.now)
+    dropped = await visit.store.queries.drop(visit.path("name"), cascade=bool(visit.form.get("cascade")), by=by)
+    return visit.redirect("/queries", flash="dropped", undo=dropped.undo)
+
+
+async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
+    store, query, messages = visit.store, edited.query, edited.messages
+    previews = None
+    if edited.look_back and edited.text.strip() and not messages:
+        try:
+            previews = await preview_script(store, edited.text, visit.now)
+        except QueryError as error:
+            messages = _collect_messages(error.messages)
+    page = EditorPage(
+        text=edited.text,
+        html=highlight_query(edited.text),
+        messages=messages,
+        query=query,
+        statistics=await store.queries.statistics(query, visit.now) if query else None,
+        previews=previews,
+        addresses=tuple(_published_addresses(visit.site.base_url, query.name)) if query else (),
+        form=edited.form,
+    )
+    values: dict[str, Any] = {"gallery": GALLERY, "fields": FIELDS, "keywords": " ".join(sorted(KEYWORDS))}
+    tags = [tag for tag, _ in (await store.tags())[:200]]
+    return visit.render("editor.html", page=page, tags=tags, **values)
 
 
 def _published_addresses(base: str, name: str) -> list[tuple[str, str]]:
@@ -241,7 +218,3 @@ def _published_addresses(base: str, name: str) -> list[tuple[str, str]]:
     return [(word, f"{base}/feeds/{name}.{suffix}") for word, suffix in kinds] + [
         ("Live stream", f"{base}/feeds/{name}/live")
     ]
-
-
-def routes(frame: Site) -> list[Route]:
-    return QueryEditorPages(frame).routes()

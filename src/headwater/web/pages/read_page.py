@@ -7,34 +7,34 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from markupsafe import Markup
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Feed, Item
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import find_present_words, list_searched_words
-from headwater.store.people import ReaderItem, Stream
+from headwater.store.people import READ, WRITE, ReaderItem, Stream
 from headwater.store.queries.query_feeds import read_definition
 from headwater.store.store import Store
-from headwater.web.auth.authentication import require_user
+from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.item_list import EmptyStream, explain_empty_stream, fold_duplicates
 from headwater.web.pages.sidebar import (
     OpenStream,
-    ReaderFeeds,
     Sidebar,
-    SubscriptionCache,
     count_unread_by_path,
     find_stream,
     load_sidebar,
 )
-from headwater.web.shared.article_html import PictureProxy, clean_for_page
+from headwater.web.shared.article_html import clean_for_page
+from headwater.web.shared.reader_feeds import ReaderFeeds
 from headwater.web.shared.search_box import SearchResult, run_search
-from headwater.web.site import Site, json_response, parse_integer, redirect_inside, wants_json
+from headwater.web.site import json_response, parse_integer, redirect_inside
 
 PAGE_SIZE = 50
 MOST_WAITING = 100  # new items are counted up to here
+
+
+pages = PageGroup()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,251 +96,223 @@ class ReadPage:
     silence: EmptyStream | None = None  # where nothing stands in it
 
 
-class ReadPages:
-    """The pages of reading."""
+@pages.get("/", READ)
+async def show_start(visit: Visit) -> Response:
+    """Show all items; on an empty server, how to begin."""
+    if not await visit.site.reader_feeds.load_feeds(visit.user.id):
+        feeds = await visit.store.count_feeds()
+        return visit.render("start.html", feeds=feeds, can_discover=visit.site.node is not None)
+    return await _show_stream(visit, "all", "")
 
-    def __init__(self, frame: Site) -> None:
-        self._frame = frame
-        self._store = frame.store
-        self._subscriptions = SubscriptionCache(frame.store, frame.clock)
-        self.pictures = PictureProxy(frame.node.scout if frame.node is not None else None)
 
-    async def show_start(self, request: Request) -> Response:
-        """All items; on an empty server, how to begin."""
-        user = await require_user(request)
-        if not await self._subscriptions.load_feeds(user.id):
-            feeds = await self._store.count_feeds()
-            return self._frame.render_page(
-                request, "start.html", feeds=feeds, can_discover=self._frame.node is not None
-            )
-        return await self._load_stream(request, "all", "")
+@pages.get("/read/item/{item_id}", READ)
+async def show_item(visit: Visit) -> Response:
+    """Show one item by its id, in the stream of all items."""
+    return await _show_stream(visit, "all", "", visit.path("item_id"))
 
-    async def show_stream(self, request: Request) -> Response:
-        return await self._load_stream(request, request.path_params["kind"], request.path_params.get("key", ""))
 
-    async def show_item(self, request: Request) -> Response:
-        """One item by its number, in the stream of everything."""
-        return await self._load_stream(request, "all", "", item=request.path_params["item_id"])
+@pages.get("/read/{kind}", READ)
+async def show_stream(visit: Visit) -> Response:
+    return await _show_stream(visit, visit.path("kind"), "")
 
-    async def show_search(self, request: Request) -> Response:
-        user = await require_user(request)
-        said = request.query_params.get("q", "").strip()[:2000]
-        mine = await self._subscriptions.load_feeds(user.id)
-        before = parse_integer(request.query_params.get("before"))
-        found = (
-            await run_search(self._store, user.id, said, self._frame.clock(), before_id=before, limit=PAGE_SIZE)
-            if said
-            else SearchResult(())
+
+@pages.get("/read/{kind}/{key:path}", READ)
+async def show_named_stream(visit: Visit) -> Response:
+    return await _show_stream(visit, visit.path("kind"), visit.path("key"))
+
+
+@pages.get("/read/search", READ)
+async def show_search(visit: Visit) -> Response:
+    said = visit.query("q").strip()[:2000]
+    mine = await visit.site.reader_feeds.load_feeds(visit.user.id)
+    found = SearchResult(())
+    if said:
+        before = visit.integer("before")
+        found = await run_search(visit.store, visit.user.id, said, visit.now, before_id=before, limit=PAGE_SIZE)
+    path = f"/read/search?{urlencode({'q': said})}"
+    article = await _load_article(visit, mine, path, "&")
+    page = ReadPage(
+        where=OpenStream(path, f"“{said}”" if said else "Search", Stream()),
+        side=await load_sidebar(visit.store, visit.user.id, mine, ""),
+        rows=_build_rows(found.readings, mine, path, "&"),
+        article=article,
+        older=f"{path}&before={found.next_id}" if found.next_id is not None else None,
+        newer=None,
+        unread_only=False,
+        view=_choose_view(visit, article),
+        found=found,
+        said=said,
+    )
+    return _render_read_page(visit, page)
+
+
+async def _show_stream(visit: Visit, kind: str, key: str, item: str | None = None) -> Response:
+    store, user = visit.store, visit.user
+    mine = await visit.site.reader_feeds.load_feeds(user.id, has=parse_integer(key) if kind == "feed" else None)
+    place = await find_stream(store, mine, kind, key)
+    unread = visit.query("show") == "unread"
+    before = _parse_cursor(visit.query("before"))
+    settled = await store.reading.settled()
+    found = await store.reading.stream(
+        user.id,
+        place.stream,
+        starred=place.starred,
+        unread=True if unread else None,
+        before=before,
+        limit=PAGE_SIZE,
+    )
+    keep = {"show": "unread"} if unread else {}
+    if before is not None:
+        keep["before"] = visit.query("before")
+    path = place.path + (f"?{urlencode(keep)}" if keep else "")
+    article = await _load_article(visit, mine, path, "&" if keep else "?", item)
+    older = None
+    if found.next is not None:
+        older = f"{place.path}?{urlencode(keep | {'before': f'{found.next[0]!r},{found.next[1]}'})}"
+    page = ReadPage(
+        where=place,
+        side=await load_sidebar(store, user.id, mine, place.path),
+        rows=_build_rows(found.items, mine, path, "&" if keep else "?"),
+        article=article,
+        older=older,
+        newer=place.path + ("?show=unread" if unread else "") if before is not None else None,
+        unread_only=unread,
+        view=_choose_view(visit, article),
+        settled=settled,
+        beyond=tuple(one.id for one in found.items if not one.read and (one.item.id or 0) > settled),
+        silence=None if found.items else await explain_empty_stream(store, user.id, mine, place.stream),
+    )
+    return _render_read_page(visit, page)
+
+
+def _render_read_page(visit: Visit, page: ReadPage) -> Response:
+    if visit.part == "article" and page.article is not None:
+        return visit.render("article.html", page=page)
+    if visit.part == "rows":
+        return visit.render("rows.html", page=page)
+    marked, undo = visit.integer("marked"), visit.integer("undo")
+    return visit.render("read.html", page=page, marked=marked, undo=undo, loaded=visit.now)
+
+
+def _build_rows(readings: Sequence[ReaderItem], mine: ReaderFeeds, path: str, sign: str) -> tuple[StreamRow, ...]:
+    def feed(one: ReaderItem) -> str:
+        return mine.feed_title(one.item.feed_id)
+
+    return tuple(
+        StreamRow(
+            one,
+            one.item.title or "Without a title",
+            feed(one),
+            f"{path}{sign}item={one.id}",
+            tuple((feed(other), f"{path}{sign}item={other.id}") for other in others),
         )
-        path = f"/read/search?{urlencode({'q': said})}"
-        place = OpenStream(path, f"“{said}”" if said else "Search", Stream())
-        article = await self._load_article(request, user.id, mine, path, "&")
-        page = ReadPage(
-            where=place,
-            side=await load_sidebar(self._store, user.id, mine, ""),
-            rows=self._build_rows(found.readings, mine, path, "&"),
-            article=article,
-            older=f"{path}&before={found.next_id}" if found.next_id is not None else None,
-            newer=None,
-            unread_only=False,
-            view=_choose_view(request, article),
-            found=found,
-            said=said,
-        )
-        return self._render_read_page(request, page)
+        for one, others in fold_duplicates(readings)
+    )
 
-    async def _load_stream(self, request: Request, kind: str, key: str, item: str | None = None) -> Response:
-        user = await require_user(request)
-        mine = await self._subscriptions.load_feeds(user.id, has=key if kind == "feed" else "")
-        place = await find_stream(self._store, mine, kind, key)
-        query = request.query_params
-        unread = query.get("show") == "unread"
-        before = _parse_cursor(query.get("before"))
-        settled = await self._store.reading.settled()
-        found = await self._store.reading.stream(
-            user.id,
-            place.stream,
-            starred=place.starred,
-            unread=True if unread else None,
-            before=before,
-            limit=PAGE_SIZE,
-        )
-        keep = {"show": "unread"} if unread else {}
-        if before is not None:
-            keep["before"] = query["before"]
-        path = place.path + (f"?{urlencode(keep)}" if keep else "")
-        article = await self._load_article(request, user.id, mine, path, "&" if keep else "?", item)
-        older = None
-        if found.next is not None:
-            older = f"{place.path}?{urlencode(keep | {'before': f'{found.next[0]!r},{found.next[1]}'})}"
-        page = ReadPage(
-            where=place,
-            side=await load_sidebar(self._store, user.id, mine, place.path),
-            rows=self._build_rows(found.items, mine, path, "&" if keep else "?"),
-            article=article,
-            older=older,
-            newer=place.path + ("?show=unread" if unread else "") if before is not None else None,
-            unread_only=unread,
-            view=_choose_view(request, article),
-            settled=settled,
-            beyond=tuple(one.id for one in found.items if not one.read and (one.item.id or 0) > settled),
-            silence=None if found.items else await explain_empty_stream(self._store, user.id, mine, place.stream),
-        )
-        return self._render_read_page(request, page)
 
-    def _render_read_page(self, request: Request, page: ReadPage) -> Response:
-        part = request.headers.get("x-part", "")
-        if part == "article" and page.article is not None:
-            return self._frame.render_page(request, "article.html", page=page)
-        if part == "rows":
-            return self._frame.render_page(request, "rows.html", page=page)
-        query = request.query_params
-        done, undo = parse_integer(query.get("marked")), parse_integer(query.get("undo"))
-        return self._frame.render_page(
-            request, "read.html", page=page, marked=done, undo=undo, loaded=self._frame.clock()
-        )
+async def _load_article(
+    visit: Visit, mine: ReaderFeeds, path: str, sign: str, item: str | None = None
+) -> OpenedArticle | None:
+    wanted = item if item is not None else visit.request.query_params.get("item")
+    if wanted is None:
+        return None
+    item_id = parse_integer(wanted, most=2**63 - 1)
+    found = await visit.store.reading.items(visit.user.id, [item_id]) if item_id is not None else []
+    if not found:
+        raise NotFound("You do not read an item of this number; it may have been deleted.")
+    (reading,) = found
+    subscription = mine.feeds.get(reading.item.feed_id)
+    feed = (await visit.store.pages.by_ids([reading.item.feed_id])).get(reading.item.feed_id)
+    feed_title = (feed.title or feed.url) if feed else "a removed feed"
+    return OpenedArticle(
+        reading=reading,
+        title=reading.item.title or "Without a title",
+        feed=feed,
+        feed_title=subscription.title if subscription else feed_title,
+        tags=subscription.tags if subscription else (),
+        content=clean_for_page(reading.item.content or reading.item.summary, visit.site.pictures.picture_url),
+        because=await explain_match(visit.store, reading.item),
+        here=f"{path}{sign}item={reading.id}",
+        back=path,
+    )
 
-    def _build_rows(
-        self, readings: Sequence[ReaderItem], mine: ReaderFeeds, path: str, sign: str
-    ) -> tuple[StreamRow, ...]:
-        def feed(one: ReaderItem) -> str:
-            return mine.feed_title(one.item.feed_id)
 
-        return tuple(
-            StreamRow(
-                one,
-                one.item.title or "Without a title",
-                feed(one),
-                f"{path}{sign}item={one.id}",
-                tuple((feed(other), f"{path}{sign}item={other.id}") for other in others),
-            )
-            for one, others in fold_duplicates(readings)
-        )
+@pages.get("/picture", READ)
+async def show_picture(visit: Visit) -> Response:
+    return await visit.site.pictures.serve_picture(visit.request)
 
-    async def _load_article(
-        self,
-        request: Request,
-        user_id: int,
-        mine: ReaderFeeds,
-        path: str,
-        sign: str,
-        item: str | None = None,
-    ) -> OpenedArticle | None:
-        wanted = item if item is not None else request.query_params.get("item")
-        if wanted is None:
-            return None
-        number = parse_integer(wanted, most=2**63 - 1)
-        found = await self._store.reading.items(user_id, [number]) if number is not None else []
-        if not found:
-            raise NotFound("There is no such item among what you read; perhaps it was deleted since.")
-        (reading,) = found
-        one = mine.feeds.get(reading.item.feed_id)
-        feeds = await self._store.pages.by_ids([reading.item.feed_id])
-        feed = feeds.get(reading.item.feed_id)
-        item_shown = reading.item
-        return OpenedArticle(
-            reading=reading,
-            title=item_shown.title or "Without a title",
-            feed=feed,
-            feed_title=one.title if one else (feed.title or feed.url) if feed else "a feed that is no more",
-            tags=one.tags if one else (),
-            content=clean_for_page(item_shown.content or item_shown.summary, self.pictures.picture_url),
-            because=await explain_match(self._store, item_shown),
-            here=f"{path}{sign}item={reading.id}",
-            back=path,
-        )
 
-    # changes
+# changes
 
-    async def mark_items(self, request: Request) -> Response:
-        """Read or unread, star or none, of some items."""
-        user = await require_user(request, "write")
-        form = await self._frame.forms.read_form(request)
-        ids = _parse_ids(form.get("ids", ""))
-        if not ids:
-            raise InputError("The form does not say which items are meant: load the page again.")
-        now = self._frame.clock()
-        read, star = form.get("read"), form.get("starred")
-        if form.get("undo") and read == "1" and star is None:
-            marked = await self._store.reading.mark_read(user.id, ids, now)
-            return json_response({"marked": marked.count, "undo": marked.undo})
-        done = await self._store.reading.mark(
-            user.id,
-            ids,
-            now,
-            read=None if read is None else read == "1",
-            starred=None if star is None else star == "1",
-        )
-        if wants_json(request):
-            return json_response({"marked": done})
-        return redirect_inside(request, form.get("to", "/"))
 
-    async def mark_stream_read(self, request: Request) -> Response:
-        """Everything of a stream that had arrived, and was stored, when its page was loaded."""
-        user = await require_user(request, "write")
-        form = await self._frame.forms.read_form(request)
-        mine = await self._subscriptions.load_feeds(user.id)
-        place = await find_stream(self._store, mine, form.get("kind", "all"), form.get("key", ""))
-        now = self._frame.clock()
-        try:
-            until = min(float(form.get("until", "")), now)
-        except ValueError:
-            until = now
-        marked = await self._store.reading.mark_all_read(
-            user.id,
-            place.stream,
-            now=now,
-            until=until + 0.001,
-            up_to=parse_integer(form.get("up_to")),
-            also=_parse_ids(form.get("beyond", "")),
-        )
-        more = {"marked": marked.count} | ({"undo": marked.undo} if marked.undo is not None else {})
-        return redirect_inside(request, f"{place.path}?{urlencode(more)}")
+@pages.post("/read/mark", WRITE)
+async def mark_items(visit: Visit) -> Response:
+    """Mark some items read or unread, or star them."""
+    ids = _parse_ids(visit.form.get("ids", ""))
+    if not ids:
+        raise InputError("The form does not name any items. Load the page again.")
+    read, star = visit.form.get("read"), visit.form.get("starred")
+    if visit.form.get("undo") and read == "1" and star is None:
+        marked = await visit.store.reading.mark_read(visit.user.id, ids, visit.now)
+        return json_response({"marked": marked.count, "undo": marked.undo})
+    done = await visit.store.reading.mark(
+        visit.user.id,
+        ids,
+        visit.now,
+        read=None if read is None else read == "1",
+        starred=None if star is None else star == "1",
+    )
+    return json_response({"marked": done}) if visit.wants_json else redirect_inside(visit.form.get("to", "/"))
 
-    async def undo_marks(self, request: Request) -> Response:
-        user = await require_user(request, "write")
-        form = await self._frame.forms.read_form(request)
-        numbers = _parse_ids(form.get("undo", ""))
-        if not numbers:
-            raise InputError("The form does not say what is to be taken back: load the page again.")
-        for number in numbers[::-1]:
-            await self._store.reading.undo(user.id, number, self._frame.clock())
-        return json_response({}) if wants_json(request) else redirect_inside(request, form.get("to", "/"))
 
-    async def count_waiting(self, request: Request) -> Response:
-        """How many items have arrived in a stream since its page was loaded."""
-        user = await require_user(request)
-        mine = await self._subscriptions.load_feeds(user.id)
-        query = request.query_params
-        place = await find_stream(self._store, mine, query.get("kind", "all"), query.get("key", ""))
-        try:
-            since = float(query.get("since", ""))
-        except ValueError as error:
-            raise InputError("“since” is no time.") from error
-        found = await self._store.reading.stream(user.id, place.stream, since=since, limit=MOST_WAITING)
-        return json_response({"new": len(found.items), "more": found.next is not None})
+@pages.post("/read/all-read", WRITE)
+async def mark_stream_read(visit: Visit) -> Response:
+    """Mark everything of a stream read that had arrived, and was stored, when its page was loaded."""
+    mine = await visit.site.reader_feeds.load_feeds(visit.user.id)
+    place = await find_stream(visit.store, mine, visit.form.get("kind", "all"), visit.form.get("key", ""))
+    now = visit.now
+    try:
+        until = min(float(visit.form.get("until", "")), now)
+    except ValueError:
+        until = now
+    marked = await visit.store.reading.mark_all_read(
+        visit.user.id,
+        place.stream,
+        now=now,
+        until=until + 0.001,
+        up_to=parse_integer(visit.form.get("up_to")),
+        also=_parse_ids(visit.form.get("beyond", "")),
+    )
+    return visit.redirect(place.path, marked=marked.count, undo=marked.undo)
 
-    async def show_unread_counts(self, request: Request) -> Response:
-        """How much is unread in each stream, by its path, of feeds those asked for; who have nothing are left out."""
-        user = await require_user(request)
-        return json_response(
-            await count_unread_by_path(self._store, user.id, _parse_ids(request.query_params.get("feeds", "")))
-        )
 
-    def routes(self) -> list[Route]:
-        return [
-            Route("/", self.show_start),
-            Route("/read/counts", self.show_unread_counts),
-            Route("/read/search", self.show_search),
-            Route("/read/waiting", self.count_waiting),
-            Route("/read/mark", self.mark_items, methods=["POST"]),
-            Route("/read/all-read", self.mark_stream_read, methods=["POST"]),
-            Route("/read/undo", self.undo_marks, methods=["POST"]),
-            Route("/read/item/{item_id}", self.show_item),
-            Route("/read/{kind}", self.show_stream),
-            Route("/read/{kind}/{key:path}", self.show_stream),
-            *self.pictures.routes(),
-        ]
+@pages.post("/read/undo", WRITE)
+async def undo_marks(visit: Visit) -> Response:
+    numbers = _parse_ids(visit.form.get("undo", ""))
+    if not numbers:
+        raise InputError("The form does not name anything to undo. Load the page again.")
+    for number in numbers[::-1]:
+        await visit.store.reading.undo(visit.user.id, number, visit.now)
+    return json_response({}) if visit.wants_json else redirect_inside(visit.form.get("to", "/"))
+
+
+@pages.get("/read/waiting", READ)
+async def count_waiting(visit: Visit) -> Response:
+    """Count the items that have arrived in a stream since its page was loaded."""
+    mine = await visit.site.reader_feeds.load_feeds(visit.user.id)
+    place = await find_stream(visit.store, mine, visit.query("kind", "all"), visit.query("key"))
+    try:
+        since = float(visit.query("since"))
+    except ValueError as error:
+        raise InputError("`since` must be a time: seconds since 1970.") from error
+    found = await visit.store.reading.stream(visit.user.id, place.stream, since=since, limit=MOST_WAITING)
+    return json_response({"new": len(found.items), "more": found.next is not None})
+
+
+@pages.get("/read/counts", READ)
+async def show_unread_counts(visit: Visit) -> Response:
+    """Answer with the unread count of each stream by its path: of the given feeds, and without the zeros."""
+    return json_response(await count_unread_by_path(visit.store, visit.user.id, _parse_ids(visit.query("feeds"))))
 
 
 async def explain_match(store: Store, item: Item) -> tuple[MatchReason, ...]:
@@ -383,11 +355,7 @@ def _parse_cursor(given: str | None) -> tuple[float, int] | None:
         return None
 
 
-def _choose_view(request: Request, article: OpenedArticle | None) -> str:
-    if "side" in request.query_params:
+def _choose_view(visit: Visit, article: OpenedArticle | None) -> str:
+    if "side" in visit.request.query_params:
         return "side"
     return "article" if article is not None else "list"
-
-
-def routes(frame: Site) -> list[Route]:
-    return ReadPages(frame).routes()

@@ -1,51 +1,34 @@
-"""What is happening, gathered from the store: counts, the last refreshes, the newest items."""
+"""The status pages: node, cluster, /health and /metrics."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from headwater.cluster.cluster_status import ClusterStatus, describe_holdings, read_cluster_status
+from headwater import __version__
+from headwater.cluster.cluster_status import describe_holdings, read_cluster_status
 from headwater.cluster.shared_node import is_shared_database
 from headwater.errors import NotFound
 from headwater.model import Feed, Item, Refresh
 from headwater.node.crawl.crawler import CrawlStatus
+from headwater.node.quality.quality_report import load_last_report
+from headwater.store.people import ADMIN, READ
 from headwater.store.store import Store
 from headwater.store.values import ActivitySummary
-from headwater.web.site import Site, followable_link, json_response
+from headwater.web.metrics import CONTENT_TYPE, ClusterCollector, render_metrics
+from headwater.web.page import OPEN, PageGroup, Visit
+from headwater.web.shared.article_html import followable_link
+from headwater.web.site import json_response
 
 NOT_A_CLUSTER = "This server runs by itself: its database is a file. Several machines share a PostgreSQL database."
 
 
-def routes(frame: Site) -> list[Route]:
-    page = ClusterPages(frame)
-    return [Route("/cluster", page.show_cluster), Route("/cluster.json", page.show_cluster_json)]
-
-
-class ClusterPages:
-    """Read anew each time; one query of a few small tables."""
-
-    def __init__(self, frame: Site) -> None:
-        self._frame = frame
-
-    async def show_cluster(self, request: Request) -> Response:
-        status = await self._load_status()
-        return self._frame.render_page(request, "cluster.html", cluster=status, holdings=describe_holdings(status))
-
-    async def show_cluster_json(self, request: Request) -> Response:
-        status = await self._load_status()
-        return json_response({**asdict(status), "leader": status.leader})
-
-    async def _load_status(self) -> ClusterStatus:
-        if not is_shared_database(self._frame.settings):
-            raise NotFound(NOT_A_CLUSTER)
-        return await read_cluster_status(self._frame.store)
-
-
 NEWEST_ITEMS = 12
+
+
+pages = PageGroup()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +65,50 @@ async def load_status_page(store: Store, status: CrawlStatus, now: float) -> Sta
     newest = tuple(await store.items(before=now, limit=NEWEST_ITEMS))
     mentioned = {refresh.feed_id for refresh in summary.last} | {item.feed_id for item in newest}
     return StatusPage(summary, status, summary.last, newest, await store.pages.by_ids(mentioned))
+
+
+@pages.get("/status", ADMIN)
+async def show_status(visit: Visit) -> Response:
+    """Show the server's activity, and how to add feeds by a command."""
+    page = await load_status_page(visit.store, visit.site.status(), visit.now)
+    given = visit.site.settings
+    folder = None if given.database else shlex.quote(str(given.data.absolute()))  # a database URL may have a password
+    return visit.render("status.html", page=page, folder=folder)
+
+
+@pages.get("/cluster", READ)
+async def show_cluster(visit: Visit) -> Response:
+    if not is_shared_database(visit.site.settings):
+        raise NotFound(NOT_A_CLUSTER)
+    status = await read_cluster_status(visit.store)
+    return visit.render("cluster.html", cluster=status, holdings=describe_holdings(status))
+
+
+@pages.get("/health", OPEN)
+async def show_health(visit: Visit) -> Response:
+    """Answer 200 while the store answers; the error handler answers 503 with the reason."""
+    summary, status = await visit.store.summary(visit.now), visit.site.status()
+    return json_response(
+        {
+            "status": "ok",
+            "version": __version__,
+            "feeds": summary.feeds,
+            "items": summary.items,
+            "failing": summary.failing,
+            "under_way": status.under_way,
+            "last_refresh": summary.last[0].at if summary.last else None,
+            "next_due": status.next_due,
+            "network_away_since": status.network_away_since,
+            "queries": status.queries,
+            "targets": [asdict(aim) for aim in status.aims],
+        }
+    )
+
+
+@pages.get("/metrics", OPEN)
+async def show_metrics(visit: Visit) -> Response:
+    summary = await visit.store.summary(visit.now)
+    report = await load_last_report(visit.store)
+    shared = is_shared_database(visit.site.settings)
+    more = [ClusterCollector(await read_cluster_status(visit.store))] if shared else []
+    return Response(render_metrics(summary, visit.site.status(), report, more), media_type=CONTENT_TYPE)

@@ -9,19 +9,17 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import nh3
 from itsdangerous import BadSignature, Signer
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from headwater.errors import HeadwaterError
 from headwater.fetch.client import Fetcher
 from headwater.formats.values.html import get_nh3_cleaner
-from headwater.web.site import followable_link
 
 LARGEST_PICTURE = 5 << 20
 CACHE_BYTES = 32 << 20
@@ -77,8 +75,17 @@ class PictureProxy:
             self._size -= len(old)
         return kind, page.body
 
-    def routes(self) -> list[Route]:
-        return [Route("/picture", self.serve_picture)]
+
+def followable_link(link: str | None) -> str | None:
+    """The link if it may be followed from a page: publishers write javascript: and worse.
+
+    >>> followable_link("https://a.example/"), followable_link("javascript:alert(1)")
+    ('https://a.example/', None)
+    """
+    try:
+        return link if link and urlsplit(link).scheme in ("http", "https") else None
+    except ValueError:
+        return None
 
 
 def picture_type(body: bytes) -> str | None:

@@ -25,23 +25,23 @@ class ImportResult:
     problems: tuple[str, ...]
 
 
-async def start_import(frame: Site, body: bytes, user_id: int, tags: tuple[str, ...] = ()) -> BackgroundJob:
+async def start_import(site: Site, body: bytes, user_id: int, tags: tuple[str, ...] = ()) -> BackgroundJob:
     """Read the list, InputError where it is none, and subscribe a person to its feeds behind the scenes.
 
     Refused where they may not bring so many here.
     """
     lists = await asyncio.to_thread(read_opml, body)  # a list of 36,515 feeds takes a second or two
-    user = await frame.store.accounts.find(user_id)
-    await frame.reader_quota.check_additions(user, [one.url for one in lists.feeds])
+    user = await site.store.accounts.find(user_id)
+    await site.reader_quota.check_additions(user, [one.url for one in lists.feeds])
     new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *tags)) for one in lists.feeds]
 
     async def work(job: BackgroundJob) -> ImportResult:
-        added = await frame.store.add_feeds(
+        added = await site.store.add_feeds(
             new,
-            frame.clock(),
+            site.clock(),
             progress=job.report_progress,
             subscriber=user_id,
-            allowed=frame.reader_quota.limit_for(user),
+            allowed=site.reader_quota.limit_for(user),
         )
         created, before, twice = sort_added(added)
         return ImportResult(
@@ -53,4 +53,4 @@ async def start_import(frame: Site, body: bytes, user_id: int, tags: tuple[str, 
             problems=lists.problems,
         )
 
-    return frame.background_jobs.start("Importing subscriptions", work, page="import", unit="feeds", total=len(new))
+    return site.background_jobs.start("Importing subscriptions", work, page="import", unit="feeds", total=len(new))

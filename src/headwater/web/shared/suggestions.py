@@ -50,12 +50,12 @@ class Suggestions:
     rising: tuple[RisingTopic, ...]
 
 
-async def suggest_feeds(frame: Site, user_id: int) -> Suggestions:
+async def suggest_feeds(site: Site, user_id: int) -> Suggestions:
     """Those for one person, which may be some minutes old; what they have subscribed to since is left out."""
-    found: Suggestions = await frame.timed_cache.get_or_gather(
-        "discover", user_id, lambda: gather_suggestions(frame.store, user_id, frame.clock())
+    found: Suggestions = await site.timed_cache.get_or_gather(
+        "discover", user_id, lambda: gather_suggestions(site.store, user_id, site.clock())
     )
-    mine = await frame.store.reading.among(user_id, [one.feed.id for one in (*found.also, *found.popular)])
+    mine = await site.store.reading.among(user_id, [one.feed.id for one in (*found.also, *found.popular)])
     if not mine:
         return found
     also, popular = (tuple(one for one in some if one.feed.id not in mine) for some in (found.also, found.popular))

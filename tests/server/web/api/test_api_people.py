@@ -107,7 +107,7 @@ async def test_tokens_are_ones_own(server: Any) -> None:
 
 async def test_a_session_changes_things_only_from_our_own_pages(server: Any) -> None:
     browser = await server.client()
-    session = await server.app.state.visitors.begin(server.people["ann"], "page", "browser")
+    session = await server.app.state.authenticator.start_session(server.people["ann"], "page", "browser")
     browser.http.cookies.set("headwater_session", session)
     assert (await browser("GET", "/me"))["by"] == "session"
     body = {"label": "from a page", "scopes": ["read"]}

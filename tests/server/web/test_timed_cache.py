@@ -1,4 +1,4 @@
-"""What takes long is gathered once and kept for as long as it took, a hundred times; what is quick is new each time."""
+"""The timed cache gathers a value once, however many ask, and keeps it for a minute."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from headwater.web import site
 from headwater.web.site import TimedCache
 
 
-async def test_many_who_ask_at_once_get_one_gathering_and_a_failure_is_not_kept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(site, "QUICK", 0.001)
+async def test_requests_at_once_share_one_gathering_and_a_failure_is_not_cached() -> None:
     answers, gathered = TimedCache(), 0
 
     async def gather() -> int:
@@ -27,7 +24,7 @@ async def test_many_who_ask_at_once_get_one_gathering_and_a_failure_is_not_kept(
     first = await asyncio.gather(*(answers.get_or_gather("page", 1, gather) for _ in range(5)), return_exceptions=True)
     assert [type(one) for one in first] == [ValueError] * 5
     assert await asyncio.gather(*(answers.get_or_gather("page", 1, gather) for _ in range(5))) == [2] * 5
-    assert await answers.get_or_gather("page", 1, gather) == 2  # it took a while, so it is kept a while
+    assert await answers.get_or_gather("page", 1, gather) == 2
     assert await answers.get_or_gather("page", 2, gather) == 3
     assert await answers.get_or_gather("other", 1, gather) == 4
 
@@ -46,22 +43,21 @@ async def test_who_goes_away_does_not_take_it_from_the_others() -> None:
     assert await patient == "there"
 
 
-async def test_what_is_quickly_gathered_is_new_each_time() -> None:
-    answers, gathered = TimedCache(), iter(range(9))
+async def test_a_value_is_gathered_anew_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "CACHE_SECONDS", 0.0)
+    cache, gathered = TimedCache(), iter(range(9))
 
     async def gather() -> int:
         return next(gathered)
 
-    assert [await answers.get_or_gather("page", 1, gather) for _ in range(3)] == [0, 1, 2]
+    assert [await cache.get_or_gather("page", 1, gather) for _ in range(3)] == [0, 1, 2]
 
 
-async def test_no_more_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site, "PEOPLE", 2)
-    monkeypatch.setattr(site, "QUICK", 0.0)
-    monkeypatch.setattr(site, "TIMES", 1e9)
-    answers, gathered = TimedCache(), iter(range(9))
+async def test_the_oldest_values_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "MOST_CACHED", 2)
+    cache, gathered = TimedCache(), iter(range(9))
 
     async def gather() -> int:
         return next(gathered)
 
-    assert [await answers.get_or_gather("page", user, gather) for user in (1, 2, 3, 3, 1)] == [0, 1, 2, 2, 3]
+    assert [await cache.get_or_gather("page", user, gather) for user in (1, 2, 3, 3, 1)] == [0, 1, 2, 2, 3]

@@ -1,0 +1,58 @@
+"""The feeds and query feeds that one reader subscribes to, as the reading pages need them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from headwater.store.people import Subscription, UnreadCounts
+from headwater.store.store import Store
+
+LONG_LIST, CACHE_SECONDS = 2000, 30.0  # longer lists of subscriptions are cached, for so long
+
+
+class ReaderFeeds:
+    """What somebody reads, as the pages look at it."""
+
+    def __init__(self, subscriptions: Sequence[Subscription]) -> None:
+        self.feeds = {one.feed_id: one for one in subscriptions if one.feed_id is not None}
+        self.queries = [one for one in subscriptions if one.query_id is not None]
+        self.by_title = sorted(self.feeds.values(), key=lambda one: one.title.casefold())
+        self.tags = sorted({tag for one in self.by_title for tag in one.tags}, key=str.casefold)
+
+    def __len__(self) -> int:
+        return len(self.feeds) + len(self.queries)
+
+    def feed_title(self, feed_id: int) -> str:
+        return self.feeds[feed_id].title if feed_id in self.feeds else "another feed"
+
+    def choose_feeds(self, most: int, counts: UnreadCounts) -> list[Subscription]:
+        """Feeds by title; of more than `most` so many, those with something to read before the others."""
+        if len(self.by_title) <= most:
+            return self.by_title
+        found = list(islice((one for one in self.by_title if one.feed_id in counts.feeds), most))
+        others = (one for one in self.by_title if one.feed_id not in counts.feeds)
+        return found + list(islice(others, most - len(found)))
+
+
+class ReaderFeedsCache:
+    """What people read; long lists are kept for half a minute, since gathering 40,000 takes longer than a page may."""
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._clock = clock
+        self._cached: dict[int, tuple[float, ReaderFeeds]] = {}
+
+    async def load_feeds(self, user_id: int, *, has: int | None = None) -> ReaderFeeds:
+        """The subscriptions of a person; anew where the feed numbered `has` is not among those that were kept."""
+        kept = self._cached.get(user_id)
+        if kept is not None and kept[0] > self._clock() and (has is None or has in kept[1].feeds):
+            return kept[1]
+        found = await self._store.reading.subscriptions(user_id)
+        self._cached.pop(user_id, None)
+        if len(found) <= LONG_LIST:
+            return ReaderFeeds(found)
+        mine = await asyncio.to_thread(ReaderFeeds, found)
+        self._cached[user_id] = (self._clock() + CACHE_SECONDS, mine)
+        return mine
