@@ -2,7 +2,7 @@
 
 python -m bench.api [--small] [--postgres]
 
-`bench._floor` says what is asked by hand. “store” compares the store's functions with those statements, sent by the
+`bench.support.freshrss_floor` says what is asked by hand. “store” compares the store's functions with those statements, sent by the
 bare driver; “served” compares the Google Reader API with a server that does nothing but send them and write the same
 JSON. The CPU counted on SQLite is that of all threads, and of client and server together; a PostgreSQL server works in
 processes of its own, so there the clock is read instead.
@@ -27,9 +27,9 @@ import aiohttp
 import orjson
 import uvicorn
 
-from bench import _floor
-from bench._floor import Floor
 from bench.store import Text, verdict
+from bench.support import freshrss_floor
+from bench.support.freshrss_floor import Floor
 from headwater.cluster.demo.servers import postgres_server
 from headwater.credentials import hash_secret
 from headwater.node.crawl.crawler import CrawlStatus
@@ -257,7 +257,7 @@ async def _run(small: bool, url: str, clock: Callable[[], float]) -> dict[str, f
     start = time.perf_counter()
     async with await Store.open(url) as store:
         await fill(store, feeds, each)
-        async with _floor.floor(url) as floor:
+        async with freshrss_floor.floor(url) as floor:
             await floor.prepare()
             total = feeds * each
             print(
@@ -319,7 +319,7 @@ async def _serve(
     secrets = await _readers(store, user, readers)
     async with (
         serving(create_app(store, lambda: STATUS)) as base,
-        serving(_floor.app(floor)) as floor_base,
+        serving(freshrss_floor.app(floor)) as floor_base,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
     ):
         for pair in served(Asking(session, base, "bench"), Asking(session, floor_base, "bench"), total):

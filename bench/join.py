@@ -14,7 +14,7 @@ from time import process_time
 
 from msgspec.structs import replace
 
-from bench._workload import NEWS, Workload
+from bench.support.workload import NEWS, Workload
 from headwater.language import parse
 from headwater.language.ast import Field
 from headwater.model import Item

@@ -22,7 +22,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bench._workload import NEWS, Workload, written
+from bench.support.workload import NEWS, Workload, written
 from headwater.language import parse
 from headwater.language.ast import CreateFeed, Field
 from headwater.language.normal_form import list_sources

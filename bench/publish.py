@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from bench import _publish_servers as servers
+from bench.support import publish_servers as servers
 
 SPAWN = multiprocessing.get_context("spawn")
 DEADLINE = 120.0

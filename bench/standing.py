@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Connection, update
 
-from bench._workload import Workload
+from bench.support.workload import Workload
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
 from headwater.node.queries.processor import CONSUMER
 from headwater.store.schema.feed_tables import query_feed

@@ -242,3 +242,7 @@ def test_kmeans_finds_what_is_there_and_does_not_mind_the_order() -> None:
     assert np.array_equal(moved, label[order])
     assert np.sort(centres.sum(axis=1)) == pytest.approx([0, 10, 10], abs=0.5)
     assert len(kmeans(np.zeros((5, 2)), 3)[0]) == 1, "equal points are one cluster"
+
+
+def test_a_million_feeds_with_168_slots_fit_into_a_gigabyte() -> None:
+    assert PeriodicRate(10, slots=168).bytes_per_feed * 1_000_000 < 1e9

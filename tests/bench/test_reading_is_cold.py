@@ -1,21 +1,11 @@
-"""The benchmark of reading runs, and reads with cold caches."""
+"""The benchmark of reading reads with cold caches."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from bench import read
-
-
-def test_the_small_size_prints_both_ratios(capsys: pytest.CaptureFixture[str]) -> None:
-    seconds = read.main(small=True)
-    shown = capsys.readouterr().out
-    assert "× a bare lxml parse" in shown
-    assert "× faster than feedparser" in shown
-    assert seconds["headwater"] < seconds["feedparser"]
 
 
 def test_a_process_reads_each_document_once(tmp_path: Path) -> None:

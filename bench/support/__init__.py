@@ -1,0 +1,1 @@
+"""Workloads that benchmarks share, and the servers and statements they compare with."""
