@@ -17,7 +17,7 @@ from headwater.language.ast import CreateFeed, DropFeed, RegisterFeed, Statement
 from headwater.model import Item
 from headwater.query.feeds import engine_snapshot
 from headwater.query.feeds.item_pass import BackfillPass, ItemPass
-from headwater.query.feeds.query_feeds import QueryFeeds
+from headwater.query.feeds.query_registry import QueryFeeds
 from headwater.query.feeds.recent_items import (
     MAX_ITEMS,
     CallerMemory,

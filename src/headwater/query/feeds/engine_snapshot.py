@@ -10,7 +10,7 @@ import msgspec
 from headwater.errors import InputError
 from headwater.language.ast import Field
 from headwater.query.feeds.look_back_window import LookBackWindow, WindowEntry
-from headwater.query.feeds.query_feeds import QueryFeedEntry, QueryFeeds
+from headwater.query.feeds.query_registry import QueryFeedEntry, QueryFeeds
 from headwater.query.feeds.recent_items import RecentItem, RecentItems
 from headwater.query.hits import Related
 from headwater.query.index.access_path import FeatureShares

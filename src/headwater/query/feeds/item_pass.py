@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from headwater.model import Item
 from headwater.query.feeds.derived_feed import DerivedFeed
-from headwater.query.feeds.query_feeds import PART_BITS, PART_MASK, QueryFeeds
+from headwater.query.feeds.query_registry import PART_BITS, PART_MASK, QueryFeeds
 from headwater.query.feeds.recent_items import ItemMemory
 from headwater.query.hits import Hit, MatchFailure
 from headwater.query.index.condition_index import ConditionIndex
