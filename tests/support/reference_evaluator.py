@@ -1,8 +1,8 @@
-"""What queries mean: the reference evaluation, item by item, query by query, without any index.
+"""Evaluates queries item by item and query by query, without any index: the reference for the engine.
 
-Slow and plain on purpose. Everything the language decides is decided here once: the engine must give the same answers.
-An item is offered to every source of every query feed. Through WHERE it comes to the joins, from there to DISTINCT,
-then SET writes it anew, and it is emitted: appended to the feed's stream, which other query feeds read.
+It is slow and simple on purpose. It defines the semantics of the language; the engine must give the same results. Each
+item is tested on every source of every query feed: WHERE, then the joins, then DISTINCT. SET then rewrites it, and it
+is appended to the feed's stream, which other query feeds read.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from headwater.query.query_document import Emission, ItemKey, select_items
 
 @dataclass(slots=True)
 class _ReferenceWindow:
-    """Items in the order in which they came, as windows of JOIN and DISTINCT look back at them."""
+    """Items in order of arrival, for the windows of JOIN and DISTINCT."""
 
     entries: list[tuple[float, AnalysedItem]] = field(default_factory=list)
 
     def add_item(self, at: float, analysed: AnalysedItem) -> None:
-        """Remember the item; a new version of one we have takes its place, and does not make it younger."""
+        """Add the item. A new version replaces the earlier one and keeps its age."""
         for number, (since, known) in enumerate(self.entries):
             if known.key == analysed.key:
                 self.entries[number] = (since, analysed)
@@ -70,15 +70,15 @@ class _JoinWindow:
 
 @dataclass(slots=True)
 class _ReferenceFeed:
-    """A query feed and all it remembers."""
+    """A query feed and its memory."""
 
     name: str
     query: Query
     leaves: list[tuple[QuerySource, Matcher]]
     secondaries: list[_JoinWindow]
     emitted: dict[ItemKey, Emission] = field(default_factory=dict)
-    log: dict[int, Emission] = field(default_factory=dict)  # event → what was emitted; the stream
-    firsts: _ReferenceWindow = field(default_factory=_ReferenceWindow)  # what DISTINCT compares with
+    log: dict[int, Emission] = field(default_factory=dict)  # event → emission; the stream
+    firsts: _ReferenceWindow = field(default_factory=_ReferenceWindow)  # the window of DISTINCT
     delivered: set[ItemKey] = field(default_factory=set)
 
 
@@ -90,7 +90,7 @@ class _ReferenceEvent:
 
 
 class ReferenceEvaluator:
-    """Feeds, the items that have arrived, and what each query feed has made of them."""
+    """Evaluates all query feeds on every arrival and keeps the whole history."""
 
     def __init__(self, detect: LanguageDetector | None = None) -> None:
         self._detect = detect
@@ -107,7 +107,7 @@ class ReferenceEvaluator:
             self.execute(statement)
 
     def execute(self, statement: Statement) -> None:
-        """Carry out a statement that has passed `language.parse` with a catalogue of the feeds that exist."""
+        """Execute a statement that has passed `language.parse` with a catalogue."""
         match statement:
             case CreateFeed():
                 self._create_feed(statement)
@@ -117,8 +117,7 @@ class ReferenceEvaluator:
                 self._drop_feed(statement)
 
     def _create_feed(self, statement: CreateFeed) -> None:
-        """A new feed is filled from history, as if it had been there, but delivers nothing of that. One that takes the
-        place of another does not deliver again what that has delivered."""
+        """Create a feed and fill it from history without deliveries. A replaced feed does not deliver an item again."""
         query = statement.query
         for part in (query.distinct, *query.joins):
             if part is not None and part.at is not None:
@@ -157,9 +156,9 @@ class ReferenceEvaluator:
     # items
 
     def add_arrival(self, item: Item, origin: Origin, arrived: float | None = None) -> dict[str, Emission]:
-        """An item, or a new version of one, has come: what each query feed emits because of it.
+        """Add a new item, or a new version of one, and return the emission of each query feed.
 
-        The same version again changes nothing; what disappears at its source has no effect and is never told.
+        A repeated version changes nothing.
         """
         analysed = AnalysedItem(item, apply_registrations(origin, self._registered.values()), arrived, self._detect)
         known = self._versions.get(analysed.key)
@@ -178,7 +177,7 @@ class ReferenceEvaluator:
         return {self._feeds[key].name: emission for key, emission in done.items() if emission is not None}
 
     def _find_emission(self, key: str, event: _ReferenceEvent, done: dict[str, Emission | None]) -> Emission | None:
-        """What a query feed emits at this event, evaluated after the feeds it reads."""
+        """Return the emission of a query feed at this event, after evaluating the feeds it reads."""
         if key not in done:
             feed = self._feeds[key]
             if event.past:
@@ -191,7 +190,7 @@ class ReferenceEvaluator:
         self, feed: _ReferenceFeed, event: _ReferenceEvent, done: dict[str, Emission | None]
     ) -> Emission | None:
         emission = self._match_main(feed, event, done)
-        for secondary in feed.secondaries:  # after the main side: an item is not joined with itself
+        for secondary in feed.secondaries:  # after the main sources, so that an item is not joined with itself
             matched = self._match_sources(secondary.leaves, event, done)
             if matched:
                 secondary.past.add_item(event.analysed.arrived, next(iter(matched.values())))
@@ -202,7 +201,7 @@ class ReferenceEvaluator:
     def _match_sources(
         self, compiled: list[tuple[QuerySource, Matcher]], event: _ReferenceEvent, done: dict[str, Emission | None]
     ) -> dict[int, AnalysedItem]:
-        """The sources through which the item comes, with the item as it comes through each."""
+        """Return the matching sources with the item as each provides it."""
         found: dict[int, AnalysedItem] = {}
         for number, (leaf, test) in enumerate(compiled):
             analysed = self._emitted_item(leaf, event, done)
@@ -233,7 +232,7 @@ class ReferenceEvaluator:
     ) -> Emission | None:
         matched = self._match_sources(feed.leaves, event, done)
         if not matched:
-            return None  # a version that matches no longer leaves the one before as it was published
+            return None  # the published version stays
         analysed = next(iter(matched.values()))
         before = feed.emitted.get(event.analysed.key)
         if before is None:
@@ -255,7 +254,7 @@ class ReferenceEvaluator:
     def _first_emission(
         self, feed: _ReferenceFeed, event: _ReferenceEvent, analysed: AnalysedItem, branches: frozenset[int]
     ) -> Emission | None:
-        """The first emission of an item, if joins and DISTINCT let it pass."""
+        """Return the first emission of an item, or None if a join or DISTINCT excludes it."""
         related = self._find_joined(feed, analysed)
         if related is None or self._is_repeat(feed, analysed):
             return None
@@ -273,7 +272,7 @@ class ReferenceEvaluator:
         )
 
     def _find_joined(self, feed: _ReferenceFeed, analysed: AnalysedItem) -> tuple[AnalysedItem, ...] | None:
-        """What the joins find, in the order of arrival; None if one of them keeps the item out."""
+        """Return the related items of all joins in order of arrival, or None if a join excludes the item."""
         related: dict[ItemKey, AnalysedItem] = {}
         for secondary in feed.secondaries:
             join = secondary.join
@@ -289,7 +288,7 @@ class ReferenceEvaluator:
         return tuple(sorted(related.values(), key=lambda other: other.item.first_seen))
 
     def _is_repeat(self, feed: _ReferenceFeed, analysed: AnalysedItem) -> bool:
-        """Whether DISTINCT keeps the item out; if not, later ones are compared with it."""
+        """Return whether DISTINCT suppresses the item; if not, add it to the window."""
         distinct = feed.query.distinct
         if distinct is None:
             return False
@@ -313,12 +312,12 @@ class ReferenceEvaluator:
         return [feed.name for feed in self._feeds.values()]
 
     def select_items(self, name: str, now: float | None = None) -> list[Emission]:
-        """The feed's document at `now` (the last arrival if not given)."""
+        """Return the feed's document at `now` (default: the last arrival)."""
         feed = self._find_feed(name)
         if now is None:
             now = max((analysed.arrived for analysed in self._history), default=0.0)
         return select_items(feed.query, feed.emitted.values(), now)
 
     def list_emissions(self, name: str) -> list[Emission]:
-        """Everything the feed has emitted, updates too, in the order of arrival."""
+        """Return all emissions of the feed in order of arrival, including updates."""
         return list(self._find_feed(name).log.values())

@@ -1,18 +1,18 @@
-"""The values a script becomes."""
+"""The syntax tree: equality, hashing and flat conjunctions."""
 
 from __future__ import annotations
 
 from headwater.language.ast import TRUE, And, Contains, Field, Has, LastWindow, Position, TimeUnit, conjoin_conditions
 
 
-def test_equal_predicates_are_equal_wherever_they_stand_and_however_they_are_spelled() -> None:
+def test_equal_conditions_are_equal_regardless_of_position_and_spelling() -> None:
     here = Contains(Field.TITLE, ("a", "b"), pos=Position(1, 7))
     there = Contains(Field.TITLE, ("a", "b"), pos=Position(9, 1), listed=True)
     assert here == there
     assert hash(here) == hash(there)
 
 
-def test_a_conjunction_is_flat_and_nothing_is_true() -> None:
+def test_a_conjunction_is_flat_and_an_empty_one_is_true() -> None:
     a, b, c = Has(Field.LINK), Has(Field.TITLE), Has(Field.AUTHOR)
     assert conjoin_conditions([And((a, b)), None, c]) == And((a, b, c))
     assert conjoin_conditions([None, a]) == a

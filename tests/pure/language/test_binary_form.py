@@ -1,4 +1,4 @@
-"""The packed form of a statement: what is read from it is what was read from the text."""
+"""The binary form of a statement: unpacking gives the parsed statement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def everything(value: Any) -> Any:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=100, deadline=None)
 @given(queries())
-def test_a_statement_comes_back_from_its_form_as_it_was_read(query: Query) -> None:
+def test_a_statement_survives_packing(query: Query) -> None:
     create = reread(format_script(Script((CreateFeed(FeedName("a"), query),))))
     again = unpack_statement(pack_statement(create), create.text)
     assert again == create
@@ -39,7 +39,7 @@ def a_statement() -> CreateFeed:
     return parse('CREATE FEED a AS RETURN ALL WHERE TITLE CONTAINS "x"').queries[0]
 
 
-def test_a_form_of_another_version_or_of_another_text_is_none() -> None:
+def test_a_form_of_another_version_or_text_is_ignored() -> None:
     form, text = pack_statement(a_statement()), a_statement().text
     assert unpack_statement(form, text) == a_statement()
     assert unpack_statement(bytes((VERSION + 1,)) + form[1:], text) is None
@@ -49,12 +49,12 @@ def test_a_form_of_another_version_or_of_another_text_is_none() -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\xc1", b"\x91\xa8FeedName", b"\x93\xa8FeedName\xa1a\xc0"])
-def test_a_form_that_cannot_be_understood_is_none(damaged: bytes) -> None:
+def test_a_damaged_form_is_ignored(damaged: bytes) -> None:
     statement = a_statement()
     assert unpack_statement(pack_statement(statement)[:5] + damaged, statement.text) is None
 
 
-def test_a_form_that_is_cut_anywhere_is_none() -> None:
+def test_a_truncated_form_is_ignored() -> None:
     statement = a_statement()
     form = pack_statement(statement)
     assert all(unpack_statement(form[:length], statement.text) is None for length in range(len(form)))
@@ -66,6 +66,6 @@ def test_the_version_is_raised_when_the_forms_of_the_worked_examples_change() ->
     assert (VERSION, hashlib.sha256(forms).hexdigest()[:16]) == (2, "c6538e2a309ce02f")
 
 
-def test_values_of_different_kinds_differ_though_they_hold_the_same() -> None:
+def test_nodes_of_different_classes_differ() -> None:
     assert FeedName("a") != parse("DROP FEED a").statements[0]
     assert len({FeedName("a"), FeedName("a")}) == 1

@@ -1,4 +1,4 @@
-"""The messages of the specification, literally, and how they are shown."""
+"""The literal messages of the specification, and their layout."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_all_malformed_queries_are_there() -> None:
     assert [number for number, _ in SPECIFIED] == [str(number) for number in range(1, 25)]
 
 
-def test_a_message_shows_its_line_and_a_caret_under_the_place() -> None:
+def test_a_message_shows_its_line_and_a_caret_under_the_position() -> None:
     (found,) = mistakes('CREATE FEED a AS RETURN guardian\nWHERE TITLE CONTAIN "iceland";')
     assert found.render().split("\n") == [
         "2:13: expected an operator after TITLE (CONTAINS, =, !=, IN, MATCHES), found “CONTAIN”",
@@ -54,26 +54,26 @@ def test_a_message_shows_its_line_and_a_caret_under_the_place() -> None:
     ]
 
 
-def test_the_caret_stands_right_behind_tabs_and_wide_characters() -> None:
+def test_the_caret_is_right_after_tabs_and_wide_characters() -> None:
     (found,) = mistakes('CREATE FEED a AS RETURN guardian WHERE\n\tTITLE CONTAINS "火山" && HAS LINK')
     source, caret = found.render().split("\n")[1:3]
     assert source == '  \tTITLE CONTAINS "火山" && HAS LINK'
     assert caret == "  \t" + " " * len('TITLE CONTAINS "0000" ') + "^"
 
 
-def test_a_long_line_is_shown_around_the_place() -> None:
+def test_a_long_line_is_shown_around_the_position() -> None:
     (found,) = mistakes("CREATE FEED a AS RETURN guardian WHERE " + "HAS LINK AND " * 40 + "HAS LINC")
     source, caret = found.render().split("\n")[1:3]
     assert len(source) < 110
     assert source[caret.index("^") :].startswith("LINC")
 
 
-def test_what_a_terminal_would_obey_is_not_shown() -> None:
+def test_control_characters_are_not_shown() -> None:
     (found,) = mistakes("CREATE FEED \x1b[31mred AS RETURN guardian")[:1]
     assert "\x1b" not in found.render()
 
 
-def test_an_unknown_variable_lists_the_known_ones() -> None:
+def test_an_unknown_variable_lists_the_declared_ones() -> None:
     (found,) = mistakes("CREATE FEED a AS RETURN guardian AS $g | picture AS $p WHERE $q[HAS LINK]")
     assert found.note == "declared variables: $g, $p"
     assert found.render().endswith("note: declared variables: $g, $p")
@@ -102,12 +102,12 @@ def test_a_broken_definition_does_not_make_its_name_unknown() -> None:
 
 
 @pytest.mark.parametrize(("number", "case"), MORE)
-def test_a_mistake_is_named_where_it_is_and_has_no_consequences(number: str, case: str) -> None:
+def test_a_mistake_is_reported_at_its_position_and_nothing_else(number: str, case: str) -> None:
     (found,) = mistakes(case.split("\n  -> ")[0])
     assert (str(found), found.hint) == wanted(case)
 
 
-def test_a_cycle_is_shown_with_its_way_at_the_reference_that_closes_it() -> None:
+def test_a_cycle_is_reported_with_its_path_at_the_closing_reference() -> None:
     text = "CREATE FEED A AS RETURN guardian; CREATE FEED B AS RETURN A;\nCREATE OR REPLACE FEED A AS\nRETURN B"
     (found,) = mistakes(text)
     assert str(found) == "3:8: feed A would read itself: A → B → A"
@@ -139,7 +139,7 @@ def test_after_a_cycle_the_rest_of_the_script_is_checked_against_the_definitions
     ]
 
 
-def test_a_catalogue_that_holds_a_cycle_already_is_survived() -> None:
+def test_a_cycle_in_the_catalogue_does_not_hang_the_checker() -> None:
     (one,) = parse("CREATE FEED one AS RETURN other").queries
     (other,) = parse("CREATE FEED other AS RETURN one").queries
     broken = Catalogue({}, {"one": one.query, "other": other.query})
@@ -156,7 +156,7 @@ def test_without_a_catalogue_names_are_taken_on_trust() -> None:
     assert len(parse("CREATE FEED a AS RETURN whatever").statements) == 1
 
 
-def test_users_are_found_in_whatever_order_they_were_made() -> None:
+def test_readers_are_found_regardless_of_creation_order() -> None:
     text = (
         "CREATE FEED a AS RETURN guardian; CREATE FEED c AS RETURN guardian; CREATE FEED b AS RETURN c;"
         "CREATE OR REPLACE FEED a AS RETURN b; DROP FEED c"
@@ -184,7 +184,7 @@ def test_dropping_with_cascade_drops_the_users_too() -> None:
         'HAS TITLE AND (SIZE < 0 OR TITLE = "a" AND TITLE != "a")',
     ],
 )
-def test_a_condition_nobody_can_meet_is_a_warning(condition: str) -> None:
+def test_a_condition_that_no_item_can_meet_is_a_warning(condition: str) -> None:
     (warning,) = parse(f"CREATE FEED a AS RETURN guardian WHERE {condition}", KNOWN).warnings
     assert isinstance(warning, Message)
     assert str(warning) == "1:40: warning: no item can meet this condition"
@@ -204,6 +204,6 @@ def test_a_condition_that_can_be_met_gets_no_warning(condition: str) -> None:
     assert parse(f"CREATE FEED a AS RETURN guardian WHERE {condition}", KNOWN).warnings == ()
 
 
-def test_a_tag_nobody_has_yet_is_a_warning() -> None:
+def test_a_tag_without_feeds_is_a_warning() -> None:
     (warning,) = parse('CREATE FEED a AS RETURN TAG "news"', KNOWN).warnings
     assert str(warning) == "1:25: warning: no feed has the tag “news” yet"

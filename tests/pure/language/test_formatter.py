@@ -1,4 +1,4 @@
-"""Formatting: what is written is read back as the same, and formatting twice changes nothing."""
+"""Formatting keeps the meaning of a script, and formatting twice changes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reread(text: str) -> tuple[Statement, ...]:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=120, deadline=None)
 @given(statements)
-def test_what_is_formatted_is_read_back_as_the_same_and_formats_the_same(statement: Statement) -> None:
+def test_formatting_keeps_the_meaning_and_is_idempotent(statement: Statement) -> None:
     text = format_script(Script((statement,)))
     again = reread(text)
     assert again == (statement,)
@@ -47,7 +47,7 @@ def test_keywords_become_capitals_and_names_stay_as_they_are() -> None:
     )
 
 
-def test_a_long_query_has_one_part_a_line() -> None:
+def test_a_long_query_has_one_part_per_line() -> None:
     sources = '"http://feeds.example/one" | "http://feeds.example/two"'
     text = f"CREATE FEED a AS RETURN {sources} WHERE HAS LINK KEEP LAST 4 ITEMS"
     assert formatted(text) == (
@@ -58,7 +58,7 @@ def test_a_long_query_has_one_part_a_line() -> None:
     )
 
 
-def test_a_long_condition_has_one_conjunct_a_line() -> None:
+def test_a_long_condition_has_one_conjunct_per_line() -> None:
     parts = [f'ITEM CONTAINS "{letter * 30}"' for letter in "abc"]
     assert formatted(f"CREATE FEED a AS RETURN ALL WHERE {' AND '.join(parts)}").endswith(
         f"\nWHERE {parts[0]}\n  AND {parts[1]}\n  AND {parts[2]};\n"
@@ -83,7 +83,7 @@ def test_only_the_parentheses_that_matter_stay() -> None:
     assert "WHERE HAS LINK AND (HAS TITLE OR HAS AUTHOR) OR SIZE > 3 AND HAS LINK;" in formatted(text)
 
 
-def test_a_statement_remembers_its_text() -> None:
+def test_a_statement_keeps_its_text() -> None:
     (statement,) = parse("  CREATE FEED a AS RETURN ALL ; ").statements
     assert statement.text == "CREATE FEED a AS RETURN ALL"
     assert statement.name == FeedName("a")

@@ -1,4 +1,4 @@
-"""Anything typed gets a message, never a traceback, and soon."""
+"""Any input gets a message within a short time, never a traceback."""
 
 from __future__ import annotations
 
@@ -47,21 +47,19 @@ def survives(text: str) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(st.text())
-def test_any_characters_are_a_script_or_get_messages(text: str) -> None:
+def test_any_characters_parse_or_get_messages(text: str) -> None:
     survives(text)
 
 
 @settings(max_examples=120, deadline=None)
 @given(st.lists(pieces, max_size=40), st.booleans())
-def test_any_tokens_are_a_script_or_get_messages(tokens: list[str], started: bool) -> None:
+def test_any_tokens_parse_or_get_messages(tokens: list[str], started: bool) -> None:
     survives(("CREATE FEED a AS RETURN guardian " if started else "") + " ".join(tokens))
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(statements, st.data())
-def test_a_query_with_a_piece_cut_out_or_put_in_is_a_script_or_gets_messages(
-    statement: Statement, data: st.DataObject
-) -> None:
+def test_a_mutated_query_parses_or_gets_messages(statement: Statement, data: st.DataObject) -> None:
     text = format_script(Script((statement,)))
     start, end = sorted((data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(text)))))
     survives(text[:start] + data.draw(pieces | st.just("")) + text[end if data.draw(st.booleans()) else start :])
@@ -107,7 +105,7 @@ def test_a_statement_over_64_kib_is_refused_and_the_next_one_read() -> None:
     ]
 
 
-def test_what_stands_before_a_statement_does_not_make_it_long() -> None:
+def test_text_before_a_statement_does_not_count_to_its_length() -> None:
     text = "\n" * 100_000 + f"-- {'long ' * 20_000}\n-- and more\n  DROP FEED a"
     (statement,) = parse(text).statements
     assert statement.text == "DROP FEED a"

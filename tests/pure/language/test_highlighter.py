@@ -1,4 +1,4 @@
-"""Colours for the editor, and the queries it offers."""
+"""Highlighting of scripts, and the example queries of the editor."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_each_kind_of_word_has_its_colour() -> None:
     ]
 
 
-def test_what_is_wrong_is_marked() -> None:
+def test_errors_are_marked() -> None:
     assert coloured("&& == “x” ../y http://z") == [
         ("error", "&&"),
         ("error", "=="),
@@ -60,7 +60,7 @@ def test_any_text_has_spans_in_order_that_do_not_overlap(text: str) -> None:
     assert all(span.start < span.end <= len(text) and span.kind in SPAN_KINDS for span in spans)
 
 
-def test_the_gallery_has_ten_queries_that_run_in_the_one_form() -> None:
+def test_the_ten_examples_parse_and_are_formatted() -> None:
     known = Catalogue(tags=frozenset({"news", "blogs", "science"}))
     assert len(GALLERY) == 10
     for example in GALLERY:

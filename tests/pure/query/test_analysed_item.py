@@ -1,4 +1,4 @@
-"""Items analysed once."""
+"""Fields of an item as conditions see them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_item_is_title_content_categories_and_authors() -> None:
     assert analysed.distinct_words(Field.ITEM) == {"one", "two", "three", "four", "five"}
 
 
-def test_values_of_a_field_are_held_apart() -> None:
+def test_values_of_a_field_are_separated() -> None:
     analysed = item(title="ash", content="cloud", categories=("lava", "flow"))
     assert " lava flow " not in analysed.joined_words(Field.CATEGORY)
     assert " ash cloud " not in analysed.joined_words(Field.ITEM)
     assert [dict(bag) for bag in analysed.word_bags(Field.CATEGORY)] == [{"lava": 1}, {"flow": 1}]
 
 
-def test_content_and_description_stand_in_for_each_other() -> None:
+def test_content_and_description_replace_each_other() -> None:
     assert item(summary="short").field_texts(Field.CONTENT) == ("short",)
     assert item(content="long").field_texts(Field.DESCRIPTION) == ("long",)
     both = item(summary="short", content="long")
@@ -52,7 +52,7 @@ def test_a_value_of_white_space_or_markup_alone_is_missing() -> None:
     assert not any(map(analysed.has_field, (Field.TITLE, Field.CONTENT, Field.LINK, Field.ITEM, Field.SIZE)))
 
 
-def test_a_date_we_filled_in_is_not_one_the_item_has() -> None:
+def test_a_date_set_by_us_does_not_count_as_published() -> None:
     assert not item(dated=False).has_field(Field.PUBLISHED)
     assert item(dated=True).has_field(Field.PUBLISHED)
     assert not item().has_field(Field.UPDATED)
@@ -74,7 +74,7 @@ def test_size_counts_the_characters_a_reader_sees() -> None:
     assert item().size == 0
 
 
-def test_the_language_is_detected_only_where_the_feed_does_not_say() -> None:
+def test_the_language_is_detected_only_if_the_feed_does_not_declare_it() -> None:
     detect = make_language_detector()
     french = item(title="Éruption du volcan", content="La lave avance vers le village.").item
     assert AnalysedItem(french, ORIGIN, detect=detect).field_texts(Field.LANGUAGE) == ("fr",)

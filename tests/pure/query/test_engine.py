@@ -1,4 +1,4 @@
-"""The engine beyond equality with the reference: coming and going of queries, memory, restarts, what is told it."""
+"""The engine: adding and dropping queries, memory, restarts, and the caller's memory."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_feed_that_is_read_is_dropped_with_its_readers_or_not_at_all() -> None
     assert engine.query_names() == []
 
 
-def test_a_feed_that_would_read_itself_is_refused_and_what_stood_stands() -> None:
+def test_a_feed_that_would_read_itself_is_refused_and_the_old_definition_stays() -> None:
     engine = made("CREATE FEED a AS RETURN news", "CREATE FEED b AS RETURN a")
     with pytest.raises(QueryError, match="a would read itself: a → b → a"):
         engine.add_query("CREATE OR REPLACE FEED a AS RETURN b")
@@ -97,7 +97,7 @@ def test_readers_follow_when_the_feed_below_starts_to_rewrite() -> None:
 # feeds
 
 
-def test_a_feed_takes_part_in_its_tags_from_the_moment_it_has_them() -> None:
+def test_a_feed_matches_its_tags_from_the_moment_it_has_them() -> None:
     engine = made('CREATE FEED t AS RETURN TAG "Hot"', "CREATE FEED n AS RETURN wire", "CREATE FEED all_ AS RETURN ALL")
     assert named(engine, item(1, feed_id=7)) == {"all_"}
     engine.set_origin(7, Origin("wire", "http://wire.example/rss", ("hot",)))
@@ -130,7 +130,7 @@ def test_what_the_caller_says_was_emitted_is_an_update_and_what_was_delivered_is
     }
 
 
-def test_an_item_matched_again_because_the_caller_failed_to_keep_its_hits_has_the_same_hits() -> None:
+def test_an_item_matched_again_after_a_failure_has_the_same_hits() -> None:
     engine = made(
         "CREATE FEED a AS RETURN news DISTINCT ON TITLE",
         "CREATE FEED b AS RETURN news JOIN ALL AS $x WITHIN LAST 5 ITEMS ON TITLE = $x.TITLE",
@@ -149,7 +149,7 @@ def test_a_replaced_query_does_not_deliver_again() -> None:
     assert [(hit.update, hit.fresh) for hit in engine.match(item(1, "cloud"), NEWS)] == [(False, False)]
 
 
-def test_filling_delivers_nothing_and_makes_later_versions_updates() -> None:
+def test_a_back_fill_delivers_nothing_and_makes_later_versions_updates() -> None:
     engine = made()
     past = [Arrival(item(1, "ash"), origin=NEWS), Arrival(item(2, "cloud"), origin=NEWS)]
     engine.add_query('CREATE FEED a AS RETURN news WHERE TITLE CONTAINS "ash"')
@@ -160,7 +160,7 @@ def test_filling_delivers_nothing_and_makes_later_versions_updates() -> None:
         engine.backfill("b", past)
 
 
-def test_hits_of_a_query_dropped_before_they_are_read_are_not_there() -> None:
+def test_hits_of_a_query_dropped_before_they_are_read_vanish() -> None:
     engine = made("CREATE FEED a AS RETURN news", "CREATE FEED b AS RETURN news")
     hits = engine.match(item(1), NEWS)
     engine.drop_query("a")
@@ -217,7 +217,7 @@ def test_a_damaged_saved_state_is_refused() -> None:
         Engine().load(b"nonsense")
 
 
-def test_what_is_remembered_of_a_long_stream_is_bounded() -> None:
+def test_memory_of_a_long_stream_is_bounded() -> None:
     engine = Engine(remember=50)
     for statement in (
         "CREATE FEED a AS RETURN ALL DISTINCT ON TITLE AT 0.9 WITHIN LAST 10 MINUTES",
@@ -262,7 +262,7 @@ def test_conditions_move_to_the_words_that_turn_out_to_be_rare(monkeypatch: pyte
     assert named(engine, item(1001, "everywhere r7 now"), LAB) == set()
 
 
-def test_the_same_version_again_is_no_hit() -> None:
+def test_a_repeated_version_has_no_hits() -> None:
     engine = made("CREATE FEED a AS RETURN news")
     assert len(engine.match(item(1), NEWS)) == 1
     assert engine.match(item(1), NEWS) == []

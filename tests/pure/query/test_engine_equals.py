@@ -1,4 +1,4 @@
-"""The engine gives the answers of the reference: on random queries and items, the worked examples, real titles."""
+"""The engine gives the results of the reference: on random queries and items, worked examples, and real titles."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_entries_move_to_rarer_words_and_the_engine_still_answers_as_the_referen
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32))
-def test_a_trial_shows_the_documents_that_the_reference_shows(seed: int) -> None:
+def test_a_dry_run_gives_the_documents_of_the_reference(seed: int) -> None:
     random, made = Random(seed), Queries()
     script = Script(tuple(made.create(random, f"q{number:02}") for number in range(8)))
     came = list(arrivals(random, 30))

@@ -1,4 +1,4 @@
-"""The page of worked examples says what comes out."""
+"""docs/language-examples.md: the examples give the results on the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.reference_evaluator import ReferenceEvaluator
 PAGE = (ROOT / "docs" / "language-examples.md").read_text()
 
 
-def test_the_worked_examples_of_the_page_give_what_it_says(shared_data: Path) -> None:
+def test_the_worked_examples_give_the_results_on_the_page(shared_data: Path) -> None:
     table = read_item_table((shared_data / "volcano-items.jsonl").read_bytes(), "table")
     wanted = dict(re.findall(r"^## \d+\. (\w+)$.*?^Result: `(\[.*?\])`", PAGE, flags=re.DOTALL | re.MULTILINE))
     script = "\n".join(re.findall(r"```headwater\n(.*?)```", PAGE, flags=re.DOTALL))

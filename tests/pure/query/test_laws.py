@@ -52,7 +52,7 @@ def test_conditions_follow_the_laws_of_logic(one: Condition, other: Condition, i
 
 @RELAXED
 @given(predicates, items(), origins)
-def test_what_is_called_impossible_is_met_by_nothing_and_what_is_called_certain_by_all(
+def test_contradictions_match_nothing_and_tautologies_match_everything(
     pred: Condition, item: Item, origin: Origin
 ) -> None:
     analysed = AnalysedItem(item, origin)
@@ -110,7 +110,9 @@ def test_an_item_is_emitted_as_new_once_and_every_update_follows_it(pred: Condit
 
 @RELAXED
 @given(predicates, streams(), st.data())
-def test_a_feed_made_late_shows_what_one_made_early_shows(pred: Condition, stream: Stream, data: st.DataObject) -> None:
+def test_a_feed_created_late_shows_the_same_as_one_created_early(
+    pred: Condition, stream: Stream, data: st.DataObject
+) -> None:
     query = Query(
         (Branch(FeedName("news")), Branch(FeedName("blog"))),
         where=pred,

@@ -1,4 +1,4 @@
-"""Marks in a text: what was looked for, and nothing else; the text itself is never changed."""
+"""Marking of searched words: only these are marked, and the text is unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def needles_of(condition: str) -> list[str]:
     return [" ".join(needle.words) + ("*" if needle.prefix else "") for needle in list_searched_words(create.query)]
 
 
-def test_only_words_that_speak_for_an_item_are_looked_for() -> None:
+def test_words_under_not_are_not_marked() -> None:
     assert needles_of('TITLE CONTAINS "Ash cloud" AND NOT ITEM CONTAINS "film" AND CATEGORY != "x"') == ["ash cloud"]
     assert needles_of('ITEM CONTAINS "volcan*" OR AUTHOR = "Ann Lee"') == ["volcan*", "ann lee"]
     assert needles_of("SIZE > 10") == []
@@ -35,7 +35,7 @@ def test_words_are_marked_in_every_script() -> None:
         assert split_words(found) == split_words(searched)
 
 
-def test_present_tells_which_words_stand_in_one_of_the_texts() -> None:
+def test_find_present_words_returns_the_words_that_occur_in_a_text() -> None:
     wanted = [SearchedWords(("lava",), False), SearchedWords(("ash", "cloud"), False), SearchedWords(("snow",), False)]
     assert find_present_words(["Lava by night", "an ash cloud"], wanted) == ("lava", "ash cloud")
 
@@ -43,6 +43,6 @@ def test_present_tells_which_words_stand_in_one_of_the_texts() -> None:
 @given(
     st.text(max_size=80), st.lists(st.text(st.characters(categories=("L", "N")), min_size=1, max_size=6), max_size=4)
 )
-def test_the_pieces_are_the_text(text: str, words: list[str]) -> None:
+def test_the_pieces_concatenate_to_the_text(text: str, words: list[str]) -> None:
     pieces = mark_words(text, [SearchedWords((word.casefold(),), True) for word in words])
     assert "".join(piece.text for piece in pieces) == text

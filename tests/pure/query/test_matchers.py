@@ -1,4 +1,4 @@
-"""Conditions, one atom at a time."""
+"""Conditions, one kind at a time."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_patterns_search_the_text_as_it_stands_without_markup() -> None:
     assert not holds("CATEGORY MATCHES /a.*b/", item)
 
 
-def test_a_pattern_survives_half_a_character() -> None:
+def test_a_pattern_accepts_lone_surrogates() -> None:
     assert holds("TITLE MATCHES /lava/", analysed(title="lava \ud800"))
 
 
@@ -187,13 +187,13 @@ MISSING: dict[str, Any] = {"title": None, "link": None, "arrived": NOON}
         "HAS SIZE",
     ],
 )
-def test_an_atom_on_a_missing_field_is_false_and_its_negation_true(atom: str) -> None:
+def test_a_condition_on_a_missing_field_is_false_and_its_negation_true(atom: str) -> None:
     assert not holds(atom, analysed(**MISSING))
     assert holds(f"NOT {atom}", analysed(**MISSING))
 
 
 @pytest.mark.parametrize("atom", ['TITLE != "x"', 'CATEGORY != "x"', 'UPDATED != "2024-03-01"'])
-def test_unequal_is_not_equal_and_so_true_of_a_missing_field(atom: str) -> None:
+def test_unequal_is_not_equal_and_therefore_true_for_a_missing_field(atom: str) -> None:
     assert holds(atom, analysed(**MISSING))
     assert not holds(f"NOT {atom}", analysed(**MISSING))
 
@@ -218,7 +218,7 @@ def test_lists_bind_before_not_and_not_before_and_and_and_before_or(condition: s
     assert holds(condition, analysed(title="b")) is wanted
 
 
-def test_a_searched_text_of_which_folding_leaves_nothing_is_in_no_text() -> None:
+def test_a_searched_text_that_folds_to_nothing_matches_no_text() -> None:
     assert not holds('TITLE CONTAINS "\u037a"', analysed(title="anything"))
     assert holds('TITLE CONTAINS "\u037a" OR "anything"', analysed(title="anything"))
     assert not holds('TITLE CONTAINS "\u037a" AND "anything"', analysed(title="anything"))

@@ -1,4 +1,4 @@
-"""Entries of the index: the three ways of asking them agree, and what nobody asks for is forgotten."""
+"""Postings: the three implementations agree, and unused features are dropped."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def by_hand(
 
 @settings(deadline=None)
 @given(ENTRIES, st.sets(st.sampled_from(WORDS)), st.booleans())
-def test_entries_are_asked_alike_one_by_one_in_arrays_and_compiled(
+def test_entries_match_alike_one_by_one_in_arrays_and_compiled(
     entries: list[tuple[str, int, str | None, int, int]], features: set[str], named: bool
 ) -> None:
     known = filled(entries)
@@ -65,7 +65,7 @@ def test_entries_are_asked_alike_one_by_one_in_arrays_and_compiled(
             assert said(known.find_matches(features, named)) == expected
 
 
-def test_a_feature_is_forgotten_when_it_has_no_owner_and_nobody_asks_for_it() -> None:
+def test_a_feature_without_owners_and_requirements_is_dropped() -> None:
     opened: list[str] = []
     closed: list[str] = []
     known = Postings(opened.append, closed.append)
@@ -81,7 +81,7 @@ def test_a_feature_is_forgotten_when_it_has_no_owner_and_nobody_asks_for_it() ->
     assert said(known.find_matches({"oslo", "ash"})) == ([3], [])
 
 
-def test_compiled_code_is_taken_by_itself_once_entries_and_items_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_code_is_used_once_there_are_many_entries_and_items(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def compiling(function: Callable[..., object]) -> Callable[..., object]:

@@ -1,4 +1,4 @@
-"""What queries mean: one test for each decision of the specification."""
+"""The meaning of queries: one test per decision of the specification."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_decision_2_an_empty_selection_is_a_valid_document() -> None:
     assert result("RETURN news") == []
 
 
-def test_decision_2_a_condition_nobody_can_meet_runs() -> None:
+def test_decision_2_a_condition_that_no_item_can_meet_runs() -> None:
     assert result("RETURN news WHERE HAS TITLE AND NOT HAS TITLE", (item(1, "ash"), NEWS)) == []
 
 
@@ -201,7 +201,7 @@ def test_decision_5_an_update_does_not_join_again_nor_meet_distinct() -> None:
     assert emission.analysed.item.title == "lava"
 
 
-def test_the_same_version_again_changes_nothing() -> None:
+def test_a_repeated_version_changes_nothing() -> None:
     made = meaning("CREATE FEED q AS RETURN news")
     made.add_arrival(item(1, "ash"), NEWS)
     assert made.add_arrival(item(1, "ash"), NEWS, NOON + DAY) == {}
@@ -235,7 +235,7 @@ def test_decision_8_drop_with_cascade_drops_the_users() -> None:
         made.select_items("a")
 
 
-def test_decision_8_drop_leaves_what_does_not_use_it() -> None:
+def test_decision_8_drop_leaves_other_feeds() -> None:
     made = meaning("CREATE FEED a AS RETURN news; CREATE FEED b AS RETURN news; DROP FEED a")
     made.add_arrival(item(1), NEWS)
     assert ids(made.select_items("b")) == [1]
@@ -365,7 +365,7 @@ def test_decision_13_distinct_join_and_set_of_a_feed_are_seen_by_those_that_read
     assert result(r"RETURN one WHERE TITLE MATCHES /^\[ash\]$/", *stream, before=before) == [1]
 
 
-def test_an_item_that_comes_rewritten_and_as_it_is_comes_as_the_first_source_that_lets_it_through_gives_it() -> None:
+def test_an_item_from_several_sources_is_taken_from_the_first_that_matches() -> None:
     made = meaning('CREATE FEED loud AS RETURN news SET TITLE = "{title}!"; CREATE FEED q AS RETURN loud | news')
     made.add_arrival(item(1, "ash"), NEWS)
     (emission,) = made.select_items("q")
@@ -388,7 +388,7 @@ def test_in_last_is_decided_at_arrival_and_never_again() -> None:
     assert result("RETURN news WHERE PUBLISHED IN LAST DAY", *stream, now=NOON + 90 * DAY) == [1]
 
 
-def test_fifty_items_are_kept_if_nothing_is_said() -> None:
+def test_fifty_items_are_kept_by_default() -> None:
     assert len(result("RETURN news", *((item(n), NEWS) for n in range(60)))) == 50
 
 
@@ -464,14 +464,14 @@ def test_joins_compare_links_normalised_and_any_of_several_values() -> None:
     assert related("RETURN news JOIN blog AS $b WITHIN LAST HOUR ON TITLE = $b.TITLE", *stream) == {}
 
 
-def test_all_joins_must_agree_and_their_finds_are_put_together() -> None:
+def test_all_joins_must_match_and_their_related_items_are_merged() -> None:
     stream = [(item(1, "ash"), BLOG), (item(2, link="http://x.example/9"), LAB), (item(9, "ash"), NEWS)]
     both = f"RETURN news JOIN {ON_TITLE} JOIN lab AS $l WITHIN LAST DAY ON LINK = $l.LINK"
     assert related(both, *stream) == {9: [1, 2]}
     assert related(both, *stream[1:]) == {}
 
 
-def test_an_updated_secondary_is_compared_as_it_is_now_and_grows_no_younger() -> None:
+def test_an_updated_secondary_is_compared_in_its_new_version_and_keeps_its_age() -> None:
     made = meaning(f"CREATE FEED q AS RETURN news JOIN {ON_TITLE}")
     made.add_arrival(item(1, "cloud"), BLOG)
     made.add_arrival(item(1, "ash"), BLOG, NOON + 50 * 60)

@@ -1,4 +1,4 @@
-"""Words: the same for what is searched and what is searched for."""
+"""Words are split and folded alike for items and for searched texts."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_hebrew_points_and_arabic_vowels_do_not_matter() -> None:
     assert split_words("كِتَاب") == split_words("كتاب")
 
 
-def test_joiners_and_variation_selectors_are_no_part_of_a_word() -> None:
+def test_joiners_and_variation_selectors_are_not_part_of_a_word() -> None:
     assert split_words("क्\u200dष") == split_words("क्ष")
     assert split_words("I ❤\ufe0f 1\ufe0f\u20e3 葛\U000e0100") == ["i", "1", "葛"]
 

@@ -1,4 +1,4 @@
-"""A subscriber's callback as a real server: it remembers what it was sent and answers as it is told."""
+"""A real server as subscriber's callback: records requests and gives prepared answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store, and a server that publishes what it holds."""
+"""Fixtures: a store, and a server that publishes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mail server and a web hook that fail at random, in threads of this process, and remember what they took."""
+"""A mail server and a web hook that fail at random, run in threads, and record accepted messages."""
 
 from __future__ import annotations
 

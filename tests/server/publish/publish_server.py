@@ -1,4 +1,4 @@
-"""A real server, and a client that only does what it is told."""
+"""A real server, and a client without any behaviour of its own."""
 
 from __future__ import annotations
 

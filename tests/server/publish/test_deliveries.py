@@ -1,4 +1,4 @@
-"""Deliveries against a real mail server and a real web hook: once, signed, tried again, given up, never skipped."""
+"""Deliveries to a real mail server and web hook: exactly once, signed, retried, given up."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def until_done(store: Store, deliverer: Deliverer, patience: float = 120.0
                 await asyncio.sleep(0.01)
 
 
-async def test_a_web_hook_gets_every_item_once_although_it_fails_at_random(store: Store) -> None:
+async def test_a_failing_web_hook_gets_every_item_once(store: Store) -> None:
     with hooks() as (url, receiver):
         feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
         await arrive(store, processor, feed, *map(str, range(20)))
@@ -116,7 +116,7 @@ async def odd_server(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) 
         await asyncio.gather(*filter(None, under_way), return_exceptions=True)
 
 
-async def test_sinks_that_redirect_stall_or_never_end_are_tried_again_and_hold_nobody_up(
+async def test_sinks_that_redirect_or_stall_are_retried_and_block_no_other(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwater.publish.delivery.sinks.TIMEOUT", 0.5)
@@ -175,7 +175,7 @@ def text(mail: Message) -> str:
     return payload.decode()
 
 
-async def test_mails_come_once_although_the_server_fails_at_random(store: Store) -> None:
+async def test_a_failing_mail_server_gets_every_mail_once(store: Store) -> None:
     with mail_server() as (smtp, receiver):
         feed, processor = await prepared(store, 'DELIVER TO EMAIL "me@example.org"')
         await arrive(store, processor, feed, *map(str, range(10)))
@@ -192,7 +192,7 @@ async def test_mails_come_once_although_the_server_fails_at_random(store: Store)
     assert not any("Bcc" in mail for mail in receiver.taken)
 
 
-async def test_a_digest_comes_at_its_time_with_everything_and_not_when_there_is_nothing(store: Store) -> None:
+async def test_a_digest_is_sent_at_its_time_with_all_items_unless_it_is_empty(store: Store) -> None:
     now = datetime(2026, 3, 1, 7, 0, tzinfo=UTC).timestamp()
     clock = lambda: now  # noqa: E731
     with mail_server(moods=0) as (smtp, receiver):
@@ -217,7 +217,7 @@ async def test_a_digest_comes_at_its_time_with_everything_and_not_when_there_is_
     assert "https://example.org/d" in text(second)
 
 
-async def test_what_a_sink_refuses_for_good_is_dead_and_can_be_sent_again(store: Store) -> None:
+async def test_a_permanently_refused_delivery_is_dead_and_can_be_resent(store: Store) -> None:
     with hooks(moods=0) as (url, receiver):
         receiver.status = 410
         feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
@@ -237,7 +237,7 @@ async def test_what_a_sink_refuses_for_good_is_dead_and_can_be_sent_again(store:
         assert len(receiver.keys) == len(receiver.taken) == 2
 
 
-async def test_a_sink_that_never_works_is_given_up_after_so_many_attempts(store: Store) -> None:
+async def test_a_failing_sink_is_given_up_after_the_last_attempt(store: Store) -> None:
     with hooks(moods=0) as (url, receiver):
         receiver.status = 503
         feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
@@ -263,7 +263,7 @@ async def test_a_web_hook_on_a_private_address_is_never_called(store: Store) -> 
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of modules that Apprise imports
-async def test_a_notification_goes_by_apprise_but_not_to_hosts_behind_the_guard(store: Store) -> None:
+async def test_a_notification_is_sent_by_apprise_but_not_to_guarded_hosts(store: Store) -> None:
     with hooks(moods=0) as (url, receiver):
         host = url.removeprefix("http://")
         feed, processor = await prepared(store, f'DELIVER TO NOTIFY "json://{host}"')
@@ -278,7 +278,7 @@ async def test_a_notification_goes_by_apprise_but_not_to_hosts_behind_the_guard(
         assert one.state == "sent"
 
 
-async def test_nothing_is_delivered_of_what_filled_a_new_feed_from_the_past_nor_of_updates(store: Store) -> None:
+async def test_back_filled_items_and_updates_are_not_delivered(store: Store) -> None:
     feed = await one_feed(store)
     old = an_item(feed.id, "https://example.org/old", title="lava of old")
     await store.save([a_verdict(feed, old)])
@@ -311,7 +311,7 @@ def test_a_digest_keeps_its_time_of_day_when_clocks_change() -> None:
     begin=st.datetimes(datetime(2025, 1, 1), datetime(2028, 1, 1)),
     minute=st.integers(0, 24 * 60 - 1),
 )
-def test_a_daily_digest_comes_once_on_every_day_of_the_calendar(name: str, begin: datetime, minute: int) -> None:
+def test_a_daily_digest_is_sent_once_on_every_calendar_day(name: str, begin: datetime, minute: int) -> None:
     """In a night in which its time of day is left out it comes later, where it is there twice at the first."""
     there, wall = ZoneInfo(name), f"{minute // 60:02}:{minute % 60:02}"
     daily = EveryClause(Duration(1, TimeUnit.DAY), wall)
@@ -328,7 +328,7 @@ def test_a_daily_digest_comes_once_on_every_day_of_the_calendar(name: str, begin
     assert days == list(range(days[0], days[0] + 5))
 
 
-async def test_a_digest_comes_by_the_time_zone_of_who_wrote_the_query(store: Store) -> None:
+async def test_a_digest_follows_the_time_zone_of_its_author(store: Store) -> None:
     owner = await store.accounts.owner()
     ada = await store.accounts.add("Ada", None, NOW, role="owner")
     bo = await store.accounts.add("Bo", None, NOW, role="owner")

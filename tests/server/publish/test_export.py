@@ -1,4 +1,4 @@
-"""Exports: whole, incremental, resumed after being broken off, and readable by the lab."""
+"""Exports: complete, incremental, resumable, and readable by the lab."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows(path: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_an_export_holds_everything_once_and_grows_by_what_is_new(
+async def test_an_export_has_every_row_once_and_grows_with_new_rows(
     store: Store, tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data_export, "CHUNK_ROWS", 7)
@@ -59,7 +59,7 @@ async def test_an_export_holds_everything_once_and_grows_by_what_is_new(
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_an_export_of_nothing_yet_is_gone_on_with(store: Store, tmp_path: Path, format: str) -> None:
+async def test_an_empty_export_can_be_continued(store: Store, tmp_path: Path, format: str) -> None:
     out = tmp_path / f"items.{format}"
     assert (await data_export.export_rows(store, "items", DataSlice(), str(out), format)).rows == 0
     await fill(store, 0, 3)
@@ -72,7 +72,7 @@ class Broken(Exception):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_an_export_that_was_broken_off_goes_on(
+async def test_an_interrupted_export_continues(
     store: Store, tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data_export, "CHUNK_ROWS", 7)
@@ -107,7 +107,7 @@ async def test_the_lab_reads_an_export_as_a_trace(store: Store, tmp_path: Path) 
     assert set(trace.categories) == {"x; y, z"}
 
 
-async def test_a_part_by_time_feed_query_and_the_log(store: Store, tmp_path: Path) -> None:
+async def test_an_export_can_be_limited_by_time_feed_and_query(store: Store, tmp_path: Path) -> None:
     await store.queries.execute('CREATE FEED some AS RETURN ALL WHERE TITLE CONTAINS "a"', NOW)
     await fill(store, 0, 10)
     processor = QueryProcessor(store)
@@ -129,7 +129,7 @@ async def test_a_part_by_time_feed_query_and_the_log(store: Store, tmp_path: Pat
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_a_file_that_holds_something_else_is_left_alone(store: Store, tmp_path: Path, format: str) -> None:
+async def test_a_file_with_other_content_is_not_overwritten(store: Store, tmp_path: Path, format: str) -> None:
     await fill(store, 0, 3)
     out = tmp_path / f"x.{format}"
     out.write_text("mine")

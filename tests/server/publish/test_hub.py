@@ -1,4 +1,4 @@
-"""The WebSub hub: what it accepts, what it asks callbacks, what it sends them, and when it stops."""
+"""The WebSub hub: requests, verification, pushes, and the end of subscriptions."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_without_a_secret_there_is_no_signature(bench: Bench, store: Store
         assert "x-hub-signature" not in subscriber.got[0][0]
 
 
-async def test_an_item_that_the_feed_does_not_want_sends_nothing(bench: Bench, store: Store) -> None:
+async def test_an_item_that_does_not_match_sends_nothing(bench: Bench, store: Store) -> None:
     feed, processor = await lava(store)
     async with callback() as subscriber:
         await bench.subscribed(subscriber)
@@ -152,7 +152,9 @@ async def test_an_item_that_the_feed_does_not_want_sends_nothing(bench: Bench, s
         ({"hub.lease_seconds": "a week"}, "hub.lease_seconds must be"),
     ],
 )
-async def test_a_wrong_request_is_refused_in_words(bench: Bench, store: Store, form: dict[str, str], said: str) -> None:
+async def test_a_wrong_request_is_refused_with_a_reason(
+    bench: Bench, store: Store, form: dict[str, str], said: str
+) -> None:
     await lava(store)
     good = {"hub.mode": "subscribe", "hub.topic": TOPIC, "hub.callback": "https://example.org/c"}
     answer = await bench.client.post(f"{bench.url}/hub", data=good | form)
@@ -162,7 +164,7 @@ async def test_a_wrong_request_is_refused_in_words(bench: Bench, store: Store, f
     assert await store.hub.counts() == (0, 0)
 
 
-async def test_what_is_no_request_is_refused(bench: Bench, store: Store) -> None:
+async def test_a_malformed_request_is_refused(bench: Bench, store: Store) -> None:
     await lava(store)
     assert (await bench.client.get(f"{bench.url}/hub")).status_code == 405
     assert (await bench.client.post(f"{bench.url}/hub", json={})).status_code == 415
@@ -174,7 +176,7 @@ async def test_what_is_no_request_is_refused(bench: Bench, store: Store) -> None
 
 
 @pytest.mark.parametrize("how", [{"agree": False}, {"wrong": b"not the challenge"}, {"wrong": b""}])
-async def test_only_the_exact_challenge_in_a_good_answer_confirms(
+async def test_only_the_exact_challenge_with_a_success_status_confirms(
     bench: Bench, store: Store, how: dict[str, Any]
 ) -> None:
     feed, processor = await lava(store)
@@ -240,7 +242,7 @@ async def test_a_lease_is_ten_days_at_most_and_ends(bench: Bench, store: Store) 
         assert await store.hub.counts() == (0, 0)
 
 
-async def test_what_left_the_window_between_two_pushes_is_pushed_too(bench: Bench, store: Store) -> None:
+async def test_items_that_left_the_window_between_two_pushes_are_pushed_too(bench: Bench, store: Store) -> None:
     feed, processor = await lava(store, keep=3)
     async with callback(statuses=[200, 500, 200]) as subscriber:
         await bench.subscribed(subscriber, secret="s3cret")
@@ -259,7 +261,7 @@ async def test_what_left_the_window_between_two_pushes_is_pushed_too(bench: Benc
     assert len(read(public.content).items) == 3
 
 
-async def test_a_failed_push_is_tried_again_with_what_the_feed_is_then(bench: Bench, store: Store) -> None:
+async def test_a_failed_push_is_retried_with_the_current_document(bench: Bench, store: Store) -> None:
     feed, processor = await lava(store)
     async with callback(statuses=[500, 503, 200]) as subscriber:
         await bench.subscribed(subscriber)
@@ -306,7 +308,7 @@ async def test_gone_ends_a_subscription_at_once_and_redirects_are_not_followed(b
         assert not elsewhere.got
 
 
-async def test_a_topic_that_is_no_more_is_denied_to_those_who_follow_it(bench: Bench, store: Store) -> None:
+async def test_subscribers_of_a_removed_topic_are_denied(bench: Bench, store: Store) -> None:
     await lava(store)
     async with callback() as subscriber:
         await bench.subscribed(subscriber)
@@ -350,7 +352,7 @@ async def test_requests_and_subscribers_survive_a_restart(bench: Bench, store: S
         assert len(subscriber.got) == 1
 
 
-async def test_callbacks_on_private_addresses_are_refused_before_anything_leaves(store: Store) -> None:
+async def test_callbacks_on_private_addresses_are_refused_before_any_request(store: Store) -> None:
     await lava(store)
     async with Fetcher(contact=None) as strict, callback() as inside:
         bench = Bench(store, strict)

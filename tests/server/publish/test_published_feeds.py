@@ -1,4 +1,4 @@
-"""Published feeds over real HTTP: addresses, conditional requests, codings, deltas, archive pages, refusals."""
+"""Published feeds over real HTTP: addresses, conditional requests, encodings, deltas, archive pages, errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_tag_is_a_feed_in_three_formats(store: Store, ask, suffix: str, 
         assert not feedparser.parse(answer.content).bozo
 
 
-async def test_a_page_for_people_escapes_what_publishers_write(store: Store, ask) -> None:
+async def test_the_html_page_escapes_publishers_texts(store: Store, ask) -> None:
     feed = await one_feed(store, tags=("a&b <i>",))
     await store.save([a_verdict(feed, an_item(feed.id, title="<script>x</script>", link="javascript:alert(1)"))])
     answer = await ask("/tags/a%26b%20%3Ci%3E.html")
@@ -92,7 +92,7 @@ async def test_who_has_it_already_is_told_so(store: Store, ask, form: str) -> No
     assert "content-type" not in again.headers
 
 
-async def test_a_date_counts_only_without_a_tag(store: Store, ask) -> None:
+async def test_a_date_counts_only_without_an_etag(store: Store, ask) -> None:
     await filled(store)
     modified = (await ask("/tags/news.rss")).headers["last-modified"]
     assert (await ask("/tags/news.rss", {"If-Modified-Since": modified})).status_code == 304
@@ -100,7 +100,7 @@ async def test_a_date_counts_only_without_a_tag(store: Store, ask) -> None:
     assert (await ask("/tags/news.rss", both)).status_code == 200
 
 
-async def test_each_coding_has_its_own_tag_and_both_are_recognised(store: Store, ask) -> None:
+async def test_each_encoding_has_its_own_etag_and_both_are_recognised(store: Store, ask) -> None:
     await filled(store)
     plain = await ask("/tags/news.rss")
     zipped = await ask("/tags/news.rss", {"Accept-Encoding": "br;q=1.0, gzip;q=0.8"})
@@ -115,7 +115,7 @@ async def test_each_coding_has_its_own_tag_and_both_are_recognised(store: Store,
         assert "content-encoding" not in (await ask("/tags/news.rss", {"Accept-Encoding": refused})).headers
 
 
-async def test_a_tag_that_is_looked_for_among_query_feeds_is_found_unless_it_is_private(store: Store, ask) -> None:
+async def test_a_tag_requested_as_a_query_feed_redirects_unless_it_is_private(store: Store, ask) -> None:
     await filled(store)
     led = await ask("/feeds/news.atom")
     assert (led.status_code, led.headers["location"]) == (307, "/tags/news.atom")
@@ -150,7 +150,7 @@ async def test_a_new_item_changes_the_document_and_its_tags_even_within_one_seco
     assert again.headers["last-modified"] != first.headers["last-modified"]
 
 
-async def test_a_delta_has_only_what_is_new_and_only_for_those_who_ask(store: Store, ask) -> None:
+async def test_a_delta_contains_only_new_entries_and_only_on_request(store: Store, ask) -> None:
     feed = await filled(store)
     etag = (await ask("/tags/news.rss", {"Accept-Encoding": "gzip"})).headers["etag"]
     await store.save([a_verdict(feed, an_item(feed.id, "https://example.org/new"), at=NOW + 60)])
@@ -166,7 +166,7 @@ async def test_a_delta_has_only_what_is_new_and_only_for_those_who_ask(store: St
     assert (await ask("/tags/news.rss", {"A-IM": "feed", "If-None-Match": whole.headers["etag"]})).status_code == 304
 
 
-async def test_archive_pages_hold_the_whole_past_once(store: Store, ask, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_archive_pages_contain_every_past_item_once(store: Store, ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document_cache, "PAGE_ITEMS", 5)
     await filled(store, 73)
     address, seen = "/tags/news.atom", []
@@ -195,19 +195,19 @@ async def test_archive_pages_hold_the_whole_past_once(store: Store, ask, monkeyp
      "/tags/news.rss?page=-1", "/tags/news.rss?page=" + "9" * 50, "/tags/../../etc/passwd.rss", "/tags/unknown.opml",
      "/tags/%00.rss", "/tags/" + "x" * 3000 + ".json"],
 )  # fmt: skip
-async def test_what_is_not_there_is_said_so(store: Store, ask, path: str) -> None:
+async def test_an_unknown_path_is_404(store: Store, ask, path: str) -> None:
     await filled(store)
     answer = await ask(path)
     assert answer.status_code == 404
     assert answer.text.strip()
 
 
-async def test_a_feed_takes_no_other_methods(store: Store, ask) -> None:
+async def test_a_feed_refuses_other_methods(store: Store, ask) -> None:
     answer = await ask("/tags/news.rss", method="POST")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
-async def test_an_item_that_came_on_two_ways_is_shown_once(store: Store, ask) -> None:
+async def test_an_item_that_arrived_in_two_ways_is_shown_once(store: Store, ask) -> None:
     for n in (1, 2):
         feed = await one_feed(store, f"https://{n}.example/feed", tags=("news",))
         await store.save([a_verdict(feed, an_item(feed.id, "tag:a.example,2026:1"), an_item(feed.id, "7"))])
@@ -215,7 +215,7 @@ async def test_an_item_that_came_on_two_ways_is_shown_once(store: Store, ask) ->
     assert sorted(item.id.partition(":")[0] for item in items) == ["tag", "urn", "urn"]  # “7” says nothing elsewhere
 
 
-async def test_many_readers_cost_one_reading(store: Store, ask, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_concurrent_readers_cause_one_read(store: Store, ask, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(store)
     rendered = 0
     original = document_cache.render_document
@@ -244,7 +244,7 @@ async def test_the_zipped_bytes_are_the_same_each_time(store: Store) -> None:
     assert gzip.decompress(first.zipped) == first.body
 
 
-async def test_what_changes_while_somebody_looks_is_seen_by_the_next(
+async def test_a_change_during_a_check_is_seen_by_the_next_request(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = await one_feed(store, tags=("news",))

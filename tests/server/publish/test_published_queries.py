@@ -43,7 +43,7 @@ async def arrive(store: Store, processor: QueryProcessor, feed: Feed, *titles: s
 
 
 @pytest.mark.parametrize("suffix", ["rss", "atom", "json"])
-async def test_a_query_feed_shows_its_window_and_pages_have_its_past(
+async def test_a_query_feed_shows_its_window_and_archive_pages_its_past(
     store: Store, ask: Asker, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(document_cache, "PAGE_ITEMS", 4)
@@ -56,7 +56,7 @@ async def test_a_query_feed_shows_its_window_and_pages_have_its_past(
     assert [item.title for page in past for item in page] == [f"lava {n}" for n in range(8)]
 
 
-async def test_a_query_feed_changes_when_a_hit_comes_and_only_then(store: Store, ask: Asker) -> None:
+async def test_a_query_feed_changes_with_its_hits_only(store: Store, ask: Asker) -> None:
     feed, processor = await lava(store)
     first = await ask("/feeds/Lava.rss")
     await arrive(store, processor, feed, "more mud")
@@ -70,7 +70,7 @@ async def test_a_query_feed_changes_when_a_hit_comes_and_only_then(store: Store,
 
 
 @pytest.mark.parametrize("suffix", ["rss", "atom", "json", "html"])
-async def test_links_inside_a_private_document_carry_the_token(
+async def test_links_in_a_private_document_contain_the_token(
     store: Store, ask: Asker, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(document_cache, "PAGE_ITEMS", 2)
@@ -86,7 +86,7 @@ async def test_links_inside_a_private_document_carry_the_token(
     assert (await ask(f"/feeds/Lava.{suffix}?page=2&token=mine")).status_code == 200
 
 
-async def test_a_private_feed_is_only_for_those_with_a_token_until_it_is_revoked(store: Store, ask: Asker) -> None:
+async def test_a_private_feed_needs_a_token_that_is_not_revoked(store: Store, ask: Asker) -> None:
     await lava(store)
     assert (await ask("/feeds/Lava.rss")).headers["cache-control"].startswith("public")
     await store.publishing.set_private("/feeds/Lava", True)
@@ -132,7 +132,7 @@ async def events(ask: Asker, count: int, started: asyncio.Event | None = None, *
     return found
 
 
-async def test_a_live_stream_tells_what_comes_and_resumes_where_it_broke_off(store: Store, ask: Asker) -> None:
+async def test_a_live_stream_sends_new_items_and_resumes_where_it_broke_off(store: Store, ask: Asker) -> None:
     feed, processor = await lava(store)
     started = asyncio.Event()
     watching = asyncio.create_task(events(ask, 3, started))
@@ -148,7 +148,7 @@ async def test_a_live_stream_tells_what_comes_and_resumes_where_it_broke_off(sto
     assert [title for _, title in everything] == [f"lava {n}" for n in range(3)] + [f"lava {c}" for c in "abcd"]
 
 
-async def test_many_watch_and_each_sees_everything_once(store: Store, ask: Asker) -> None:
+async def test_every_watcher_sees_every_event_once(store: Store, ask: Asker) -> None:
     feed, processor = await lava(store)
     starts = [asyncio.Event() for _ in range(20)]
     watching = [asyncio.create_task(events(ask, 30, started)) for started in starts]

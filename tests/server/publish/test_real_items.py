@@ -150,7 +150,7 @@ def expected(was: Entry) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("format", ["rss", "atom", "json"])
-def test_published_documents_are_valid_and_our_reader_reads_every_field_back(imported: Imported, format: str) -> None:
+def test_published_documents_are_valid_and_survive_our_reader(imported: Imported, format: str) -> None:
     check(imported[::EVERY], format)
 
 

@@ -1,4 +1,4 @@
-"""Items that come back from other aggregators: recognised by where they were first published."""
+"""Items that return from other aggregators are recognised by their original source."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def world(database_url: str) -> AsyncIterator[World]:
 
 
 @pytest.mark.parametrize("identity", ["https://first.example/1", "tag:first.example,2026:1", "1"])
-async def test_an_item_that_comes_back_is_published_once(world: World, identity: str) -> None:
+async def test_a_returning_item_is_published_once(world: World, identity: str) -> None:
     await world.arrive((FIRST, identity, None))
     (stored,) = await world.store.items()
     sent = to_entry(stored, world.feeds[FIRST])  # as we publish it, and as the others publish it again
@@ -70,12 +70,12 @@ async def test_an_item_that_comes_back_is_published_once(world: World, identity:
     assert await world.published() == [FIRST]
 
 
-async def test_two_who_publish_the_same_again_are_one(world: World) -> None:
+async def test_two_republishers_of_an_item_count_once(world: World) -> None:
     await world.arrive((OTHER, "urn:x:1", "https://unread.example/"), (THIRD, "urn:x:1", "https://unread.example/"))
     assert await world.published() == [OTHER]
 
 
-async def test_the_first_feed_itself_is_never_taken_for_a_return(world: World) -> None:
+async def test_an_item_of_its_original_feed_never_counts_as_returning(world: World) -> None:
     await world.arrive((OTHER, "urn:x:1", FIRST), title="a lie")
     await world.arrive((FIRST, "urn:x:1", None), title="the truth")
     assert await world.published() == [OTHER, FIRST]
@@ -104,6 +104,6 @@ async def test_a_replaced_query_keeps_what_it_has_published(world: World) -> Non
     assert await world.published() == [FIRST]
 
 
-def test_an_item_without_a_feed_has_a_name_all_the_same() -> None:
+def test_an_item_without_a_feed_still_has_an_identity() -> None:
     item: Item = an_item(7, "1")
     assert to_entry(item, None).id == to_entry(item, None).id

@@ -1,4 +1,4 @@
-"""Feeds with a hub: found, subscribed to, pushed, renewed, and polled again when the hub breaks its word."""
+"""Sources with a hub: discovery, subscription, pushes, renewal, and polling when the hub fails."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_hub_is_found_and_asked_for_the_self_address(tmp_path: Path, whe
         assert int(asked["hub.lease_seconds"]) > 0
 
 
-async def test_a_hub_is_told_when_its_feed_is_removed_until_it_confirms(followed: Followed) -> None:
+async def test_unsubscribing_from_a_hub_is_repeated_until_it_confirms(followed: Followed) -> None:
     node, _, origin, feed = followed
     secret = origin.asked[0]["hub.secret"]
     await node.store.remove_feed(feed.id, by=SOMEBODY)
@@ -81,7 +81,7 @@ async def test_a_hub_is_told_when_its_feed_is_removed_until_it_confirms(followed
     assert (await origin.verify(mode="unsubscribe")).status_code == 404  # once is enough
 
 
-async def test_a_hub_that_does_not_take_a_farewell_is_told_again_and_then_no_more(followed: Followed) -> None:
+async def test_a_failed_unsubscription_is_retried_a_few_times(followed: Followed) -> None:
     node, _, origin, feed = followed
     origin.answer = 500
     await node.store.remove_feed(feed.id, by=SOMEBODY)
@@ -175,7 +175,7 @@ async def test_a_pushed_item_is_in_the_query_feed_without_a_poll(followed: Follo
     assert (latest.reason, latest.new, latest.lost) == ("pushed by its hub", 1, 0)
 
 
-async def test_a_push_is_evidence_and_leaves_the_poll_where_it_was(followed: Followed) -> None:
+async def test_the_scheduler_learns_from_a_push_without_moving_the_next_poll(followed: Followed) -> None:
     node, _, origin, feed = followed
     before = (await node.store.known([feed.id]))[feed.id]
     row = node.crawler.feed_table.find_row(feed.id)
@@ -202,7 +202,7 @@ async def test_a_pushed_feed_keeps_only_a_slow_safety_poll(followed: Followed) -
     assert "Pushed by" in told.push
 
 
-async def test_a_challenge_is_answered_only_for_what_was_asked_and_only_once(tmp_path: Path) -> None:
+async def test_a_challenge_is_answered_only_for_a_pending_request_and_only_once(tmp_path: Path) -> None:
     async with source() as origin, running(tmp_path) as (node, _, base):
         feed = await follow(node, origin)
         for other in ({"topic": "http://elsewhere/"}, {"mode": "unsubscribe"}, {"challenge": ""}, {"mode": "sing"}):
@@ -241,7 +241,7 @@ async def test_an_oversized_push_is_refused(followed: Followed) -> None:
     assert await titles(node) == {"first"}
 
 
-async def test_a_push_that_is_no_feed_makes_the_scheduler_look(followed: Followed) -> None:
+async def test_a_push_without_a_feed_schedules_a_poll(followed: Followed) -> None:
     node, _, origin, feed = followed
     await node.crawler.reconsider_feeds([feed.id])
     row = node.crawler.feed_table.find_row(feed.id)
@@ -274,7 +274,7 @@ async def test_a_lease_is_renewed_before_it_ends_and_polling_resumes_when_it_is_
     assert "hub pushes" not in told.held_by
 
 
-async def test_a_hub_that_does_not_push_is_noticed_by_a_poll_and_forgiven_when_it_pushes(followed: Followed) -> None:
+async def test_a_silent_hub_is_noticed_by_a_poll_and_trusted_again_after_a_push(followed: Followed) -> None:
     node, _, origin, feed = followed
     origin.titles = ["second", "first"]
     await node.crawler.request_refresh(feed.id)
@@ -317,7 +317,7 @@ async def test_a_denial_and_a_refusal_leave_the_feed_to_polling(tmp_path: Path) 
         assert "403: because" in (await explain_feed_schedule(node.store, node.settings, feed.id, time.time())).push
 
 
-async def test_a_hub_that_denies_later_is_believed(followed: Followed) -> None:
+async def test_a_later_denial_of_a_hub_is_accepted(followed: Followed) -> None:
     node, _, origin, feed = followed
     assert (await origin.verify(mode="denied", reason="no more", topic="http://elsewhere/")).status_code == 404
     assert (await origin.verify(mode="denied", reason="no more")).status_code == 200

@@ -1,4 +1,4 @@
-"""Deliveries in somebody's own words, and notifications that reach public addresses only."""
+"""Templates of deliveries, and notifications that reach public addresses only."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_subject_stays_one_line() -> None:
         ("{% include '/etc/passwd' %}", "failed"),
     ],
 )
-def test_what_is_wrong_with_a_template_is_said_in_words(template: str, said: str) -> None:
+def test_a_wrong_template_is_refused_with_a_reason(template: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         validate_template(DeliveryTemplate(body=template))
 
@@ -87,7 +87,7 @@ async def test_a_template_that_never_ends_is_stopped() -> None:
         await workers.close()
 
 
-async def test_mails_speak_by_the_template_of_the_query_or_of_the_server(store: Store) -> None:
+async def test_mails_use_the_template_of_the_query_or_of_the_server(store: Store) -> None:
     with mail_server(moods=0.0) as (smtp, mails):
         feed, processor = await prepared(store, 'DELIVER TO EMAIL "me@example.org"')
         await store.publishing.set_template(None, "from the server", "{{ items[0].title }}!")

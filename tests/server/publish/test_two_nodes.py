@@ -84,7 +84,7 @@ async def confirmed(*origins: Source) -> None:
         assert (await origin.verify()).status_code == 200
 
 
-async def test_two_nodes_push_to_each_other_and_know_again_what_comes_back(tmp_path: Path) -> None:
+async def test_two_nodes_push_to_each_other_and_recognise_returning_items(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         ours, theirs = [await stack.enter_async_context(source()) for _ in range(2)]
         starting = (stack.enter_async_context(server(tmp_path / name, name)) for name in ("one", "two"))

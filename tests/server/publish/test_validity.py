@@ -1,4 +1,4 @@
-"""The checks of validity find what they are for; hypothesis looks for what we write that they do not pass."""
+"""The validity checks find known faults; hypothesis searches documents that fail them."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ JSON = '{{"version":"https://jsonfeed.org/version/1.1","title":"t","items":[{}]}
         ("json", JSON.format('{"id":"1","content_html":"","attachments":[{"url":"https://e.org/"}]}')),
     ],
 )
-def test_what_is_wrong_is_found(format: str, document: str) -> None:
+def test_invalid_documents_are_reported(format: str, document: str) -> None:
     assert problems(document.encode(), format)
 
 
-def test_what_is_right_passes() -> None:
+def test_valid_documents_pass() -> None:
     assert problems(RSS.format("<item><title>t</title></item>").encode(), "rss") == []
     assert problems(ATOM.format(ENTRY.format("")).encode(), "atom") == []
     assert problems(JSON.format('{"id":"1","content_html":""}').encode(), "json") == []

@@ -1,4 +1,4 @@
-"""Whether a published document is valid: rules of the W3C validator, OPML 2.0 and JSON Feed 1.1 that we could break.
+"""Checks published documents by the rules of the W3C validator, OPML 2.0 and JSON Feed 1.1.
 
 `problems` lists what is wrong, in words; an empty list is a valid document.
 """
