@@ -33,7 +33,18 @@ from bench.support.freshrss_floor import Floor
 from headwater.cluster.demo.servers import postgres_server
 from headwater.credentials import hash_secret
 from headwater.node.crawl.crawler import CrawlStatus
+from headwater.store.content.search import index_queued
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
 from headwater.store.people import Stream, StreamQuery
+from headwater.store.readers.accounts import add_api_token, add_user, find_owner
+from headwater.store.readers.mark_compaction import compact_all_marks
+from headwater.store.readers.marks import mark_items, mark_stream_read, undo_mark_read
+from headwater.store.readers.reader_items import count_unread, find_reader_items, list_reader_items
+from headwater.store.readers.reader_search import search_reader_items
+from headwater.store.readers.shown_items import find_shown_items, list_shown_items
+from headwater.store.readers.streams import list_stream_positions
+from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
@@ -88,16 +99,17 @@ async def _spent(work: Work, clock: Callable[[], float]) -> float:
 async def fill(store: Store, feeds: int, each: int) -> None:
     text = Text()
     new = [NewFeed(f"https://{n}.example/feed", title=f"Feed {n}", tags=(f"tag {n % 20}",)) for n in range(feeds)]
-    added = [one.feed for one in await store.add_feeds(new, NOW)]
+    added = [one.feed for one in await store.write(add_and_subscribe, new, NOW)]
     for start in range(0, each, 10):
         for some in range(0, feeds, 50):
-            await store.save(
+            await save_refreshes(
+                store,
                 [
                     verdict(text, feed.id, feed.url, start, min(10, each - start), NOW + 60 * start + feed.id * 0.001)
                     for feed in added[some : some + 50]
-                ]
+                ],
             )
-    while await store.index(2000):
+    while await store.write(index_queued, 2000):
         pass
 
 
@@ -109,7 +121,7 @@ def stores(store: Store, floor: Floor, user: int, total: int) -> list[Pair]:
 
     async def mark() -> None:
         turn["ours"] = not turn["ours"]
-        await store.reading.mark(user, many, NOW, read=turn["ours"])
+        await store.write(mark_items, user, many, NOW, read=turn["ours"])
 
     async def mark_by_hand() -> None:
         turn["floor"] = not turn["floor"]
@@ -119,30 +131,32 @@ def stores(store: Store, floor: Floor, user: int, total: int) -> list[Pair]:
     return [
         Pair(
             "100 unread",
-            lambda: store.reading.page(user, Stream(), unread),
+            lambda: store.read(list_shown_items, user, Stream(), unread),
             lambda: floor.asked(*floor.unread()),
             floor.unread_as_freshrss,
         ),
         Pair(
             "100 unread, whole items",
-            lambda: store.reading.stream(user, Stream(), unread=True, limit=100),
+            lambda: store.read(list_reader_items, user, Stream(), StreamQuery(unread=True, limit=100)),
             lambda: floor.asked(*floor.unread()),
             floor.unread_as_freshrss,
         ),
         Pair(
             "contents of 250",
-            lambda: store.reading.chosen(user, ids),
+            lambda: store.read(find_shown_items, user, ids),
             lambda: floor.asked(*floor.contents(ids)),
             lambda: floor.contents_as_freshrss(ids),
         ),
         Pair(
             "contents of 250, whole items",
-            lambda: store.reading.items(user, ids),
+            lambda: store.read(find_reader_items, user, ids),
             lambda: floor.asked(*floor.contents(ids)),
             lambda: floor.contents_as_freshrss(ids),
         ),
-        Pair("search", lambda: store.reading.search(user, WORD, limit=50), lambda: floor.asked(floor.search(WORD))),
-        Pair("unread counts", lambda: store.reading.counts(user), lambda: floor.asked(floor.counts())),
+        Pair(
+            "search", lambda: search_reader_items(store, user, WORD, limit=50), lambda: floor.asked(floor.search(WORD))
+        ),
+        Pair("unread counts", lambda: store.read(count_unread, user), lambda: floor.asked(floor.counts())),
         Pair("mark 1,000", mark, mark_by_hand),
     ]
 
@@ -154,11 +168,11 @@ async def mark_all(
     ours, theirs = [], []
     for _ in range(3):
         start = clock()
-        done = await store.reading.mark_all_read(user, now=NOW, up_to=total)
+        done = await store.write(mark_stream_read, user, now=NOW, up_to=total)
         ours.append(clock() - start)
         theirs.append(await _spent(lambda: floor.changed(floor.all_marked(total, True)), clock))
         if done.undo is not None:
-            await store.reading.undo(user, done.undo, NOW)
+            await store.write(undo_mark_read, user, done.undo, NOW)
         await floor.changed(floor.all_marked(total, False))
     return statistics.median(ours), statistics.median(theirs)
 
@@ -255,7 +269,7 @@ def _say(what: str, ours: float, floor: float, freshrss: float | None = None) ->
 async def _run(small: bool, url: str, clock: Callable[[], float]) -> dict[str, float]:
     feeds, each, readers = SMALL if small else LARGE
     start = time.perf_counter()
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         await fill(store, feeds, each)
         async with freshrss_floor.floor(url) as floor:
             await floor.prepare()
@@ -267,7 +281,7 @@ async def _run(small: bool, url: str, clock: Callable[[], float]) -> dict[str, f
             )
             gc.collect()
             gc.freeze()
-            user = (await store.accounts.owner()).id
+            user = (await store.read(find_owner)).id
             figures = await _ask_store(store, floor, user, total, 5 if small else 31, clock)
             return figures | await _serve(store, floor, user, total, readers, 5 if small else 31, clock)
 
@@ -282,8 +296,8 @@ async def _ask_store(
     # The same where all but every hundredth has been read, one by one, and upkeep has been there since.
     rare = [id for id in range(1, total + 1) if id % 100]
     for start in range(0, len(rare), 20_000):
-        await store.reading.mark(user, rare[start : start + 20_000], NOW, read=True)
-    await store.reading.compact(NOW)
+        await store.write(mark_items, user, rare[start : start + 20_000], NOW, read=True)
+    await compact_all_marks(store, NOW)
     await floor.changed(
         floor.all_marked(total, True),
         floor.marked([id for id in range(1, total + 1) if not id % 100], False),
@@ -293,21 +307,21 @@ async def _ask_store(
         if pair.name in ("100 unread", "100 unread, whole items", "unread counts"):
             name = f"store, 1 of 100 unread: {pair.name}"
             figures[name] = _say(name, *(await pair.measure(times, clock)))
-    await store.reading.mark(user, range(1, total + 1), NOW, read=False)
+    await store.write(mark_items, user, range(1, total + 1), NOW, read=False)
     await floor.changed(floor.all_marked(total, False), *floor.statistics)
     return figures
 
 
 async def _readers(store: Store, user: int, number: int) -> list[str]:
     """The secrets of the owner and of others who each read a fifth of the feeds."""
-    await store.accounts.add_token(user, hash_secret("bench"), "bench", ["read", "write"], NOW)
+    await store.write(add_api_token, user, hash_secret("bench"), "bench", ["read", "write"], NOW)
     secrets = ["bench"]
-    every = await store.reading.subscriptions(user)
+    every = await store.read(list_subscriptions, user)
     for n in range(1, number):
-        other = await store.accounts.add(f"reader {n}", None, NOW)
+        other = await store.write(add_user, f"reader {n}", None, NOW)
         fifth = [NewFeed(one.url) for one in every if one.feed_id is not None and n % 5 == one.feed_id % 5]
-        await store.add_feeds(fifth, NOW, subscriber=other.id)
-        await store.accounts.add_token(other.id, hash_secret(f"bench {n}"), "bench", ["read", "write"], NOW)
+        await store.write(add_and_subscribe, fifth, NOW, subscriber=other.id)
+        await store.write(add_api_token, other.id, hash_secret(f"bench {n}"), "bench", ["read", "write"], NOW)
         secrets.append(f"bench {n}")
     return secrets
 
@@ -326,7 +340,7 @@ async def _serve(
             figures[f"served: {pair.name}"] = _say(f"served: {pair.name}", *(await pair.measure(times, clock)))
         seconds = 1.0 if times < 10 else 8.0
         asking = [Asking(session, base, secret) for secret in secrets]
-        await store.reading.mark(user, range(1, total + 1), NOW, read=False)
+        await store.write(mark_items, user, range(1, total + 1), NOW, read=False)
         median, rate = await under_load(asking, UNREAD, seconds)
         by_hand = [Asking(session, floor_base, secret) for secret in secrets]
         floor_median, floor_rate = await under_load(by_hand, "/unread", seconds)
@@ -346,7 +360,9 @@ async def _serve(
             )
             figures.setdefault("sync: calls", client.calls)
             figures.setdefault("sync: bytes", client.received)
-        places = await store.reading.places(user, Stream(), StreamQuery(unread=True, limit=total + 1, by_arrival=True))
+        places = await store.read(
+            list_stream_positions, user, Stream(), StreamQuery(unread=True, limit=total + 1, by_arrival=True)
+        )
         assert {id for _, id in places} == had
     return figures
 

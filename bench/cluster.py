@@ -42,6 +42,10 @@ from headwater.cluster.transport.postgres_transport import PostgresJobSender
 from headwater.cluster.transport.wire_messages import Job
 from headwater.settings import load_settings
 from headwater.store import cluster_jobs, cluster_leases
+from headwater.store.content.feeds import count_feeds
+from headwater.store.content.items import count_items
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import checkpoint, feed_state, index_queue, outbox, refresh
 from headwater.store.store import Store
@@ -196,7 +200,7 @@ async def refreshes(
     process; idle: milliseconds of CPU in a second with nothing to do."""
     everybody = {**running, **servers}
     result: dict[str, Any] = {}
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         if ready:
 
             async def there() -> bool:
@@ -217,7 +221,7 @@ async def refreshes(
             for _ in range(rounds):
                 began = time.perf_counter()
                 if name == "cold":
-                    await store.add_feeds(addresses, time.time())
+                    await store.write(add_and_subscribe, addresses, time.time())
                 else:
                     await store.write(_due)
                 done += feeds
@@ -225,9 +229,9 @@ async def refreshes(
                 wall += time.perf_counter() - began
                 await until(partial(_has_learned, store, bool(ready)))
             if name == "cold":
-                result["items"] = await store.count_items() / wall
+                result["items"] = await store.read(count_items) / wall
                 await until(partial(_all_followed, store))
-                result["bytes"] = (await store.read(_size) - size) / max(await store.count_items(), 1)
+                result["bytes"] = (await store.read(_size) - size) / max(await store.read(count_items), 1)
             used = {one: 1000 * (cpu(process) - before[one]) / feeds / rounds for one, process in everybody.items()}
             result[name] = {"per_second": rounds * feeds / wall, "cpu": used}
         before = {one: cpu(process) for one, process in everybody.items()}
@@ -366,8 +370,8 @@ def _fill(connection: Connection, there: int, feeds: int) -> None:
 
 async def take_over(url: str, feeds: int) -> tuple[float, float]:
     """Seconds from winning the lease to the first choice, and of our CPU, with so many feeds in the store."""
-    async with await Store.open(url) as store:
-        await store.write(_fill, await store.count_feeds(), feeds)
+    async with await open_store(url) as store:
+        await store.write(_fill, await store.read(count_feeds), feeds)
         given = load_settings(strategy="value")
         leader = Leader(store, given, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
         held = await store.write(cluster_leases.acquire_lease, "controller", f"bench{feeds}", 600.0)
@@ -447,7 +451,7 @@ def cost(result: dict[str, Any], name: str) -> float:
 
 
 async def _jobs(url: str, nats: str, number: int) -> None:
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         by_postgres = await jobs_by_postgres(store, number)
         by_nats = await jobs_by_nats(store, nats, number)
     print(f"{number:,} jobs{'':12}{'offered/s':>12}{'taken + done/s':>16}")

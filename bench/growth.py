@@ -34,7 +34,8 @@ from headwater.node.node import Node
 from headwater.node.process_memory import freeze_startup_objects
 from headwater.settings import load_settings
 from headwater.store.content.feed_state import hash_identity
-from headwater.store.store import Store
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed
 
 ROUNDS = 7  # the first warms caches up
@@ -90,8 +91,8 @@ class Grown:
         now = time.time()
         each = max(self.size.items // self.size.feeds, 1)
         given = {"now": now, "later": now + 1e6, "each": each, "ending": Ending.UNCHANGED.value}
-        async with await Store.open(database) as store:
-            added = await store.add_feeds(map(NewFeed, addresses), now)
+        async with await open_store(database) as store:
+            added = await store.write(add_and_subscribe, map(NewFeed, addresses), now)
             self._farm = [one.feed.id for one in added[::step]]
 
             def fill(connection: Connection) -> None:

@@ -30,6 +30,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from headwater.store.content.search import index_queued
+from headwater.store.readers.subscriptions import add_and_subscribe
+
 CONCURRENCY = 64
 TURNS = 5
 
@@ -133,7 +136,7 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
     )
     result: dict[str, Any] = {}
     async with Node(given, on_settled=count) as node:
-        await node.store.add_feeds([NewFeed(f"{base}/feeds/{k}") for k in range(feeds)], time.time())
+        await node.store.write(add_and_subscribe, [NewFeed(f"{base}/feeds/{k}") for k in range(feeds)], time.time())
         freeze_startup_objects()
         with measured(result, "cold", feeds):
             await node.maintenance.follow_feed_changes(node.processor)
@@ -141,7 +144,7 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
         if strategy != "uniform":  # when to ask again is its own business, so there is no warm round of all feeds
             return result
         with measured(result, "index", feeds):
-            while await node.store.index():
+            while await node.store.write(index_queued):
                 pass
         settled.clear()
         done.clear()

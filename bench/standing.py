@@ -30,6 +30,12 @@ from sqlalchemy import Connection, update
 from bench.support.workload import Workload
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
 from headwater.node.queries.processor import CONSUMER
+from headwater.store.content.feeds import change_feed
+from headwater.store.content.outbox import find_last_position
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.schema.feed_tables import query_feed
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -60,13 +66,12 @@ class Place:
 async def filled(folder: Path, queries: int, workload: Workload) -> Place:
     """A store with queries that run, as a server leaves it behind."""
     place = Place(folder, Feed(0, "https://news.example/rss"))
-    async with await Store.open(place.url) as store:
-        (added,) = await store.add_feeds([NewFeed(place.feed.url, name="news")], time.time())
-        await store.update_feed(added.feed.id, paused=True)
+    async with await open_store(place.url) as store:
+        (added,) = await store.write(add_and_subscribe, [NewFeed(place.feed.url, name="news")], time.time())
+        await store.write(change_feed, added.feed.id, paused=True)
         for start in range(0, queries, SCRIPT):
-            await store.queries.execute(script(workload, min(SCRIPT, queries - start), start), time.time())
-        async with store.transaction() as transaction:
-            await transaction.run(_activate)
+            await store.write(run_script, script(workload, min(SCRIPT, queries - start), start), time.time())
+        await store.write(_activate)
     return replace(place, feed=added.feed)
 
 
@@ -86,8 +91,8 @@ async def publish(store: Store, place: Place, item: Item) -> int:
     window = ((mine.identity, mine.content_hash),)
     refresh = Refresh(place.feed.id, now, Ending.CHANGED, status=200, bytes=1000, new=1, window=1)
     known = Known(place.feed.id, place.feed.url, window=window, last_refresh=now, last_success=now)
-    await store.save([Verdict(refresh, known, (mine,))])
-    return await store.outbox_end()
+    await save_refreshes(store, [Verdict(refresh, known, (mine,))])
+    return await store.read(find_last_position)
 
 
 # starting
@@ -127,7 +132,7 @@ def wait_for(place: Place, position: int) -> None:
 
 
 async def start(place: Place, queries: int, workload: Workload, number: int, settling: float = 5.0) -> None:
-    async with await Store.open(place.url) as store:
+    async with await open_store(place.url) as store:
         (item,) = workload.items(1, seed=100 + number)
         position = await publish(store, place, item)
     began = time.monotonic()
@@ -162,7 +167,7 @@ async def waits(place: Place, store: Store, items: list[Item], more: str | None,
     adding = None
     for number, item in enumerate(items):
         if more is not None and number == len(items) // 10:
-            adding = asyncio.create_task(store.queries.execute(more, time.time()))
+            adding = asyncio.create_task(store.write(run_script, more, time.time()))
         began = time.monotonic()
         sent.append((await publish(store, place, item), began))
         await asyncio.sleep(pause)
@@ -174,7 +179,7 @@ async def waits(place: Place, store: Store, items: list[Item], more: str | None,
 
 async def add(place: Place, queries: int, more: int, items: int, workload: Workload) -> None:
     pause = max(PAUSE, queries / 100_000)
-    async with await Store.open(place.url) as store:
+    async with await open_store(place.url) as store:
         position = await publish(store, place, workload.items(1, seed=199)[0])
         with serving(place) as pid:
             await asyncio.to_thread(wait_for, place, position)

@@ -20,7 +20,11 @@ from typing import Any
 
 from headwater.model import Ending, Item, Known, Refresh, Validators, Verdict
 from headwater.store.content.items import item_to_row
+from headwater.store.content.search import index_queued
 from headwater.store.content.search_terms import list_index_words
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -82,16 +86,16 @@ async def timed(awaitable: Any) -> tuple[float, float]:
 
 async def saved(store: Store, verdicts: list[Verdict]) -> None:
     for start in range(0, len(verdicts), BATCH):
-        await store.save(verdicts[start : start + BATCH])
+        await save_refreshes(store, verdicts[start : start + BATCH])
 
 
 async def indexed(store: Store) -> None:
-    while await store.index():
+    while await store.write(index_queued):
         pass
 
 
 async def with_feeds(store: Store, count: int) -> list[tuple[int, str]]:
-    added = await store.add_feeds((NewFeed(f"https://example.org/{k}") for k in range(count)), NOW)
+    added = await store.write(add_and_subscribe, (NewFeed(f"https://example.org/{k}") for k in range(count)), NOW)
     return [(one.feed.id, one.feed.url) for one in added]
 
 
@@ -145,7 +149,7 @@ def bare_index(folder: Path, verdicts: list[Verdict]) -> float:
 async def rates(url: str, folder: Path, feeds: int) -> dict[str, float]:
     """CPU time of saving and of indexing, each in multiples of its floor."""
     text = Text()
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         ids = await with_feeds(store, feeds)
         cold = [verdict(text, id, address, 0, WINDOW, NOW + k) for k, (id, address) in enumerate(ids)]
         warm = [verdict(text, id, address, 0, 0, NOW + feeds + k) for k, (id, address) in enumerate(ids)]
@@ -173,7 +177,7 @@ async def growth(make: Callable[[], str], sizes: list[tuple[int, int]], sample: 
     """
     text = Text()
     async with AsyncExitStack() as opened:
-        filled = [(await opened.enter_async_context(await Store.open(make())), size) for size in sizes]
+        filled = [(await opened.enter_async_context(await open_store(make())), size) for size in sizes]
         works = [await _filled(store, text, feeds, items, sample) for store, (feeds, items) in filled]
         spent: list[list[tuple[float, float]]] = [[] for _ in filled]
         for turn in range(ROUNDS + 1):
@@ -200,7 +204,7 @@ async def _filled(store: Store, text: Text, feeds: int, items: int, sample: int)
     filling = random.Random(2).sample(ids, min(feeds, items))
     for start in range(0, len(filling), BATCH):
         batch = filling[start : start + BATCH]
-        await store.save([verdict(text, id, url, 0, each, NOW + id / 1e4) for id, url in batch])
+        await save_refreshes(store, [verdict(text, id, url, 0, each, NOW + id / 1e4) for id, url in batch])
 
     def rounds() -> Iterator[list[Verdict]]:
         chance = random.Random(3)

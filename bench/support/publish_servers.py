@@ -31,6 +31,11 @@ from headwater.node.node import Node
 from headwater.node.queries.processor import QueryProcessor
 from headwater.node.websub.push_service import PushService
 from headwater.settings import load_settings
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.content.websub_leases import add_leases
+from headwater.store.opening import open_store
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, WebSubLease
 from headwater.web.app import create_app
@@ -76,7 +81,7 @@ def ours(told: Connection, folder: str) -> None:
     _quietly()
 
     async def main() -> None:
-        async with await Store.open(f"sqlite:///{folder}/bench.sqlite") as store:
+        async with await open_store(f"sqlite:///{folder}/bench.sqlite") as store:
             await _fill(store)
             status = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
             await _answer(create_app(store, lambda: status), told)
@@ -86,8 +91,8 @@ def ours(told: Connection, folder: str) -> None:
 
 async def _fill(store: Store) -> None:
     now = time.time()
-    (added,) = await store.add_feeds([NewFeed("https://example.org/feed")], now)
-    await store.queries.execute(f"CREATE FEED everything AS RETURN ALL KEEP LAST {ITEMS} ITEMS", now)
+    (added,) = await store.write(add_and_subscribe, [NewFeed("https://example.org/feed")], now)
+    await store.write(run_script, f"CREATE FEED everything AS RETURN ALL KEEP LAST {ITEMS} ITEMS", now)
     processor = QueryProcessor(store)
     await processor.load()
     await processor.step()
@@ -98,7 +103,7 @@ async def _fill(store: Store) -> None:
     ]
     known = Known(added.feed.id, added.feed.url, last_refresh=now, last_success=now)
     refresh = Refresh(added.feed.id, now, Ending.CHANGED, new=ITEMS, window=ITEMS)
-    await store.save([Verdict(refresh, known, tuple(items))])
+    await save_refreshes(store, [Verdict(refresh, known, tuple(items))])
     while await processor.step():
         pass
 
@@ -136,13 +141,15 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
         )
         async with Node(given) as node:
             now = time.time()
-            fetched, pushed = await node.store.add_feeds([NewFeed(f"http://127.0.0.1:1/{k}") for k in range(2)], now)
+            fetched, pushed = await node.store.write(
+                add_and_subscribe, [NewFeed(f"http://127.0.0.1:1/{k}") for k in range(2)], now
+            )
             at_hub = WebSubLease(
                 pushed.feed.id, KEY, "http://127.0.0.1:1/hub", "http://127.0.0.1:1/1", SECRET, now + 3600
             )
-            await node.store.subscriptions.add([replace(at_hub, state="active", since=now, until=now + 7200)])
+            await node.store.write(add_leases, [replace(at_hub, state="active", since=now, until=now + 7200)])
             text = f'CREATE FEED probes AS RETURN ALL WHERE TITLE CONTAINS "probe" DELIVER TO WEBHOOK "{hook}"'
-            await node.store.queries.execute(text, now)
+            await node.store.write(run_script, text, now)
             async with asyncio.timeout(60):
                 while True:
                     if node.processor.definitions and node.crawler.feed_table.find_row(pushed.feed.id) is not None:

@@ -16,6 +16,7 @@ from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.wire_messages import FetchResult, Job
 from headwater.model import Document, Ending, Entry, Outcome
 from headwater.settings import Settings, load_settings
+from headwater.store.content.outbox import find_last_position, read_checkpoint
 from headwater.store.store import Store
 
 LEASE = 6.0
@@ -101,7 +102,7 @@ async def streams_at(
 
 async def all_matched(store: Store) -> bool:
     """Whether everything that is stored has met the standing queries."""
-    return await store.checkpoint("queries") == await store.outbox_end() > 0
+    return await store.read(read_checkpoint, "queries") == await store.read(find_last_position) > 0
 
 
 def result(feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, terminal: str = "t") -> FetchResult:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from headwater.cluster.demo.servers import NatsServer, nats_server
+from headwater.store.opening import open_store
 from headwater.store.store import Store
 from support.databases import PostgresServer
 from support.server_fixtures import database_url, farm, fresh_logs, migrated_once, postgres
@@ -25,7 +26,7 @@ def url(postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 async def store(url: str) -> AsyncIterator[Store]:
-    async with await Store.open(url) as opened:
+    async with await open_store(url) as opened:
         yield opened
 
 

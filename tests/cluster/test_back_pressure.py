@@ -15,6 +15,9 @@ from headwater.cluster.leader import JOBS_PER_FETCH
 from headwater.cluster.transport.codec import decode_results
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.store import cluster_leases
+from headwater.store.content.refreshes import summarise_activity
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -31,11 +34,11 @@ async def results_in(streams: NatsStreams) -> int:
 
 async def stand_still(seconds: float, farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually) -> None:
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=100, hints=False)
-    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix, concurrency=CONCURRENCY)
     async with streams_at(nats.url, prefix) as streams, roles(given, "controller", "terminal", "processor") as running:
         await eventually(streams.are_present, "the streams are made")
-        await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+        await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
         most = JOBS_PER_FETCH * CONCURRENCY
         await eventually(lambda: len(made.log) == most, "what may be in flight is fetched")
         await asyncio.sleep(seconds)
@@ -44,7 +47,7 @@ async def stand_still(seconds: float, farm, url: str, store: Store, nats: NatsSe
         running.start("storer", "storer")
 
         async def all_refreshed() -> bool:
-            return (await store.summary(time.time())).never_refreshed == 0
+            return (await store.read(summarise_activity, time.time())).never_refreshed == 0
 
         await eventually(all_refreshed, "the rest follows")
         await running.stop_storing()
@@ -62,7 +65,7 @@ async def test_however_many_take_the_lead_over_while_nobody_stores_no_more_is_fe
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=100, hints=False)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix, concurrency=CONCURRENCY)
     most = JOBS_PER_FETCH * CONCURRENCY
     async with streams_at(nats.url, prefix) as streams, roles(given, "terminal") as running:
@@ -90,7 +93,7 @@ async def test_however_many_take_the_lead_over_while_nobody_stores_no_more_is_fe
         running.start("fifth", "controller")
 
         async def all_refreshed() -> bool:
-            return (await store.summary(time.time())).never_refreshed == 0
+            return (await store.read(summarise_activity, time.time())).never_refreshed == 0
 
         await eventually(all_refreshed, "it goes on when somebody stores again")
 

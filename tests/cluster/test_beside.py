@@ -19,6 +19,9 @@ from headwater.cluster.shared_node import SharedNode
 from headwater.errors import ClusterError
 from headwater.fetch.http.remote_session import RemoteRequest
 from headwater.store import cluster_leases
+from headwater.store.content.feeds import list_feeds
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -33,13 +36,13 @@ async def test_feeds_are_added_and_refreshed_by_the_terminals(
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
     made = await farm(feeds=2, hosts=1, speed=100, latency=1.0, hints=False)
-    [known] = await store.add_feeds([NewFeed(made.url(0))], time.time())
+    [known] = await store.write(add_and_subscribe, [NewFeed(made.url(0))], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     common = {"DATABASE": url, "CLUSTER_LEASE": given.cluster_lease, "NATS_PREFIX": prefix}
     async with roles(given, "controller", "terminal", "storer"):
 
         async def refreshed() -> bool:
-            return bool(await store.refreshes(known.feed.id))
+            return bool(await store.read(list_refreshes, known.feed.id))
 
         await eventually(refreshed, "the feed is refreshed")
         refused = await command("feeds", "add", made.url(1), **common)
@@ -48,8 +51,8 @@ async def test_feeds_are_added_and_refreshed_by_the_terminals(
     assert isinstance(refused.exception, ClusterError)
     assert "Give the address of its NATS by --nats" in str(refused.exception)
     assert (added.exit_code, asked.exit_code) == (0, 0), (added, asked)
-    assert {one.url for one in await store.feeds()} == {made.url(0), made.url(1)}
-    reasons = {one.reason for one in await store.refreshes(known.feed.id, limit=100) if one.ending.ok}
+    assert {one.url for one in await store.read(list_feeds)} == {made.url(0), made.url(1)}
+    reasons = {one.reason for one in await store.read(list_refreshes, known.feed.id, limit=100) if one.ending.ok}
     assert "asked for by a person" in reasons
     assert set(made.log.most_at_once.values()) == {1}
     assert len({line.peer for line in made.log}) <= 2  # connections: none from the commands

@@ -21,6 +21,7 @@ from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.shared_node import SharedNode
 from headwater.node.quality.belief_sample import BUDGET_FACTORS, estimate_quality_by_budget
 from headwater.store import cluster_leases
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
@@ -30,7 +31,7 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
     farm, url: str, store: Store, eventually
 ) -> None:
     made = await farm(feeds=3, speed=100)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(3)], time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(3)], time.time())
     async with SharedNode(settings(database=url, member="alone")) as node:
 
         async def running() -> bool:

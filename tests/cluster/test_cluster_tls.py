@@ -20,6 +20,9 @@ from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.cluster.roles import ROLES
 from headwater.cluster.transport.nats_connection import connect_nats, redact_address
 from headwater.errors import ClusterError, StoreError
+from headwater.store.opening import open_store
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -98,8 +101,8 @@ async def test_items_go_all_the_way_through_tls_with_certificates_on_both_sides(
     farm, url: str, store: Store, tmp_path: Path, papers: Papers, eventually
 ) -> None:
     made = await farm(feeds=2, hosts=2, speed=1000, hints=False)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(2)], time.time())
-    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(2)], time.time())
+    await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
     cert, key = papers.issue("roles.example")
     side = server_side(papers)
     side.load_verify_locations(papers.ca)
@@ -180,24 +183,24 @@ async def test_a_certificate_of_postgresql_is_checked_as_the_address_says(url: s
     ours = f"&sslrootcert={papers.ca}"
     async with tls_proxy.before(socket_of(url), server_side(papers, "db.example")) as port:
         for good in ("?sslmode=require", f"?sslmode=verify-ca{ours}", f"?sslmode=require{ours}"):
-            await (await Store.open(by_tcp(url, port, good))).close()
+            await (await open_store(by_tcp(url, port, good))).close()
         for bad in (f"?sslmode=verify-ca{strange}", f"?sslmode=verify-full{ours}"):
             with pytest.raises(StoreError, match=r"certificate that is not trusted.*sslrootcert"):
-                await Store.open(by_tcp(url, port, bad))
+                await open_store(by_tcp(url, port, bad))
 
 
 async def test_a_key_that_is_none_is_said_of_postgresql_too(url: str, papers: Papers) -> None:
     cert, _ = papers.issue("roles.example")
     async with tls_proxy.before(socket_of(url), server_side(papers)) as port:
         with pytest.raises(StoreError, match=r"TLS with PostgreSQL .*sslkey"):
-            await Store.open(by_tcp(url, port, f"?sslmode=require&sslcert={cert}&sslkey={papers.ca}"))
+            await open_store(by_tcp(url, port, f"?sslmode=require&sslcert={cert}&sslkey={papers.ca}"))
 
 
 async def test_a_postgresql_without_tls_is_not_spoken_to_in_clear(url: str) -> None:
     async with tls_proxy.before(socket_of(url), None) as port:
         with pytest.raises(StoreError, match=r"does not speak TLS.*sslmode"):
-            await Store.open(by_tcp(url, port, "?sslmode=require"))
-        await (await Store.open(by_tcp(url, port, "?sslmode=prefer"))).close()
+            await open_store(by_tcp(url, port, "?sslmode=require"))
+        await (await open_store(by_tcp(url, port, "?sslmode=prefer"))).close()
 
 
 @pytest.mark.parametrize(
@@ -210,7 +213,7 @@ async def test_a_postgresql_without_tls_is_not_spoken_to_in_clear(url: str) -> N
 )
 async def test_an_address_of_postgresql_that_makes_no_sense_is_refused(query: str, words: str) -> None:
     with pytest.raises(StoreError, match=words):
-        await Store.open(f"postgresql://nobody@127.0.0.1:1/x{query}")
+        await open_store(f"postgresql://nobody@127.0.0.1:1/x{query}")
 
 
 @pytest.mark.parametrize("role", ["storer", "terminal"])

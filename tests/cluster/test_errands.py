@@ -20,6 +20,11 @@ from headwater.model import Ending
 from headwater.node.new_feed import add_feed_from_address
 from headwater.node.node import Node
 from headwater.store import cluster_leases
+from headwater.store.content.articles import find_article, want_articles
+from headwater.store.content.feeds import list_feeds
+from headwater.store.content.items import list_items
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -40,7 +45,7 @@ async def test_by_nats_a_host_never_sees_the_page_beside_its_terminal(
 ) -> None:
     made = await farm(feeds=3, hosts=1, speed=100, latency=SLOW, hints=False)
     made.faults[1] = Fault("301", made.url(2))
-    [known] = await store.add_feeds([NewFeed(made.url(0))], time.time())
+    [known] = await store.write(add_and_subscribe, [NewFeed(made.url(0))], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with (
         roles(given, "controller", "terminal", "storer"),
@@ -48,12 +53,12 @@ async def test_by_nats_a_host_never_sees_the_page_beside_its_terminal(
     ):
 
         async def refreshed() -> bool:
-            return bool(await store.refreshes(known.feed.id)) and not made.log.under_way.total()
+            return bool(await store.read(list_refreshes, known.feed.id)) and not made.log.under_way.total()
 
         await eventually(refreshed, "the feed is refreshed and its host left alone")
         await asyncio.gather(node.crawler.request_refresh(known.feed.id), add(node, made.url(1)))
         assert [one.url for one in await discover_candidates(node.scout, made.url(0))] == [made.url(0)]
-    assert {one.url for one in await store.feeds()} == {made.url(0), made.url(2)}
+    assert {one.url for one in await store.read(list_feeds)} == {made.url(0), made.url(2)}
     assert set(made.log.most_at_once.values()) == {1}
 
 
@@ -78,14 +83,14 @@ async def test_the_articles_behind_items_are_fetched_by_the_terminals(
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
     made = await farm(feeds=1, hosts=1, speed=100, hints=False)
-    [known] = await store.add_feeds([NewFeed(made.url(0))], time.time())
-    await store.articles.wish("feed", known.feed.id, True)
+    [known] = await store.write(add_and_subscribe, [NewFeed(made.url(0))], time.time())
+    await store.write(want_articles, "feed", known.feed.id, True)
     given = settings(database=url, nats=nats.url, nats_prefix=prefix, article_budget=6000.0)
     async with roles(given, "controller", "terminal", "storer", "processor", "publisher"):
 
         async def fetched() -> bool:
-            items = await store.items(feed_id=known.feed.id)
-            found = [await store.articles.find(one.id or 0) for one in items]
+            items = await store.read(list_items, feed_id=known.feed.id)
+            found = [await store.read(find_article, one.id or 0) for one in items]
             return bool(found) and any(one is not None and one.state == "done" for one in found)
 
         await eventually(fetched, "an article is there")

@@ -35,6 +35,11 @@ from headwater.fetch.client import Fetcher
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
 from headwater.store import cluster_jobs, cluster_leases
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.items import count_items, list_items
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from support.databases import PostgresServer
@@ -45,7 +50,7 @@ def manners() -> Politeness:
 
 
 async def a_feed(store: Store, url: str = "https://one.example/feed") -> int:
-    [added] = await store.add_feeds([NewFeed(url)], time.time())
+    [added] = await store.write(add_and_subscribe, [NewFeed(url)], time.time())
     return added.feed.id
 
 
@@ -62,13 +67,13 @@ async def test_a_late_result_stores_its_items_but_does_not_touch_the_schedule(st
     await store.write(cluster_leases.acquire_free_leases, partitions.LEASE_PREFIX, "other", 256, 60.0)  # epoch 2
     storer = ClusterIngest(store, manners())
     await storer.save_results([result(feed, url, 2_000.0, "b", "c", epoch=2, terminal="other")])
-    after = (await store.known([feed]))[feed]
+    after = (await store.read(load_feed_states, [feed]))[feed]
     await storer.save_results([result(feed, url, 1_000.0, "a", "b", epoch=1, terminal="hung")])
-    assert {one.identity for one in await store.items(feed_id=feed)} == {"a", "b", "c"}
-    assert (await store.known([feed]))[feed] == after
+    assert {one.identity for one in await store.read(list_items, feed_id=feed)} == {"a", "b", "c"}
+    assert (await store.read(load_feed_states, [feed]))[feed] == after
     taught = [one for body in await store.write(cluster_jobs.take_lessons, 10) for one in read_lessons(body)]
     assert [one.late for one in taught] == [False, True]
-    assert len(await store.refreshes(feed)) == 2  # every fetch has its record
+    assert len(await store.read(list_refreshes, feed)) == 2  # every fetch has its record
 
 
 class Grants:
@@ -338,7 +343,7 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
     store: Store,
 ) -> None:
     urls = [f"https://site{k}.example/feed" for k in range(4)]
-    await store.add_feeds([NewFeed(url) for url in urls], time.time())
+    await store.write(add_and_subscribe, [NewFeed(url) for url in urls], time.time())
     old = await store.write(cluster_leases.acquire_lease, "controller", "old", 60.0)
     assert old is not None
     first = controller(store, old, capacity=3)
@@ -355,7 +360,7 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
     assert not await second.step()
     assert second.in_flight.keys() == first.in_flight.keys()
     one, two, three = second.in_flight
-    found = (await store.known([one]))[one].url
+    found = (await store.read(load_feed_states, [one]))[one].url
     await ClusterIngest(store, manners()).save_results([result(one, found, time.time(), "a")])
     assert await second.step()  # the fourth takes its place
     assert second.counts["learned"] == 1
@@ -416,7 +421,7 @@ async def test_while_the_database_is_away_results_wait_and_are_stored_when_it_is
         postgres._admin(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
 
         async def stored() -> bool:
-            return await store.count_items() == 21 and await streams.count_waiting("RESULTS") == 0
+            return await store.read(count_items) == 21 and await streams.count_waiting("RESULTS") == 0
 
         await eventually(stored, "everything is stored")
 
@@ -446,12 +451,12 @@ async def test_a_full_disk_is_said_and_waited_for(
             return any("disk of PostgreSQL" in info for info in infos)
 
         await eventually(said, "the member says so")
-        assert await store.count_items() == 0
-        assert not await store.refreshes()  # nothing is half written
+        assert await store.read(count_items) == 0
+        assert not await store.read(list_refreshes)  # nothing is half written
         await store.write(lambda connection: connection.execute(text("DROP FUNCTION full_disk CASCADE")) and None)
 
         async def stored() -> bool:
-            return await store.count_items() == 2
+            return await store.read(count_items) == 2
 
         await eventually(stored, "it is stored when there is space")
         assert not running.failures()
@@ -477,7 +482,7 @@ async def test_a_message_that_nobody_can_read_is_put_aside_with_its_body(
         [(_, subject, problem, body)] = await store.read(cluster_jobs.list_quarantined_messages)
         assert (subject, body) == ("res.7", b"\xff poison")
         assert "cannot be read" in problem
-        assert await store.count_items() == 1  # the others are stored
+        assert await store.read(count_items) == 1  # the others are stored
 
 
 async def test_one_result_that_nobody_can_store_does_not_keep_the_others_of_its_message(
@@ -504,7 +509,7 @@ async def test_one_result_that_nobody_can_store_does_not_keep_the_others_of_its_
         [(_, _, problem, kept)] = await store.read(cluster_jobs.list_quarantined_messages)
         assert f"Feed {feed}: KeyError(9999)" in problem
         assert decode_results(kept) == [bad]
-        assert await store.count_items() == 1
+        assert await store.read(count_items) == 1
 
 
 async def test_a_second_job_for_a_feed_is_refused_by_the_broker_and_one_that_blocks_is_put_aside(
@@ -527,8 +532,8 @@ async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
     farm, url: str, store: Store, tmp_path, eventually
 ) -> None:
     made = await farm(feeds=12, hosts=12, speed=2000, rates=(20, 50), window=100, hints=False, latency=0.02)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(12)], time.time())
-    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(12)], time.time())
+    await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
     with nats_server(tmp_path) as broker:
         given = settings(database=url, nats=broker.url)
         async with roles(given, "controller", "terminal", "storer", "processor") as running:

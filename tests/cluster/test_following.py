@@ -14,6 +14,8 @@ from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.wire_messages import encode
 from headwater.model import Feed
 from headwater.store import cluster_leases
+from headwater.store.content.outbox import find_last_position, list_outbox_entries, read_checkpoint
+from headwater.store.content.verdicts import save_refreshes
 from headwater.store.store import Store
 from headwater.store.values import OutboxEntry
 from support.store_samples import NOW, a_verdict, an_item, one_feed
@@ -21,7 +23,7 @@ from support.store_samples import NOW, a_verdict, an_item, one_feed
 
 async def more(store: Store, feed: Feed, first: int, last: int) -> None:
     for k in range(first, last + 1):
-        await store.save([a_verdict(feed, an_item(feed.id, f"{k}"), at=NOW + k)])
+        await save_refreshes(store, [a_verdict(feed, an_item(feed.id, f"{k}"), at=NOW + k)])
 
 
 @asynccontextmanager
@@ -39,7 +41,7 @@ async def relaying(streams: NatsStreams, store: Store) -> AsyncIterator[None]:
 
 
 async def relayed(store: Store) -> bool:
-    return await store.checkpoint(RELAY) == await store.outbox_end()
+    return await store.read(read_checkpoint, RELAY) == await store.read(find_last_position)
 
 
 async def all_of(followed: Followed, after: int, goal: int) -> list[str]:
@@ -69,11 +71,11 @@ async def test_a_new_follower_catches_up_from_the_stream_and_one_that_restarts_g
         assert await all_of(first, 0, 20) == names(1, 20)
         assert (first.counts["from_stream"], first.counts["from_database"]) == (20, 0)
         await first.close()
-        middle = (await store.outbox(0, 12))[-1].position
+        middle = (await store.read(list_outbox_entries, 0, 12))[-1].position
         again = Followed(streams, store)
         assert await all_of(again, middle, 8) == names(13, 20)
         await more(store, feed, 21, 25)
-        assert await all_of(again, await store.outbox_end() - 5, 5) == names(21, 25)
+        assert await all_of(again, await store.read(find_last_position) - 5, 5) == names(21, 25)
         await again.close()
 
 
@@ -92,7 +94,7 @@ async def test_what_the_stream_has_lost_comes_from_the_database_and_the_rest_fro
         assert followed.counts["from_database"] >= 14
         assert followed.counts["from_stream"] > 0
         await streams.context.delete_stream(streams.stream_name("ITEMS"))
-        end = await store.outbox_end()
+        end = await store.read(find_last_position)
         await more(store, feed, 21, 23)
         assert await all_of(followed, end, 3) == names(21, 23)
         await streams.ensure_streams("us")  # else the relay, which waits for the stream, does not end
@@ -102,8 +104,8 @@ async def test_what_the_stream_has_lost_comes_from_the_database_and_the_rest_fro
 async def entries(store: Store, feed: Feed, *lengths: int) -> list[OutboxEntry]:
     """Items with texts of these lengths, written together."""
     items = [an_item(feed.id, f"{k}", content="x" * length) for k, length in enumerate(lengths, 1)]
-    await store.save([a_verdict(feed, *items, at=NOW)])
-    return await store.outbox(0, len(lengths))
+    await save_refreshes(store, [a_verdict(feed, *items, at=NOW)])
+    return await store.read(list_outbox_entries, 0, len(lengths))
 
 
 async def test_what_was_written_together_goes_in_few_messages_and_what_is_too_large_for_any_comes_from_the_database(

@@ -23,6 +23,9 @@ from headwater.cluster.transport.nats_dispatch import find_carrier
 from headwater.cluster.transport.nats_errors import JetStreamRefusal, explain_refusal
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.errors import ClusterError
+from headwater.store.content.items import count_items
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -121,8 +124,8 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
     monkeypatch.setattr(cluster_streams, "RESULTS_BYTES", MEGABYTE)
     monkeypatch.setattr(cluster_streams, "OUT_BYTES", MEGABYTE)
     made = await farm(feeds=6, hosts=3, speed=100, rates=(5, 50), hints=False, window=400)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(6)], time.time())
-    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(6)], time.time())
+    await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
     with nats_server(tmp_path, file_store="4MB") as broker:
         given = settings(database=url, nats=broker.url)
         async with streams_at(broker.url, "") as streams:
@@ -142,7 +145,7 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
 
                 await eventually(said, "the status says so")
                 assert not running.failures()
-                assert await store.count_items() == 0
+                assert await store.read(count_items) == 0
                 await streams.context.purge_stream("ITEMS")
                 running.start("processor", "processor")
                 await eventually(lambda: all_matched(store), "everything stored has met the query")

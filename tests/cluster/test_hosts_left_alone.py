@@ -14,6 +14,8 @@ from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.audit import find_closest_requests
 from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.shared_node import SharedNode
+from headwater.store.content.refreshes import summarise_activity
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -23,7 +25,7 @@ GAP = 3.0
 
 async def prepared(farm, store: Store):
     made = await farm(feeds=FEEDS, hosts=HOSTS, speed=1000, rates=(5, 50), hints=False)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     return made
 
 
@@ -52,7 +54,7 @@ async def test_a_new_leader_knows_which_hosts_were_asked_before_it(
         given = given.with_changes({"nats": nats.url, "nats_prefix": prefix})
 
     async def asked_once() -> bool:
-        return (await store.summary(time.time())).never_refreshed == FEEDS - HOSTS
+        return (await store.read(summarise_activity, time.time())).never_refreshed == FEEDS - HOSTS
 
     async def leads(name: str) -> bool:
         return (await read_cluster_status(store)).leader == name

@@ -13,6 +13,8 @@ from cluster_processes import processes
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import NatsServer
 from headwater.store import cluster_leases
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -22,8 +24,8 @@ async def test_a_terminal_that_sleeps_and_wakes_makes_no_storm_and_no_host_sees_
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
     made = await farm(feeds=40, hosts=20, speed=2000, hints=False, latency=0.1)
-    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(40)], time.time())
+    await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(40)], time.time())
 
     async def held(name: str) -> int:
         now = await store.read(cluster_leases.read_database_time)

@@ -20,6 +20,7 @@ from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.wire_messages import read_job
 from headwater.store import cluster_leases
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -32,7 +33,7 @@ async def times_to_lead(
 ) -> list[float]:
     """Seconds from kill −9 of the leader to the first job that another has offered, again and again."""
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(5, 50), hints=False)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     seen: dict[int, float] = {}  # epoch → when its first job came
 
     async def see(message: Any) -> None:

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, text
 
 from headwater.cluster.leases import partitions
 from headwater.cluster.leases.election import Election
@@ -16,6 +17,8 @@ from headwater.cluster.transport.terminal_ports import ReceivedJob
 from headwater.cluster.transport.wire_messages import Job
 from headwater.errors import LeaseLost, StoreError
 from headwater.store import cluster_leases
+from headwater.store.content.feeds import count_feeds
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -46,25 +49,30 @@ async def test_a_write_under_an_old_epoch_is_refused_and_leaves_nothing(store: S
     old = await store.write(cluster_leases.acquire_lease, "controller", "a", -1.0)
     assert old is not None
     fenced = store.fenced(old)
-    await fenced.add_feeds([NewFeed("https://example.org/1")], time.time())
+    await fenced.write(add_and_subscribe, [NewFeed("https://example.org/1")], time.time())
     assert await store.write(cluster_leases.acquire_lease, "controller", "b", 60.0) is not None
     with pytest.raises(LeaseLost, match="passed to another"):
-        await fenced.add_feeds([NewFeed("https://example.org/2")], time.time())
+        await fenced.write(add_and_subscribe, [NewFeed("https://example.org/2")], time.time())
     with pytest.raises(LeaseLost):
-        async with fenced.transaction():
-            pytest.fail("the transaction must not begin")
-    assert await fenced.count_feeds() == 1  # reading is free
+        await fenced.write(lambda connection: pytest.fail("the function must not run"))
+    assert await fenced.read(count_feeds) == 1  # reading is free
 
 
 async def test_who_takes_over_waits_for_a_write_that_has_begun_but_the_holder_may_renew(store: Store) -> None:
     held = await store.write(cluster_leases.acquire_lease, "controller", "a", -1.0)
     assert held is not None
-    async with store.fenced(held).transaction() as transaction:
-        await asyncio.wait_for(store.write(cluster_leases.renew_lease, held, -1.0), 5)
-        taking = asyncio.create_task(store.write(cluster_leases.acquire_lease, "controller", "b", 60.0))
-        await asyncio.sleep(0.3)
-        assert not taking.done()
-        await transaction.run(cluster_leases.record_heartbeat, "a", "controller", "{}")
+
+    def write_slowly(connection: Connection) -> None:
+        connection.execute(text("SELECT pg_sleep(1)"))
+        cluster_leases.record_heartbeat(connection, "a", "controller", "{}")
+
+    writing = asyncio.create_task(store.fenced(held).write(write_slowly))
+    await asyncio.sleep(0.3)
+    await asyncio.wait_for(store.write(cluster_leases.renew_lease, held, -1.0), 0.5)
+    taking = asyncio.create_task(store.write(cluster_leases.acquire_lease, "controller", "b", 60.0))
+    await asyncio.sleep(0.3)
+    assert not taking.done()
+    await writing
     assert (await asyncio.wait_for(taking, 10)) is not None
     assert [one.name for one in await store.read(cluster_leases.list_members, 60.0)] == ["a"]
 

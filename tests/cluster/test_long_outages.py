@@ -27,7 +27,11 @@ from full_disks import fill, needs_root, small_disk
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.farm.farm import Farm
-from headwater.store.store import Store
+from headwater.store.content.feeds import change_feed, list_feeds
+from headwater.store.content.items import count_items
+from headwater.store.opening import open_store
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(0)]
@@ -83,29 +87,29 @@ class OwnPostgres:
 @asynccontextmanager
 async def cluster(made: Farm, database: OwnPostgres, nats: NatsServer, eventually) -> AsyncIterator[Processes]:
     """Everything as processes, at work; at the end everything is counted."""
-    async with await Store.open(database.url) as store:
-        await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
-        await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    async with await open_store(database.url) as store:
+        await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+        await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
         with processes(NATS=nats.url, LEAST_INTERVAL="2") as running:
             for name in ALL:
                 more = {"DATABASE": database.url} if name in WITH_DATABASE else {}
                 running.start(name, name.rstrip("12"), **more)
 
             async def stored() -> bool:
-                return await store.count_items() > 300
+                return await store.read(count_items) > 300
 
             await eventually(stored, "items are stored")
             yield running
             assert [name for name in ALL if not running.alive(name)] == []
-            before = await store.count_items()
+            before = await store.read(count_items)
             asked = len(made.log)
 
             async def goes_on() -> bool:
-                return len(made.log) > asked + FEEDS and await store.count_items() > before
+                return len(made.log) > asked + FEEDS and await store.read(count_items) > before
 
             await eventually(goes_on, "it goes on by itself", 300.0)
-            for feed in await store.feeds():
-                await store.update_feed(feed.id, paused=True)
+            for feed in await store.read(list_feeds):
+                await store.write(change_feed, feed.id, paused=True)
             await asyncio.sleep(10.0)  # what is under way arrives
             await eventually(lambda: all_matched(store), "everything stored has met the query")
             for name in ALL:

@@ -20,6 +20,9 @@ from headwater.cluster.terminal_outage import TerminalOutage
 from headwater.cluster.transport.wire_messages import Job
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Outcome
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.metrics import ClusterCollector
@@ -33,13 +36,13 @@ async def standing(store: Store) -> dict[str, MemberStatus]:
 
 
 async def all_asked(store: Store, since: float, feeds: int = FEEDS) -> bool:
-    known = await store.known(range(1, FEEDS + 1))
+    known = await store.read(load_feed_states, range(1, FEEDS + 1))
     return sum((one.last_success or 0.0) > since for one in known.values()) >= feeds
 
 
 async def blamed(store: Store) -> list[int]:
-    known = await store.known(range(1, FEEDS + 1))
-    refreshes = [one for feed in known for one in await store.refreshes(feed, limit=1000)]
+    known = await store.read(load_feed_states, range(1, FEEDS + 1))
+    refreshes = [one for feed in known for one in await store.read(list_refreshes, feed, limit=1000)]
     return [one.feed_id for one in known.values() if one.failures] + [
         one.feed_id for one in refreshes if not one.ending.ok
     ]
@@ -49,7 +52,7 @@ async def test_servers_that_all_fall_silent_are_not_blamed_and_are_asked_when_th
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
     made = await farm(feeds=FEEDS, hosts=6, speed=1000, rates=(20, 50), hints=False, window=WINDOW)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with roles(given, "controller", "storer", "terminal"):
         await eventually(lambda: all_asked(store, 0.0), "all feeds refreshed once")
@@ -107,7 +110,7 @@ async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
 
     monkeypatch.setattr(cluster_roles, "make_fetcher", fetcher)
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(20, 50), hints=False, window=WINDOW)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with roles(given, "controller", "storer") as running, streams_at(nats.url, prefix) as streams:
         running.start("cut", "terminal")
@@ -139,7 +142,7 @@ async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
 
 async def test_nodes_that_share_a_database_know_an_outage_too(farm, url: str, store: Store, eventually) -> None:
     made = await farm(feeds=FEEDS, hosts=6, speed=1000, rates=(20, 50), hints=False, window=WINDOW)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     async with SharedNode(settings(database=url, member="alone")) as node:
         await eventually(lambda: all_asked(store, 0.0), "all feeds refreshed once")
         await made.stop()

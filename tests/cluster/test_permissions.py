@@ -17,6 +17,8 @@ from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.web_node import WebNode
 from headwater.fetch.discovery import discover_candidates
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from support import ROOT
@@ -43,8 +45,8 @@ async def test_every_role_works_with_its_own_user_and_is_refused_nothing(
     farm, url: str, store: Store, guarded: NatsServer, eventually
 ) -> None:
     made = await farm(feeds=2, hosts=2, speed=1000, hints=False)
-    await store.add_feeds([NewFeed(made.url(0))], time.time())
-    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(0))], time.time())
+    await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
     given = settings(database=url)
     with capture_logs() as said:
         async with roles(given) as running:

@@ -14,6 +14,16 @@ from headwater.cluster.transport.wire_messages import FetchResult
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.websub import hub_watch
 from headwater.schedule.politeness.rules import SAFETY_POLL
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.websub_leases import (
+    add_leases,
+    claim_due_leases,
+    confirm_lease,
+    end_lease,
+    find_leases_of_feeds,
+    list_pushed_feeds,
+)
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, WebSubLease
 
@@ -30,36 +40,36 @@ def with_hub(one: FetchResult, hub: str) -> FetchResult:
 async def test_a_pushed_feed_is_asked_seldom_until_its_hub_ends(store: Store) -> None:
     urls = ["https://pushed.example/feed", "https://other.example/feed"]
     now = time.time()
-    one, other = [added.feed.id for added in await store.add_feeds([NewFeed(url) for url in urls], now)]
+    one, other = [added.feed.id for added in await store.write(add_and_subscribe, [NewFeed(url) for url in urls], now)]
     await store.write(partitions.create_partition_leases)
     courtesy = Politeness(np.random.default_rng(1), least=1.0)
     storer = ClusterIngest(store, courtesy)
     await storer.save_results([with_hub(result(one, urls[0], now - 10, "a"), HUB)])
-    await store.subscriptions.add([WebSubLease(one, "key", HUB, urls[0], "secret", due=now)])
-    assert await store.subscriptions.claim(now, now + 600, now + 600)
-    assert await store.subscriptions.confirm("key", urls[0], now, now + 1000, now + 800) == one
+    await store.write(add_leases, [WebSubLease(one, "key", HUB, urls[0], "secret", due=now)])
+    assert await store.write(claim_due_leases, now, now + 600, now + 600)
+    assert await store.write(confirm_lease, "key", urls[0], now, now + 1000, now + 800) == one
     assert await hub_watch.follow_pushed_feeds(store, courtesy) == set()
     both = [result(feed, url, now, "a") for feed, url in zip((one, other), urls, strict=True)]
     await storer.save_results([with_hub(one, HUB) for one in both])
-    known = await store.known([one, other])
+    known = await store.read(load_feed_states, [one, other])
     assert (known[one].next_refresh or 0) >= now + SAFETY_POLL
     assert (known[other].next_refresh or 0) < now + SAFETY_POLL / 2
-    await store.subscriptions.end(one, "silent", "It did not push.", now + 1000)
+    await store.write(end_lease, one, "silent", "It did not push.", now + 1000)
     assert await hub_watch.follow_pushed_feeds(store, courtesy) == {one}  # whoever decides reconsiders it
     assert courtesy.pushed_feeds == set()
 
 
 async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_stores_a_poll(store: Store) -> None:
     url, now = "https://pushed.example/feed", time.time()
-    [added] = await store.add_feeds([NewFeed(url)], now)
+    [added] = await store.write(add_and_subscribe, [NewFeed(url)], now)
     feed = added.feed.id
     await store.write(partitions.create_partition_leases)
     courtesy = Politeness(np.random.default_rng(1), least=1.0)
     storer = ClusterIngest(store, courtesy)
     await storer.save_results([with_hub(result(feed, url, now - 20_000, "a"), HUB)])
-    await store.subscriptions.add([WebSubLease(feed, "key", HUB, url, "secret", due=now - 19_000)])
-    assert await store.subscriptions.claim(now - 19_000, now, now)
-    assert await store.subscriptions.confirm("key", url, now - 19_000, now + 1000, now + 800) == feed
+    await store.write(add_leases, [WebSubLease(feed, "key", HUB, url, "secret", due=now - 19_000)])
+    assert await store.write(claim_due_leases, now - 19_000, now, now)
+    assert await store.write(confirm_lease, "key", url, now - 19_000, now + 1000, now + 800) == feed
     await storer.follow_hubs()
     await storer.save_results([with_hub(result(feed, url, now - 10_000, "a"), HUB)])  # nothing new: it is believed
     assert courtesy.pushed_feeds == {feed}
@@ -69,6 +79,6 @@ async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_store
     document = replace(missed.outcome.document, items=entries)
     await storer.save_results([replace(missed, outcome=replace(missed.outcome, document=document))])
     assert courtesy.pushed_feeds == set()
-    found = (await store.subscriptions.by_feed([feed]))[feed]
+    found = (await store.read(find_leases_of_feeds, [feed]))[feed]
     assert found.state == "silent"
-    assert await store.subscriptions.active(now) == {}  # which the controller sees, and polls it as ever
+    assert await store.read(list_pushed_feeds, now) == {}  # which the controller sees, and polls it as ever

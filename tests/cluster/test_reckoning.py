@@ -16,6 +16,11 @@ from headwater.farm.request_log import LoggedRequest, RequestLog
 from headwater.formats import read
 from headwater.model import Ending, Outcome
 from headwater.novelty import judge
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from support.databases import sqlite_url
@@ -45,10 +50,10 @@ class Reader:
         self._farm.advance(MOMENT)
         self.publish(during)
         outcome = Outcome(Ending.CHANGED, url, url, began, self._farm.clock.wall_time() - began, 200, document)
-        known = (await self._store.known([self._feed]))[self._feed]
+        known = (await self._store.read(load_feed_states, [self._feed]))[self._feed]
         verdict = judge(known, outcome, {})
         noted = msgspec.structs.replace(verdict.refresh, saturated=verdict.refresh.saturated and notices)
-        await self._store.save([msgspec.structs.replace(verdict, refresh=noted, new=verdict.new[loses:])])
+        await save_refreshes(self._store, [msgspec.structs.replace(verdict, refresh=noted, new=verdict.new[loses:])])
 
     async def reckoned(self) -> RunAudit:
         return await audit_run(self._farm, self._store, "Everything")
@@ -57,9 +62,9 @@ class Reader:
 @pytest.fixture
 async def reader(tmp_path: Path) -> AsyncIterator[Reader]:
     farm = Farm(1, 2, 1000.0, WINDOW, rates=(40, 50), clock=lambda: STARTED, started=STARTED)
-    async with await Store.open(sqlite_url(tmp_path)) as store:
-        await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
-        [added] = await store.add_feeds([NewFeed(farm.url(0))], STARTED)
+    async with await open_store(sqlite_url(tmp_path)) as store:
+        await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
+        [added] = await store.write(add_and_subscribe, [NewFeed(farm.url(0))], STARTED)
         yield Reader(farm, store, added.feed.id)
 
 

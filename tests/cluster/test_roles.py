@@ -11,6 +11,9 @@ from cluster_processes import processes
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import NatsServer
 from headwater.store import cluster_leases
+from headwater.store.content.items import count_items
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -20,8 +23,8 @@ async def test_items_go_from_the_farm_through_every_role_and_one_of_each_may_be_
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
     made = await farm(feeds=24, hosts=12, speed=2000, latency=0.05, hints=False, seed=3)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(24)], time.time())
-    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(24)], time.time())
+    await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
     with processes(NATS=nats.url, NATS_PREFIX=prefix) as running:
         for name in ("controller", "storer", "processor"):
             running.start(f"{name}1", name, DATABASE=url)
@@ -29,7 +32,7 @@ async def test_items_go_from_the_farm_through_every_role_and_one_of_each_may_be_
             running.start(f"terminal{number}", "terminal")
 
         async def stored() -> bool:
-            return await store.count_items() > 300
+            return await store.read(count_items) > 300
 
         await eventually(stored, "items are stored")
         running.start("controller2", "controller", DATABASE=url)

@@ -16,7 +16,10 @@ from sqlalchemy import text
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.transport.wire_messages import encode, read_grant
+from headwater.store.content.feeds import change_feed, list_feeds
 from headwater.store.database.migrate import HEAD
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from support import ROOT
@@ -91,8 +94,8 @@ async def test_every_role_is_replaced_under_load_by_a_version_with_newer_tables(
     eventually,
 ) -> None:
     made = await farm(feeds=FEEDS, hosts=12, speed=300, rates=(5, 50), hints=False, window=200)
-    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     newer = next_version(tmp_path)
     with processes(NATS=nats.url, NATS_PREFIX=prefix, LEAST_INTERVAL="2") as running:
 
@@ -126,8 +129,8 @@ async def test_every_role_is_replaced_under_load_by_a_version_with_newer_tables(
                 assert await asyncio.to_thread(late.wait, 60) == 1
                 assert f"written by a newer Headwater (tables {NEXT}" in running.said("late")
                 monkeypatch.setenv("PYTHONPATH", str(newer))
-        for feed in await store.feeds():
-            await store.update_feed(feed.id, paused=True)
+        for feed in await store.read(list_feeds):
+            await store.write(change_feed, feed.id, paused=True)
         await asyncio.sleep(8.0)  # what is under way arrives
         await eventually(lambda: all_matched(store), "everything stored has met the query")
         for name in ORDER:

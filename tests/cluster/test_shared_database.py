@@ -9,6 +9,9 @@ from cluster_processes import processes
 
 from headwater.cluster.demo.audit import audit_run
 from headwater.store import cluster_leases
+from headwater.store.content.feeds import change_feed, list_feeds
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -17,8 +20,8 @@ async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_o
     farm, url: str, store: Store, eventually
 ) -> None:
     made = await farm(feeds=24, hosts=12, speed=2000, rates=(20, 50), window=100, latency=0.05, hints=False, seed=3)
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(24)], time.time())
-    await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(24)], time.time())
+    await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
 
     async def partitions() -> dict[str, int]:
         now = await store.read(cluster_leases.read_database_time)
@@ -50,8 +53,8 @@ async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_o
         await eventually(lambda: len(made.log) > asked + 5, "all goes on")
 
         assert running.stop(other) == 0
-        for feed in await store.feeds():
-            await store.update_feed(feed.id, paused=True)
+        for feed in await store.read(list_feeds):
+            await store.write(change_feed, feed.id, paused=True)
         running.start("c", "serve", "--port", "0", "--log-level", "info")
         await eventually(lambda: all_matched(store), "a third one catches up with the queries")
     found = await audit_run(made, store, "Everything")

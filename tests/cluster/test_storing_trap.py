@@ -13,6 +13,8 @@ from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.items import Followed
 from headwater.cluster.membership import Membership
 from headwater.cluster.transport.nats_dispatch import find_carrier
+from headwater.store.content.items import count_items
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -31,7 +33,9 @@ LEASE = 2.0  # short, because what a dead storer had taken is given to another a
 async def test_every_item_is_stored_once_and_announced_once_wherever_a_storer_dies(
     place: str, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
-    added = await store.add_feeds([NewFeed(f"https://site{k}.example/feed") for k in range(FEEDS)], time.time())
+    added = await store.write(
+        add_and_subscribe, [NewFeed(f"https://site{k}.example/feed") for k in range(FEEDS)], time.time()
+    )
     given = settings(database=url, nats=nats.url, nats_prefix=prefix, cluster_lease=LEASE)
     expected = {(one.feed.id, f"{k}-{n}") for k, one in enumerate(added) for n in range(WINDOW + 2)}
     async with streams_at(nats.url, prefix, lease=LEASE) as streams:
@@ -64,5 +68,5 @@ async def test_every_item_is_stored_once_and_announced_once_wherever_a_storer_di
 
             await eventually(all_read, "everything is announced")
             assert sorted(read) == sorted(expected)
-            assert await store.count_items() == len(expected)
+            assert await store.read(count_items) == len(expected)
         await follower.close()

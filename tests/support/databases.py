@@ -16,7 +16,7 @@ from pathlib import Path
 
 import asyncpg
 
-from headwater.store.store import Store
+from headwater.store.opening import open_store
 
 
 class PostgresServer:
@@ -78,7 +78,7 @@ class PostgresServer:
 
 
 async def _open_once(url: str) -> None:
-    await (await Store.open(url)).close()
+    await (await open_store(url)).close()
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import structlog
 from sqlalchemy import URL
 
 from headwater.farm.farm import Farm
-from headwater.store.database.migrate import HEAD
 from headwater.store.database.sqlite import Sqlite
 from support.databases import PostgresServer, copy_blank, postgres_server, sqlite_url
 
@@ -32,10 +31,10 @@ def migrated_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         return
     really = Sqlite.open.__func__  # type: ignore[attr-defined]
 
-    async def open(cls: type[Sqlite], url: URL, *, create: bool, tables: str = HEAD) -> Sqlite:
-        if create and tables == HEAD:
+    async def open(cls: type[Sqlite], url: URL, *, create: bool) -> Sqlite:
+        if create:
             copy_blank(Path(url.database or ""))
-        opened: Sqlite = await really(cls, url, create=create, tables=tables)
+        opened: Sqlite = await really(cls, url, create=create)
         return opened
 
     monkeypatch.setattr(Sqlite, "open", classmethod(open))

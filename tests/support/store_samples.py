@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
 from headwater.store.people import Remover
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -16,7 +19,7 @@ SOMEBODY = Remover(None, NOW)  # with the data folder at hand
 
 
 async def one_feed(store: Store, url: str = "https://example.org/feed", **more: Any) -> Feed:
-    (added,) = await store.add_feeds([NewFeed(url, **more)], NOW)
+    (added,) = await store.write(add_and_subscribe, [NewFeed(url, **more)], NOW)
     return added.feed
 
 
@@ -43,3 +46,17 @@ def a_verdict(feed: Feed, *new: Item, at: float = NOW, updated: tuple[Item, ...]
     )
     known = Known(feed.id, feed.url, window=window, last_refresh=at, last_success=at)
     return replace(Verdict(refresh, known, new, updated), **more)
+
+
+def intercept_reads(
+    monkeypatch: pytest.MonkeyPatch, store: Store, function: Callable[..., Any], instead: Callable[..., Awaitable[Any]]
+) -> None:
+    """Let `store.read(function, …)` await `instead(…)`."""
+    read = store.read
+
+    async def intercepted(called: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if called is function:
+            return await instead(*args, **kwargs)
+        return await read(called, *args, **kwargs)
+
+    monkeypatch.setattr(store, "read", intercepted)

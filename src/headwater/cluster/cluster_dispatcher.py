@@ -30,6 +30,7 @@ from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.strategy import Strategy
 from headwater.store import cluster_jobs as job_rows
+from headwater.store.content.feed_state import load_fetch_plans
 from headwater.store.store import Store
 
 STEP_SECONDS, MAX_STEP_SECONDS = 0.25, 2.0  # seconds between two steps, and between two that fail again and again
@@ -246,7 +247,7 @@ class ClusterDispatcher(Scheduler):
 
     async def _send_jobs(self, chosen: Sequence[tuple[int, str]], now: float) -> None:
         ids = [int(self.feed_table.ids[row]) for row, _ in chosen]
-        known = await self._store.asking(ids)
+        known = await self._store.read(load_fetch_plans, ids)
         rates = self._estimate_rates(np.array([row for row, _ in chosen], np.intp)).tolist()
         jobs = []
         for (row, reason), feed, rate in zip(chosen, ids, rates, strict=True):

@@ -27,6 +27,8 @@ from headwater.node.websub.websub_client import NOT_PUSHED, SILENT_HUB_RETRY, hu
 from headwater.novelty import find_unknown_identities, judge
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.content import verdicts as save
+from headwater.store.content.feed_state import find_seen_identities, load_feed_states
+from headwater.store.content.websub_leases import end_lease, list_pushed_feeds
 from headwater.store.store import Store
 from headwater.store.values import SavedRefresh
 
@@ -57,7 +59,7 @@ class ClusterIngest:
         wanted = {
             before.feed_id: find_unknown_identities(before, one.outcome) for one, before in here if one.outcome.document
         }
-        seen = await self._store.identities_of(wanted) if any(wanted.values()) else {}
+        seen = await self._store.read(find_seen_identities, wanted) if any(wanted.values()) else {}
         verdicts = [
             judge(before, one.outcome, seen.get(before.feed_id, {}), reason=one.job.reason, rate=one.job.rate)
             for one, before in here
@@ -79,12 +81,12 @@ class ClusterIngest:
         """Of each feed; most bring no document, and windows are most of what is kept."""
         documents = {one.job.feed_id for one in results if one.outcome.document is not None}
         others = {one.job.feed_id for one in results} - documents
-        whole = await self._store.known(documents) if documents else {}
-        return whole | (await self._store.outlines(others) if others else {})
+        whole = await self._store.read(load_feed_states, documents) if documents else {}
+        return whole | (await self._store.read(load_feed_states, others, windows=False) if others else {})
 
     async def follow_hubs(self) -> None:
         """Learn from the store which feeds are pushed: who talks with hubs is another process."""
-        self._pushed_since = await self._store.subscriptions.active(self._clock())
+        self._pushed_since = await self._store.read(list_pushed_feeds, self._clock())
         self._politeness.pushed_feeds = set(self._pushed_since)
 
     async def _watch_hubs(self, here: Sequence[tuple[FetchResult, Known]], verdicts: Sequence[Verdict]) -> None:
@@ -97,8 +99,8 @@ class ClusterIngest:
             if hub_missed_items(settled, since):
                 del self._pushed_since[before.feed_id]
                 self._politeness.pushed_feeds.discard(before.feed_id)
-                await self._store.subscriptions.end(
-                    before.feed_id, "silent", NOT_PUSHED, self._clock() + SILENT_HUB_RETRY
+                await self._store.write(
+                    end_lease, before.feed_id, "silent", NOT_PUSHED, self._clock() + SILENT_HUB_RETRY
                 )
 
     def _plan_refreshes(self, here: Sequence[tuple[FetchResult, Known]], verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -27,6 +27,8 @@ from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.wire_messages import encode
 from headwater.loops import pause
 from headwater.store.cluster_leases import ClusterLease
+from headwater.store.content.feed_state import load_fetch_plans
+from headwater.store.content.outbox import advance_checkpoint, list_outbox_entries, read_checkpoint
 from headwater.store.store import Store
 from headwater.store.values import OutboxEntry
 
@@ -99,12 +101,12 @@ class Relay:
     async def run(self, held: ClusterLease, over: asyncio.Event) -> None:
         """Work of the seat."""
         store = self._store.fenced(held)
-        await store.write(Store.advance, RELAY, 0)  # from here on retention spares what was not relayed
-        position = await store.checkpoint(RELAY)
+        await store.write(advance_checkpoint, RELAY, 0)  # from here on retention spares what was not relayed
+        position = await store.read(read_checkpoint, RELAY)
         wait = LOOK
         while not over.is_set():
             self._woken.clear()
-            entries = await store.outbox(position, BATCH)
+            entries = await store.read(list_outbox_entries, position, BATCH)
             if not entries:
                 await pause(self._woken, wait)
                 wait = min(2 * wait, LONGEST)
@@ -114,7 +116,7 @@ class Relay:
             publish = partial(self._publish, entries, position)
             await self._streams.retry.retry_until_done("items", "ITEMS", publish, until=lambda problem: over.is_set())
             fail_points.here("relay.published")
-            await store.write(Store.advance, RELAY, entries[-1].position)
+            await store.write(advance_checkpoint, RELAY, entries[-1].position)
             fail_points.here("relay.advanced")
             position = entries[-1].position
             self.counts["relayed"] += len(entries)
@@ -122,7 +124,7 @@ class Relay:
     async def _publish(self, entries: Sequence[OutboxEntry], previous: int) -> None:
         largest = max(self._streams.link.max_payload - 4096, 4096)
         found = list(pieces(entries, previous, largest))
-        feeds = await self._store.asking({first.item.feed_id for first, _, _ in found})
+        feeds = await self._store.read(load_fetch_plans, {first.item.feed_id for first, _, _ in found})
         messages: list[OutgoingMessage] = []
         for first, identity, body in found:
             feed = feeds.get(first.item.feed_id)
@@ -182,14 +184,14 @@ class Followed:
         return await self._from_database(after, limit)
 
     async def _from_database(self, after: int, limit: int) -> list[OutboxEntry]:
-        entries = await self._store.outbox(after, limit)
+        entries = await self._store.read(list_outbox_entries, after, limit)
         self.counts["from_database"] += len(entries)
         return entries
 
     async def _begin(self, after: int) -> None:
         from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
-        first = await self._store.outbox(after, 1)
+        first = await self._store.read(list_outbox_entries, after, 1)
         common: dict[str, Any] = {"ack_policy": AckPolicy.NONE, "inactive_threshold": 60.0}
         if first:
             start = datetime.fromtimestamp(first[0].at - BEFORE, UTC)

@@ -30,6 +30,9 @@ from headwater.settings import Settings
 from headwater.store import cluster_leases
 from headwater.store.cluster_leases import ClusterLease
 from headwater.store.queries import query_feeds
+from headwater.store.queries.document_hits import load_item_origins
+from headwater.store.queries.query_feeds import list_all_query_feeds
+from headwater.store.saved_state import load_state, read_revisions, save_state
 from headwater.store.store import Store
 
 CONTROLLER = "controller"
@@ -59,16 +62,16 @@ class DefinitionReader:
 
     async def reload_changes(self) -> bool:
         """Read anew what has changed; whether anything had."""
-        revisions = await self._store.queries.revisions()
+        revisions = await self._store.read(read_revisions)
         if revisions == self._revisions:
             return False
         found: dict[int, CreateFeed] = {}
-        for query in await self._store.queries.all():
+        for query in await self._store.read(list_all_query_feeds):
             try:
                 found[query.id] = query_feeds.read_definition(query.text, query.form)
             except (HeadwaterError, ValueError) as error:
                 log.error("query_not_understood", query=query.name, error=str(error))
-        self._origins = await self._store.queries.origins() if found else {}  # asked about by queries only
+        self._origins = await self._store.read(load_item_origins) if found else {}  # asked about by queries only
         self._definitions, self._revisions = found, revisions
         return True
 
@@ -192,7 +195,7 @@ class Leader:
             status = self.status()
             said = b"" if status is None else msgspec.json.encode(status)
             if said and said != told_last:
-                await store.save_state(STATUS, VERSION, said, time.time())
+                await store.write(save_state, STATUS, VERSION, said, time.time())
                 told_last = said
 
         async def hubs() -> None:
@@ -242,7 +245,7 @@ class Leader:
 
 async def load_leader_status(store: Store) -> CrawlStatus | None:
     """What the leader said last; None if there was none."""
-    saved = await store.load_state(STATUS)
+    saved = await store.read(load_state, STATUS)
     if saved is None or saved[0] != VERSION:
         return None
     return msgspec.json.decode(saved[1], type=CrawlStatus)

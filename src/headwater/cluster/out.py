@@ -20,6 +20,7 @@ from headwater.cluster.transport.wire_messages import encode
 from headwater.loops import pause
 from headwater.publish.delivery.deliverer import LEASE, Deliverer
 from headwater.store.cluster_leases import ClusterLease
+from headwater.store.publishing.deliveries import claim_due_batches
 from headwater.store.store import Store
 from headwater.store.values import Delivery
 
@@ -43,7 +44,7 @@ class Dispatch:
         """Work of the seat."""
         store = self._store.fenced(held)
         while not over.is_set():
-            batches = await store.publishing.claim(time.time(), LEASE)
+            batches = await store.write(claim_due_batches, time.time(), LEASE)
             for batch in batches:
                 await self._streams.retry.retry_until_done(
                     "deliveries", "OUT", partial(self._publish, batch), until=lambda problem: over.is_set()

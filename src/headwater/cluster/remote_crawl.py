@@ -21,6 +21,8 @@ from headwater.node.crawl.refresher import Fetched, StoredRefresh
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
 from headwater.settings import Settings
 from headwater.store import cluster_leases
+from headwater.store.content.feed_state import load_feed_states, load_fetch_plans
+from headwater.store.content.refreshes import list_refreshes
 from headwater.store.store import Store
 from headwater.store.values import SavedRefresh
 
@@ -47,7 +49,7 @@ class RemoteCrawl(Crawler):
         end = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < end:
             await asyncio.sleep(0.1)
-            last = await self._store.refreshes(feed_id, limit=1)
+            last = await self._store.read(list_refreshes, feed_id, limit=1)
             if last and last[0].at != known.last_refresh:
                 return await self._make_stored_refresh(known, last[0])
         raise Unreachable(f"No machine has refreshed {known.url} within {WAIT_SECONDS:.0f} seconds.", "timeout")
@@ -59,7 +61,7 @@ class RemoteCrawl(Crawler):
         )
         job = await self._make_job(known, "pushed by its hub")
         await self._ingest.save_results([FetchResult(job, outcome, "", NEVER_LATE)])
-        [last] = await self._store.refreshes(feed_id, limit=1)
+        [last] = await self._store.read(list_refreshes, feed_id, limit=1)
         return await self._make_stored_refresh(known, last)
 
     async def note_signal(self, feed_id: int) -> None:
@@ -71,7 +73,7 @@ class RemoteCrawl(Crawler):
         """When feeds are polled is the controller's affair."""
 
     async def _load_feed(self, feed_id: int) -> Known:
-        known = (await self._store.known([feed_id])).get(feed_id)
+        known = (await self._store.read(load_feed_states, [feed_id])).get(feed_id)
         if known is None:
             raise NotFound(f"There is no feed {feed_id}.")
         return known
@@ -79,11 +81,13 @@ class RemoteCrawl(Crawler):
     async def _make_job(self, known: Known, reason: str) -> Job:
         leading = await self._store.read(cluster_leases.list_leases, CONTROLLER)
         generation = (leading[0].epoch if leading else 0) << EPOCH_SHIFT
-        return make_job((await self._store.asking([known.feed_id]))[known.feed_id], generation, reason, None)
+        return make_job(
+            (await self._store.read(load_fetch_plans, [known.feed_id]))[known.feed_id], generation, reason, None
+        )
 
     async def _make_stored_refresh(self, before: Known, refresh: Refresh) -> StoredRefresh:
         """A refresh that another machine may have made, in the form of one of ours."""
-        after = (await self._store.known([before.feed_id])).get(before.feed_id, before)
+        after = (await self._store.read(load_feed_states, [before.feed_id])).get(before.feed_id, before)
         outcome = Outcome(refresh.ending, before.url, before.url, refresh.at, refresh.elapsed, refresh.status)
         return StoredRefresh(
             Fetched(before, outcome, refresh.reason), Verdict(refresh, after), SavedRefresh(before.feed_id)

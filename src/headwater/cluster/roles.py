@@ -48,6 +48,7 @@ from headwater.query.items.language_detection import make_language_detector
 from headwater.settings import Settings
 from headwater.store.cluster_leases import ClusterLease
 from headwater.store.database.driver_errors import may_pass
+from headwater.store.opening import open_store
 from headwater.store.store import Store
 from headwater.times import parse_time_zone
 
@@ -84,7 +85,7 @@ async def open_store_patiently(url: str) -> Store:
     wait = 0.5
     while True:
         try:
-            return await Store.open(url)
+            return await open_store(url)
         except StoreError as error:
             if not may_pass(error.__cause__) or wait > MAX_WAIT:
                 raise

@@ -53,6 +53,7 @@ from headwater.query.items.language_detection import make_language_detector
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store.cluster_leases import ClusterLease
+from headwater.store.opening import open_store
 from headwater.store.store import Store
 from headwater.times import parse_time_zone
 
@@ -69,7 +70,7 @@ class SharedNode(Node):
         timing = LeaseTiming(given.cluster_lease)
         self.member = LocalMember(given, "node", capacity=given.concurrency, counts=self._count_work)
         try:
-            self.store = await self._stack.enter_async_context(await Store.open(given.database_url))
+            self.store = await self._stack.enter_async_context(await open_store(given.database_url))
             self.membership = Membership(self.store, "postgresql", timing)
             await self.membership.join_cluster()
             self.member.problems = [lambda: self.fetch_pool.problem, lambda: self.membership.problem]
@@ -192,7 +193,7 @@ class SharedNode(Node):
 async def join_postgres(settings: Settings, identity: LocalMember) -> AsyncIterator[Store]:
     """A store for a member that only looks: on the list of members while the block runs."""
     timing = LeaseTiming(settings.cluster_lease)
-    async with await Store.open(settings.database_url) as store:
+    async with await open_store(settings.database_url) as store:
         membership = Membership(store, "postgresql", timing)
         await membership.join_cluster()
         async with send_heartbeats(store, membership, identity, timing):

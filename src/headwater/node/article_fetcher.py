@@ -28,6 +28,15 @@ from headwater.loops import StepLoop
 from headwater.model import Document
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.content import articles
+from headwater.store.content.articles import (
+    claim_due_articles,
+    list_article_sources,
+    queue_articles_from_outbox,
+    save_article_text,
+    settle_article,
+)
+from headwater.store.content.items import find_item
+from headwater.store.content.outbox import list_outbox_entries, read_checkpoint
 from headwater.store.store import Store
 from headwater.store.values import Article, StoredHit
 
@@ -90,18 +99,18 @@ class ArticleFetcher(StepLoop):
         number = min(int(self._tokens), MAX_CONCURRENT)
         if number < 1:
             return False
-        due = await self._store.articles.claim(now, LEASE, number)
+        due = await self._store.write(claim_due_articles, now, LEASE, number)
         self._tokens -= len(due)
         await asyncio.gather(*map(self._fetch_article, due))
         return bool(due)
 
     async def _follow_outbox(self) -> None:
         """The outbox, from where articles were first wanted: what came before is left alone."""
-        if not any(await self._store.articles.wishes()):
+        if not any(await self._store.read(list_article_sources)):
             return
-        at = await self._store.checkpoint(articles.CONSUMER)
-        while entries := await self._store.outbox(at, BATCH):
-            await self._store.articles.follow(entries, self._clock())
+        at = await self._store.read(read_checkpoint, articles.CONSUMER)
+        while entries := await self._store.read(list_outbox_entries, at, BATCH):
+            await self._store.write(queue_articles_from_outbox, entries, self._clock())
             at = entries[-1].position
 
     async def _fetch_article(self, one: Article) -> None:
@@ -122,7 +131,7 @@ class ArticleFetcher(StepLoop):
         now = self._clock()
         dead = later is None or one.attempts >= MAX_ATTEMPTS
         due = None if later is None or dead else now + max(later, FIRST_RETRY * 6 ** (one.attempts - 1))
-        await self._store.articles.settle(one.item_id, "dead" if dead else "failed", due, said, now)
+        await self._store.write(settle_article, one.item_id, "dead" if dead else "failed", due, said, now)
         return said
 
     async def _fetch_page(self, url: str) -> Page:
@@ -153,13 +162,13 @@ class ArticleFetcher(StepLoop):
 
     async def _store_text(self, one: Article, document: Document) -> None:
         """The text of the page takes the place of a shorter one of the feed."""
-        item = await self._store.item(one.item_id)
+        item = await self._store.read(find_item, one.item_id)
         text = document.items[0].content or ""
         words, had = (html_to_text(html or "", MAX_BYTES, sure=True) or "" for html in (text, item.content))
         language = document.language or self._detect(words[:1000])
         categories = tuple(dict.fromkeys([*item.categories, *document.categories]))
         content = text if len(words) > len(had) else None
-        await self._store.articles.write(one.item_id, content, language, categories, self._clock())
+        await self._store.write(save_article_text, one.item_id, content, language, categories, self._clock())
 
 
 def _check_page(page: Page) -> Page:

@@ -22,6 +22,7 @@ from headwater.schedule.registry import STRATEGIES
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings, change_settings
 from headwater.store import saved_state
+from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 
 STRATEGY_SETTINGS = ("strategy", "estimator", "objective")
@@ -79,14 +80,14 @@ PUBLISHED_OPTIONS = (
 async def save_options(store: Store, settings: Settings, now: float) -> None:
     """Leave word of what this server goes by, where the last word was another."""
     word = msgspec.json.encode({name: getattr(settings, name) for name in PUBLISHED_OPTIONS})
-    if await store.load_state(OPTIONS) != (VERSION, word):
-        await store.save_state(OPTIONS, VERSION, word, now)
+    if await store.read(load_state, OPTIONS) != (VERSION, word):
+        await store.write(save_state, OPTIONS, VERSION, word, now)
 
 
 async def load_effective_settings(store: Store, given: Settings) -> Settings:
     """What the server of this store goes by, for those who say why it does what it does. What is given is left as it
     is; so is what only a program of the server's own place could make."""
-    saved = await store.load_state(OPTIONS)
+    saved = await store.read(load_state, OPTIONS)
     told: dict[str, Any] = msgspec.json.decode(saved[1]) if saved is not None and saved[0] == VERSION else {}
     heeded = {
         name: value

@@ -27,6 +27,12 @@ from headwater.node.queries.demand import Demand, DemandModel, load_reader_weigh
 from headwater.query.source_scope import SourceScope
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
+from headwater.store.content.search import has_queued_items, index_queued
+from headwater.store.maintenance.retention import delete_expired
+from headwater.store.maintenance.trash_restore import delete_expired_trash
+from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
+from headwater.store.readers.mark_compaction import compact_all_marks
+from headwater.store.saved_state import read_revision
 from headwater.store.store import Store
 from headwater.store.values import RetentionPolicy
 
@@ -68,7 +74,7 @@ class Maintenance:
         if self.settings.target is not None:
             require_beliefs(self._scheduler.strategy)
         await snapshot.load_host_state(self._store, self._scheduler.politeness)
-        self._revision = await self._store.revision()
+        self._revision = await self._store.read(read_revision)
         await self._scheduler.load_feeds()
         await snapshot.load_snapshot(self._store, self._scheduler.feed_table, self._scheduler.strategy)
         await self._learn_foreign_refreshes()
@@ -167,7 +173,7 @@ class Maintenance:
 
     async def follow_feed_changes(self, standing: DefinitionSource) -> None:
         """Feeds that a command or another process added, changed or removed."""
-        revision = await self._store.revision()
+        revision = await self._store.read(read_revision)
         if revision != self._revision:
             await self._scheduler.load_feeds()
             await self._learn_foreign_refreshes()
@@ -183,14 +189,19 @@ class Maintenance:
     async def update_demand(self, standing: DefinitionSource) -> None:
         """What queries want of each feed becomes its weight; what they aim at is compared with the budget."""
         definitions = standing.definitions
-        given, queries = self.settings, self._store.queries
+        given, store = self.settings, self._store
         own = await load_reader_weights(self._store, given.only_wanted_by_queries)
         roster = self._scheduler.feed_table
         if not definitions and not given.only_wanted_by_queries:
             roster.set_demand({feed: Demand(weight, 1.0) for feed, weight in own.items()})
             await self._apply_targets((), 0.0)
             return
-        wanting = DemandModel(definitions, standing.build_scope(), await queries.sources(), await queries.offers())
+        wanting = DemandModel(
+            definitions,
+            standing.build_scope(),
+            await store.read(list_selectivity),
+            await store.read(load_offered_counts),
+        )
         wants = await asyncio.to_thread(wanting.compute_demand, own)
         found = await asyncio.to_thread(self._plan_targets, wanting, definitions, wants)
         if any(times > 1 for times in found.times.values()):
@@ -226,14 +237,14 @@ class Maintenance:
     async def prune_store(self) -> None:
         keep = RetentionPolicy(days=self.settings.keep_days, per_feed=self.settings.keep_per_feed)
         while True:
-            pruned = await self._store.prune(keep, time.time())
+            pruned = await self._store.write(delete_expired, keep, time.time())
             if not (pruned.items or pruned.refreshes or pruned.outbox):
                 break
-        await self._store.reading.compact(time.time())
-        await self._store.removals.expire(time.time())
+        await compact_all_marks(self._store, time.time())
+        await self._store.write(delete_expired_trash, time.time())
 
     async def index_items(self) -> None:
-        while await self._store.anything_to_index() and await self._store.index():
+        while await self._store.read(has_queued_items) and (await self._store.write(index_queued)) > 0:
             pass
 
 

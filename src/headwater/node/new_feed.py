@@ -10,6 +10,8 @@ from headwater.fetch.client import Fetcher
 from headwater.fetch.discovery import FeedCandidate, discover_candidates
 from headwater.model import Ending, Feed, Known, Outcome, Refresh
 from headwater.node.crawl.refresher import Fetched, Refresher
+from headwater.store.content.feeds import find_feed
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import FeedQuotaCheck, NewFeed
 
@@ -46,7 +48,7 @@ async def add_feed_from_address(
     """
     if (there := await _find_active_feed(store, address)) is not None:
         new = NewFeed(there.url, name=name, tags=tuple(tags), weight=weight)
-        [added] = await store.add_feeds([new], now, subscriber=subscriber, allowed=allowed)
+        [added] = await store.write(add_and_subscribe, [new], now, subscriber=subscriber, allowed=allowed)
         return FeedAddition(added.feed, False, None)
     outcome = await fetcher.fetch(address) if address.startswith(("http://", "https://")) else None
     others: tuple[FeedCandidate, ...] = ()
@@ -60,7 +62,7 @@ async def add_feed_from_address(
     url = outcome.moved_to or outcome.url
     title = outcome.document.title if outcome.document else None
     new = NewFeed(url, title=title, name=name, tags=tuple(tags), weight=weight)
-    [added] = await store.add_feeds([new], now, subscriber=subscriber, allowed=allowed)
+    [added] = await store.write(add_and_subscribe, [new], now, subscriber=subscriber, allowed=allowed)
     if not added.created:
         return FeedAddition(added.feed, False, None, others)
     return FeedAddition(added.feed, True, await _store_first_refresh(store, fetcher, added.feed, outcome), others)
@@ -71,7 +73,7 @@ async def _find_active_feed(store: Store, address: str) -> Feed | None:
     if not address.startswith(("http://", "https://")):
         return None
     try:
-        found = await store.feed(address)
+        found = await store.read(find_feed, address)
     except NotFound:
         return None
     return None if found.paused or found.gone_since is not None else found

@@ -33,6 +33,7 @@ from headwater.publish.live_events import LiveEvents
 from headwater.query.items.language_detection import make_language_detector
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
+from headwater.store.opening import open_store
 from headwater.store.store import Store
 from headwater.store.values import StoredHit
 from headwater.times import parse_time_zone
@@ -70,7 +71,7 @@ class Node:
     async def __aenter__(self) -> Self:
         given = self.settings
         try:
-            self.store = await self._stack.enter_async_context(await Store.open(given.database_url))
+            self.store = await self._stack.enter_async_context(await open_store(given.database_url))
             self._live_settings = LiveSettings(self.store, given)
             self.settings = given = await self._live_settings.load()
             fetcher = await self._stack.enter_async_context(

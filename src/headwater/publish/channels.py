@@ -11,6 +11,12 @@ from urllib.parse import quote
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Item, QueryFeed
+from headwater.store.content.feeds import list_feeds
+from headwater.store.content.items import count_items, list_items, list_items_by_arrival
+from headwater.store.publishing.private_feeds import add_feed_token, load_public_access
+from headwater.store.queries.document_hits import list_document_hits
+from headwater.store.queries.hits import count_hits, list_hits_by_number
+from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
 
 SHOWN_ITEMS = 50  # items of a channel without KEEP
@@ -49,13 +55,13 @@ class TagChannel(Channel):
         self._tag = tag
 
     async def list_shown(self, now: float) -> Sequence[Item]:
-        return await self._store.items(tag=self._tag, limit=SHOWN_ITEMS)
+        return await self._store.read(list_items, tag=self._tag, limit=SHOWN_ITEMS)
 
     async def count_items(self) -> int:
-        return await self._store.count_items(tag=self._tag)
+        return await self._store.read(count_items, tag=self._tag)
 
     async def list_past(self, skip: int, limit: int) -> Sequence[Item]:
-        return await self._store.items_by_arrival(tag=self._tag, skip=skip, limit=limit)
+        return await self._store.read(list_items_by_arrival, tag=self._tag, skip=skip, limit=limit)
 
 
 class QueryChannel(Channel):
@@ -66,23 +72,23 @@ class QueryChannel(Channel):
         self.query = query
 
     async def list_shown(self, now: float) -> Sequence[Item]:
-        return [hit.item for hit in await self._store.queries.document(self.query, now)]
+        return [hit.item for hit in await self._store.read(list_document_hits, self.query, now)]
 
     async def count_items(self) -> int:
-        return await self._store.publishing.count_hits(self.query.id)
+        return await self._store.read(count_hits, self.query.id)
 
     async def list_past(self, skip: int, limit: int) -> Sequence[Item]:
-        return [hit.item for hit in await self._store.publishing.past_hits(self.query.id, skip, limit)]
+        return [hit.item for hit in await self._store.read(list_hits_by_number, self.query.id, skip, limit)]
 
 
 async def find_channel(store: Store, path: str) -> Channel | None:
     """Return the channel at a path (`/tags/news`, `/feeds/quakes`), or None."""
     kind, _, name = path.removeprefix("/").partition("/")
-    if kind == "tags" and name and (feeds := await store.feeds(tag=name, limit=1)):
+    if kind == "tags" and name and (feeds := await store.read(list_feeds, tag=name, limit=1)):
         return TagChannel(store, name, feeds[0].added)
     if kind == "feeds" and name:
         try:
-            return QueryChannel(store, await store.queries.find(name))
+            return QueryChannel(store, await store.read(find_query_feed, name))
         except NotFound:
             return None
     return None
@@ -120,6 +126,6 @@ async def create_feed_token(store: Store, where: str, label: str, base: str, now
     """Create a token for a feed and store its hash."""
     path = await find_path(store, where)
     made = secrets.token_urlsafe(24)
-    await store.publishing.add_token(path, hashlib.sha256(made.encode()).digest(), label, now)
-    private = path.casefold() in (await store.publishing.access()).private
+    await store.write(add_feed_token, path, hashlib.sha256(made.encode()).digest(), label, now)
+    private = path.casefold() in (await store.read(load_public_access)).private
     return NewFeedToken(path, made, f"{base.rstrip('/')}{quote(path)}.rss?token={made}", private)

@@ -22,6 +22,9 @@ import orjson
 
 from headwater.errors import InputError
 from headwater.model import Feed, Item, Refresh
+from headwater.store.content.feeds import find_feeds
+from headwater.store.publishing.data_slices import count_slice, list_hit_slice, list_item_slice, list_refresh_slice
+from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
 from headwater.store.values import DataSlice
 
@@ -253,11 +256,11 @@ async def export_rows(
 
     `progress(done, total)` is called after each chunk.
     """
-    query_id = None if query is None else (await store.queries.find(query)).id
+    query_id = None if query is None else (await store.read(find_query_feed, query)).id
     about = f"{what if query is None else f'query {query.casefold()}'} {part}"
     columns, order = (REFRESH_COLUMNS, "at") if what == "refreshes" else (ITEM_COLUMNS, "published_at")
     with open_export(path, format, about, columns, ["source", order]) as file:
-        total = await store.publishing.count_archive(what, query_id, file.last, part)
+        total = await store.read(count_slice, what, query_id, file.last, part)
         done = 0
         progress(done, total)
         async for last, rows in _read_chunks(store, what, query_id, file.last, part):
@@ -282,16 +285,16 @@ async def _read_chunks(
 
 async def _read_chunk(store: Store, what: str, query_id: int | None, after: int, part: DataSlice) -> Chunk | None:
     if query_id is None and what == "refreshes":
-        log = await store.publishing.archive_refreshes(after, part, CHUNK_ROWS)
-        feeds = await store.feeds_by_id({one.feed_id for _, one in log})
+        log = await store.read(list_refresh_slice, after, part, CHUNK_ROWS)
+        feeds = await store.read(find_feeds, {one.feed_id for _, one in log})
         return (log[-1][0], [refresh_row(id, one, feeds.get(one.feed_id)) for id, one in log]) if log else None
     if query_id is not None:
-        hits = await store.publishing.archive_hits(query_id, after, part, CHUNK_ROWS)
+        hits = await store.read(list_hit_slice, query_id, after, part, CHUNK_ROWS)
         items, last = [hit.item for hit in hits], hits[-1].id if hits else 0
     else:
-        items = await store.publishing.archive_items(after, part, CHUNK_ROWS)
+        items = await store.read(list_item_slice, after, part, CHUNK_ROWS)
         last = (items[-1].id or 0) if items else 0
-    feeds = await store.feeds_by_id({item.feed_id for item in items})
+    feeds = await store.read(find_feeds, {item.feed_id for item in items})
     return (last, [item_row(item, feeds.get(item.feed_id)) for item in items]) if items else None
 
 

@@ -29,6 +29,11 @@ from headwater.publish.published_documents import (
     render_opml,
     to_entries,
 )
+from headwater.store.content.feeds import find_feeds, list_feeds
+from headwater.store.publishing.private_feeds import load_public_access, read_publication_version
+from headwater.store.queries.hits import find_last_hit, list_hits_after
+from headwater.store.readers.accounts import find_owner
+from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.store.store import Store
 from headwater.store.values import PublicAccess
 
@@ -157,7 +162,7 @@ class DocumentCache:
         """Return the id of the last hit of a query feed; 0 for other channels."""
         channel = await channels.find_channel(self._store, path)
         return (
-            await self._store.publishing.last_hit(channel.query.id) if isinstance(channel, channels.QueryChannel) else 0
+            await self._store.read(find_last_hit, channel.query.id) if isinstance(channel, channels.QueryChannel) else 0
         )
 
     async def render_since(self, path: str, found: CachedDocument, after: int) -> bytes:
@@ -165,7 +170,7 @@ class DocumentCache:
         channel = await channels.find_channel(self._store, path)
         if found.document is None or not isinstance(channel, channels.QueryChannel):
             return found.body
-        hits = await self._store.queries.stream(channel.query.id, after=after, limit=MOST_SINCE)
+        hits = await self._store.read(list_hits_after, channel.query.id, after=after, limit=MOST_SINCE)
         items = [hit.item for hit in hits if hit.fresh]
         shown = {entry.id for entry in found.document.items}
         more = [entry for entry in to_entries(items, await self._load_feeds(items)) if entry.id not in shown]
@@ -185,9 +190,9 @@ class DocumentCache:
         async with self._check_lock:
             if time.monotonic() - self._checked_at > CHECK_SECONDS:
                 self._expired = False
-                seen = await self._store.publishing.version()
+                seen = await self._store.read(read_publication_version)
                 if seen != self._version:
-                    self._access = await self._store.publishing.access()
+                    self._access = await self._store.read(load_public_access)
                 self._version = seen
                 if not self._expired:  # otherwise the version may be older than the change
                     self._checked_at = time.monotonic()
@@ -235,7 +240,7 @@ class DocumentCache:
         return made
 
     async def _load_feeds(self, items: Sequence[Item]) -> Mapping[int, Feed]:
-        return await self._store.feeds_by_id({item.feed_id for item in items})
+        return await self._store.read(find_feeds, {item.feed_id for item in items})
 
     def _list_links(self, place: DocumentPlace) -> tuple[tuple[str, str], ...]:
         return ((place.url, "self"), *((hub, "hub") for hub in self.hubs))
@@ -247,12 +252,12 @@ class DocumentCache:
         tag = path.removeprefix("/tags/") if path.startswith("/tags/") else None
         if tag is None and path != "/feeds":
             return None
-        feeds = await self._store.feeds(tag=tag)
+        feeds = await self._store.read(list_feeds, tag=tag)
         if tag is not None and not feeds:
             return None
         if tag is None:  # the subscriptions of other readers are private
-            owner = await self._store.accounts.owner()
-            mine = {one.feed_id for one in await self._store.reading.subscriptions(owner.id)}
+            owner = await self._store.read(find_owner)
+            mine = {one.feed_id for one in await self._store.read(list_subscriptions, owner.id)}
             feeds = [feed for feed in feeds if feed.id in mine]
         body = await asyncio.to_thread(render_opml, feeds, "Subscriptions" if tag is None else tag)
         made = _make_cached(body, MEDIA_TYPES["opml"], max((feed.added for feed in feeds), default=0.0), old)

@@ -16,6 +16,8 @@ import orjson
 from headwater.formats.write.json_feed import build_json_item
 from headwater.model import Feed, QueryFeed
 from headwater.publish.published_documents import to_entry
+from headwater.store.content.feeds import find_feeds
+from headwater.store.queries.hits import find_last_hit, list_hits_after
 from headwater.store.store import Store
 from headwater.store.values import StoredHit
 
@@ -98,7 +100,7 @@ class LiveEvents:
 
     async def _start_watching(self, query: QueryFeed) -> WatchedQuery:
         if query.id not in self._watched:
-            end = await self._store.publishing.last_hit(query.id)
+            end = await self._store.read(find_last_hit, query.id)
             if query.id not in self._watched:
                 watched = self._watched[query.id] = WatchedQuery(query, end)
                 watched.task = asyncio.create_task(self._read_new_hits(watched))
@@ -117,8 +119,8 @@ class LiveEvents:
                 await asyncio.wait_for(watched.wake.wait(), POLL_SECONDS)
 
     async def _read_events(self, query: QueryFeed, after: int) -> list[LiveEvent]:
-        hits = await self._store.queries.stream(query.id, after=after, limit=READ_HITS)
-        feeds = await self._store.feeds_by_id({hit.item.feed_id for hit in hits})
+        hits = await self._store.read(list_hits_after, query.id, after=after, limit=READ_HITS)
+        feeds = await self._store.read(find_feeds, {hit.item.feed_id for hit in hits})
         return [(hit.id, format_event(hit, feeds.get(hit.item.feed_id)) if hit.fresh else b"") for hit in hits]
 
 

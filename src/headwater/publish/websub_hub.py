@@ -25,6 +25,21 @@ from headwater.publish.delivery.deliverer import retry_wait
 from headwater.publish.delivery.delivery_messages import sign_body
 from headwater.publish.document_cache import CachedDocument, DocumentCache
 from headwater.publish.published_documents import parse_topic
+from headwater.store.publishing.hub_subscribers import (
+    add_hub_request,
+    claim_due_hub_requests,
+    claim_due_subscribers,
+    confirm_hub_request,
+    count_hub_rows,
+    delete_hub_request,
+    deny_topic,
+    list_hub_topics,
+    mark_outdated,
+    postpone_hub_request,
+    remove_hub_subscriber,
+    settle_subscriber,
+)
+from headwater.store.publishing.private_feeds import read_publication_version
 from headwater.store.store import Store
 from headwater.store.values import HubRequest, HubSubscriber
 
@@ -74,10 +89,10 @@ class WebSubHub(StepLoop):
             return 400, request
         if request.mode == "subscribe" and await self._find_document(request.topic) is None:
             return 404, "This hub does not publish that topic, or not without a valid token."
-        waiting, subscribers = await self._store.hub.counts()
+        waiting, subscribers = await self._store.read(count_hub_rows)
         if waiting >= MOST_REQUESTS or (request.mode == "subscribe" and subscribers >= MOST_SUBSCRIBERS):
             return 503, "The hub has too many subscriptions. Try again later."
-        await self._store.hub.ask(request, self._clock())
+        await self._store.write(add_hub_request, request, self._clock())
         self.wake()
         return 202, "Accepted. The hub will verify the callback."
 
@@ -107,10 +122,10 @@ class WebSubHub(StepLoop):
 
     async def step(self) -> bool:
         """Verify and push what is due. Return whether there was anything to do."""
-        requests = await self._store.hub.claim_requests(self._clock(), CLAIM_SECONDS)
+        requests = await self._store.write(claim_due_hub_requests, self._clock(), CLAIM_SECONDS)
         await asyncio.gather(*map(self._verify_intent, requests))
         await self._mark_outdated()
-        subscribers = await self._store.hub.claim(self._clock(), CLAIM_SECONDS)
+        subscribers = await self._store.write(claim_due_subscribers, self._clock(), CLAIM_SECONDS)
         await asyncio.gather(*map(self._push_to, subscribers))
         if subscribers:
             self._compared_version = None  # the feed may have changed during the push
@@ -122,15 +137,15 @@ class WebSubHub(StepLoop):
 
     async def _mark_outdated(self) -> None:
         """Mark subscribers whose document has changed, and end topics that are no longer published."""
-        version = await self._store.publishing.version()
+        version = await self._store.read(read_publication_version)
         if version == self._compared_version:
             return
         self._documents.expire()
         etags = {}
-        for topic in await self._store.hub.topics(self._clock()):
+        for topic in await self._store.write(list_hub_topics, self._clock()):
             found = await self._find_document(topic)
             if found is None:
-                ended = await self._store.hub.deny(topic, "The feed is no longer published.", self._clock())
+                ended = await self._store.write(deny_topic, topic, "The feed is no longer published.", self._clock())
                 log.info("hub_topic_ended", topic=topic.partition("?")[0], subscribers=ended)
                 self.wake()
             else:
@@ -140,7 +155,7 @@ class WebSubHub(StepLoop):
                         _topic_path(topic, self._documents.base)
                     )
         if etags:
-            await self._store.hub.mark(etags, self._clock())
+            await self._store.write(mark_outdated, etags, self._clock())
         self._compared_version = version
 
     # verification of intent (§5.3)
@@ -150,14 +165,14 @@ class WebSubHub(StepLoop):
             agreed = await self._callback_agrees(request)
         now = self._clock()
         if agreed is None and request.attempts < VERIFY_ATTEMPTS and request.mode != "denied":
-            await self._store.hub.postpone(request, now + retry_wait(request.attempts, self._first_wait))
+            await self._store.write(postpone_hub_request, request, now + retry_wait(request.attempts, self._first_wait))
         elif agreed:
             found = await self._find_document(request.topic) if request.mode == "subscribe" else None
             until = now + (request.lease or LONGEST_LEASE)
-            await self._store.hub.confirm(request, None if found is None else found.etag, now, until)
+            await self._store.write(confirm_hub_request, request, None if found is None else found.etag, now, until)
             self._compared_version = None
         else:
-            await self._store.hub.drop(request)
+            await self._store.write(delete_hub_request, request)
         log.info("hub_asked", mode=request.mode, topic=request.topic.partition("?")[0], agreed=agreed)
 
     async def _callback_agrees(self, request: HubRequest) -> bool | None:
@@ -186,7 +201,7 @@ class WebSubHub(StepLoop):
         async with self._slots:
             found = await self._find_document(subscriber.topic)
             if found is None:  # `_mark_outdated` will deny the topic
-                await self._store.hub.settle(subscriber.id, None, None, None)
+                await self._store.write(settle_subscriber, subscriber.id, None, None, None)
                 return
             path = _topic_path(subscriber.topic, self._documents.base)
             end = await self._documents.last_hit_id(path)
@@ -195,13 +210,13 @@ class WebSubHub(StepLoop):
             status, reason = await self._post_document(subscriber, found, body)
         if status is not None and 200 <= status < 300:
             self._sent_hit_ids[subscriber.id] = end
-            await self._store.hub.settle(subscriber.id, found.etag, None, None)
+            await self._store.write(settle_subscriber, subscriber.id, found.etag, None, None)
         elif status == 410 or subscriber.attempts >= SEND_ATTEMPTS:
-            await self._store.hub.end(subscriber.id)
+            await self._store.write(remove_hub_subscriber, subscriber.id)
             self._sent_hit_ids.pop(subscriber.id, None)
         else:
             due = self._clock() + retry_wait(subscriber.attempts, self._first_wait)
-            await self._store.hub.settle(subscriber.id, None, due, reason)
+            await self._store.write(settle_subscriber, subscriber.id, None, due, reason)
         log.info(
             "hub_sent",
             topic=subscriber.topic.partition("?")[0],

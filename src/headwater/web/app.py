@@ -28,6 +28,7 @@ from headwater.node.node import Node
 from headwater.node.websub.push_service import PushService
 from headwater.publish.document_cache import DocumentCache
 from headwater.publish.live_events import LiveEvents
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
 from headwater.web import pages
@@ -181,7 +182,9 @@ def _add_unchecked(store: Store, clock: Callable[[], float]) -> AddFeedWithinQuo
     async def add(address: str, user_id: int, allowed: FeedQuotaCheck | None) -> AddedFeed:
         if not address.lower().startswith(("http://", "https://")):
             raise InputError(f"“{address[:200]}” is not a web address: it must begin with https:// or http://.")
-        (added,) = await store.add_feeds([NewFeed(address)], clock(), subscriber=user_id, allowed=allowed)
+        (added,) = await store.write(
+            add_and_subscribe, [NewFeed(address)], clock(), subscriber=user_id, allowed=allowed
+        )
         return added
 
     return add

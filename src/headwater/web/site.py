@@ -19,6 +19,7 @@ from headwater import __version__, times
 from headwater.node.crawl.crawler import CrawlStatus
 from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
+from headwater.store.readers.accounts import find_user
 from headwater.store.store import Store
 from headwater.store.values import AddedFeed, FeedQuotaCheck
 from headwater.web.auth.oidc import OidcProvider
@@ -136,7 +137,7 @@ class Site:
 
     async def add_feed(self, address: str, user_id: int) -> AddedFeed:
         """Add what somebody typed, and subscribe them; Refused where they may not bring it here."""
-        user = await self.store.accounts.find(user_id)
+        user = await self.store.read(find_user, user_id)
         await self.reader_quota.check_additions(user, [address])
         return await self._add_feed(address, user_id, self.reader_quota.limit_for(user))
 

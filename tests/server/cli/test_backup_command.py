@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from headwater.store.store import Store
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
 from support.running_server import server
 from support.store_samples import a_verdict, an_item, one_feed
 
@@ -82,10 +83,10 @@ def test_restoring_wants_to_be_told_where(headwater: Callable[..., Any], monkeyp
 
 
 async def hard_to_compress(data: Path) -> None:
-    async with await Store.open(f"sqlite:///{data}/headwater.sqlite") as store:
+    async with await open_store(f"sqlite:///{data}/headwater.sqlite") as store:
         feed = await one_feed(store)
         new = [an_item(feed.id, str(n), content=os.urandom(500).hex()) for n in range(300)]
-        await store.save([a_verdict(feed, *new)])
+        await save_refreshes(store, [a_verdict(feed, *new)])
 
 
 def test_a_full_disk_is_said_so_and_leaves_nothing(headwater: Callable[..., Any], tmp_path: Path) -> None:

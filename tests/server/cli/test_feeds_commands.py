@@ -12,7 +12,8 @@ from rich.console import Console
 
 from headwater.cli.commands import feeds
 from headwater.cli.commands.opml import ImportStopped, import_feeds
-from headwater.store.store import Store
+from headwater.store.content.feeds import count_feeds
+from headwater.store.opening import open_store
 from headwater.store.values import NewFeed
 
 
@@ -190,7 +191,7 @@ def test_what_had_to_be_recovered_is_said_with_the_name_of_its_file(headwater, t
 
 async def test_an_import_that_is_stopped_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     many = [NewFeed(f"https://a.example/{k}") for k in range(2_500)]
-    async with await Store.open(f"sqlite:///{tmp_path}/db") as store:
+    async with await open_store(f"sqlite:///{tmp_path}/db") as store:
         loop = asyncio.get_running_loop()
 
         def interrupted(done: int) -> None:  # in the writing thread, while the loop hears of Ctrl-C
@@ -200,7 +201,7 @@ async def test_an_import_that_is_stopped_in_the_middle_leaves_nothing(tmp_path: 
         importing = asyncio.create_task(import_feeds(store, many, interrupted))
         with pytest.raises(ImportStopped):
             await importing
-        assert await store.count_feeds() == 0
+        assert await store.read(count_feeds) == 0
         told: list[int] = []
         assert len(await import_feeds(store, many, told.append)) == 2_500
         assert told[-1] == 2_500

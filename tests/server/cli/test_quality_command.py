@@ -12,7 +12,9 @@ import pytest
 
 from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
 from headwater.schedule.quality.tally import DelaySummary, TallyPeriod
-from headwater.store.store import Store
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
+from headwater.store.saved_state import save_state
 from headwater.store.values import NewFeed
 
 HOUR = TallyPeriod(60, 1000, 9, 1.0, 0.9, DelaySummary(9, 100.0, 60.0, 7200.0))
@@ -35,9 +37,9 @@ def reported(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
 
     async def store() -> None:
-        async with await Store.open(f"sqlite:///{tmp_path / 'data' / 'headwater.sqlite'}") as opened:
-            await opened.save_state(REPORT, VERSION, msgspec.json.encode(QUALITY), 1e9)
-            await opened.add_feeds([NewFeed("http://a.example/")], 1e9)
+        async with await open_store(f"sqlite:///{tmp_path / 'data' / 'headwater.sqlite'}") as opened:
+            await opened.write(save_state, REPORT, VERSION, msgspec.json.encode(QUALITY), 1e9)
+            await opened.write(add_and_subscribe, [NewFeed("http://a.example/")], 1e9)
 
     asyncio.run(store())
 

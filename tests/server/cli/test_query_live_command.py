@@ -11,7 +11,9 @@ import pytest
 from headwater.cli.commands.queries import _describe_sources
 from headwater.node.queries.processor import QueryProcessor
 from headwater.store import saved_state
-from headwater.store.store import Store
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed
 from support.store_samples import a_verdict, an_item
 
@@ -26,16 +28,16 @@ def stored(tmp_path: Path) -> str:
 
     async def make() -> None:
         now = time.time()
-        async with await Store.open(url) as store:
+        async with await open_store(url) as store:
             new = [NewFeed("https://guardian.example/", name="guardian"), NewFeed("https://iris.example/", name="iris")]
-            guardian, iris = [one.feed for one in await store.add_feeds(new, now)]
+            guardian, iris = [one.feed for one in await store.write(add_and_subscribe, new, now)]
             titles = {guardian.id: ["A volcano", "Budget", "Volcano again"], iris.id: ["Le volcano", "Mer"]}
             for feed in (guardian, iris):
                 made = [
                     an_item(feed.id, title, title=title, published=now - 60, first_seen=now - 60)
                     for title in titles[feed.id]
                 ]
-                await store.save([a_verdict(feed, *made, at=now - 60)])
+                await save_refreshes(store, [a_verdict(feed, *made, at=now - 60)])
 
     asyncio.run(make())
     return url
@@ -43,7 +45,7 @@ def stored(tmp_path: Path) -> str:
 
 def processed(url: str) -> None:
     async def work() -> None:
-        async with await Store.open(url) as store:
+        async with await open_store(url) as store:
             processor = QueryProcessor(store)
             await processor.load()
             while await processor.step():
@@ -102,7 +104,7 @@ def test_a_preview_of_a_query_that_is_there_says_what_its_new_definition_would_b
 
 def test_explaining_goes_by_the_strategy_that_was_chosen_on_the_page(headwater, stored: str) -> None:
     async def choose() -> None:
-        async with await Store.open(stored) as store:
+        async with await open_store(stored) as store:
             await store.write(saved_state.save_changed_settings, {"strategy": "uniform"}, time.time())
 
     assert headwater("feeds", "explain", "iris", "--json").json["strategy"] == "value"

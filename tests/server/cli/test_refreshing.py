@@ -8,7 +8,11 @@ from pathlib import Path
 from headwater.cli.commands.bulk_refresh import refresh_many
 from headwater.fetch.client import Fetcher
 from headwater.node.crawl.refresher import Refresher
-from headwater.store.store import Store
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import list_feeds
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed
 
 
@@ -17,15 +21,17 @@ async def test_servers_that_are_all_silent_are_not_blamed_unless_they_were_named
 ) -> None:
     monkeypatch.setattr("headwater.cli.commands.bulk_refresh.CHUNK", 4)
     made = await farm(feeds=10, hosts=5, speed=1, hints=False)
-    async with await Store.open(f"sqlite:///{tmp_path}/db") as store, Fetcher(allow_private=True) as client:
-        await store.add_feeds([NewFeed(made.url(k)) for k in range(10)], time.time())
-        feeds, refresher = await store.feeds(), Refresher(store, client)
+    async with await open_store(f"sqlite:///{tmp_path}/db") as store, Fetcher(allow_private=True) as client:
+        await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(10)], time.time())
+        feeds, refresher = await store.read(list_feeds), Refresher(store, client)
 
         async def refreshed(named: bool) -> list[dict[str, object]]:
             return await refresh_many(store, refresher, feeds, 8, named=named, show_progress=False)
 
         async def failures() -> int:
-            return sum(one.failures for one in (await store.known([feed.id for feed in feeds])).values())
+            return sum(
+                one.failures for one in (await store.read(load_feed_states, [feed.id for feed in feeds])).values()
+            )
 
         assert all(one["ok"] for one in await refreshed(False))
         await made.stop()
@@ -33,7 +39,7 @@ async def test_servers_that_are_all_silent_are_not_blamed_unless_they_were_named
         assert sorted(int(str(one["id"])) for one in silent) == [feed.id for feed in feeds]
         assert all(one["network_away"] for one in silent)
         assert await failures() == 0
-        assert len(await store.refreshes(feeds[0].id)) == 1
+        assert len(await store.read(list_refreshes, feeds[0].id)) == 1
         assert not any("network_away" in one for one in await refreshed(True))
         assert await failures() == 10
         await made.start()
@@ -42,12 +48,12 @@ async def test_servers_that_are_all_silent_are_not_blamed_unless_they_were_named
 
 async def test_a_few_that_are_silent_beside_one_that_answers_have_failed(farm, tmp_path: Path) -> None:
     made, other = await farm(feeds=4, hosts=4, speed=1, hints=False), await farm(feeds=1, speed=1, hints=False)
-    async with await Store.open(f"sqlite:///{tmp_path}/db") as store, Fetcher(allow_private=True) as client:
+    async with await open_store(f"sqlite:///{tmp_path}/db") as store, Fetcher(allow_private=True) as client:
         urls = [*(made.url(k) for k in range(4)), other.url(0)]
-        await store.add_feeds([NewFeed(url) for url in urls], time.time())
+        await store.write(add_and_subscribe, [NewFeed(url) for url in urls], time.time())
         for _ in range(2):
             results = await refresh_many(
-                store, Refresher(store, client), await store.feeds(), 8, named=False, show_progress=False
+                store, Refresher(store, client), await store.read(list_feeds), 8, named=False, show_progress=False
             )
             await made.stop()
         assert sorted(bool(one["ok"]) for one in results) == [False] * 4 + [True]

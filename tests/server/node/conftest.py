@@ -10,6 +10,7 @@ import pytest
 from processed import World
 
 from headwater.settings import Settings, load_settings
+from headwater.store.opening import open_store
 from headwater.store.store import Store
 
 
@@ -33,7 +34,7 @@ def given(tmp_path: Path) -> Callable[..., Settings]:
 
 @pytest.fixture
 async def world(database_url: str) -> AsyncIterator[World]:
-    async with await Store.open(database_url) as store:
+    async with await open_store(database_url) as store:
         made = World(store)
         await made.begin()
         yield made

@@ -8,6 +8,9 @@ from multiprocessing.connection import Connection
 
 from headwater.model import Feed
 from headwater.node.queries.processor import QueryProcessor
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item
 
@@ -18,7 +21,7 @@ LARGE, SELDOM = 60, 16  # one life in so many makes a script of so many: they ar
 
 async def go_for_ever(url: str, round: int, feed_ids: list[int], told: Connection) -> None:
     chance = random.Random(round)
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         processor = QueryProcessor(store, batch=7, clock=lambda: NOW)
         await processor.load()
         told.send("ready")
@@ -35,7 +38,7 @@ async def _publish(store: Store, round: int, feed_ids: list[int], chance: random
             for k in range(3)
         ]
         feed = Feed(feed_id, f"https://example.org/{feed_id}")
-        await store.save([a_verdict(feed, *items, at=NOW + round * 1e6 + number)])
+        await save_refreshes(store, [a_verdict(feed, *items, at=NOW + round * 1e6 + number)])
 
 
 async def _change(store: Store, round: int, chance: random.Random, told: Connection) -> None:
@@ -44,7 +47,7 @@ async def _change(store: Store, round: int, chance: random.Random, told: Connect
         await asyncio.sleep(chance.uniform(0.0, 0.05))
         large = round % SELDOM == 0 and number == 0
         script = [_query(chance.choice(WORDS), f"{round}_{number}_{k}") for k in range(LARGE if large else 1)]
-        await store.queries.execute(";".join(script), NOW)
+        await store.write(run_script, ";".join(script), NOW)
         told.send("changed")
 
 

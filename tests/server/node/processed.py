@@ -7,6 +7,11 @@ from typing import Any
 
 from headwater.model import Feed, Item
 from headwater.node.queries.processor import QueryProcessor
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.queries.document_hits import list_document_hits
+from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, StoredHit
 from support.store_samples import NOW, a_verdict, an_item
@@ -29,13 +34,13 @@ class World:
 
     async def begin(self) -> None:
         new = [NewFeed(GUARDIAN, name="guardian", tags=("news",)), NewFeed(IRIS, name="iris", tags=("science",))]
-        self.feeds = {str(one.feed.name): one.feed for one in await self.store.add_feeds(new, NOW)}
+        self.feeds = {str(one.feed.name): one.feed for one in await self.store.write(add_and_subscribe, new, NOW)}
         await self.processor.load()
 
     async def publish(self, feed: str, *items: Item | str, updated: Sequence[Item] = ()) -> None:
         self.now += 60
         made = [self.item(feed, one) if isinstance(one, str) else one for one in items]
-        await self.store.save([a_verdict(self.feeds[feed], *made, at=self.now, updated=tuple(updated))])
+        await save_refreshes(self.store, [a_verdict(self.feeds[feed], *made, at=self.now, updated=tuple(updated))])
 
     def item(self, feed: str, identity: str, **more: Any) -> Item:
         usual = {
@@ -48,7 +53,7 @@ class World:
         return an_item(self.feeds[feed].id, identity, **usual | more)
 
     async def run(self, script: str) -> None:
-        await self.store.queries.execute(script, self.now)
+        await self.store.write(run_script, script, self.now)
 
     async def process(self) -> None:
         while await self.processor.step():
@@ -56,8 +61,8 @@ class World:
 
     async def titles(self, name: str) -> list[str | None]:
         """The document, as titles."""
-        query = await self.store.queries.find(name)
-        return [hit.item.title for hit in await self.store.queries.document(query, self.now)]
+        query = await self.store.read(find_query_feed, name)
+        return [hit.item.title for hit in await self.store.read(list_document_hits, query, self.now)]
 
     def fresh(self) -> list[str | None]:
         return [hit.item.title for hit in self.delivered if hit.fresh]

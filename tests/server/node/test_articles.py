@@ -15,6 +15,14 @@ from headwater.fetch.robots import Robots
 from headwater.model import Feed, Item
 from headwater.node.article_fetcher import ArticleFetcher, enqueue_articles_of_hits
 from headwater.node.queries.processor import QueryProcessor
+from headwater.store.content.articles import find_article, want_articles
+from headwater.store.content.items import find_item, list_items
+from headwater.store.content.search import search_items
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.queries.hits import list_hits_after
+from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item, one_feed
 
@@ -62,7 +70,7 @@ async def site() -> AsyncIterator[Site]:
 
 @pytest.fixture
 async def store(database_url: str) -> AsyncIterator[Store]:
-    async with await Store.open(database_url) as opened:
+    async with await open_store(database_url) as opened:
         yield opened
 
 
@@ -77,8 +85,8 @@ class World:
     async def arrive(self, feed: Feed, path: str = "/story", **more: Any) -> Item:
         self.now += 1
         item = an_item(feed.id, path, link=self.site.base + path, title="Flood", content="<p>Short.</p>", **more)
-        await self.store.save([a_verdict(feed, item, at=self.now)])
-        return next(one for one in await self.store.items() if one.identity == path)
+        await save_refreshes(self.store, [a_verdict(feed, item, at=self.now)])
+        return next(one for one in await self.store.read(list_items) if one.identity == path)
 
     async def work(self) -> None:
         self.now += 10
@@ -96,36 +104,36 @@ async def world(store: Store, site: Site) -> AsyncIterator[World]:
 
 async def test_the_text_of_the_page_is_stored_searched_and_matched(world: World, store: Store) -> None:
     feed = await one_feed(store)
-    await store.queries.execute('CREATE FEED glaciers AS RETURN ALL WHERE CONTENT CONTAINS "glacier"', NOW)
+    await store.write(run_script, 'CREATE FEED glaciers AS RETURN ALL WHERE CONTENT CONTAINS "glacier"', NOW)
     processor = QueryProcessor(store)
     await processor.load()
     await processor.step()
     await world.arrive(feed, "/before")
-    await store.articles.wish("feed", feed.id, True)
+    await store.write(want_articles, "feed", feed.id, True)
     item = await world.arrive(feed)
     await world.work()
     assert world.site.asked == ["/robots.txt", "/story"]  # what came before the wish is left alone
-    read = await store.item(item.id or 0)
+    read = await store.read(find_item, item.id or 0)
     assert "carried the bridge away" in str(read.content)
     assert "steal" not in str(read.content)
     assert "Imprint" not in str(read.content)
     assert (read.language, read.version) == ("en-gb", 2)
     assert "Floods" in read.categories
-    assert [found.identity for found in (await store.search("glacier")).items] == ["/story"]
+    assert [found.identity for found in (await search_items(store, "glacier")).items] == ["/story"]
     while await processor.step():
         pass
-    query = await store.queries.find("glaciers")
-    (hit,) = await store.queries.stream(query.id, after=0, limit=10)
+    query = await store.read(find_query_feed, "glaciers")
+    (hit,) = await store.read(list_hits_after, query.id, after=0, limit=10)
     assert hit.fresh
-    assert (await store.articles.find(item.id or 0)).state == "done"  # type: ignore[union-attr]
+    assert (await store.read(find_article, item.id or 0)).state == "done"  # type: ignore[union-attr]
 
 
 async def test_where_nobody_wants_articles_nothing_is_fetched(world: World, store: Store) -> None:
     feed = await one_feed(store)
     await world.arrive(feed)
     await world.work()
-    await store.articles.wish("feed", feed.id, True)
-    await store.articles.wish("feed", feed.id, False)
+    await store.write(want_articles, "feed", feed.id, True)
+    await store.write(want_articles, "feed", feed.id, False)
     await world.arrive(feed, "/other")
     await world.work()
     assert world.site.asked == []
@@ -133,8 +141,8 @@ async def test_where_nobody_wants_articles_nothing_is_fetched(world: World, stor
 
 async def test_pages_are_fetched_for_what_a_query_feed_publishes(world: World, store: Store) -> None:
     feed = await one_feed(store)
-    await store.queries.execute('CREATE FEED floods AS RETURN ALL WHERE TITLE CONTAINS "flood"', NOW)
-    await store.articles.wish("query", (await store.queries.find("floods")).id, True)
+    await store.write(run_script, 'CREATE FEED floods AS RETURN ALL WHERE TITLE CONTAINS "flood"', NOW)
+    await store.write(want_articles, "query", (await store.read(find_query_feed, "floods")).id, True)
     processor = QueryProcessor(store, writers=[enqueue_articles_of_hits])
     await processor.load()
     await processor.step()
@@ -143,7 +151,7 @@ async def test_pages_are_fetched_for_what_a_query_feed_publishes(world: World, s
         pass
     world.now = time.time() + 5
     await world.work()
-    assert "bridge" in str((await store.item(item.id or 0)).content)
+    assert "bridge" in str((await store.read(find_item, item.id or 0)).content)
     while await processor.step():  # its new version is no reason to fetch again
         pass
     await world.work()
@@ -165,11 +173,11 @@ async def test_pages_are_fetched_for_what_a_query_feed_publishes(world: World, s
 async def test_robots_txt_is_respected(world: World, store: Store, robots: tuple[int, str], fetched: bool) -> None:
     world.site.robots = robots
     feed = await one_feed(store)
-    await store.articles.wish("feed", feed.id, True)
+    await store.write(want_articles, "feed", feed.id, True)
     item = await world.arrive(feed)
     await world.work()
     assert ("/story" in world.site.asked) == fetched
-    article = await store.articles.find(item.id or 0)
+    article = await store.read(find_article, item.id or 0)
     assert article is not None
     assert article.state == ("done" if fetched else "dead")
     assert fetched or "robots.txt" in str(article.message)
@@ -209,12 +217,12 @@ async def test_every_end_of_a_fetch_is_said(
 ) -> None:
     world.site.pages["/story"] = page
     feed = await one_feed(store)
-    await store.articles.wish("feed", feed.id, True)
+    await store.write(want_articles, "feed", feed.id, True)
     item = await world.arrive(feed)
     await world.articles.step()
     world.now += 1
     await world.articles.step()
-    article = await store.articles.find(item.id or 0)
+    article = await store.read(find_article, item.id or 0)
     assert article is not None
     assert article.state == state
     assert said in str(article.message or "")
@@ -223,31 +231,31 @@ async def test_every_end_of_a_fetch_is_said(
 async def test_a_page_that_fails_is_tried_four_times(world: World, store: Store) -> None:
     world.site.pages["/story"] = (500, {}, b"")
     feed = await one_feed(store)
-    await store.articles.wish("feed", feed.id, True)
+    await store.write(want_articles, "feed", feed.id, True)
     item = await world.arrive(feed)
     for _ in range(8):
         await world.work()
         world.now += 2 * 86_400
     assert world.site.asked.count("/story") == 4
-    assert (await store.articles.find(item.id or 0)).state == "dead"  # type: ignore[union-attr]
+    assert (await store.read(find_article, item.id or 0)).state == "dead"  # type: ignore[union-attr]
 
 
 async def test_an_item_its_publisher_changes_is_fetched_again(world: World, store: Store) -> None:
     feed = await one_feed(store)
-    await store.articles.wish("feed", feed.id, True)
+    await store.write(want_articles, "feed", feed.id, True)
     item = await world.arrive(feed)
     await world.work()
     world.now += 1
     changed = an_item(feed.id, "/story", link=item.link, content="<p>Corrected.</p>", content_hash="other")
-    await store.save([a_verdict(feed, updated=(changed,), at=world.now)])
+    await save_refreshes(store, [a_verdict(feed, updated=(changed,), at=world.now)])
     await world.work()
     assert world.site.asked.count("/story") == 2
-    assert "bridge" in str((await store.item(item.id or 0)).content)
+    assert "bridge" in str((await store.read(find_item, item.id or 0)).content)
 
 
 async def test_articles_have_a_budget_of_their_own(store: Store, site: Site) -> None:
     feed = await one_feed(store)
-    await store.articles.wish("feed", feed.id, True)
+    await store.write(want_articles, "feed", feed.id, True)
     async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
         world = World(store, fetcher, site)
         world.articles = ArticleFetcher(store, fetcher, 6.0, clock=lambda: world.now)  # one in ten seconds
@@ -263,12 +271,12 @@ async def test_articles_have_a_budget_of_their_own(store: Store, site: Site) -> 
 
 async def test_private_addresses_are_refused(store: Store, site: Site) -> None:
     feed = await one_feed(store)
-    await store.articles.wish("feed", feed.id, True)
+    await store.write(want_articles, "feed", feed.id, True)
     async with Fetcher(contact=None) as strict:
         world = World(store, strict, site)
         item = await world.arrive(feed)
         await world.work()
-    article = await store.articles.find(item.id or 0)
+    article = await store.read(find_article, item.id or 0)
     assert article is not None
     assert (article.state, site.asked) == ("dead", [])
     assert "does not go to this address" in str(article.message)

@@ -16,7 +16,8 @@ from headwater.node.new_feed import add_feed_from_address
 from headwater.node.node import Node
 from headwater.schedule import STRATEGIES
 from headwater.schedule.strategy import Strategy
-from headwater.store.store import Store
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.opening import open_store
 from headwater.store.values import ScheduleRow
 from headwater.times import DAY
 
@@ -69,7 +70,7 @@ async def test_a_feed_added_with_its_first_items_is_believed_and_left_in_peace(f
     made = await farm(feeds=4, speed=1)  # its hints ask for minutes
     settings = given(strategy="value", least_interval=60.0)
     async with (
-        await Store.open(settings.database_url) as store,
+        await open_store(settings.database_url) as store,
         Fetcher(allow_private=True) as fetcher,
     ):
 
@@ -88,7 +89,7 @@ async def test_a_feed_added_with_its_first_items_is_believed_and_left_in_peace(f
             )
             await asyncio.sleep(1.0)
             for feed in (early, late):
-                [first] = await store.refreshes(feed)  # nobody asked a second time
+                [first] = await store.read(list_refreshes, feed)  # nobody asked a second time
                 estimator, here = node.crawler.strategy.estimator, np.array([roster.find_row(feed)])
                 assert estimator is not None
                 [believed] = estimator.daily_rate(here, np.array([first.at])) * DAY
@@ -101,13 +102,13 @@ async def test_a_feed_added_with_its_first_items_is_believed_and_left_in_peace(f
 async def test_what_a_command_refreshed_while_nobody_watched_is_known_after_the_start(farm, given) -> None:
     made = await farm(feeds=1, speed=1)
     settings = given(strategy="value", least_interval=60.0)
-    async with await Store.open(settings.database_url) as store, Fetcher(allow_private=True) as fetcher:
+    async with await open_store(settings.database_url) as store, Fetcher(allow_private=True) as fetcher:
         told = await add_feed_from_address(
             store, fetcher, made.url(0), now=time.time(), choose=lambda _, found: found[0]
         )
         async with Node(settings):
             pass
-        [first] = await store.refreshes(told.feed.id)
+        [first] = await store.read(list_refreshes, told.feed.id)
         async with Node(settings) as node:  # the state was saved: nothing is learned twice
             [at] = node.crawler.feed_table.learned_until
             assert at == first.at

@@ -10,7 +10,8 @@ import pytest
 from headwater.model import Known, Validators
 from headwater.node.quality.feed_explanation import explain_feed_schedule
 from headwater.settings import Settings
-from headwater.store.store import Store
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
 from support.store_samples import NOW, a_verdict, one_feed
 
 POLITE: dict[str, Any] = {"last_success": NOW, "last_change": NOW, "validators": Validators('"a"')}
@@ -35,9 +36,9 @@ async def test_the_pause_is_said_as_it_is_for_the_feed(
     given: Callable[..., Settings], known: dict[str, Any], said: str
 ) -> None:
     settings = given()
-    async with await Store.open(settings.database_url) as store:
+    async with await open_store(settings.database_url) as store:
         feed = await one_feed(store)
-        await store.save([a_verdict(feed, known=Known(feed.id, feed.url, last_refresh=NOW, **known))])
+        await save_refreshes(store, [a_verdict(feed, known=Known(feed.id, feed.url, last_refresh=NOW, **known))])
         told = await explain_feed_schedule(store, settings, feed.id, NOW + 1)
     assert told.held_by == said
     assert told.held_until is not None

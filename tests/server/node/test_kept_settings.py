@@ -10,7 +10,7 @@ from headwater.node.live_settings import OPTIONS, load_effective_settings, save_
 from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
 from headwater.store import saved_state
-from headwater.store.store import Store
+from headwater.store.opening import open_store
 
 CHANGES = {"keep_days": 30.0, "objective": "delay", "readers_add": "7"}
 
@@ -78,7 +78,7 @@ async def test_a_command_goes_by_the_options_of_the_server_but_for_what_it_is_gi
 
 async def test_word_of_the_options_is_left_again_only_when_they_are_others(given: Callable[..., Settings]) -> None:
     settings, saved = given(), []
-    async with await Store.open(settings.database_url) as store:
+    async with await open_store(settings.database_url) as store:
         for now, told in ((1.0, 60.0), (2.0, 60.0), (3.0, 90.0), (4.0, 90.0), (5.0, 60.0)):
             await save_options(store, settings.with_changes({"budget": told}), now)
             saved.append(await store.read(saved_state.find_save_time, OPTIONS))

@@ -24,7 +24,8 @@ from headwater.node.quality.quality_history import QualityHistory, load_history
 from headwater.node.quality.quality_report import REPORT, load_last_report
 from headwater.schedule.strategies.learned_interval import Fix1h
 from headwater.schedule.strategy import IntervalStrategy, Observed, Table
-from headwater.store.store import Store
+from headwater.store.opening import open_store
+from headwater.store.saved_state import save_state
 
 
 def learned(ids: list[int]) -> tuple[IntervalStrategy, np.ndarray]:  # type: ignore[type-arg]
@@ -69,9 +70,9 @@ def test_a_removed_feeds_row_is_not_given_to_anybody() -> None:
 async def test_saved_state_that_cannot_be_used_is_put_aside_with_a_word_and_nothing_stops(
     tmp_path: Path, version: int, blob: bytes
 ) -> None:
-    async with await Store.open(f"sqlite:///{tmp_path / 'x.sqlite'}") as store:
+    async with await open_store(f"sqlite:///{tmp_path / 'x.sqlite'}") as store:
         for name in (STRATEGY, HOSTS, HISTORY, REPORT):
-            await store.save_state(name, version, blob, 0.0)
+            await store.write(save_state, name, version, blob, 0.0)
         with capture_logs() as said:
             assert not await load_snapshot(store, FeedTable(), Fix1h())
         assert [line["event"] for line in said] == ["strategy_state_put_aside"]

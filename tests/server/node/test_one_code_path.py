@@ -26,7 +26,10 @@ from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.registry import build_strategy
 from headwater.schedule.selection import Budget
-from headwater.store.store import Store
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed
 from headwater.times import DAY, HOUR
 
@@ -65,8 +68,8 @@ def fetched_at(trace: Trace, row: int, now: float, url: str) -> Outcome:
 async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[tuple[Crawler, list[NDArray[np.bool_]]]]:
     """A day of the node under a virtual clock; its crawler, and the candidates manners left it at each tick."""
     clock, trace = VirtualClock(), a_trace()
-    async with await Store.open(f"sqlite:///{tmp_path / 'day.sqlite'}") as store, Fetcher() as fetcher:
-        await store.add_feeds([NewFeed(f"http://h{k}.example/") for k in range(FEEDS)], START)
+    async with await open_store(f"sqlite:///{tmp_path / 'day.sqlite'}") as store, Fetcher() as fetcher:
+        await store.write(add_and_subscribe, [NewFeed(f"http://h{k}.example/") for k in range(FEEDS)], START)
         crawler = Crawler(
             store,
             fetcher,
@@ -82,7 +85,7 @@ async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[t
             clock.now = START + DAY + tick * TICK
             candidates.append(crawler.feed_table.find_candidates(clock.now) & ~crawler.feed_table.untried)
             chosen = crawler.choose_feeds(PER_TICK, clock.now)
-            known = await store.known([int(crawler.feed_table.ids[row]) for row, _ in chosen])
+            known = await store.read(load_feed_states, [int(crawler.feed_table.ids[row]) for row, _ in chosen])
             batch = []
             for row, reason in chosen:
                 state = known[int(crawler.feed_table.ids[row])]
@@ -102,7 +105,7 @@ async def test_the_nodes_decisions_are_the_labs_on_the_same_history(
 ) -> None:
     crawler, candidates = day
     trace = a_trace()
-    recorded = (await crawler._store.refreshes(limit=10_000))[::-1]
+    recorded = (await crawler._store.read(list_refreshes, limit=10_000))[::-1]
     by_tick = {at: list(group) for at, group in groupby(recorded, key=lambda one: one.at)}
     sources = _Publishers(trace, ReplaySettings(window=WINDOW, history_days=0, warmup_days=1))
     strategy = build_strategy(crawler.strategy.name)
@@ -128,7 +131,11 @@ async def test_the_nodes_decisions_are_the_labs_on_the_same_history(
         assert seen.published.times.tolist() == [date for one in done for date in one.published]
         strategy.observe(sources.table, seen)
         sources.mark_polled(seen)
-        known = await crawler._store.known([one.feed_id for one in done]) if tick == len(candidates) - 1 else {}
+        known = (
+            await crawler._store.read(load_feed_states, [one.feed_id for one in done])
+            if tick == len(candidates) - 1
+            else {}
+        )
         assert all(state.next_refresh is not None for state in known.values())
     assert decided > 20
     mine, theirs = strategy.due, crawler.strategy.due

@@ -13,9 +13,18 @@ from headwater.errors import InputError, QueryError
 from headwater.model import QueryFeed
 from headwater.node.queries import definitions
 from headwater.query.items.analysed_item import AnalysedItem
+from headwater.store.content.feeds import change_feed, find_feed
+from headwater.store.content.outbox import find_last_position, list_outbox_entries
+from headwater.store.maintenance.trash import move_feed_to_trash
+from headwater.store.queries.document_hits import list_document_hits
+from headwater.store.queries.hits import compute_query_statistics, list_hits_after
+from headwater.store.queries.query_feeds import find_query_feed, list_all_query_feeds, list_implicit_feeds
+from headwater.store.queries.query_scripts import drop_query_feed
+from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.schema.feed_tables import query_feed
 from headwater.store.values import NewFeed, OutboxEntry, StoredHit
-from support.store_samples import NOW, SOMEBODY
+from support.store_samples import NOW, SOMEBODY, intercept_reads
 
 
 def by_hand(connection: Connection, query_id: int, values: dict[str, object]) -> None:
@@ -30,11 +39,11 @@ async def test_items_that_match_come_out_once_in_the_order_of_publication(world:
     await world.process()
     assert await world.titles("volcano") == ["Another volcano", "A volcano"]
     assert world.fresh() == ["A volcano", "Another volcano"]
-    query = await world.store.queries.find("VOLCANO")
-    stream = await world.store.queries.stream(query.id)
+    query = await world.store.read(find_query_feed, "VOLCANO")
+    stream = await world.store.read(list_hits_after, query.id)
     assert [hit.item.title for hit in stream] == ["A volcano", "Another volcano"]
-    assert await world.store.queries.stream(query.id, after=stream[0].id) == stream[1:]
-    statistics = await world.store.queries.statistics(query, world.now)
+    assert await world.store.read(list_hits_after, query.id, after=stream[0].id) == stream[1:]
+    statistics = await world.store.read(compute_query_statistics, query.id, world.now)
     assert (statistics.hits, statistics.recent, statistics.last) == (2, 2, stream[1].arrived)
 
 
@@ -54,10 +63,10 @@ async def test_without_queries_items_are_passed_by_unread(world: World, monkeypa
 
     await world.publish("guardian", "One", "Two")
     with monkeypatch.context() as patched:
-        patched.setattr(world.store, "outbox", unread)
+        intercept_reads(patched, world.store, list_outbox_entries, unread)
         await world.process()
     progress = await world.processor.measure_progress()
-    assert (progress.position, progress.behind) == (await world.store.outbox_end(), 0)
+    assert (progress.position, progress.behind) == (await world.store.read(find_last_position), 0)
     await world.run("CREATE FEED F AS RETURN ALL")
     await world.publish("guardian", "Three")
     await world.process()
@@ -127,7 +136,7 @@ async def test_tags_are_live_sets(world: World) -> None:
     await world.process()
     await world.publish("guardian", "Before")
     await world.process()
-    await world.store.update_feed(world.feeds["guardian"].id, tags=("news", "science"))
+    await world.store.write(change_feed, world.feeds["guardian"].id, tags=("news", "science"))
     await world.publish("guardian", "After")
     await world.process()
     assert world.fresh() == ["After"]
@@ -137,13 +146,13 @@ async def test_dropping_refuses_while_others_read_and_cascade_takes_them_along(w
     await world.run("CREATE FEED A AS RETURN guardian; CREATE FEED B AS RETURN A; CREATE FEED C AS RETURN B")
     await world.process()
     with pytest.raises(InputError, match="A is used by B, C"):
-        await world.store.queries.drop("a", by=SOMEBODY)
+        await world.store.write(drop_query_feed, "a", by=SOMEBODY)
     await world.publish("guardian", "One")
     await world.process()
-    assert set((await world.store.queries.drop("b", cascade=True, by=SOMEBODY)).names) == {"B", "C"}
+    assert set((await world.store.write(drop_query_feed, "b", cascade=True, by=SOMEBODY)).names) == {"B", "C"}
     await world.publish("guardian", "Two")
     await world.process()
-    assert [query.name for query in await world.store.queries.all()] == ["A"]
+    assert [query.name for query in await world.store.read(list_all_query_feeds)] == ["A"]
     assert await world.titles("A") == ["Two", "One"]
 
 
@@ -185,18 +194,18 @@ async def test_what_cannot_be_is_refused_with_its_place_and_nothing_is_done(
     world: World, script: str, message: str
 ) -> None:
     await world.run("CREATE FEED Here AS RETURN guardian; CREATE FEED There AS RETURN Here")
-    before = await world.store.queries.all()
+    before = await world.store.read(list_all_query_feeds)
     with pytest.raises(QueryError, match=message) as caught:
         await world.run(f"CREATE FEED Fine AS RETURN iris;\n{script}" if script.startswith("DROP") else script)
     assert caught.value.messages
-    assert await world.store.queries.all() == before
+    assert await world.store.read(list_all_query_feeds) == before
 
 
 async def test_addresses_in_queries_become_feeds_that_only_queries_want(world: World) -> None:
     address = "https://new.example/feed"
     await world.run(f'CREATE FEED N AS RETURN "{address}" | "{GUARDIAN}"')
-    feed = await world.store.feed(address)
-    assert await world.store.queries.implicit() == {feed.id}
+    feed = await world.store.read(find_feed, address)
+    assert await world.store.read(list_implicit_feeds) == {feed.id}
     assert feed.weight == 0.0
     world.feeds["new"] = feed
     await world.run("CREATE FEED Everything AS RETURN ALL")
@@ -204,22 +213,22 @@ async def test_addresses_in_queries_become_feeds_that_only_queries_want(world: W
     await world.process()
     assert await world.titles("N") == ["From the new one"]
     assert await world.titles("Everything") == []  # ALL is what somebody has registered
-    await world.store.queries.drop("N", by=SOMEBODY)
-    assert (await world.store.feed(address)).paused
-    assert not (await world.store.feed(GUARDIAN)).paused
+    await world.store.write(drop_query_feed, "N", by=SOMEBODY)
+    assert (await world.store.read(find_feed, address)).paused
+    assert not (await world.store.read(find_feed, GUARDIAN)).paused
     await world.run(f'CREATE FEED M AS RETURN "{address}"')
-    assert not (await world.store.feed(address)).paused
-    await world.store.add_feeds([NewFeed(address, weight=2.0)], NOW)  # now a person wants it
-    await world.store.queries.drop("M", by=SOMEBODY)
-    feed = await world.store.feed(address)
-    assert (feed.paused, feed.weight, await world.store.queries.implicit()) == (False, 2.0, set())
+    assert not (await world.store.read(find_feed, address)).paused
+    await world.store.write(add_and_subscribe, [NewFeed(address, weight=2.0)], NOW)  # now a person wants it
+    await world.store.write(drop_query_feed, "M", by=SOMEBODY)
+    feed = await world.store.read(find_feed, address)
+    assert (feed.paused, feed.weight, await world.store.read(list_implicit_feeds)) == (False, 2.0, set())
 
 
 async def test_register_adds_a_feed_with_its_name_and_tags(world: World) -> None:
     await world.run(
         'REGISTER FEED "https://blog.example/" AS blog TAGS ("science", "own"); CREATE FEED B AS RETURN blog'
     )
-    feed = await world.store.feed("blog")
+    feed = await world.store.read(find_feed, "blog")
     assert feed.tags == ("own", "science")
     world.feeds["blog"] = feed
     await world.publish("blog", "Hello")
@@ -256,8 +265,8 @@ async def test_windows_of_distinct_and_joins_survive_a_restart_that_nobody_annou
     await world.publish("iris", world.item("iris", "b", title="Lava"), world.item("iris", "c", title="Ash"))
     await world.process()
     assert await world.titles("Once") == ["Ash", "Lava"]
-    query = await world.store.queries.find("Echo")
-    (echo,) = await world.store.queries.document(query, world.now)
+    query = await world.store.read(find_query_feed, "Echo")
+    (echo,) = await world.store.read(list_document_hits, query, world.now)
     assert echo.related is not None
     assert [other.title for other in echo.related] == ["Lava"]
 
@@ -275,7 +284,10 @@ async def test_many_queries_made_at_once_are_filled_in_one_pass_as_one_by_one(wo
         await world.process()
         assert await world.titles(f"F{word}") == await world.titles(f"G{word}")
         assert len(await world.titles(f"F{word}")) == (0 if word == "rain" else 3)
-        kept = [await world.store.queries.sources((await world.store.queries.find(f"{c}{word}")).id) for c in "FG"]
+        kept = [
+            await world.store.read(list_selectivity, (await world.store.read(find_query_feed, f"{c}{word}")).id)
+            for c in "FG"
+        ]
         assert [(s.feed_id, s.kept, s.offered) for s in kept[0]] == [(s.feed_id, s.kept, s.offered) for s in kept[1]]
 
 
@@ -319,8 +331,8 @@ async def test_selectivity_is_learned_from_the_past_and_from_what_arrives(world:
     await world.process()
     await world.publish("guardian", "Lava e", "f")
     await world.process()
-    query = await world.store.queries.find("F")
-    (source,) = await world.store.queries.sources(query.id)
+    query = await world.store.read(find_query_feed, "F")
+    (source,) = await world.store.read(list_selectivity, query.id)
     assert (source.kept, source.offered) == (2, 6)
 
 
@@ -334,10 +346,10 @@ async def test_a_feed_of_whose_past_a_query_kept_nothing_is_known_to_bring_it_li
     await world.process()
     await world.run("CREATE FEED G AS RETURN ALL")
     await world.process()
-    offers = await world.store.queries.offers()
+    offers = await world.store.read(load_offered_counts)
     assert offers == {world.feeds["guardian"].id: 4, world.feeds["iris"].id: 7}
-    shares = {(one.query_id, one.feed_id): (one.kept, one.offered) for one in await world.store.queries.sources()}
-    f, g = [(await world.store.queries.find(name)).id for name in "FG"]
+    shares = {(one.query_id, one.feed_id): (one.kept, one.offered) for one in await world.store.read(list_selectivity)}
+    f, g = [(await world.store.read(find_query_feed, name)).id for name in "FG"]
     guardian, iris = world.feeds["guardian"].id, world.feeds["iris"].id
     assert shares == {(f, guardian): (1, 4), (g, guardian): (4, 4), (g, iris): (7, 7)}
 
@@ -347,19 +359,19 @@ async def test_removing_a_feed_takes_its_items_out_of_query_feeds(world: World) 
     await world.publish("guardian", "One")
     await world.publish("iris", "Two")
     await world.process()
-    await world.store.remove_feed(world.feeds["guardian"].id, by=SOMEBODY)
+    await world.store.write(move_feed_to_trash, world.feeds["guardian"].id, by=SOMEBODY)
     assert await world.titles("F") == ["Two"]
 
 
 async def test_a_definition_that_cannot_be_read_any_more_says_so_and_stops_nobody(world: World) -> None:
     await world.run("CREATE FEED F AS RETURN ALL; CREATE FEED G AS RETURN ALL")
-    query = await world.store.queries.find("F")
+    query = await world.store.read(find_query_feed, "F")
 
     await world.store.write(by_hand, query.id, {"text": "CREATE FEED"})
     await world.publish("guardian", "One")
     await world.process()
     assert await world.titles("G") == ["One"]
-    assert (await world.store.queries.find("F")).problem
+    assert (await world.store.read(find_query_feed, "F")).problem
 
 
 @pytest.mark.parametrize("form", [None, b"\xff of another version"])
@@ -368,14 +380,14 @@ async def test_a_definition_without_a_form_of_use_is_read_from_its_text_and_gets
 ) -> None:
     await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "one"')
     await world.process()
-    before = await world.store.queries.find("F")
+    before = await world.store.read(find_query_feed, "F")
     await world.store.write(by_hand, before.id, {"form": form})
     world.processor = world.new_processor()
     await world.processor.load()
     await world.publish("guardian", "One", "Two")
     await world.process()
     assert await world.titles("F") == ["One"]
-    assert (await world.store.queries.find("F")).form == before.form != form
+    assert (await world.store.read(find_query_feed, "F")).form == before.form != form
 
 
 async def test_only_definitions_that_changed_are_read_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,8 +438,8 @@ async def test_matching_goes_on_while_a_large_script_is_taken_up(world: World, m
     assert len(world.processor.definitions) == MANY + 1
     wanted = [f"volcano {number}" for number in range(6)]
     for name in ("q0", "q59", "q119"):
-        query = await world.store.queries.find(name)
-        stream = await world.store.queries.stream(query.id, after=0)
+        query = await world.store.read(find_query_feed, name)
+        stream = await world.store.read(list_hits_after, query.id, after=0)
         assert [(hit.item.title, hit.fresh) for hit in stream] == [
             ("An old volcano", False),
             *((w, True) for w in wanted),
@@ -437,8 +449,8 @@ async def test_matching_goes_on_while_a_large_script_is_taken_up(world: World, m
 
 
 async def fresh(world: World, name: str) -> list[str | None]:
-    query = await world.store.queries.find(name)
-    return [hit.item.title for hit in await world.store.queries.stream(query.id) if hit.fresh]
+    query = await world.store.read(find_query_feed, name)
+    return [hit.item.title for hit in await world.store.read(list_hits_after, query.id) if hit.fresh]
 
 
 FEW = "KEEP LAST 1 ITEMS"  # most of what came before is not in the window that is filled, and would be taken for new
@@ -465,11 +477,12 @@ async def test_what_arrives_just_before_a_definition_while_the_processor_looks_i
 ) -> None:
     await world.run("CREATE FEED Everything AS RETURN ALL")
     await world.process()
-    outbox, came = world.store.outbox, True
+    came = True
+    read = world.store.read
 
     async def interrupted(after: int, limit: int = 500) -> list[OutboxEntry]:
         nonlocal came
-        found = await outbox(after, limit)
+        found = await read(list_outbox_entries, after, limit)
         if not came:
             came = True
             await world.publish("guardian", "volcano 0", "volcano 1")
@@ -479,7 +492,7 @@ async def test_what_arrives_just_before_a_definition_while_the_processor_looks_i
             await world.publish("guardian", "volcano 4")
         return found
 
-    monkeypatch.setattr(world.store, "outbox", interrupted)
+    intercept_reads(monkeypatch, world.store, list_outbox_entries, interrupted)
     world.processor = world.new_processor()
     await world.processor.load()
     came = False
@@ -526,7 +539,7 @@ async def test_a_query_that_cannot_be_tried_says_so_and_keeps_no_item_from_the_o
     await world.process()
     assert await world.titles("Dated") == ["A volcano"]
     assert await world.titles("Sized") == []
-    said = (await world.store.queries.find("Sized")).problem
+    said = (await world.store.read(find_query_feed, "Sized")).problem
     assert said is not None
     assert "no such number" in said
-    assert (await world.store.queries.find("Dated")).problem is None
+    assert (await world.store.read(find_query_feed, "Dated")).problem is None

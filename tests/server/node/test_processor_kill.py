@@ -13,8 +13,10 @@ import pytest
 from sqlalchemy import Connection, select
 
 from headwater.node.queries.processor import QueryProcessor
+from headwater.store.opening import open_store
+from headwater.store.queries.query_feeds import list_all_query_feeds
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.schema.feed_tables import hit, item, outbox
-from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from support.store_samples import NOW
 
@@ -39,8 +41,8 @@ def run_and_kill(url: str, round: int, feed_ids: list[int], wait: float) -> None
 
 
 async def with_feeds(url: str) -> list[int]:
-    async with await Store.open(url) as store:
-        added = await store.add_feeds([NewFeed(f"https://example.org/{k}") for k in range(3)], NOW)
+    async with await open_store(url) as store:
+        added = await store.write(add_and_subscribe, [NewFeed(f"https://example.org/{k}") for k in range(3)], NOW)
         return [one.feed.id for one in added]
 
 
@@ -56,15 +58,14 @@ def arrivals(connection: Connection) -> list[tuple[int, str]]:
 
 async def check(url: str) -> tuple[int, int]:
     """After catching up: what each query delivered is what arrived behind its position and matches."""
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         processor = QueryProcessor(store, clock=lambda: NOW)
         await processor.load()
         while await processor.step():
             pass
-        queries = await store.queries.all()
-        async with store.transaction() as transaction:
-            found = await transaction.run(fresh_hits)
-            arrived = await transaction.run(arrivals)
+        queries = await store.read(list_all_query_feeds)
+        found = await store.read(fresh_hits)
+        arrived = await store.read(arrivals)
     expected = sorted(
         (query.id, title)
         for query in queries

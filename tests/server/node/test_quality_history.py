@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 from headwater.node.quality.quality_history import QualityHistory, QualityPoint, load_history, save_history
-from headwater.store.store import Store
+from headwater.store.opening import open_store
 
 DAY = 86_400.0
 
@@ -29,7 +29,7 @@ def test_old_lines_become_fewer_and_very_old_ones_go() -> None:
 
 
 async def test_the_history_survives_in_the_store(tmp_path: Path) -> None:
-    async with await Store.open(f"sqlite:///{tmp_path / 'h.sqlite'}") as store:
+    async with await open_store(f"sqlite:///{tmp_path / 'h.sqlite'}") as store:
         assert (await load_history(store)).list_since(0) == []
         history = QualityHistory()
         history.append(line(100.0))

@@ -20,7 +20,13 @@ from headwater.schedule.quality.least_budget import QualityTarget, find_least_bu
 from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Observed, Table
-from headwater.store.store import Store
+from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
+from headwater.store.content.items import count_items
+from headwater.store.content.refreshes import list_losses, list_refreshes
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
+from headwater.store.saved_state import load_state
 from headwater.store.values import NewFeed
 from headwater.times import DAY
 
@@ -46,13 +52,13 @@ class Learning(Uniform):
 
 
 async def refreshed(node: Node, feeds: int) -> bool:
-    return len({one.feed_id for one in await node.store.refreshes(limit=1000)}) == feeds
+    return len({one.feed_id for one in await node.store.read(list_refreshes, limit=1000)}) == feeds
 
 
 async def all_kept(node: Node) -> bool:
     """Between two refreshes, of which there are many, both counts agree."""
-    items = sum(one.new for one in await node.store.refreshes(limit=1000))
-    return await node.store.count_items() == items > 0
+    items = sum(one.new for one in await node.store.read(list_refreshes, limit=1000))
+    return await node.store.read(count_items) == items > 0
 
 
 @pytest.mark.parametrize("name", ["Breaking", "Learning"])
@@ -61,7 +67,7 @@ async def test_a_persons_own_strategy_that_raises_is_replaced_by_round_robin_and
 ) -> None:
     made = await farm(feeds=6, speed=1000, hints=False)
     async with Node(given(strategy=f"{__name__}:{name}")) as node:
-        await node.store.add_feeds([NewFeed(made.url(k)) for k in range(6)], time.time())
+        await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(6)], time.time())
         await eventually(lambda: refreshed(node, 6), "all feeds are refreshed")
         await eventually(lambda: node.status().problem, "the problem is noticed")
         status = node.status()
@@ -73,7 +79,7 @@ async def test_a_persons_own_strategy_that_raises_is_replaced_by_round_robin_and
         await eventually(lambda: all_kept(node), "what refreshes brought is what there is")
         report = await node.maintenance.measure_quality()
         assert report.problem == status.problem
-    async with await Store.open(given().database_url) as store:  # it stopped and saved all the same
+    async with await open_store(given().database_url) as store:  # it stopped and saved all the same
         report = await load_last_report(store)
         assert report is not None
         assert report.problem is not None
@@ -83,18 +89,18 @@ async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm,
     made = await farm(feeds=8, speed=20_000, hints=False)
     settings = given(strategy="top_utility")
     async with Node(settings) as node:
-        await node.store.add_feeds([NewFeed(made.url(k)) for k in range(8)], time.time())
+        await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(8)], time.time())
         await eventually(lambda: refreshed(node, 8), "all feeds are refreshed")
 
         async def again() -> bool:
             node.crawler.feed_table.earliest[:] = 0.0  # nobody waits
-            done = await node.store.refreshes(limit=1000)
+            done = await node.store.read(list_refreshes, limit=1000)
             return len(done) >= 40 and sum(one.new > 0 for one in done) > 8
 
         await eventually(again, "they are refreshed again, and bring something")
         await node.maintenance.publish_report()
-    async with await Store.open(settings.database_url) as store:
-        refreshes = await store.refreshes(limit=10_000)
+    async with await open_store(settings.database_url) as store:
+        refreshes = await store.read(list_refreshes, limit=10_000)
         report = await load_last_report(store)
     assert report is not None
     first = {one.feed_id: one for one in refreshes}  # the latest come first, so the first of each feed stays
@@ -124,14 +130,18 @@ def test_an_item_waits_since_the_refresh_that_did_not_show_it_at_most() -> None:
 
 async def test_the_losing_feeds_are_listed_the_worst_first(given) -> None:
     now = time.time()
-    async with await Store.open(given().database_url) as store:
-        added = await store.add_feeds([NewFeed(f"http://h{k}.example/") for k in range(3)], now)
-        known = await store.known([one.feed.id for one in added])
+    async with await open_store(given().database_url) as store:
+        added = await store.write(add_and_subscribe, [NewFeed(f"http://h{k}.example/") for k in range(3)], now)
+        known = await store.read(load_feed_states, [one.feed.id for one in added])
         for k, lost in enumerate((0.0, 4.0, 9.0)):
             state = replace(known[added[k].feed.id], last_refresh=now, last_success=now)
-            await store.save([Verdict(Refresh(state.feed_id, now - 5, Ending.CHANGED, new=20, lost=lost), state)])
-            await store.save([Verdict(Refresh(state.feed_id, now - 2 * DAY, Ending.CHANGED, lost=50.0), state)])
-        losses = await store.losses(since=now - DAY, limit=5)
+            await save_refreshes(
+                store, [Verdict(Refresh(state.feed_id, now - 5, Ending.CHANGED, new=20, lost=lost), state)]
+            )
+            await save_refreshes(
+                store, [Verdict(Refresh(state.feed_id, now - 2 * DAY, Ending.CHANGED, lost=50.0), state)]
+            )
+        losses = await store.read(list_losses, since=now - DAY, limit=5)
     assert [(one.feed_id, one.lost, one.refreshes) for one in losses] == [
         (added[2].feed.id, 9.0, 1),
         (added[1].feed.id, 4.0, 1),
@@ -142,12 +152,12 @@ async def test_target_mode_sets_the_least_budget_and_says_what_it_brings(farm, g
     made = await farm(feeds=5, speed=1, hints=False)
     settings = given(strategy="value", target_completeness=0.9, least_interval=120.0, budget=500.0)
     async with Node(settings) as node:
-        await node.store.add_feeds([NewFeed(made.url(k)) for k in range(5)], time.time())
+        await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(5)], time.time())
         await eventually(lambda: refreshed(node, 5), "all feeds are refreshed")
         await node.maintenance.publish_report()  # as it does after a minute; when it started nothing was believed
         status = node.status()
         assert status.target_reached is True
-        assert await node.store.load_state("strategy") is not None  # for who explains from another process
+        assert await node.store.read(load_state, "strategy") is not None  # for who explains from another process
         assert "requests per minute bring completeness" in str(status.target)
         assert 1 <= status.budget_per_minute < 500
         assert (await node.maintenance.measure_quality()).target == status.target
@@ -160,7 +170,7 @@ async def test_a_target_beyond_the_budget_is_said_to_be_out_of_reach_and_the_bud
     settings = given(strategy="value", target_delay=61.0, least_interval=120.0, budget=2.0)
     async with Node(settings) as node:
         node.crawler.budget.set_limit(10_000)
-        await node.store.add_feeds([NewFeed(made.url(k)) for k in range(30)], time.time())
+        await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(30)], time.time())
         await eventually(lambda: refreshed(node, 30), "all feeds are refreshed")
         await node.maintenance.update_target_budget()
         status = node.status()
@@ -188,10 +198,10 @@ def test_a_sample_of_many_feeds_finds_nearly_the_budget_of_all() -> None:
 
 async def test_saved_state_of_another_version_is_put_aside_with_a_sentence(given, monkeypatch, capsys) -> None:
     settings = given(strategy="fix_1h")
-    async with await Store.open(settings.database_url) as store:
-        await store.add_feeds([NewFeed("http://a.example/")], 0.0)
+    async with await open_store(settings.database_url) as store:
+        await store.write(add_and_subscribe, [NewFeed("http://a.example/")], 0.0)
         roster, strategy = FeedTable(), build_configured_strategy(settings)
-        async for chunk in store.all_known_schedule():
+        async for chunk in iterate_schedule_rows(store):
             roster.upsert_feeds(chunk, {})
         strategy.resize(1)
         async with Node(settings) as node:

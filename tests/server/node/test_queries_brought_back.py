@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from processed import World
 
+from headwater.store.maintenance.trash import move_feed_to_trash
+from headwater.store.maintenance.trash_restore import restore_from_trash
 from headwater.store.people import Remover
+from headwater.store.queries.hits import list_hits_after
+from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_scripts import drop_query_feed
 
 LAVA = 'CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST 2 ITEMS'
 
 
 async def dropped(world: World) -> int:
-    gone = await world.store.queries.drop("Lava", by=Remover(None, world.now))
+    gone = await world.store.write(drop_query_feed, "Lava", by=Remover(None, world.now))
     assert gone.undo is not None
     return gone.undo
 
@@ -22,18 +27,18 @@ async def test_a_query_feed_that_is_back_has_its_past_and_what_came_meanwhile_bu
     for title in ("lava 1", "lava 2", "lava 3"):
         await world.publish("guardian", title)
     await world.process()
-    before = await world.store.queries.find("Lava")
-    hits = await world.store.queries.stream(before.id)
+    before = await world.store.read(find_query_feed, "Lava")
+    hits = await world.store.read(list_hits_after, before.id)
     undo = await dropped(world)
     await world.process()
     await world.publish("iris", "lava meanwhile", "ash")
     await world.process()
-    await world.store.removals.undo(undo, None, world.now)
+    await world.store.write(restore_from_trash, undo, None, world.now)
     await world.process()
-    query = await world.store.queries.find("Lava")
+    query = await world.store.read(find_query_feed, "Lava")
     assert query.id == before.id
     assert not query.is_pending
-    assert (await world.store.queries.stream(query.id))[: len(hits)] == hits  # beyond what its window keeps, too
+    assert (await world.store.read(list_hits_after, query.id))[: len(hits)] == hits  # beyond what its window keeps, too
     assert await world.titles("Lava") == ["lava meanwhile", "lava 3"]
     await world.publish("guardian", "lava after")
     await world.process()
@@ -47,10 +52,10 @@ async def test_one_that_is_back_before_the_processor_noticed_goes_on_and_deliver
     await world.process()
     undo = await dropped(world)
     await world.publish("guardian", "lava 2")
-    await world.store.removals.undo(undo, None, world.now)
+    await world.store.write(restore_from_trash, undo, None, world.now)
     await world.publish("guardian", "lava 3")
     await world.process()
-    assert not (await world.store.queries.find("Lava")).is_pending
+    assert not (await world.store.read(find_query_feed, "Lava")).is_pending
     assert await world.titles("Lava") == ["lava 3", "lava 2"]
     assert world.fresh().count("lava 1") == 1
     assert world.fresh()[-1] == "lava 3"
@@ -69,7 +74,7 @@ async def test_one_with_a_memory_remembers_what_it_had_seen(world: World) -> Non
     await world.process()
     undo = await dropped(world)
     await world.process()
-    await world.store.removals.undo(undo, None, world.now)
+    await world.store.write(restore_from_trash, undo, None, world.now)
     await world.process()
     await world.publish("iris", world.item("iris", "b", title="lava"))
     await world.process()
@@ -82,11 +87,11 @@ async def test_items_that_no_query_had_met_when_their_feed_was_removed_meet_them
     await world.process()
     await world.publish("guardian", "lava unread")
     feed = world.feeds["guardian"]
-    undo = await world.store.remove_feed(feed.id, by=Remover(None, world.now))
+    undo = await world.store.write(move_feed_to_trash, feed.id, by=Remover(None, world.now))
     await world.publish("iris", "lava there")
     await world.process()
     assert world.fresh() == ["lava here", "lava there"]
     assert undo is not None
-    await world.store.removals.undo(undo, None, world.now)
+    await world.store.write(restore_from_trash, undo, None, world.now)
     await world.process()
     assert world.fresh() == ["lava here", "lava there", "lava unread"]

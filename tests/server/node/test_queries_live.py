@@ -6,7 +6,11 @@ import time
 
 from headwater.node.node import Node
 from headwater.node.queries.demand import MIN_WEIGHT
-from headwater.store.store import Store
+from headwater.store.opening import open_store
+from headwater.store.queries.document_hits import list_document_hits
+from headwater.store.queries.query_feeds import count_query_feeds, find_query_feed
+from headwater.store.queries.query_scripts import drop_query_feed, run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed
 from support.store_samples import SOMEBODY
 
@@ -15,32 +19,32 @@ async def test_a_query_given_by_another_process_comes_alive_and_its_items_come_o
     made = await farm(feeds=4, speed=5000)
     settings = given()
     hits = []
-    async with Node(settings, on_hits=hits.extend) as node, await Store.open(settings.database_url) as other:
-        await other.add_feeds([NewFeed(made.url(0), name="first", tags=("a",))], time.time())
-        await other.queries.execute('CREATE FEED Some AS RETURN TAG "a" WHERE HAS TITLE', time.time())
+    async with Node(settings, on_hits=hits.extend) as node, await open_store(settings.database_url) as other:
+        await other.write(add_and_subscribe, [NewFeed(made.url(0), name="first", tags=("a",))], time.time())
+        await other.write(run_script, 'CREATE FEED Some AS RETURN TAG "a" WHERE HAS TITLE', time.time())
         await eventually(lambda: any(hit.fresh for hit in hits), "an item of a live query is delivered")
-        query = await other.queries.find("some")
+        query = await other.read(find_query_feed, "some")
         assert query.active == query.text
-        assert await other.queries.document(query, time.time())
+        assert await other.read(list_document_hits, query, time.time())
         assert node.status().queries == 1
-        await other.queries.execute(f'CREATE FEED Far AS RETURN "{made.url(3)}"', time.time())
+        await other.write(run_script, f'CREATE FEED Far AS RETURN "{made.url(3)}"', time.time())
 
         async def arrived() -> bool:
-            return bool(await other.queries.document(await other.queries.find("Far"), time.time()))
+            return bool(await other.read(list_document_hits, await other.read(find_query_feed, "Far"), time.time()))
 
         await eventually(arrived, "a feed that only a query names is refreshed")
-        await other.queries.drop("Far", by=SOMEBODY)
+        await other.write(drop_query_feed, "Far", by=SOMEBODY)
         await eventually(lambda: node.status().queries == 1 and node.status().feeds == 1, "dropped, and its feed left")
 
 
 async def test_weights_follow_the_queries_and_targets_are_compared_with_the_budget(farm, given, eventually) -> None:
     made = await farm(feeds=3, speed=100)
     settings = given(only_wanted_by_queries=True, budget=0.001, strategy="top_utility")
-    async with await Store.open(settings.database_url) as other:
+    async with await open_store(settings.database_url) as other:
         new = [NewFeed(made.url(k), name=f"f{k}") for k in range(3)]
-        feeds = [one.feed.id for one in await other.add_feeds(new, time.time())]
+        feeds = [one.feed.id for one in await other.write(add_and_subscribe, new, time.time())]
         script = "CREATE FEED Q AS RETURN f1 IMPORTANCE 5 TARGET COMPLETENESS >= 0.99 AND DELAY <= 5 MINUTES"
-        await other.queries.execute(script, time.time())
+        await other.write(run_script, script, time.time())
         async with Node(settings) as node:
             await eventually(lambda: node.status().aims, "the target is looked at")
             table, row = node.crawler.feed_table.table, node.crawler.feed_table.find_row
@@ -62,9 +66,9 @@ async def test_hits_survive_a_restart_and_nothing_comes_twice(farm, given, event
 
     for _ in range(3):
         async with Node(settings, on_hits=count) as node:
-            await node.store.add_feeds([NewFeed(made.url(k)) for k in range(6)], time.time())
-            if not await node.store.queries.count():
-                await node.store.queries.execute("CREATE FEED All_ AS RETURN ALL KEEP LAST 10 ITEMS", time.time())
+            await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(6)], time.time())
+            if not await node.store.read(count_query_feeds):
+                await node.store.write(run_script, "CREATE FEED All_ AS RETURN ALL KEEP LAST 10 ITEMS", time.time())
             before = len(told)
 
             async def more(node=node, before=before) -> bool:

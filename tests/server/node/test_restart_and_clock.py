@@ -15,7 +15,10 @@ from headwater.node.crawl.spending import BudgetAccount
 from headwater.node.node import Node
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.strategies.learned_interval import Fix1h
-from headwater.store.store import Store
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed
 
 
@@ -24,9 +27,9 @@ async def test_after_a_restart_with_ten_thousand_feeds_only_the_due_ones_are_ask
     settings = given()
     now = time.time()
     due = {17, 4711}
-    async with await Store.open(settings.database_url) as store:
-        added = await store.add_feeds([NewFeed(made.url(k)) for k in range(10_000)], now)
-        known = await store.known([one.feed.id for one in added])
+    async with await open_store(settings.database_url) as store:
+        added = await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(10_000)], now)
+        known = await store.read(load_feed_states, [one.feed.id for one in added])
         verdicts = []
         for k, one in enumerate(added):
             state = known[one.feed.id]
@@ -34,7 +37,7 @@ async def test_after_a_restart_with_ten_thousand_feeds_only_the_due_ones_are_ask
             fields = {name: getattr(state, name) for name in state.__slots__} | after
             verdicts.append(Verdict(Refresh(one.feed.id, now - 60, Ending.UNCHANGED), type(state)(**fields)))
         for start in range(0, 10_000, 1000):
-            await store.save(verdicts[start : start + 1000])
+            await save_refreshes(store, verdicts[start : start + 1000])
     async with Node(settings):
         await eventually(lambda: len(made.log) >= len(due), "the due ones are asked for")
         await asyncio.sleep(1.0)
@@ -51,9 +54,9 @@ class SteppingClock:
 
 async def crawl(made, settings, clock: SteppingClock, budget: float):  # type: ignore[no-untyped-def]
     """A crawler on a clock of ours; hourly polls."""
-    store = await Store.open(settings.database_url)
+    store = await open_store(settings.database_url)
     fetcher = await Fetcher(allow_private=True, per_host=64, clock=clock).__aenter__()
-    await store.add_feeds([NewFeed(made.url(k)) for k in range(made.feeds)], clock())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(made.feeds)], clock())
     crawler = Crawler(
         store,
         fetcher,

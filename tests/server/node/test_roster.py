@@ -16,7 +16,10 @@ from headwater.node.crawl.strategy_setup import make_budget_account
 from headwater.node.queries.demand import Demand
 from headwater.schedule import STRATEGIES
 from headwater.settings import load_settings
-from headwater.store.store import Store
+from headwater.store.content.feed_state import iterate_schedule_rows
+from headwater.store.content.feeds import list_feeds
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed, ScheduleRow
 
 
@@ -121,13 +124,13 @@ def test_feeds_that_come_all_at_once_are_as_if_they_had_come_one_by_one_and_agai
 async def test_a_start_with_many_chunks_of_feeds_takes_every_one_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Store.all_known_schedule, "__defaults__", (3,))
-    async with await Store.open(f"sqlite:///{tmp_path}/db") as store:
-        await store.add_feeds([NewFeed(f"http://{k}.example/rss") for k in range(40)], 1.0)
+    monkeypatch.setattr(iterate_schedule_rows, "__defaults__", (3,))
+    async with await open_store(f"sqlite:///{tmp_path}/db") as store:
+        await store.write(add_and_subscribe, [NewFeed(f"http://{k}.example/rss") for k in range(40)], 1.0)
         decider = Scheduler(
             store, STRATEGIES["value"](), make_budget_account(load_settings()), Politeness(np.random.default_rng(1))
         )
         for _ in range(2):
             await decider.load_feeds()
-            assert sorted(decider.feed_table.ids.tolist()) == [feed.id for feed in await store.feeds()]
+            assert sorted(decider.feed_table.ids.tolist()) == [feed.id for feed in await store.read(list_feeds)]
             assert len(decider.strategy) == len(decider.feed_table) == 40

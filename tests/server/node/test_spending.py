@@ -18,7 +18,8 @@ from headwater.node.node import Node
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.politeness.host_rate import HostRate
 from headwater.schedule.strategies.round_robin import Reference, Uniform
-from headwater.store.store import Store
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed
 
 
@@ -39,10 +40,10 @@ async def run_fast(eventually, made, settings, strategy, spending, requests):  #
     """Crawl until so many requests have reached the farm; the moments, on the fast clock, at which they did."""
     clock = FastClock()
     async with (
-        await Store.open(settings.database_url) as store,
+        await open_store(settings.database_url) as store,
         Fetcher(allow_private=True, per_host=64) as fetcher,
     ):
-        await store.add_feeds([NewFeed(made.url(k)) for k in range(made.feeds)], time.time())
+        await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(made.feeds)], time.time())
         courtesy = Politeness(np.random.default_rng(1), least=0.05)
         crawler = Crawler(store, fetcher, strategy, spending, courtesy, per_host=64, clock=clock)
         await crawler.load_feeds()
@@ -113,10 +114,10 @@ async def test_a_clock_set_back_does_not_freeze_the_budget() -> None:
 
 async def test_people_come_first_then_new_feeds_then_the_strategy_out_of_one_budget(given) -> None:
     async with (
-        await Store.open(given().database_url) as store,
+        await open_store(given().database_url) as store,
         Fetcher(allow_private=True) as fetcher,
     ):
-        added = await store.add_feeds([NewFeed(f"http://h{k}.example/feed") for k in range(6)], 0.0)
+        added = await store.write(add_and_subscribe, [NewFeed(f"http://h{k}.example/feed") for k in range(6)], 0.0)
         spending, courtesy = BudgetAccount(RequestCap(60)), Politeness(np.random.default_rng(1))
         crawler = Crawler(store, fetcher, Uniform(), spending, courtesy, per_host=64)
         await crawler.load_feeds()
@@ -133,7 +134,7 @@ async def test_people_come_first_then_new_feeds_then_the_strategy_out_of_one_bud
 async def test_a_persons_wish_comes_before_forty_feeds_that_wait(farm, given, eventually) -> None:
     made = await farm(feeds=40, speed=1000, hints=False)
     async with Node(given(budget=60)) as node:
-        added = await node.store.add_feeds([NewFeed(made.url(k)) for k in range(40)], time.time())
+        added = await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(40)], time.time())
         await eventually(lambda: len(made.log) >= 10, "the first burst is spent")
         settled = await node.crawler.request_refresh(added[35].feed.id)
         assert settled.verdict.refresh.reason == "asked for by a person"

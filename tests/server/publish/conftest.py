@@ -10,13 +10,14 @@ import httpx
 import pytest
 from publish_server import BASE, STATUS, Asker, served
 
+from headwater.store.opening import open_store
 from headwater.store.store import Store
 from headwater.web.app import create_app
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with await Store.open(f"sqlite:///{tmp_path / 'publish.sqlite'}") as opened:
+    async with await open_store(f"sqlite:///{tmp_path / 'publish.sqlite'}") as opened:
         yield opened
 
 

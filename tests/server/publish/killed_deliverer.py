@@ -13,6 +13,8 @@ from headwater.node.queries.processor import QueryProcessor
 from headwater.publish.delivery.deliverer import Deliverer
 from headwater.publish.delivery.delivery_planner import DeliveryPlanner
 from headwater.publish.delivery.sinks import DeliveryMessage, MailSink, Sink, WebhookSink
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item
 
@@ -40,7 +42,7 @@ def deliverer(store: Store, fetcher: Fetcher, smtp: str, tell: Callable[[], None
 
 
 async def go_for_ever(url: str, round: int, feed_id: int, smtp: str, told: Connection) -> None:
-    async with await Store.open(url) as store, Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
+    async with await open_store(url) as store, Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
         processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("UTC"))], batch=5)
         await processor.load()
         began: list[bool] = []
@@ -58,7 +60,9 @@ async def _publish(store: Store, round: int, feed_id: int) -> None:
     for number in range(15):  # with what fails, enough to send for longer than the process lives
         links = [f"https://example.org/{round}-{number}-{k}" for k in range(2)]
         items = [an_item(feed_id, link, link=link, title="lava") for link in links]
-        await store.save([a_verdict(Feed(feed_id, "https://example.org/f"), *items, at=NOW + round * 1e6 + number)])
+        await save_refreshes(
+            store, [a_verdict(Feed(feed_id, "https://example.org/f"), *items, at=NOW + round * 1e6 + number)]
+        )
         await asyncio.sleep(0.02)
 
 

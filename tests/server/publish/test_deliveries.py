@@ -31,6 +31,19 @@ from headwater.node.queries.processor import QueryProcessor
 from headwater.publish.delivery.deliverer import Deliverer
 from headwater.publish.delivery.delivery_planner import DeliveryPlanner, next_digest_time
 from headwater.publish.delivery.sinks import MailSink, NotificationSink, WebhookSink
+from headwater.store.content.items import count_items
+from headwater.store.content.outbox import find_last_position
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.maintenance.trash import move_user_to_trash
+from headwater.store.opening import open_store
+from headwater.store.publishing.deliveries import (
+    count_deliveries,
+    find_next_due_delivery,
+    list_deliveries,
+    retry_deliveries,
+)
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.accounts import add_user, change_user, find_owner
 from headwater.store.store import Store
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
@@ -48,7 +61,7 @@ FORKS.set_forkserver_preload(  # or every child spends seconds on importing ever
 
 async def prepared(store: Store, deliver: str, clock=time.time) -> tuple[Feed, QueryProcessor]:  # type: ignore[no-untyped-def]
     feed = await one_feed(store)
-    await store.queries.execute(f'CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava" {deliver}', NOW)
+    await store.write(run_script, f'CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava" {deliver}', NOW)
     processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("UTC"), clock)])
     await processor.load()
     await processor.step()
@@ -56,19 +69,19 @@ async def prepared(store: Store, deliver: str, clock=time.time) -> tuple[Feed, Q
 
 
 async def arrive(store: Store, processor: QueryProcessor, feed: Feed, *names: str, **more: str) -> None:
-    number = await store.outbox_end()
+    number = await store.read(find_last_position)
     items = [
         an_item(feed.id, link, link=link, **{"title": f"lava {link[-2:]}"} | more)
         for link in (f"https://example.org/{name}" for name in names)
     ]
-    await store.save([a_verdict(feed, *items, at=NOW + number + 1)])
+    await save_refreshes(store, [a_verdict(feed, *items, at=NOW + number + 1)])
     while await processor.step():
         pass
 
 
 async def until_done(store: Store, deliverer: Deliverer, patience: float = 120.0) -> None:
     async with asyncio.timeout(patience):
-        while await store.publishing.next_due() is not None:
+        while await store.read(find_next_due_delivery) is not None:
             if not await deliverer.step():
                 await asyncio.sleep(0.01)
 
@@ -88,7 +101,7 @@ async def test_a_failing_web_hook_gets_every_item_once(store: Store) -> None:
             expected = "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()
             assert headers["X-Headwater-Signature"] == expected
             assert orjson.loads(body)["query"] == "lava"
-        assert await store.publishing.delivery_counts() == {"sent": 20}
+        assert await store.read(count_deliveries) == {"sent": 20}
 
 
 @asynccontextmanager
@@ -150,8 +163,8 @@ async def test_sinks_that_redirect_or_stall_are_retried_and_block_no_other(
             feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "http://127.0.0.1:{slow[0]}/"')
             more = {"large": f"http://127.0.0.1:{large[0]}/", "away": f"http://127.0.0.1:{away[0]}/", "good": good}
             for name, url in more.items():
-                await store.queries.execute(f'CREATE FEED {name} AS RETURN ALL DELIVER TO WEBHOOK "{url}"', NOW)
-            await store.queries.execute('CREATE FEED mailed AS RETURN ALL DELIVER TO EMAIL "a@example.org"', NOW)
+                await store.write(run_script, f'CREATE FEED {name} AS RETURN ALL DELIVER TO WEBHOOK "{url}"', NOW)
+            await store.write(run_script, 'CREATE FEED mailed AS RETURN ALL DELIVER TO EMAIL "a@example.org"', NOW)
             await arrive(store, processor, feed, "1")
             async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
                 mail = MailSink(f"smtp://127.0.0.1:{smtp[0]}?starttls=never", "b@example.org")
@@ -160,7 +173,7 @@ async def test_sinks_that_redirect_or_stall_are_retried_and_block_no_other(
             assert elsewhere[1] == []
     assert len(receiver.taken) == 1
     assert sent < 100
-    told = {one.query: (one.state, one.message or "") for one in await store.publishing.deliveries()}
+    told = {one.query: (one.state, one.message or "") for one in await store.read(list_deliveries)}
     assert told["good"][0] == told["large"][0] == "sent"  # it said 200: whatever follows is not even read
     assert "did not answer" in told["lava"][1]
     assert "answered 307" in told["away"][1]
@@ -225,14 +238,14 @@ async def test_a_permanently_refused_delivery_is_dead_and_can_be_resent(store: S
         async with Fetcher(allow_private=True, contact=None) as fetcher:
             deliverer = Deliverer(store, {"webhook": WebhookSink(fetcher, b"secret")})
             await until_done(store, deliverer)
-            dead = await store.publishing.deliveries(["dead"])
+            dead = await store.read(list_deliveries, ["dead"])
             assert [one.attempts for one in dead] == [1, 1]
             assert all("410" in (one.message or "") for one in dead)
             receiver.status = None
-            assert await store.publishing.resend([dead[0].id], time.time()) == 1
+            assert await store.write(retry_deliveries, [dead[0].id], time.time()) == 1
             await until_done(store, deliverer)
-            assert await store.publishing.delivery_counts() == {"dead": 1, "sent": 1}
-            assert await store.publishing.resend([], time.time()) == 1
+            assert await store.read(count_deliveries) == {"dead": 1, "sent": 1}
+            assert await store.write(retry_deliveries, [], time.time()) == 1
             await until_done(store, deliverer)
         assert len(receiver.keys) == len(receiver.taken) == 2
 
@@ -245,7 +258,7 @@ async def test_a_failing_sink_is_given_up_after_the_last_attempt(store: Store) -
         async with Fetcher(allow_private=True, contact=None) as fetcher:
             sinks = {"webhook": WebhookSink(fetcher, b"secret")}
             await until_done(store, Deliverer(store, sinks, first_wait=0.01, most_attempts=3))
-        (one,) = await store.publishing.deliveries()
+        (one,) = await store.read(list_deliveries)
         assert (one.state, one.attempts) == ("dead", 3)
         assert "503" in (one.message or "")
 
@@ -256,7 +269,7 @@ async def test_a_web_hook_on_a_private_address_is_never_called(store: Store) -> 
         await arrive(store, processor, feed, "a")
         async with Fetcher(allow_private=False, contact=None) as fetcher:
             await until_done(store, Deliverer(store, {"webhook": WebhookSink(fetcher, b"secret")}))
-        (one,) = await store.publishing.deliveries()
+        (one,) = await store.read(list_deliveries)
         assert one.state == "dead"
         assert one.message
         assert receiver.taken == []
@@ -269,29 +282,29 @@ async def test_a_notification_is_sent_by_apprise_but_not_to_guarded_hosts(store:
         feed, processor = await prepared(store, f'DELIVER TO NOTIFY "json://{host}"')
         await arrive(store, processor, feed, "a")
         await until_done(store, Deliverer(store, {"notify": NotificationSink(allow_private=False)}))
-        (one,) = await store.publishing.deliveries()
+        (one,) = await store.read(list_deliveries)
         assert (one.state, receiver.taken) == ("dead", [])
-        await store.publishing.resend([one.id], time.time())
+        await store.write(retry_deliveries, [one.id], time.time())
         receiver.status = 200
         await until_done(store, Deliverer(store, {"notify": NotificationSink(allow_private=True)}))
-        (one,) = await store.publishing.deliveries()
+        (one,) = await store.read(list_deliveries)
         assert one.state == "sent"
 
 
 async def test_back_filled_items_and_updates_are_not_delivered(store: Store) -> None:
     feed = await one_feed(store)
     old = an_item(feed.id, "https://example.org/old", title="lava of old")
-    await store.save([a_verdict(feed, old)])
-    await store.queries.execute(
-        'CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava" DELIVER TO EMAIL "a@b.example"', NOW
+    await save_refreshes(store, [a_verdict(feed, old)])
+    await store.write(
+        run_script, 'CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava" DELIVER TO EMAIL "a@b.example"', NOW
     )
     processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("UTC"))])
     await processor.load()
     while await processor.step():
         pass
-    assert await store.publishing.delivery_counts() == {}
+    assert await store.read(count_deliveries) == {}
     await arrive(store, processor, feed, "new")
-    assert await store.publishing.delivery_counts() == {"due": 1}
+    assert await store.read(count_deliveries) == {"due": 1}
 
 
 def test_a_digest_keeps_its_time_of_day_when_clocks_change() -> None:
@@ -329,24 +342,24 @@ def test_a_daily_digest_is_sent_once_on_every_calendar_day(name: str, begin: dat
 
 
 async def test_a_digest_follows_the_time_zone_of_its_author(store: Store) -> None:
-    owner = await store.accounts.owner()
-    ada = await store.accounts.add("Ada", None, NOW, role="owner")
-    bo = await store.accounts.add("Bo", None, NOW, role="owner")
-    await store.accounts.change(ada.id, time_zone="Asia/Tokyo")
-    await store.accounts.change(bo.id, time_zone="America/New_York")
+    owner = await store.read(find_owner)
+    ada = await store.write(add_user, "Ada", None, NOW, role="owner")
+    bo = await store.write(add_user, "Bo", None, NOW, role="owner")
+    await store.write(change_user, ada.id, time_zone="Asia/Tokyo")
+    await store.write(change_user, bo.id, time_zone="America/New_York")
     feed = await one_feed(store)
     digest = 'AS RETURN ALL DELIVER TO EMAIL "a@b.example" EVERY 1 DAY AT "07:30"'
     for author, name in ((owner, "plain"), (ada, "early"), (bo, "late"), (bo, "gone")):
-        await store.queries.execute(f"CREATE FEED {name} {digest}", NOW, subscriber=author.id)
-    await store.queries.execute(f"CREATE OR REPLACE FEED gone {digest}", NOW, subscriber=ada.id)
-    await store.accounts.remove(ada.id, by=SOMEBODY)
-    await store.queries.execute(f"CREATE OR REPLACE FEED early {digest}", NOW, subscriber=bo.id)
-    await store.accounts.change(bo.id, time_zone="Asia/Kolkata")
+        await store.write(run_script, f"CREATE FEED {name} {digest}", NOW, subscriber=author.id)
+    await store.write(run_script, f"CREATE OR REPLACE FEED gone {digest}", NOW, subscriber=ada.id)
+    await store.write(move_user_to_trash, ada.id, by=SOMEBODY)
+    await store.write(run_script, f"CREATE OR REPLACE FEED early {digest}", NOW, subscriber=bo.id)
+    await store.write(change_user, bo.id, time_zone="Asia/Kolkata")
     processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("Europe/Vienna"))])
     await processor.load()
     await processor.step()
     await arrive(store, processor, feed, "new")
-    slots = {one.query: one.slot for one in await store.publishing.deliveries()}
+    slots = {one.query: one.slot for one in await store.read(list_deliveries)}
     zones = {"plain": "Europe/Vienna", "early": "Asia/Kolkata", "late": "Asia/Kolkata", "gone": "Europe/Vienna"}
     assert slots.keys() == zones.keys()
     for name, zone in zones.items():
@@ -368,23 +381,23 @@ def run_and_kill(url: str, round: int, feed_id: int, smtp: str, wait: float) -> 
 
 async def finish(url: str, smtp: str) -> int:
     """Everything that is still to be done, without being killed; how many items there are."""
-    async with await Store.open(url) as store, Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
+    async with await open_store(url) as store, Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
         processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("UTC"))])
         await processor.load()
         while await processor.step():
             pass
         await until_done(store, killed_deliverer.deliverer(store, fetcher, smtp), patience=1800.0)
-        counts = await store.publishing.delivery_counts()
-        items = await store.count_items()
+        counts = await store.read(count_deliveries)
+        items = await store.read(count_items)
         assert counts == {"sent": 2 * items}
         return items
 
 
 async def two_queries(url: str, hook: str) -> int:
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         feed = await one_feed(store)
         for name, sink in (("mailed", 'EMAIL "me@example.org"'), ("hooked", f'WEBHOOK "{hook}"')):
-            await store.queries.execute(f"CREATE FEED {name} AS RETURN ALL DELIVER TO {sink}", NOW)
+            await store.write(run_script, f"CREATE FEED {name} AS RETURN ALL DELIVER TO {sink}", NOW)
         processor = QueryProcessor(store)
         await processor.load()
         while await processor.step():

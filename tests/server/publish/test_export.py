@@ -13,6 +13,9 @@ from headwater.errors import InputError
 from headwater.lab.traces.trace import load_trace
 from headwater.node.queries.processor import QueryProcessor
 from headwater.publish import data_export
+from headwater.store.content.feeds import find_feed
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from headwater.store.values import DataSlice
 from support.store_samples import NOW, a_verdict, an_item, one_feed
@@ -28,7 +31,7 @@ async def fill(store: Store, start: int, count: int) -> None:
             an_item(feed.id, f"{name}{n}", published=NOW - n, categories=("x", "y, z"), title=f'{name} "{n}",\n…')
             for n in range(start, start + count)
         ]
-        await store.save([a_verdict(feed, *items, at=NOW + start)])
+        await save_refreshes(store, [a_verdict(feed, *items, at=NOW + start)])
 
 
 def rows(path: Path) -> list[dict[str, object]]:
@@ -108,13 +111,13 @@ async def test_the_lab_reads_an_export_as_a_trace(store: Store, tmp_path: Path) 
 
 
 async def test_an_export_can_be_limited_by_time_feed_and_query(store: Store, tmp_path: Path) -> None:
-    await store.queries.execute('CREATE FEED some AS RETURN ALL WHERE TITLE CONTAINS "a"', NOW)
+    await store.write(run_script, 'CREATE FEED some AS RETURN ALL WHERE TITLE CONTAINS "a"', NOW)
     await fill(store, 0, 10)
     processor = QueryProcessor(store)
     await processor.load()
     while await processor.step():
         pass
-    feed = await store.feed("https://a.example/feed")
+    feed = await store.read(find_feed, "https://a.example/feed")
     by_time = await data_export.export_rows(
         store, "items", DataSlice(NOW - 4, NOW - 1), str(tmp_path / "1.jsonl"), "jsonl"
     )

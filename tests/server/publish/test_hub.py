@@ -19,6 +19,9 @@ from headwater.formats import read
 from headwater.publish import document_cache, websub_hub
 from headwater.publish.document_cache import DocumentCache
 from headwater.publish.websub_hub import WebSubHub
+from headwater.store.publishing.hub_subscribers import count_hub_rows, list_hub_subscribers
+from headwater.store.publishing.private_feeds import add_feed_token, revoke_feed_tokens, set_private
+from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from headwater.web.app import create_app
 from support.store_samples import NOW, SOMEBODY
@@ -161,7 +164,7 @@ async def test_a_wrong_request_is_refused_with_a_reason(
     assert answer.status_code == 400
     assert answer.headers["content-type"].startswith("text/plain")
     assert said in answer.text
-    assert await store.hub.counts() == (0, 0)
+    assert await store.read(count_hub_rows) == (0, 0)
 
 
 async def test_a_malformed_request_is_refused(bench: Bench, store: Store) -> None:
@@ -183,7 +186,7 @@ async def test_only_the_exact_challenge_with_a_success_status_confirms(
     async with callback(**how) as subscriber:
         await bench.subscribed(subscriber)
         assert len(subscriber.asked) == 1
-        assert await store.hub.counts() == (0, 0)
+        assert await store.read(count_hub_rows) == (0, 0)
         await arrive(store, processor, feed, "fresh lava")
         await bench.work()
         assert not subscriber.got
@@ -193,10 +196,10 @@ async def test_a_callback_that_cannot_be_reached_is_asked_three_times(bench: Ben
     await lava(store)
     assert (await bench.ask("http://127.0.0.1:1/c")).status_code == 202
     for attempt in range(3):
-        assert (await store.hub.counts())[0] == 1, attempt
+        assert (await store.read(count_hub_rows))[0] == 1, attempt
         await bench.work()
         bench.now += 3600
-    assert await store.hub.counts() == (0, 0)
+    assert await store.read(count_hub_rows) == (0, 0)
 
 
 async def test_subscribing_again_replaces_and_a_refusal_leaves_what_was(bench: Bench, store: Store) -> None:
@@ -205,7 +208,7 @@ async def test_subscribing_again_replaces_and_a_refusal_leaves_what_was(bench: B
         await bench.subscribed(subscriber, secret="old", lease_seconds="86400")
         bench.now += 3600
         await bench.subscribed(subscriber, secret="new")
-        (one,) = await store.hub.subscribers()
+        (one,) = await store.read(list_hub_subscribers)
         assert one.until == bench.now + websub_hub.LONGEST_LEASE
         subscriber.agree = False
         await bench.subscribed(subscriber, secret="forged")
@@ -221,10 +224,10 @@ async def test_unsubscribing_is_verified(bench: Bench, store: Store) -> None:
         await bench.subscribed(subscriber)
         subscriber.agree = False
         await bench.subscribed(subscriber, mode="unsubscribe")
-        assert (await store.hub.counts())[1] == 1
+        assert (await store.read(count_hub_rows))[1] == 1
         subscriber.agree = True
         await bench.subscribed(subscriber, mode="unsubscribe")
-        assert (await store.hub.counts())[1] == 0
+        assert (await store.read(count_hub_rows))[1] == 0
         asked = subscriber.asked[-1]
         assert asked["hub.mode"] == "unsubscribe"
         assert "hub.lease_seconds" not in asked
@@ -239,7 +242,7 @@ async def test_a_lease_is_ten_days_at_most_and_ends(bench: Bench, store: Store) 
         await arrive(store, processor, feed, "fresh lava")
         await bench.work()
         assert not subscriber.got
-        assert await store.hub.counts() == (0, 0)
+        assert await store.read(count_hub_rows) == (0, 0)
 
 
 async def test_items_that_left_the_window_between_two_pushes_are_pushed_too(bench: Bench, store: Store) -> None:
@@ -289,7 +292,7 @@ async def test_a_dead_callback_is_given_up_after_twelve_attempts(bench: Bench, s
             await bench.work()
             bench.now += 6 * 3600
         assert len(subscriber.got) == websub_hub.SEND_ATTEMPTS
-        assert await store.hub.counts() == (0, 0)
+        assert await store.read(count_hub_rows) == (0, 0)
 
 
 async def test_gone_ends_a_subscription_at_once_and_redirects_are_not_followed(bench: Bench, store: Store) -> None:
@@ -303,8 +306,8 @@ async def test_gone_ends_a_subscription_at_once_and_redirects_are_not_followed(b
         await bench.subscribed(moved)
         await arrive(store, processor, feed, "fresh lava")
         await bench.work()
-        assert [one.callback for one in await store.hub.subscribers()] == [moved.url]
-        assert "307" in str((await store.hub.subscribers())[0].message)
+        assert [one.callback for one in await store.read(list_hub_subscribers)] == [moved.url]
+        assert "307" in str((await store.read(list_hub_subscribers))[0].message)
         assert not elsewhere.got
 
 
@@ -312,26 +315,26 @@ async def test_subscribers_of_a_removed_topic_are_denied(bench: Bench, store: St
     await lava(store)
     async with callback() as subscriber:
         await bench.subscribed(subscriber)
-        await store.queries.execute("DROP FEED Lava", NOW)
+        await store.write(run_script, "DROP FEED Lava", NOW)
         await bench.work()
         await bench.work()
         told = subscriber.asked[-1]
         assert (told["hub.mode"], told["hub.topic"]) == ("denied", TOPIC)
         assert told["hub.reason"] == "The feed is no longer published."
-        assert await store.hub.counts() == (0, 0)
+        assert await store.read(count_hub_rows) == (0, 0)
 
 
 async def test_a_private_topic_needs_its_token_and_ends_with_it(bench: Bench, store: Store) -> None:
     feed, processor = await lava(store)
-    await store.publishing.set_private("/feeds/Lava", True)
-    await store.publishing.add_token("/feeds/Lava", hashlib.sha256(b"t0ken").digest(), "node", NOW)
+    await store.write(set_private, "/feeds/Lava", True)
+    await store.write(add_feed_token, "/feeds/Lava", hashlib.sha256(b"t0ken").digest(), "node", NOW)
     async with callback() as subscriber:
         assert (await bench.ask(subscriber)).status_code == 404
         await bench.subscribed(subscriber, topic=f"{TOPIC}?token=t0ken")
         await arrive(store, processor, feed, "fresh lava")
         await bench.work()
         assert read(subscriber.got[0][1]).self == f"{TOPIC}?token=t0ken"
-        await store.publishing.revoke("/feeds/Lava", by=SOMEBODY)
+        await store.write(revoke_feed_tokens, "/feeds/Lava", by=SOMEBODY)
         await asyncio.sleep(document_cache.CHECK_SECONDS)
         await arrive(store, processor, feed, "secret lava")
         await bench.work()
@@ -372,5 +375,5 @@ async def test_callbacks_on_private_addresses_are_refused_before_any_request(sto
                 assert "does not go to this address" in said
         status, _ = await bench.hub.accept_request(form | {"hub.callback": "http://localhost/"})
         await bench.work()
-        assert await store.hub.counts() == (0, 0)
+        assert await store.read(count_hub_rows) == (0, 0)
         assert not inside.asked

@@ -13,8 +13,12 @@ from validity import problems
 from headwater.formats import read
 from headwater.formats.opml import read_opml
 from headwater.publish import document_cache
+from headwater.store.content.feeds import list_feeds
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.publishing.private_feeds import read_publication_version, set_private
+from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
-from support.store_samples import NOW, a_verdict, an_item, one_feed
+from support.store_samples import NOW, a_verdict, an_item, intercept_reads, one_feed
 
 CHANGED = document_cache.CHECK_SECONDS + 0.05  # seconds after which a change is seen
 
@@ -22,7 +26,7 @@ CHANGED = document_cache.CHECK_SECONDS + 0.05  # seconds after which a change is
 async def filled(store: Store, count: int = 3) -> object:
     feed = await one_feed(store, tags=("news",))
     items = [an_item(feed.id, f"https://example.org/{n}", first_seen=NOW + n) for n in range(count)]
-    await store.save([a_verdict(feed, *items)])
+    await save_refreshes(store, [a_verdict(feed, *items)])
     return feed
 
 
@@ -46,7 +50,9 @@ async def test_a_tag_is_a_feed_in_three_formats(store: Store, ask, suffix: str, 
 
 async def test_the_html_page_escapes_publishers_texts(store: Store, ask) -> None:
     feed = await one_feed(store, tags=("a&b <i>",))
-    await store.save([a_verdict(feed, an_item(feed.id, title="<script>x</script>", link="javascript:alert(1)"))])
+    await save_refreshes(
+        store, [a_verdict(feed, an_item(feed.id, title="<script>x</script>", link="javascript:alert(1)"))]
+    )
     answer = await ask("/tags/a%26b%20%3Ci%3E.html")
     assert answer.status_code == 200
     assert "<script" not in answer.text
@@ -71,7 +77,7 @@ async def test_an_empty_list_is_valid(ask) -> None:
 
 @pytest.mark.parametrize("suffix", ["rss", "atom", "json"])
 async def test_a_feed_without_items_is_valid_and_as_old_as_its_query(store: Store, ask, suffix: str) -> None:
-    await store.queries.execute("CREATE FEED empty AS RETURN ALL", NOW)
+    await store.write(run_script, "CREATE FEED empty AS RETURN ALL", NOW)
     answer = await ask(f"/feeds/empty.{suffix}")
     assert problems(answer.content, suffix) == []
     if suffix != "json":
@@ -120,11 +126,11 @@ async def test_a_tag_requested_as_a_query_feed_redirects_unless_it_is_private(st
     led = await ask("/feeds/news.atom")
     assert (led.status_code, led.headers["location"]) == (307, "/tags/news.atom")
     assert (await ask("/feeds/olds.atom")).status_code == 404
-    await store.publishing.set_private("/tags/news", True)
+    await store.write(set_private, "/tags/news", True)
     await asyncio.sleep(CHANGED)
     hidden = await ask("/feeds/news.rss")
     assert hidden.status_code == 404
-    await store.queries.execute("CREATE FEED news AS RETURN ALL", NOW)
+    await store.write(run_script, "CREATE FEED news AS RETURN ALL", NOW)
     assert (await ask("/feeds/news.json")).status_code == 200
 
 
@@ -141,7 +147,7 @@ async def test_a_new_item_changes_the_document_and_its_tags_even_within_one_seco
     feed = await filled(store)
     first = await ask("/tags/news.rss")
     new = an_item(feed.id, "https://example.org/new", first_seen=NOW + 2)
-    await store.save([a_verdict(feed, new, at=NOW + 60)])
+    await save_refreshes(store, [a_verdict(feed, new, at=NOW + 60)])
     await asyncio.sleep(CHANGED)
     headers = {"If-None-Match": first.headers["etag"], "If-Modified-Since": first.headers["last-modified"]}
     again = await ask("/tags/news.rss", headers)
@@ -153,7 +159,7 @@ async def test_a_new_item_changes_the_document_and_its_tags_even_within_one_seco
 async def test_a_delta_contains_only_new_entries_and_only_on_request(store: Store, ask) -> None:
     feed = await filled(store)
     etag = (await ask("/tags/news.rss", {"Accept-Encoding": "gzip"})).headers["etag"]
-    await store.save([a_verdict(feed, an_item(feed.id, "https://example.org/new"), at=NOW + 60)])
+    await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "https://example.org/new"), at=NOW + 60)])
     await asyncio.sleep(CHANGED)
     part = await ask("/tags/news.rss", {"If-None-Match": etag, "A-IM": "feed, gzip"})
     assert (part.status_code, part.headers["im"]) == (226, "feed")
@@ -183,8 +189,10 @@ async def test_archive_pages_contain_every_past_item_once(store: Store, ask, mon
     assert past == [f"https://example.org/{n}" for n in range(70)]
     assert set(past) | set(seen) == {f"https://example.org/{n}" for n in range(73)}
     before = (await ask("/tags/news.atom?page=3")).headers["etag"]
-    (feed,) = await store.feeds()
-    await store.save([a_verdict(feed, an_item(feed.id, "https://example.org/new", first_seen=NOW + 99), at=NOW + 60)])
+    (feed,) = await store.read(list_feeds)
+    await save_refreshes(
+        store, [a_verdict(feed, an_item(feed.id, "https://example.org/new", first_seen=NOW + 99), at=NOW + 60)]
+    )
     await asyncio.sleep(CHANGED)
     assert (await ask("/tags/news.atom?page=3", {"If-None-Match": before})).status_code == 304
 
@@ -210,7 +218,7 @@ async def test_a_feed_refuses_other_methods(store: Store, ask) -> None:
 async def test_an_item_that_arrived_in_two_ways_is_shown_once(store: Store, ask) -> None:
     for n in (1, 2):
         feed = await one_feed(store, f"https://{n}.example/feed", tags=("news",))
-        await store.save([a_verdict(feed, an_item(feed.id, "tag:a.example,2026:1"), an_item(feed.id, "7"))])
+        await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "tag:a.example,2026:1"), an_item(feed.id, "7"))])
     items = read((await ask("/tags/news.json")).content).items
     assert sorted(item.id.partition(":")[0] for item in items) == ["tag", "urn", "urn"]  # “7” says nothing elsewhere
 
@@ -248,22 +256,24 @@ async def test_a_change_during_a_check_is_seen_by_the_next_request(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = await one_feed(store, tags=("news",))
-    await store.save([a_verdict(feed, an_item(feed.id, "https://example.org/old"))])
+    await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "https://example.org/old"))])
     documents = document_cache.DocumentCache(store, BASE)
     assert await documents.find_document("/tags/news", "json", None, None) is not None
     documents.expire()
-    ask_version, read_it, may_tell = store.publishing.version, asyncio.Event(), asyncio.Event()
+    read, read_it, may_tell = store.read, asyncio.Event(), asyncio.Event()
 
     async def held() -> object:
-        seen = await ask_version()
+        seen = await read(read_publication_version)
         read_it.set()
         await may_tell.wait()
         return seen
 
-    monkeypatch.setattr(store.publishing, "version", held)
+    intercept_reads(monkeypatch, store, read_publication_version, held)
     looking = asyncio.create_task(documents.refresh_version())
     await read_it.wait()
-    await store.save([a_verdict(feed, an_item(feed.id, "https://example.org/new", first_seen=NOW + 1), at=NOW + 1)])
+    await save_refreshes(
+        store, [a_verdict(feed, an_item(feed.id, "https://example.org/new", first_seen=NOW + 1), at=NOW + 1)]
+    )
     documents.expire()
     may_tell.set()
     found = await documents.find_document("/tags/news", "json", None, None)

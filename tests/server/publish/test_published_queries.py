@@ -14,6 +14,11 @@ from headwater.formats import read
 from headwater.model import Feed
 from headwater.node.queries.processor import QueryProcessor
 from headwater.publish import document_cache
+from headwater.store.content.outbox import find_last_position
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.publishing.private_feeds import add_feed_token, revoke_feed_tokens, set_private
+from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
@@ -23,8 +28,8 @@ CHANGED = document_cache.CHECK_SECONDS + 0.05
 async def lava(store: Store, count: int = 3, keep: int = 50) -> tuple[Feed, QueryProcessor]:
     """A query feed with so many items, one more that it does not want, and its processor."""
     feed = await one_feed(store, tags=("news",))
-    await store.queries.execute(
-        f'CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST {keep} ITEMS', NOW
+    await store.write(
+        run_script, f'CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST {keep} ITEMS', NOW
     )
     processor = QueryProcessor(store, clock=lambda: NOW)
     await processor.load()
@@ -34,10 +39,10 @@ async def lava(store: Store, count: int = 3, keep: int = 50) -> tuple[Feed, Quer
 
 
 async def arrive(store: Store, processor: QueryProcessor, feed: Feed, *titles: str) -> None:
-    number = await store.outbox_end()
+    number = await store.read(find_last_position)
     items = [an_item(feed.id, f"https://example.org/{title}", title=title, published=NOW + number + k)
              for k, title in enumerate(titles)]  # fmt: skip
-    await store.save([a_verdict(feed, *items, at=NOW + number + 1)])
+    await save_refreshes(store, [a_verdict(feed, *items, at=NOW + number + 1)])
     while await processor.step():
         pass
 
@@ -75,9 +80,9 @@ async def test_links_in_a_private_document_contain_the_token(
 ) -> None:
     monkeypatch.setattr(document_cache, "PAGE_ITEMS", 2)
     await lava(store, 5, keep=2)
-    await store.publishing.set_private("/feeds/Lava", True)
+    await store.write(set_private, "/feeds/Lava", True)
     for token in (b"mine", b"yours"):
-        await store.publishing.add_token("/feeds/Lava", hashlib.sha256(token).digest(), token.decode(), NOW)
+        await store.write(add_feed_token, "/feeds/Lava", hashlib.sha256(token).digest(), token.decode(), NOW)
     await asyncio.sleep(CHANGED)
     mine = await ask(f"/feeds/Lava.{suffix}?token=mine")
     assert "token=mine" not in (await ask(f"/feeds/Lava.{suffix}?token=yours")).text
@@ -89,9 +94,9 @@ async def test_links_in_a_private_document_contain_the_token(
 async def test_a_private_feed_needs_a_token_that_is_not_revoked(store: Store, ask: Asker) -> None:
     await lava(store)
     assert (await ask("/feeds/Lava.rss")).headers["cache-control"].startswith("public")
-    await store.publishing.set_private("/feeds/Lava", True)
-    await store.publishing.add_token("/feeds/Lava", hashlib.sha256(b"secret").digest(), "reader", NOW)
-    await store.publishing.add_token("/tags/news", hashlib.sha256(b"other").digest(), "reader", NOW)
+    await store.write(set_private, "/feeds/Lava", True)
+    await store.write(add_feed_token, "/feeds/Lava", hashlib.sha256(b"secret").digest(), "reader", NOW)
+    await store.write(add_feed_token, "/tags/news", hashlib.sha256(b"other").digest(), "reader", NOW)
     await asyncio.sleep(CHANGED)
     nothing = await ask("/feeds/Nowhere.rss")
     for path in ("/feeds/Lava.rss", "/feeds/lava.rss", "/feeds/Lava.rss?token=wrong", "/feeds/Lava.rss?token=other",
@@ -103,7 +108,7 @@ async def test_a_private_feed_needs_a_token_that_is_not_revoked(store: Store, as
     assert granted.status_code == 200
     assert granted.headers["cache-control"].startswith("private")
     assert (await ask("/tags/news.rss")).status_code == 200  # a token does not make a feed private
-    revoked, _ = await store.publishing.revoke("/feeds/lava", by=SOMEBODY)
+    revoked, _ = await store.write(revoke_feed_tokens, "/feeds/lava", by=SOMEBODY)
     assert revoked == 1
     await asyncio.sleep(CHANGED)
     assert (await ask("/feeds/Lava.rss?token=secret")).status_code == 404
@@ -172,7 +177,7 @@ async def test_silence_is_filled_with_heartbeats(store: Store) -> None:
 
     await lava(store)
     live = LiveEvents(store)
-    stream = live.follow_query(await store.queries.find("lava"), None, heartbeat=0.01)
+    stream = live.follow_query(await store.read(find_query_feed, "lava"), None, heartbeat=0.01)
     assert (await anext(stream)).startswith(b"retry")
     assert [await anext(stream) for _ in range(3)] == [b":\n\n"] * 3
     assert live.watcher_count == 1

@@ -11,6 +11,12 @@ from headwater.model import Feed, Item, Source
 from headwater.node.queries.processor import QueryProcessor
 from headwater.publish.document_cache import DocumentCache
 from headwater.publish.published_documents import to_entry
+from headwater.store.content.items import list_items
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.queries.hits import list_hits_after
+from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item, one_feed
 
@@ -32,24 +38,24 @@ class World:
         for url, identity, source in came:
             feed = self.feeds[url]
             item = an_item(feed.id, identity, title=title, source=None if source is None else Source(source, "First"))
-            await self.store.save([a_verdict(feed, item, at=self._at)])
+            await save_refreshes(self.store, [a_verdict(feed, item, at=self._at)])
         while await self.processor.step():
             pass
 
     async def published(self, name: str = "a") -> list[str]:
         """By which feeds the hits of a query came, in their order."""
-        query = await self.store.queries.find(name)
-        hits = await self.store.queries.stream(query.id, after=0, limit=100)
+        query = await self.store.read(find_query_feed, name)
+        hits = await self.store.read(list_hits_after, query.id, after=0, limit=100)
         urls = {feed.id: url for url, feed in self.feeds.items()}
         return [urls[hit.item.feed_id] for hit in hits]
 
 
 @pytest.fixture
 async def world(database_url: str) -> AsyncIterator[World]:
-    async with await Store.open(database_url) as store:
+    async with await open_store(database_url) as store:
         feeds = {url: await one_feed(store, url) for url in (FIRST, OTHER, THIRD)}
-        await store.queries.execute("CREATE FEED a AS RETURN ALL", NOW)
-        await store.queries.execute(f'CREATE FEED b AS RETURN "{OTHER}"', NOW)
+        await store.write(run_script, "CREATE FEED a AS RETURN ALL", NOW)
+        await store.write(run_script, f'CREATE FEED b AS RETURN "{OTHER}"', NOW)
         processor = QueryProcessor(store, clock=lambda: NOW)
         await processor.load()
         await processor.step()
@@ -59,11 +65,11 @@ async def world(database_url: str) -> AsyncIterator[World]:
 @pytest.mark.parametrize("identity", ["https://first.example/1", "tag:first.example,2026:1", "1"])
 async def test_a_returning_item_is_published_once(world: World, identity: str) -> None:
     await world.arrive((FIRST, identity, None))
-    (stored,) = await world.store.items()
+    (stored,) = await world.store.read(list_items)
     sent = to_entry(stored, world.feeds[FIRST])  # as we publish it, and as the others publish it again
     assert sent.id is not None
     await world.arrive((OTHER, sent.id, FIRST), (THIRD, sent.id, FIRST))
-    assert len(await world.store.items()) == 3  # every feed has what it has
+    assert len(await world.store.read(list_items)) == 3  # every feed has what it has
     assert await world.published() == [FIRST]
     assert await world.published("b") == [OTHER]  # to a feed that has not published it, it is news
     await world.arrive((OTHER, sent.id, FIRST), title="lava, changed")
@@ -98,7 +104,7 @@ async def test_where_an_item_was_first_published_survives_every_hop(world: World
 async def test_a_replaced_query_keeps_what_it_has_published(world: World) -> None:
     await world.arrive((FIRST, "urn:x:1", None))
     await world.arrive((OTHER, "urn:x:1", FIRST))
-    await world.store.queries.execute('CREATE OR REPLACE FEED a AS RETURN ALL WHERE TITLE CONTAINS "lava"', NOW)
+    await world.store.write(run_script, 'CREATE OR REPLACE FEED a AS RETURN ALL WHERE TITLE CONTAINS "lava"', NOW)
     while await world.processor.step():
         pass
     assert await world.published() == [FIRST]

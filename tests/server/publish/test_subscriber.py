@@ -20,24 +20,32 @@ from headwater.node.node import Node
 from headwater.node.quality.feed_explanation import explain_feed_schedule
 from headwater.node.websub.push_service import PushService
 from headwater.node.websub.websub_client import WebSubClient
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.items import list_items
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.content.websub_leases import claim_due_cancellations, find_leases_of_feeds, list_pushed_feeds
+from headwater.store.maintenance.trash import move_feed_to_trash
+from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed, WebSubLease
 from headwater.web.published.websub_endpoints import LONGEST_PUSH
-from support.store_samples import SOMEBODY
+from support.store_samples import SOMEBODY, intercept_reads
 
 
 async def follow(node: Node, origin: Source) -> Feed:
     """The feed, polled once, and its hub asked."""
-    (added,) = await node.store.add_feeds([NewFeed(f"{origin.base}/feed.xml")], time.time())
+    (added,) = await node.store.write(add_and_subscribe, [NewFeed(f"{origin.base}/feed.xml")], time.time())
     await until(lambda: origin.asked, "the hub is asked")
     return added.feed
 
 
 async def titles(node: Node) -> set[str | None]:
-    return {item.title for item in await node.store.items()}
+    return {item.title for item in await node.store.read(list_items)}
 
 
 async def state(node: Node, feed: Feed) -> WebSubLease:
-    return (await node.store.subscriptions.by_feed([feed.id]))[feed.id]
+    return (await node.store.read(find_leases_of_feeds, [feed.id]))[feed.id]
 
 
 Followed = tuple[Node, PushService, Source, Feed]
@@ -69,7 +77,7 @@ async def test_a_hub_is_found_and_asked_for_the_self_address(tmp_path: Path, whe
 async def test_unsubscribing_from_a_hub_is_repeated_until_it_confirms(followed: Followed) -> None:
     node, _, origin, feed = followed
     secret = origin.asked[0]["hub.secret"]
-    await node.store.remove_feed(feed.id, by=SOMEBODY)
+    await node.store.write(move_feed_to_trash, feed.id, by=SOMEBODY)
     await until(lambda: len(origin.asked) == 2, "the hub is told")
     subscribed, parted = origin.asked
     assert parted == {**{name: subscribed[name] for name in ("hub.topic", "hub.callback")}, "hub.mode": "unsubscribe"}
@@ -84,7 +92,7 @@ async def test_unsubscribing_from_a_hub_is_repeated_until_it_confirms(followed: 
 async def test_a_failed_unsubscription_is_retried_a_few_times(followed: Followed) -> None:
     node, _, origin, feed = followed
     origin.answer = 500
-    await node.store.remove_feed(feed.id, by=SOMEBODY)
+    await node.store.write(move_feed_to_trash, feed.id, by=SOMEBODY)
     now = [time.time()]
     subscriber = WebSubClient(node.store, node.fetcher, node.crawler, "https://here.example", clock=lambda: now[0])
     for _ in range(10):  # ten days: as long as the lease
@@ -92,7 +100,7 @@ async def test_a_failed_unsubscription_is_retried_a_few_times(followed: Followed
         now[0] += 86_400
     told = [asked for asked in origin.asked if asked["hub.mode"] == "unsubscribe"]
     assert len(told) == 5
-    assert await node.store.subscriptions.claim_farewells(now[0], 1.0, 1.0) == []
+    assert await node.store.write(claim_due_cancellations, now[0], 1.0, 1.0) == []
 
 
 async def test_callbacks_and_secrets_are_all_different(tmp_path: Path) -> None:
@@ -111,15 +119,15 @@ class Scan:
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hold(self, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-        read_active = node.store.subscriptions.active
+        read = node.store.read
 
         async def held(now: float) -> dict[int, float]:
-            found = await read_active(now)
+            found = await read(list_pushed_feeds, now)
             self.begun.set()
             await self.may_end.wait()
             return found
 
-        monkeypatch.setattr(node.store.subscriptions, "active", held)
+        intercept_reads(monkeypatch, node.store, list_pushed_feeds, held)
 
 
 async def test_a_hub_found_during_a_scan_is_asked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,12 +136,12 @@ async def test_a_hub_found_during_a_scan_is_asked_at_once(tmp_path: Path, monkey
         await until(lambda: pushing.websub_client._scanned_at > 0, "it has looked once")
         scan = Scan()
         scan.hold(node, monkeypatch)
-        await node.store.add_feeds([NewFeed(f"{one.base}/feed.xml")], time.time())
+        await node.store.write(add_and_subscribe, [NewFeed(f"{one.base}/feed.xml")], time.time())
         await scan.begun.wait()
-        (added,) = await node.store.add_feeds([NewFeed(f"{other.base}/feed.xml")], time.time())
+        (added,) = await node.store.write(add_and_subscribe, [NewFeed(f"{other.base}/feed.xml")], time.time())
 
         async def found() -> bool:
-            return (await node.store.known([added.feed.id]))[added.feed.id].hub is not None
+            return (await node.store.read(load_feed_states, [added.feed.id]))[added.feed.id].hub is not None
 
         await until(found, "the other is refreshed")
         scan.may_end.set()
@@ -147,7 +155,7 @@ async def test_a_hub_that_confirms_during_a_scan_is_not_forgotten(
         feed = await follow(node, one)
         scan = Scan()
         scan.hold(node, monkeypatch)
-        await node.store.add_feeds([NewFeed(f"{other.base}/feed.xml")], time.time())
+        await node.store.write(add_and_subscribe, [NewFeed(f"{other.base}/feed.xml")], time.time())
         await scan.begun.wait()
         confirming = asyncio.create_task(one.verify())
         await asyncio.wait({confirming}, timeout=1)
@@ -159,10 +167,10 @@ async def test_a_hub_that_confirms_during_a_scan_is_not_forgotten(
 
 async def test_a_pushed_item_is_in_the_query_feed_without_a_poll(followed: Followed) -> None:
     node, pushing, origin, feed = followed
-    await node.store.queries.execute('CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava"', time.time())
+    await node.store.write(run_script, 'CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava"', time.time())
     await until(lambda: node.processor.definitions, "the query runs")
     polls = origin.polls
-    stream = node.live.follow_query(await node.store.queries.find("lava"), None)
+    stream = node.live.follow_query(await node.store.read(find_query_feed, "lava"), None)
     assert (await anext(stream)).startswith(b"retry")
     assert (await origin.push("fresh lava", "first")).status_code == 200
     assert b"fresh lava" in await anext(stream)
@@ -171,18 +179,18 @@ async def test_a_pushed_item_is_in_the_query_feed_without_a_poll(followed: Follo
     assert found is not None
     assert [item.title for item in read(found.body).items] == ["fresh lava"]
     assert origin.polls == polls
-    (latest, *_) = await node.store.refreshes(feed.id)
+    (latest, *_) = await node.store.read(list_refreshes, feed.id)
     assert (latest.reason, latest.new, latest.lost) == ("pushed by its hub", 1, 0)
 
 
 async def test_the_scheduler_learns_from_a_push_without_moving_the_next_poll(followed: Followed) -> None:
     node, _, origin, feed = followed
-    before = (await node.store.known([feed.id]))[feed.id]
+    before = (await node.store.read(load_feed_states, [feed.id]))[feed.id]
     row = node.crawler.feed_table.find_row(feed.id)
     assert row is not None
     learned = node.crawler.feed_table.table.last[row]
     await origin.push("second")
-    after = (await node.store.known([feed.id]))[feed.id]
+    after = (await node.store.read(load_feed_states, [feed.id]))[feed.id]
     assert after.last_refresh == before.last_refresh
     assert (after.hub, after.topic, after.validators) == (before.hub, before.topic, before.validators)
     assert after.last_success is not None
@@ -328,10 +336,10 @@ async def test_a_later_denial_of_a_hub_is_accepted(followed: Followed) -> None:
 
 async def test_without_a_public_address_nobody_is_asked_and_the_feed_says_why(tmp_path: Path) -> None:
     async with source() as origin, running(tmp_path, public=False) as (node, pushing, base):
-        (added,) = await node.store.add_feeds([NewFeed(f"{origin.base}/feed.xml")], time.time())
+        (added,) = await node.store.write(add_and_subscribe, [NewFeed(f"{origin.base}/feed.xml")], time.time())
 
         async def polled() -> Known | None:
-            known = (await node.store.known([added.feed.id]))[added.feed.id]
+            known = (await node.store.read(load_feed_states, [added.feed.id]))[added.feed.id]
             return known if known.hub else None
 
         await until(polled, "polled")

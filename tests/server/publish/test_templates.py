@@ -26,6 +26,7 @@ from headwater.publish.delivery.delivery_templates import (
 )
 from headwater.publish.delivery.notification_worker import send_notification, start_notifiers
 from headwater.publish.delivery.sinks import MailSink
+from headwater.store.publishing.deliveries import list_deliveries, set_delivery_template
 from headwater.store.store import Store
 
 ITEM = Entry("urn:x:1", "https://example.org/1", "Lava & ash", 1e9, source=Source("https://example.org/f", "Volcanoes"))
@@ -90,8 +91,8 @@ async def test_a_template_that_never_ends_is_stopped() -> None:
 async def test_mails_use_the_template_of_the_query_or_of_the_server(store: Store) -> None:
     with mail_server(moods=0.0) as (smtp, mails):
         feed, processor = await prepared(store, 'DELIVER TO EMAIL "me@example.org"')
-        await store.publishing.set_template(None, "from the server", "{{ items[0].title }}!")
-        await store.publishing.set_template("LAVA", "from {{ query }}", None)
+        await store.write(set_delivery_template, None, "from the server", "{{ items[0].title }}!")
+        await store.write(set_delivery_template, "LAVA", "from {{ query }}", None)
         await arrive(store, processor, feed, "a", title="lava a")
         deliverer = Deliverer(store, {"email": MailSink(smtp, "hw@example.org")}, lease=1.0, first_wait=0.01)
         try:
@@ -99,10 +100,10 @@ async def test_mails_use_the_template_of_the_query_or_of_the_server(store: Store
             (mail,) = mails.taken[-1:]
             assert (mail["Subject"], mail.is_multipart()) == ("from lava", False)
             assert mail.get_payload(decode=True) == b"lava a!\r\n"
-            await store.publishing.set_template("lava", None, "{{ nothing }}")
+            await store.write(set_delivery_template, "lava", None, "{{ nothing }}")
             await arrive(store, processor, feed, "b")
             await deliverer.step()
-            (latest, *_) = await store.publishing.deliveries()
+            (latest, *_) = await store.read(list_deliveries)
             assert latest.state == "failed"
             assert "'nothing' is undefined" in str(latest.message)
         finally:

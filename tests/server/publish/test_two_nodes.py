@@ -17,6 +17,16 @@ from pathlib import Path
 import httpx
 from pushing_source import Source, source, until
 
+from headwater.store.content.feeds import list_feeds
+from headwater.store.content.items import list_items
+from headwater.store.content.outbox import find_last_position, read_checkpoint
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.content.websub_leases import list_pushed_feeds
+from headwater.store.opening import open_store
+from headwater.store.queries.hits import list_hits_after
+from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -39,15 +49,15 @@ class Server:
             return [item["title"] for item in answer.json()["items"]] if answer.status_code == 200 else []
 
     async def follow(self, *addresses: str) -> None:
-        await self.store.add_feeds([NewFeed(address) for address in addresses], time.time())
+        await self.store.write(add_and_subscribe, [NewFeed(address) for address in addresses], time.time())
 
     async def pushed(self) -> bool:
-        feeds = await self.store.feeds()
-        return len(await self.store.subscriptions.active(time.time())) == len(feeds)
+        feeds = await self.store.read(list_feeds)
+        return len(await self.store.read(list_pushed_feeds, time.time())) == len(feeds)
 
     async def hits(self) -> list[str | None]:
-        query = await self.store.queries.find(self.name)
-        return [hit.item.title for hit in await self.store.queries.stream(query.id, after=0, limit=100)]
+        query = await self.store.read(find_query_feed, self.name)
+        return [hit.item.title for hit in await self.store.read(list_hits_after, query.id, after=0, limit=100)]
 
 
 @asynccontextmanager
@@ -64,9 +74,9 @@ async def server(folder: Path, name: str) -> AsyncIterator[Server]:
     assert process.stdout is not None
     assert json.loads(await process.stdout.readuntil(b"}\n"))["url"] == f"{base}/"
     try:
-        async with await Store.open(f"sqlite:///{folder / 'headwater.sqlite'}") as store:
+        async with await open_store(f"sqlite:///{folder / 'headwater.sqlite'}") as store:
             text = f'CREATE FEED {name} AS RETURN ALL WHERE TITLE CONTAINS "lava"'
-            await store.queries.execute(text, time.time())
+            await store.write(run_script, text, time.time())
             yield Server(name, base, store)
     finally:
         process.send_signal(signal.SIGTERM)
@@ -110,13 +120,13 @@ async def test_two_nodes_push_to_each_other_and_recognise_returning_items(tmp_pa
         for node in (one, two):
             assert sorted(await node.titles()) == sorted(both)
             assert sorted(map(str, await node.hits())) == sorted(both)  # once each
-            other = (await node.store.feeds())[1]
-            reasons = [refresh.reason for refresh in await node.store.refreshes(other.id) if refresh.new]
+            other = (await node.store.read(list_feeds))[1]
+            reasons = [refresh.reason for refresh in await node.store.read(list_refreshes, other.id) if refresh.new]
             assert set(reasons) == {"pushed by its hub"}
 
 
 async def returned(node: Server) -> list[str | None]:
     """What came from the other node and has been matched."""
-    if await node.store.checkpoint("queries") < await node.store.outbox_end():
+    if await node.store.read(read_checkpoint, "queries") < await node.store.read(find_last_position):
         return []
-    return [item.title for item in await node.store.items(feed_id=(await node.store.feeds())[1].id)]
+    return [item.title for item in await node.store.read(list_items, feed_id=(await node.store.read(list_feeds))[1].id)]

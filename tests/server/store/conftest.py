@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from headwater.store.opening import open_store
 from headwater.store.store import Store
 
 
 @pytest.fixture
 async def store(database_url: str) -> AsyncIterator[Store]:
-    async with await Store.open(database_url) as opened:
+    async with await open_store(database_url) as opened:
         yield opened

@@ -10,7 +10,32 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from headwater.node.queries.processor import QueryProcessor
+from headwater.store.content.articles import want_articles
+from headwater.store.content.feeds import change_feed
+from headwater.store.content.items import list_items
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.maintenance.trash import (
+    merge_feeds_with_undo,
+    move_api_token_to_trash,
+    move_feed_to_trash,
+    move_query_subscription_to_trash,
+    move_subscription_to_trash,
+    move_tag_to_trash,
+    move_user_to_trash,
+)
 from headwater.store.people import ApiToken, Remover, User
+from headwater.store.publishing.private_feeds import add_feed_token, revoke_feed_tokens, set_private
+from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_scripts import drop_query_feed, run_script
+from headwater.store.readers.accounts import add_api_token, add_user, claim_ownership
+from headwater.store.readers.marks import mark_items, mark_stream_read
+from headwater.store.readers.subscriptions import (
+    add_and_subscribe,
+    change_subscription_title,
+    change_tags,
+    subscribe_to_feed,
+    subscribe_to_query_feed,
+)
 from headwater.store.schema.all_tables import metadata
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
@@ -34,27 +59,30 @@ class World:
 
 async def lived_world(store: Store, seed: int = 1) -> World:
     dice = random.Random(seed)
-    owner = await store.accounts.claim("owner", "hash of the owner's password")
+    owner = await store.write(claim_ownership, "owner", "hash of the owner's password")
     assert owner is not None
-    ada = await store.accounts.add("ada", "hash of ada's password", NOW)
-    bob = await store.accounts.add("bob", None, NOW)
+    ada = await store.write(add_user, "ada", "hash of ada's password", NOW)
+    bob = await store.write(add_user, "bob", None, NOW)
     new = [NewFeed("https://named.example/", name="named", tags=("news",), weight=3.0), NewFeed("https://b.example/")]
-    feeds = [one.feed for one in await store.add_feeds(new, NOW)]
-    (only_ada,) = await store.add_feeds([NewFeed("https://ada.example/", tags=("own",))], NOW, subscriber=ada.id)
+    feeds = [one.feed for one in await store.write(add_and_subscribe, new, NOW)]
+    (only_ada,) = await store.write(
+        add_and_subscribe, [NewFeed("https://ada.example/", tags=("own",))], NOW, subscriber=ada.id
+    )
     feeds.append(only_ada.feed)
-    await store.update_feed(only_ada.feed.id, weight=2.5)
-    await store.reading.subscribe(ada.id, feeds[0].id, NOW, tags=("mine", "own"))
-    await store.reading.subscribe(bob.id, feeds[0].id, NOW)
-    await store.queries.execute(
+    await store.write(change_feed, only_ada.feed.id, weight=2.5)
+    await store.write(subscribe_to_feed, ada.id, feeds[0].id, NOW, tags=("mine", "own"))
+    await store.write(subscribe_to_feed, bob.id, feeds[0].id, NOW)
+    await store.write(
+        run_script,
         'CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST 2 ITEMS;'
         'CREATE FEED Red AS RETURN Lava WHERE TITLE CONTAINS "red" DELIVER TO EMAIL "a@b.example";'
         'CREATE FEED Far AS RETURN "https://far.example/" WHERE TITLE CONTAINS "x"',
         NOW,
     )
-    lava = await store.queries.find("Lava")
-    await store.reading.subscribe_query(ada.id, lava.id, NOW)
-    await store.reading.retag(ada.id, query_id=lava.id, add=("own",))
-    await store.articles.wish("query", lava.id, True)
+    lava = await store.read(find_query_feed, "Lava")
+    await store.write(subscribe_to_query_feed, ada.id, lava.id, NOW)
+    await store.write(change_tags, ada.id, query_id=lava.id, add=("own",))
+    await store.write(want_articles, "query", lava.id, True)
     for batch in range(3):
         for feed in feeds:
             words = [dice.choice(("lava", "red lava", "ash")) for _ in range(dice.randrange(1, 5))]
@@ -62,23 +90,23 @@ async def lived_world(store: Store, seed: int = 1) -> World:
                 an_item(feed.id, f"{batch}-{n}", title=f"{word} {batch} {n}", published=NOW + dice.randrange(90))
                 for n, word in enumerate(words)
             ]
-            await store.save([a_verdict(feed, *items, at=NOW + 60 * batch + feed.id)])
+            await save_refreshes(store, [a_verdict(feed, *items, at=NOW + 60 * batch + feed.id)])
     processor = QueryProcessor(store, clock=lambda: NOW + 200)
     await processor.load()
     while await processor.step():
         pass
-    every = [one.id or 0 for one in await store.items(limit=1000)]
+    every = [one.id or 0 for one in await store.read(list_items, limit=1000)]
     for user in (owner, ada, bob):
         deeds = {id: dice.randrange(4) for id in every}
         for deed, (read, starred) in enumerate([(True, None), (False, None), (None, True)]):
             ids = [id for id in every if deeds[id] == deed]
-            await store.reading.mark(user.id, ids, NOW, read=read, starred=starred)
-    await store.reading.retitle(ada.id, "Ada's own title", feed_id=feeds[0].id)
-    await store.reading.mark_all_read(bob.id, now=NOW + 300)
-    token = await store.accounts.add_token(ada.id, SECRET, "laptop", ["read", "write"], NOW)
-    await store.accounts.add_token(bob.id, PHONE, "phone", ["read"], NOW)
-    await store.publishing.set_private("/feeds/Lava", True)
-    await store.publishing.add_token("/feeds/Lava", b"t" * 32, "reader", NOW)
+            await store.write(mark_items, user.id, ids, NOW, read=read, starred=starred)
+    await store.write(change_subscription_title, ada.id, "Ada's own title", feed_id=feeds[0].id)
+    await store.write(mark_stream_read, bob.id, now=NOW + 300)
+    token = await store.write(add_api_token, ada.id, SECRET, "laptop", ["read", "write"], NOW)
+    await store.write(add_api_token, bob.id, PHONE, "phone", ["read"], NOW)
+    await store.write(set_private, "/feeds/Lava", True)
+    await store.write(add_feed_token, "/feeds/Lava", b"t" * 32, "reader", NOW)
     return World(store, owner, ada, bob, [feed.id for feed in feeds], token)
 
 
@@ -106,59 +134,69 @@ Removing = Callable[[World], Awaitable[int]]
 
 
 async def _feed(world: World) -> int:
-    return await world.store.remove_feed(world.feeds[0], by=Remover(world.owner.id, NOW + 400))
+    return await world.store.write(move_feed_to_trash, world.feeds[0], by=Remover(world.owner.id, NOW + 400))
 
 
 async def _merged(world: World) -> int:
-    _, undo = await world.store.pages.merge(world.feeds[1], world.feeds[0], by=Remover(world.owner.id, NOW + 400))
+    _, undo = await world.store.write(
+        merge_feeds_with_undo, world.feeds[1], world.feeds[0], by=Remover(world.owner.id, NOW + 400)
+    )
     return undo
 
 
 async def _subscription(world: World) -> int:
-    return await world.store.reading.unsubscribe(world.ada.id, world.feeds[0], by=Remover(world.ada.id, NOW + 400))
+    return await world.store.write(
+        move_subscription_to_trash, world.ada.id, world.feeds[0], by=Remover(world.ada.id, NOW + 400)
+    )
 
 
 async def _last_subscription(world: World) -> int:
-    return await world.store.reading.unsubscribe(world.ada.id, world.feeds[2], by=Remover(world.ada.id, NOW + 400))
+    return await world.store.write(
+        move_subscription_to_trash, world.ada.id, world.feeds[2], by=Remover(world.ada.id, NOW + 400)
+    )
 
 
 async def _query_subscription(world: World) -> int:
-    lava = await world.store.queries.find("Lava")
-    return await world.store.reading.unsubscribe_query(world.ada.id, lava.id, by=Remover(world.ada.id, NOW + 400))
+    lava = await world.store.read(find_query_feed, "Lava")
+    return await world.store.write(
+        move_query_subscription_to_trash, world.ada.id, lava.id, by=Remover(world.ada.id, NOW + 400)
+    )
 
 
 async def _query(world: World) -> int:
-    return (await world.store.queries.drop("Far", by=Remover(world.owner.id, NOW + 400))).undo
+    return (await world.store.write(drop_query_feed, "Far", by=Remover(world.owner.id, NOW + 400))).undo
 
 
 async def _queries(world: World) -> int:
-    return (await world.store.queries.drop("Lava", cascade=True, by=Remover(world.owner.id, NOW + 400))).undo
+    return (await world.store.write(drop_query_feed, "Lava", cascade=True, by=Remover(world.owner.id, NOW + 400))).undo
 
 
 async def _by_script(world: World) -> int:
-    done = await world.store.queries.execute("DROP FEED Red; DROP FEED Lava", NOW + 400, subscriber=world.owner.id)
+    done = await world.store.write(run_script, "DROP FEED Red; DROP FEED Lava", NOW + 400, subscriber=world.owner.id)
     (undo,) = done.undo
     return undo
 
 
 async def _user(world: World) -> int:
-    return await world.store.accounts.remove(world.ada.id, by=Remover(world.owner.id, NOW + 400))
+    return await world.store.write(move_user_to_trash, world.ada.id, by=Remover(world.owner.id, NOW + 400))
 
 
 async def _token(world: World) -> int:
-    return await world.store.accounts.revoke_token(world.ada.id, world.token.id, by=Remover(world.ada.id, NOW + 400))
+    return await world.store.write(
+        move_api_token_to_trash, world.ada.id, world.token.id, by=Remover(world.ada.id, NOW + 400)
+    )
 
 
 async def _tag(world: World) -> int:
-    return await world.store.reading.remove_tag(world.ada.id, "own", by=Remover(world.ada.id, NOW + 400))
+    return await world.store.write(move_tag_to_trash, world.ada.id, "own", by=Remover(world.ada.id, NOW + 400))
 
 
 async def _tag_of_owner(world: World) -> int:
-    return await world.store.reading.remove_tag(world.owner.id, "news", by=Remover(world.owner.id, NOW + 400))
+    return await world.store.write(move_tag_to_trash, world.owner.id, "news", by=Remover(world.owner.id, NOW + 400))
 
 
 async def _published_tokens(world: World) -> int:
-    _, undo = await world.store.publishing.revoke("/feeds/lava", by=Remover(world.owner.id, NOW + 400))
+    _, undo = await world.store.write(revoke_feed_tokens, "/feeds/lava", by=Remover(world.owner.id, NOW + 400))
     return undo
 
 

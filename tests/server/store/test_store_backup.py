@@ -15,11 +15,18 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, inspect, select, text
 
 from headwater.errors import HeadwaterError, InputError, StoreError
+from headwater.store.content.feeds import change_feed, find_feed, list_feeds
+from headwater.store.content.search import index_queued, search_items
+from headwater.store.content.verdicts import save_refreshes
 from headwater.store.database.migrate import HEAD
+from headwater.store.maintenance.backup import write_backup
 from headwater.store.maintenance.backup_file import FORMAT, Manifest, open_backup_reader, open_backup_writer
 from headwater.store.maintenance.backup_restore import restore_backup
+from headwater.store.maintenance.trash import move_feed_to_trash
+from headwater.store.opening import open_store
+from headwater.store.readers.accounts import claim_ownership, find_owner
+from headwater.store.saved_state import save_state
 from headwater.store.schema import feed_tables
-from headwater.store.store import Store
 from support.databases import PostgresServer
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
@@ -30,25 +37,24 @@ def silent(done: int, total: int) -> None:
 
 async def filled(url: str, items: int = 30) -> None:
     """A database with something in it that is hard to keep: bytes, true, infinity, holes in the numbers."""
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         gone = await one_feed(store, "https://gone.example/feed")
         feed = await one_feed(store, title="Ödön’s “feed” 🌋", tags=("a", "b"))
-        await store.update_feed(feed.id, paused=True, weight=2.5)
-        await store.save([a_verdict(feed, *(an_item(feed.id, f"item {n}") for n in range(items)))])
+        await store.write(change_feed, feed.id, paused=True, weight=2.5)
+        await save_refreshes(store, [a_verdict(feed, *(an_item(feed.id, f"item {n}") for n in range(items)))])
         last = await one_feed(store, "https://last.example/feed")
-        await store.remove_feed(gone.id, by=SOMEBODY)
-        await store.remove_feed(last.id, by=SOMEBODY)
-        await store.save_state("odd", 3, bytes(range(256)), NOW)
-        await store.index()
-        async with store.transaction() as transaction:
-            endless = feed_tables.feed_state.update().values(next_refresh=float("inf"))
-            await transaction.run(lambda connection: connection.execute(endless))
+        await store.write(move_feed_to_trash, gone.id, by=SOMEBODY)
+        await store.write(move_feed_to_trash, last.id, by=SOMEBODY)
+        await store.write(save_state, "odd", 3, bytes(range(256)), NOW)
+        await store.write(index_queued)
+        endless = feed_tables.feed_state.update().values(next_refresh=float("inf"))
+        await store.write(lambda connection: connection.execute(endless))
 
 
 async def backed_up(url: str, file: Path) -> Manifest:
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         with open_backup_writer(file) as writer:
-            return await store.backup(writer, NOW, silent)
+            return await store.snapshot(write_backup, writer, NOW, silent)
 
 
 async def restored(file: Path, url: str) -> None:
@@ -64,8 +70,8 @@ async def everything(url: str) -> dict[str, list[tuple[Any, ...]]]:
             if name != "unindexed"
         }
 
-    async with await Store.open(url) as store, store.transaction() as transaction:
-        return await transaction.run(rows)
+    async with await open_store(url) as store:
+        return await store.read(rows)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -88,14 +94,14 @@ async def test_everything_comes_back_in_either_kind_of_database(
     assert manifest.counts["item"] == 30
     await restored(tmp_path / "backup", empty_target)
     assert await everything(empty_target) == before
-    async with await Store.open(empty_target) as store:
-        assert len((await store.search("title")).items) == 30  # words are indexed anew
-        ids = {feed.id for feed in await store.feeds()}
+    async with await open_store(empty_target) as store:
+        assert len((await search_items(store, "title")).items) == 30  # words are indexed anew
+        ids = {feed.id for feed in await store.read(list_feeds)}
         assert (await one_feed(store, "https://new.example/feed")).id > max(ids) + 1  # nor is an id given twice
 
 
 async def test_a_backup_is_one_moment_while_others_write(database_url: str, empty_target: str, tmp_path: Path) -> None:
-    async with await Store.open(database_url) as store, await Store.open(database_url) as second:
+    async with await open_store(database_url) as store, await open_store(database_url) as second:
         feed = await one_feed(store)
         written = itertools.count()
         busy, done = asyncio.Event(), asyncio.Event()
@@ -104,14 +110,14 @@ async def test_a_backup_is_one_moment_while_others_write(database_url: str, empt
             while not done.is_set():
                 number = next(written)
                 new = [an_item(feed.id, f"{number}/{k}") for k in range(20)]
-                await store.save([a_verdict(feed, *new, at=NOW + number)])
+                await save_refreshes(store, [a_verdict(feed, *new, at=NOW + number)])
                 if number == 10:
                     busy.set()
 
         writing_on = asyncio.create_task(write())
         await busy.wait()
         with open_backup_writer(tmp_path / "backup") as writer:
-            manifest = await second.backup(writer, NOW, silent)
+            manifest = await second.snapshot(write_backup, writer, NOW, silent)
         before_end = next(written)
         await asyncio.sleep(0.1)
         done.set()
@@ -136,11 +142,10 @@ async def test_a_backup_of_older_tables_is_restored_and_brought_up_to_date(empty
         writer.write_row("feed", row)
         writer.write_seal()
     await restored(tmp_path / "old", empty_target)
-    async with await Store.open(empty_target) as store:
-        assert (await store.feed(7)).title == "A"
+    async with await open_store(empty_target) as store:
+        assert (await store.read(find_feed, 7)).title == "A"
         assert (await one_feed(store)).id == 10
-        async with store.transaction() as transaction:
-            found = await transaction.run(lambda c: c.execute(text("SELECT version_num FROM alembic_version")).scalar())
+        found = await store.read(lambda c: c.execute(text("SELECT version_num FROM alembic_version")).scalar())
     assert found == HEAD
 
 
@@ -245,16 +250,16 @@ def test_where_nothing_can_be_written_is_said_so(tmp_path: Path) -> None:
 
 async def test_every_table_is_in_a_backup_but_the_index_of_words(database_url: str, tmp_path: Path) -> None:
     manifest = await backed_up(database_url, tmp_path / "backup")
-    async with await Store.open(database_url) as store, store.transaction() as transaction:
-        found = await transaction.run(lambda connection: inspect(connection).get_table_names())
+    async with await open_store(database_url) as store:
+        found = await store.read(lambda connection: inspect(connection).get_table_names())
     there = {name for name in found if not name.startswith("item_search")}
     assert there - set(manifest.counts) == {"alembic_version", "unindexed"}
 
 
 async def test_a_server_that_has_an_owner_is_not_restored_over(database_url: str, sound: Path) -> None:
-    async with await Store.open(database_url) as store:
-        await store.accounts.claim("olga", "hash of a password")
+    async with await open_store(database_url) as store:
+        await store.write(claim_ownership, "olga", "hash of a password")
     with pytest.raises(StoreError, match="already"):
         await restored(sound, database_url)
-    async with await Store.open(database_url) as store:
-        assert (await store.accounts.owner()).name == "olga"
+    async with await open_store(database_url) as store:
+        assert (await store.read(find_owner)).name == "olga"

@@ -10,6 +10,11 @@ from hypothesis import strategies as st
 
 from headwater.errors import InputError, NotFound
 from headwater.store.content import search as searching
+from headwater.store.content.items import count_items, find_item, list_items
+from headwater.store.content.search import index_queued, search_items
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from support.store_samples import NOW, a_verdict, an_item, one_feed
@@ -18,9 +23,9 @@ from support.store_samples import NOW, a_verdict, an_item, one_feed
 async def test_items_are_listed_newest_first_and_paged_without_gaps_or_repeats(store: Store) -> None:
     feed = await one_feed(store)
     items = [an_item(feed.id, f"{k}", published=NOW + k % 7) for k in range(50)]
-    await store.save([a_verdict(feed, *items)])
+    await save_refreshes(store, [a_verdict(feed, *items)])
     pages, after = [], None
-    while page := await store.items(after=after, limit=8):
+    while page := await store.read(list_items, after=after, limit=8):
         pages.append(page)
         after = (page[-1].published, page[-1].id or 0)
     listed = [item for page in pages for item in page]
@@ -32,21 +37,24 @@ async def test_items_are_listed_newest_first_and_paged_without_gaps_or_repeats(s
 async def test_lists_are_narrowed_by_feed_tag_and_time(store: Store) -> None:
     (a, b) = (
         one.feed
-        for one in await store.add_feeds([NewFeed("https://a.org/", tags=("x",)), NewFeed("https://b.org/")], NOW)
+        for one in await store.write(
+            add_and_subscribe, [NewFeed("https://a.org/", tags=("x",)), NewFeed("https://b.org/")], NOW
+        )
     )
-    await store.save(
+    await save_refreshes(
+        store,
         [a_verdict(f, *(an_item(f.id, f"{k}", published=NOW + k) for k in range(4))) for f in (a, b)],
     )
-    assert {item.feed_id for item in await store.items(feed_id=b.id)} == {b.id}
-    assert {item.feed_id for item in await store.items(tag="x")} == {a.id}
-    assert [item.published for item in await store.items(feed_id=a.id, since=NOW + 1, before=NOW + 3)] == [
+    assert {item.feed_id for item in await store.read(list_items, feed_id=b.id)} == {b.id}
+    assert {item.feed_id for item in await store.read(list_items, tag="x")} == {a.id}
+    assert [item.published for item in await store.read(list_items, feed_id=a.id, since=NOW + 1, before=NOW + 3)] == [
         NOW + 2,
         NOW + 1,
     ]
-    assert await store.count_items() == 8
-    assert await store.count_items(a.id) == 4
+    assert await store.read(count_items) == 8
+    assert await store.read(count_items, a.id) == 4
     with pytest.raises(NotFound):
-        await store.item(12345)
+        await store.read(find_item, 12345)
 
 
 TEXTS = {
@@ -62,7 +70,9 @@ TEXTS = {
 @pytest.fixture
 async def library(store: Store) -> Store:
     feed = await one_feed(store)
-    await store.save([a_verdict(feed, *(an_item(feed.id, k, title=None, content=v) for k, v in TEXTS.items()))])
+    await save_refreshes(
+        store, [a_verdict(feed, *(an_item(feed.id, k, title=None, content=v) for k, v in TEXTS.items()))]
+    )
     return store
 
 
@@ -100,64 +110,64 @@ async def library(store: Store) -> Store:
     ],
 )
 async def test_searching_finds_the_same_on_both_databases(library: Store, said: str, found: set[str]) -> None:
-    assert {item.identity for item in (await library.search(said)).items} == found
+    assert {item.identity for item in (await search_items(library, said)).items} == found
 
 
 async def test_only_unwanted_words_are_no_search(library: Store) -> None:
     with pytest.raises(InputError, match="at least one word"):
-        await library.search("-snow")
+        await search_items(library, "-snow")
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said=st.text(max_size=60) | st.text(alphabet="\"'*()-:^&|!<>\\ ab", max_size=40))
 async def test_no_text_is_an_error_of_syntax(library: Store, said: str) -> None:
     with suppress(InputError):  # only unwanted words
-        await library.search(said)
+        await search_items(library, said)
 
 
 async def test_search_is_narrowed_and_paged_latest_arrival_first(store: Store) -> None:
     a, b = await one_feed(store, tags=("x",)), await one_feed(store, "https://b.org/")
-    await store.save([a_verdict(f, *(an_item(f.id, f"{k}") for k in range(5))) for f in (a, b)])
-    first = await store.search("title", limit=4)
+    await save_refreshes(store, [a_verdict(f, *(an_item(f.id, f"{k}") for k in range(5))) for f in (a, b)])
+    first = await search_items(store, "title", limit=4)
     assert first.more
-    second = await store.search("title", limit=100, before_id=first.items[-1].id)
+    second = await search_items(store, "title", limit=100, before_id=first.items[-1].id)
     assert not second.more
     ids = [item.id or 0 for item in (*first.items, *second.items)]
     assert ids == sorted(ids, reverse=True)
     assert len(ids) == 10
-    assert {item.feed_id for item in (await store.search("title", feed_id=a.id)).items} == {a.id}
-    assert {item.feed_id for item in (await store.search("title", tag="x")).items} == {a.id}
+    assert {item.feed_id for item in (await search_items(store, "title", feed_id=a.id)).items} == {a.id}
+    assert {item.feed_id for item in (await search_items(store, "title", tag="x")).items} == {a.id}
 
 
 async def test_a_search_says_how_many_items_it_has_not_looked_at(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     feed = await one_feed(store)
-    await store.save([a_verdict(feed, *(an_item(feed.id, f"{k}") for k in range(30)))])
-    monkeypatch.setattr("headwater.store.store.CATCH_UP", 0)
-    assert (await store.search("title")).waiting == 30
-    assert await store.index(limit=10) == 10
-    found = await store.search("title")
+    await save_refreshes(store, [a_verdict(feed, *(an_item(feed.id, f"{k}") for k in range(30)))])
+    monkeypatch.setattr("headwater.store.content.search.CATCH_UP", 0)
+    assert (await search_items(store, "title")).waiting == 30
+    assert await store.write(index_queued, limit=10) == 10
+    found = await search_items(store, "title")
     assert (len(found.items), found.waiting) == (10, 20)
 
 
 async def test_an_index_made_another_way_is_made_anew(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with await Store.open(database_url) as store:
+    async with await open_store(database_url) as store:
         feed = await one_feed(store)
-        await store.save([a_verdict(feed, an_item(feed.id, content="winter"))])
-        assert len((await store.search("winter")).items) == 1
+        await save_refreshes(store, [a_verdict(feed, an_item(feed.id, content="winter"))])
+        assert len((await search_items(store, "winter")).items) == 1
     monkeypatch.setattr(searching, "index_fingerprint", lambda: "another")
     monkeypatch.setattr(searching, "list_index_words", lambda *_: "summer")
-    async with await Store.open(database_url) as store:
-        assert (await store.search("winter")).items == ()
-        assert len((await store.search("summer")).items) == 1
+    async with await open_store(database_url) as store:
+        assert (await search_items(store, "winter")).items == ()
+        assert len((await search_items(store, "summer")).items) == 1
 
 
 async def test_a_giant_item_is_stored_and_searchable(store: Store) -> None:
     feed = await one_feed(store)
     many = " ".join(f"word{k}" for k in range(100_000))
     long = "x" * 500_000
-    (saved,) = await store.save(
-        [a_verdict(feed, an_item(feed.id, "many", content=many), an_item(feed.id, "long", content=long))]
+    (saved,) = await save_refreshes(
+        store, [a_verdict(feed, an_item(feed.id, "many", content=many), an_item(feed.id, "long", content=long))]
     )
     assert saved.skipped is None
-    assert {item.identity for item in (await store.search("word7")).items} == {"many"}
-    assert {item.identity for item in (await store.search("long")).items} == {"long"}
+    assert {item.identity for item in (await search_items(store, "word7")).items} == {"many"}
+    assert {item.identity for item in (await search_items(store, "long")).items} == {"long"}

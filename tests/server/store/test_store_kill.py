@@ -14,8 +14,11 @@ import killed_writer
 import pytest
 from sqlalchemy import Connection, select
 
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.content.search import index_queued, search_items
+from headwater.store.opening import open_store
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.schema.feed_tables import index_queue, item, outbox, seen_identity
-from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from support.store_samples import NOW
 
@@ -75,14 +78,14 @@ def killed_again_and_again(url: str, times: int) -> None:
 
 
 async def with_feeds(url: str) -> list[int]:
-    async with await Store.open(url) as store:
-        added = await store.add_feeds([NewFeed(f"https://example.org/{k}") for k in range(8)], NOW)
+    async with await open_store(url) as store:
+        added = await store.write(add_and_subscribe, [NewFeed(f"https://example.org/{k}") for k in range(8)], NOW)
         return [one.feed.id for one in added]
 
 
 async def checked(url: str) -> set[tuple[int, str]]:
-    async with await Store.open(url) as store, store.transaction() as transaction:
-        return await transaction.run(contents)
+    async with await open_store(url) as store:
+        return await store.snapshot(contents)
 
 
 def check_file(file: str) -> None:
@@ -93,12 +96,12 @@ def check_file(file: str) -> None:
 
 
 async def check_search_and_log(url: str, items: set[tuple[int, str]]) -> None:
-    async with await Store.open(url) as store:
-        while await store.index():
+    async with await open_store(url) as store:
+        while await store.write(index_queued):
             pass
-        found = await store.search("text", limit=1_000_000)
+        found = await search_items(store, "text", limit=1_000_000)
         assert {(one.feed_id, one.identity) for one in found.items} == items
-        assert sum(one.new for one in await store.refreshes(limit=1_000_000)) == len(items)
+        assert sum(one.new for one in await store.read(list_refreshes, limit=1_000_000)) == len(items)
 
 
 def test_no_acknowledged_item_is_lost_and_none_is_there_twice_after_a_few_kills(database_url: str) -> None:

@@ -18,10 +18,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from headwater.errors import StoreError
+from headwater.store.content.feeds import count_feeds, find_feed, list_feeds
 from headwater.store.database.migrate import HEAD
+from headwater.store.opening import open_store
 from headwater.store.schema.all_tables import metadata
 from headwater.store.schema.feed_tables import postgres_metadata
-from headwater.store.store import Store
 from support.databases import PostgresServer, sqlite_url
 from support.store_samples import one_feed
 
@@ -64,34 +65,34 @@ def differences(connection: Connection) -> list[Any]:
 
 
 async def test_after_all_migrations_the_tables_are_what_the_code_says(empty_url: str) -> None:
-    async with await Store.open(empty_url) as store, store.transaction() as transaction:
-        assert await transaction.run(differences) == []
-        tables = await transaction.run(lambda connection: set(inspect(connection).get_table_names()))
+    async with await open_store(empty_url) as store:
+        assert await store.read(differences) == []
+        tables = await store.read(lambda connection: set(inspect(connection).get_table_names()))
         assert set(metadata.tables) <= tables
 
 
 async def test_words_have_their_index(empty_url: str) -> None:
-    async with await Store.open(empty_url) as store, store.transaction() as transaction:
+    async with await open_store(empty_url) as store:
         made = {
             "sqlite": "SELECT sql FROM sqlite_master WHERE name = 'item_search'",
             "postgresql": "SELECT indexdef FROM pg_indexes WHERE indexname = 'item_search_words'",
         }
         kind = empty_url.partition(":")[0]
-        said = await transaction.run(lambda connection: connection.execute(text(made[kind])).scalar())
+        said = await store.read(lambda connection: connection.execute(text(made[kind])).scalar())
         assert {"sqlite": "fts5", "postgresql": "USING gin"}[kind] in said
 
 
 async def test_the_comparison_does_notice_a_difference(empty_url: str) -> None:
-    async with await Store.open(empty_url) as store, store.transaction() as transaction:
-        await transaction.run(lambda connection: connection.execute(text("ALTER TABLE state ADD COLUMN extra TEXT")))
-        assert await transaction.run(differences) != []
+    async with await open_store(empty_url) as store:
+        await store.write(lambda connection: connection.execute(text("ALTER TABLE state ADD COLUMN extra TEXT")))
+        assert await store.read(differences) != []
 
 
 async def test_opening_again_changes_nothing_and_keeps_everything(empty_url: str) -> None:
-    async with await Store.open(empty_url) as store:
+    async with await open_store(empty_url) as store:
         feed = await one_feed(store)
-    async with await Store.open(empty_url) as store:
-        assert await store.feed(feed.id) == feed
+    async with await open_store(empty_url) as store:
+        assert await store.read(find_feed, feed.id) == feed
 
 
 async def by_hand(url: str, statement: str) -> None:
@@ -107,27 +108,27 @@ async def by_hand(url: str, statement: str) -> None:
 
 
 async def test_a_newer_database_is_refused_and_left_alone(empty_url: str) -> None:
-    async with await Store.open(empty_url) as store:
+    async with await open_store(empty_url) as store:
         feed = await one_feed(store)
     await by_hand(empty_url, "UPDATE alembic_version SET version_num = '9999'")
     for _ in range(2):
         with pytest.raises(StoreError, match="newer Headwater"):
-            await Store.open(empty_url)
+            await open_store(empty_url)
     await by_hand(empty_url, f"UPDATE alembic_version SET version_num = '{HEAD}'")
-    async with await Store.open(empty_url) as store:
-        assert await store.feeds() == [feed]
+    async with await open_store(empty_url) as store:
+        assert await store.read(list_feeds) == [feed]
 
 
 async def test_another_programs_database_is_refused_and_left_alone(empty_url: str) -> None:
     await by_hand(empty_url, "CREATE TABLE recipes (name text)")
     with pytest.raises(StoreError, match=r"another program.*recipes"):
-        await Store.open(empty_url)
+        await open_store(empty_url)
     await by_hand(empty_url, "CREATE TABLE feed (name text)")  # nothing of ours was made
 
 
 def open_and_add(url: str, number: int) -> None:
     async def run() -> None:
-        async with await Store.open(url) as store:
+        async with await open_store(url) as store:
             await one_feed(store, f"https://example.org/{number}")
 
     asyncio.run(run())
@@ -143,7 +144,7 @@ def test_processes_that_start_together_migrate_once(empty_url: str) -> None:
     assert [child.exitcode for child in children] == [0, 0, 0, 0]
 
     async def count() -> int:
-        async with await Store.open(empty_url) as store:
-            return await store.count_feeds()
+        async with await open_store(empty_url) as store:
+            return await store.read(count_feeds)
 
     assert asyncio.run(count()) == 4

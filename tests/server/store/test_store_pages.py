@@ -10,8 +10,32 @@ from msgspec.structs import replace
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
-from headwater.store.content.feed_overview import FeedFilter
+from headwater.store.content.feed_overview import (
+    FeedFilter,
+    count_feed_states,
+    find_similar_feeds,
+    group_failures,
+    list_feed_overviews,
+    list_item_times,
+    list_publication_times,
+    load_window_sizes,
+)
+from headwater.store.content.feed_state import find_seen_of_feed
+from headwater.store.content.feeds import change_feed, find_feed, find_feeds
+from headwater.store.content.items import list_items
+from headwater.store.content.search import search_items
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.maintenance.trash import merge_feeds_with_undo, move_subscription_to_trash
+from headwater.store.opening import open_store
 from headwater.store.people import Stream
+from headwater.store.readers.accounts import add_user, find_owner
+from headwater.store.readers.recommendations import (
+    find_also_read,
+    list_popular_feeds,
+    list_recent_texts,
+    list_recent_titles,
+)
+from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_feed
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item
@@ -19,12 +43,12 @@ from support.store_samples import NOW, SOMEBODY, a_verdict, an_item
 
 @pytest.fixture
 async def store(database_url: str) -> AsyncIterator[Store]:
-    async with await Store.open(database_url) as opened:
+    async with await open_store(database_url) as opened:
         yield opened
 
 
 async def feeds(store: Store, *new: NewFeed) -> list[Feed]:
-    return [added.feed for added in await store.add_feeds(new, NOW)]
+    return [added.feed for added in await store.write(add_and_subscribe, new, NOW)]
 
 
 def failed(feed: Feed, ending: Ending, at: float) -> Verdict:
@@ -40,15 +64,17 @@ async def test_feeds_are_listed_by_state_cause_tag_and_words(store: Store) -> No
         NewFeed("https://c.example/f", title="Paused"),
         NewFeed("https://d.example/f", title="New 100% _"),
     )
-    await store.save([a_verdict(well, an_item(well.id, "x"), at=NOW), failed(slow, Ending.TIMEOUT, NOW)])
-    await store.update_feed(gone.id, paused=True)
-    pages = store.pages
+    await save_refreshes(store, [a_verdict(well, an_item(well.id, "x"), at=NOW), failed(slow, Ending.TIMEOUT, NOW)])
+    await store.write(change_feed, gone.id, paused=True)
 
     async def titles(**which: Any) -> list[str | None]:
-        return [row.feed.title for row in await pages.feeds(FeedFilter(**which))]
+        return [row.feed.title for row in await store.read(list_feed_overviews, FeedFilter(**which))]
 
     assert await titles() == ["Well", "Slow", "Paused", "New 100% _"]
-    assert [row.feed.title for row in await pages.feeds(after=well.id, limit=2)] == ["Slow", "Paused"]
+    assert [row.feed.title for row in await store.read(list_feed_overviews, after=well.id, limit=2)] == [
+        "Slow",
+        "Paused",
+    ]
     assert await titles(state="failing") == ["Slow"]
     assert await titles(state="paused") == ["Paused"]
     assert await titles(state="new") == ["Paused", "New 100% _"]
@@ -56,17 +82,17 @@ async def test_feeds_are_listed_by_state_cause_tag_and_words(store: Store) -> No
     assert await titles(ending=Ending.DNS) == []
     assert await titles(tag="news") == ["Well"]
     assert await titles(search="100% _") == ["New 100% _"]
-    (row,) = await pages.feeds(FeedFilter(search="well"))
+    (row,) = await store.read(list_feed_overviews, FeedFilter(search="well"))
     assert (row.items, row.window) == (1, 1)
-    (trouble,) = await pages.troubles()
+    (trouble,) = await store.read(group_failures)
     assert (trouble.ending, trouble.feeds, trouble.since) == (Ending.TIMEOUT, 1, NOW - 100)
     assert [row.feed.id for row in trouble.some] == [slow.id]
-    assert new.id in await pages.by_ids([new.id, 999])
-    owner = await store.accounts.owner()
-    assert await pages.states(owner.id, Stream()) == {"well": 1, "failing": 1, "paused": 1, "new": 1}
-    assert await pages.states(owner.id, Stream(tag="news")) == {"well": 1}
-    assert await pages.states(owner.id, Stream(feed=slow.id)) == {"failing": 1}
-    assert await pages.states(owner.id + 1, Stream()) == {}
+    assert new.id in await store.read(find_feeds, [new.id, 999])
+    owner = await store.read(find_owner)
+    assert await store.read(count_feed_states, owner.id, Stream()) == {"well": 1, "failing": 1, "paused": 1, "new": 1}
+    assert await store.read(count_feed_states, owner.id, Stream(tag="news")) == {"well": 1}
+    assert await store.read(count_feed_states, owner.id, Stream(feed=slow.id)) == {"failing": 1}
+    assert await store.read(count_feed_states, owner.id + 1, Stream()) == {}
 
 
 async def test_merging_moves_what_is_new_and_removes_the_other(store: Store) -> None:
@@ -75,19 +101,19 @@ async def test_merging_moves_what_is_new_and_removes_the_other(store: Store) -> 
         NewFeed("https://a.example/f", title="Same", tags=("x",)),
         NewFeed("https://b.example/f", title="Same", tags=("y",)),
     )
-    await store.save([a_verdict(keep, an_item(keep.id, "both"), an_item(keep.id, "mine"), at=NOW)])
-    await store.save([a_verdict(other, an_item(other.id, "both"), an_item(other.id, "theirs"), at=NOW)])
-    assert [feed.id for feed in await store.pages.alike(keep.id)] == [other.id]
-    moved, _ = await store.pages.merge(keep.id, other.id, by=SOMEBODY)
+    await save_refreshes(store, [a_verdict(keep, an_item(keep.id, "both"), an_item(keep.id, "mine"), at=NOW)])
+    await save_refreshes(store, [a_verdict(other, an_item(other.id, "both"), an_item(other.id, "theirs"), at=NOW)])
+    assert [feed.id for feed in await store.read(find_similar_feeds, keep.id)] == [other.id]
+    moved, _ = await store.write(merge_feeds_with_undo, keep.id, other.id, by=SOMEBODY)
     assert moved == 1
-    assert {item.identity for item in await store.items(feed_id=keep.id)} == {"both", "mine", "theirs"}
-    assert (await store.feed(keep.id)).tags == ("x", "y")
-    assert set(await store.identities(keep.id, ["both", "mine", "theirs"])) == {"both", "mine", "theirs"}
-    assert len((await store.search("Text")).items) == 3
+    assert {item.identity for item in await store.read(list_items, feed_id=keep.id)} == {"both", "mine", "theirs"}
+    assert (await store.read(find_feed, keep.id)).tags == ("x", "y")
+    assert set(await store.read(find_seen_of_feed, keep.id, ["both", "mine", "theirs"])) == {"both", "mine", "theirs"}
+    assert len((await search_items(store, "Text")).items) == 3
     with pytest.raises(NotFound):
-        await store.feed(other.id)
+        await store.read(find_feed, other.id)
     with pytest.raises(InputError):
-        await store.pages.merge(keep.id, keep.id, by=SOMEBODY)
+        await store.write(merge_feeds_with_undo, keep.id, keep.id, by=SOMEBODY)
 
 
 async def test_times_windows_and_published_are_bounded(store: Store) -> None:
@@ -95,41 +121,44 @@ async def test_times_windows_and_published_are_bounded(store: Store) -> None:
     items = [an_item(feed.id, str(k), published=NOW - k) for k in range(5)]
     items.append(an_item(feed.id, "later", published=NOW + 5))
     items.append(replace(an_item(feed.id, "undated", published=NOW), dated=False))
-    await store.save([a_verdict(feed, *items, at=NOW)])
-    assert await store.pages.published(feed.id, NOW - 2) == [NOW + 5, NOW, NOW - 1, NOW - 2]
-    assert await store.pages.times(NOW - 10, most=1) == ([feed.id], [NOW + 5])
-    assert await store.pages.times(NOW - 10) == ([feed.id] * 2, [NOW + 5, NOW])  # not what was before it was added
-    assert await store.pages.windows() == {feed.id: 7}
+    await save_refreshes(store, [a_verdict(feed, *items, at=NOW)])
+    assert await store.read(list_publication_times, feed.id, NOW - 2) == [NOW + 5, NOW, NOW - 1, NOW - 2]
+    assert await store.read(list_item_times, NOW - 10, most=1) == ([feed.id], [NOW + 5])
+    assert await store.read(list_item_times, NOW - 10) == (
+        [feed.id] * 2,
+        [NOW + 5, NOW],
+    )  # not what was before it was added
+    assert await store.read(load_window_sizes) == {feed.id: 7}
 
 
 async def test_feeds_are_suggested_only_where_several_others_read_them(store: Store) -> None:
     shared, liked, secret = await feeds(
         store, NewFeed("https://a.example/"), NewFeed("https://b.example/"), NewFeed("https://c.example/")
     )
-    me = await store.accounts.add("me", None, NOW)
-    others = [await store.accounts.add(f"other{k}", None, NOW) for k in range(3)]
-    owner = await store.accounts.owner()
+    me = await store.write(add_user, "me", None, NOW)
+    others = [await store.write(add_user, f"other{k}", None, NOW) for k in range(3)]
+    owner = await store.read(find_owner)
     for feed in (shared, liked, secret):
-        await store.reading.unsubscribe(owner.id, feed.id, by=SOMEBODY)
-    await store.reading.subscribe(me.id, shared.id, NOW)
+        await store.write(move_subscription_to_trash, owner.id, feed.id, by=SOMEBODY)
+    await store.write(subscribe_to_feed, me.id, shared.id, NOW)
     for other in others:
-        await store.reading.subscribe(other.id, shared.id, NOW)
+        await store.write(subscribe_to_feed, other.id, shared.id, NOW)
     for other in others[:2]:
-        await store.reading.subscribe(other.id, liked.id, NOW)
-    await store.reading.subscribe(others[0].id, secret.id, NOW)
-    (also,) = await store.pages.also_read(me.id)
+        await store.write(subscribe_to_feed, other.id, liked.id, NOW)
+    await store.write(subscribe_to_feed, others[0].id, secret.id, NOW)
+    (also,) = await store.read(find_also_read, me.id)
     assert (also.feed_id, also.because, also.both, also.readers) == (liked.id, shared.id, 2, 3)
-    assert await store.pages.popular(me.id) == [(liked.id, 2)]
-    assert await store.pages.also_read(others[0].id) == []
+    assert await store.read(list_popular_feeds, me.id) == [(liked.id, 2)]
+    assert await store.read(find_also_read, others[0].id) == []
 
 
 async def test_titles_and_texts_are_of_what_a_person_reads(store: Store) -> None:
     mine, other = await feeds(store, NewFeed("https://a.example/"), NewFeed("https://b.example/"))
     for feed in (mine, other):
-        await store.save([a_verdict(feed, an_item(feed.id, f"of {feed.id}"), at=NOW)])
-    me = await store.accounts.add("me", None, NOW)
-    await store.reading.subscribe(me.id, mine.id, NOW)
-    assert [(feed, title) for _, feed, _, title in await store.pages.titles(me.id, NOW - 5)] == [
+        await save_refreshes(store, [a_verdict(feed, an_item(feed.id, f"of {feed.id}"), at=NOW)])
+    me = await store.write(add_user, "me", None, NOW)
+    await store.write(subscribe_to_feed, me.id, mine.id, NOW)
+    assert [(feed, title) for _, feed, _, title in await store.read(list_recent_titles, me.id, NOW - 5)] == [
         (mine.id, f"Title of of {mine.id}")
     ]
-    assert [feed for feed, _ in await store.pages.texts(me.id)] == [mine.id]
+    assert [feed for feed, _ in await store.read(list_recent_texts, me.id)] == [mine.id]

@@ -11,10 +11,19 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from headwater.errors import StoreError
-from headwater.store.store import Store
+from headwater.store.content.feed_state import find_seen_of_feed
+from headwater.store.content.feeds import count_feeds, find_feed
+from headwater.store.content.items import count_items, list_items
+from headwater.store.content.outbox import list_outbox_entries
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.readers.accounts import find_owner
+from headwater.store.readers.marks import mark_items
+from headwater.store.readers.reader_items import count_unread
 from support import ROOT
 from support.databases import PostgresServer, sqlite_url
 from support.store_samples import NOW, a_verdict, an_item, one_feed
@@ -39,19 +48,19 @@ pytestmark = pytest.mark.migrates
 )
 async def test_an_address_that_leads_nowhere_is_said_so(url: str, says: str) -> None:
     with pytest.raises(StoreError, match=says) as caught:
-        await Store.open(url)
+        await open_store(url)
     assert "secret" not in str(caught.value)
 
 
 async def test_a_missing_file_is_only_made_when_asked(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/new/folder/x.sqlite"
     with pytest.raises(StoreError, match="There is no database at"):
-        await Store.open(url, create=False)
+        await open_store(url, create=False)
     assert not (tmp_path / "new").exists()
-    async with await Store.open(url) as store:
-        assert await store.count_feeds() == 0
-    async with await Store.open(url, create=False) as store:
-        assert await store.count_feeds() == 0
+    async with await open_store(url) as store:
+        assert await store.read(count_feeds) == 0
+    async with await open_store(url, create=False) as store:
+        assert await store.read(count_feeds) == 0
 
 
 @pytest.mark.parametrize(
@@ -61,52 +70,51 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Pa
     file = tmp_path / "notes.txt"
     file.write_bytes(content)
     with pytest.raises(StoreError, match=r"notes\.txt is not a SQLite database"):
-        await Store.open(f"sqlite:///{file}")
+        await open_store(f"sqlite:///{file}")
     assert file.read_bytes() == content
 
 
 async def test_a_folder_and_a_file_in_the_way_are_said_so(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is a folder"):
-        await Store.open(f"sqlite:///{tmp_path}")
+        await open_store(f"sqlite:///{tmp_path}")
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="cannot be opened"):
-        await Store.open(f"sqlite:///{tmp_path}/file/x.sqlite")
+        await open_store(f"sqlite:///{tmp_path}/file/x.sqlite")
 
 
 async def test_a_locked_file_is_said_so_and_can_be_used_afterwards(tmp_path: Path) -> None:
-    async with await Store.open(sqlite_url(tmp_path) + "?timeout=0.2") as store:
+    async with await open_store(sqlite_url(tmp_path) + "?timeout=0.2") as store:
         feed = await one_feed(store)
         other = sqlite3.connect(tmp_path / "headwater.sqlite", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match=r"locked by another program"):
-            await store.save([a_verdict(feed, an_item(feed.id))])
+            await save_refreshes(store, [a_verdict(feed, an_item(feed.id))])
         with pytest.raises(StoreError, match=r"locked by another program"):
-            await Store.open(sqlite_url(tmp_path) + "?timeout=0.2")
-        assert await store.count_feeds() == 1  # reading goes on
+            await open_store(sqlite_url(tmp_path) + "?timeout=0.2")
+        assert await store.read(count_feeds) == 1  # reading goes on
         other.execute("ROLLBACK")
         other.close()
-        (saved,) = await store.save([a_verdict(feed, an_item(feed.id))])
+        (saved,) = await save_refreshes(store, [a_verdict(feed, an_item(feed.id))])
         assert len(saved.new) == 1
 
 
 async def test_a_full_disk_is_said_so_nothing_is_half_written_and_it_recovers(tmp_path: Path) -> None:
-    async with await Store.open(sqlite_url(tmp_path)) as store:
+    async with await open_store(sqlite_url(tmp_path)) as store:
         feed = await one_feed(store)
-        await store.save([a_verdict(feed, an_item(feed.id))])
+        await save_refreshes(store, [a_verdict(feed, an_item(feed.id))])
 
         async def pages(limit: int) -> None:
-            async with store.transaction() as transaction:
-                await transaction.run(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {limit}"))
+            await store.write(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {limit}"))
 
         await pages(1)  # SQLite takes the present size for what is smaller
         large = [an_item(feed.id, f"large{k}", content="x" * 100_000) for k in range(10)]
         with pytest.raises(StoreError, match="disk is full"):
-            await store.save([a_verdict(feed, *large, at=NOW + 1)])
-        assert await store.count_items() == 1
-        assert len(await store.refreshes()) == 1
-        assert len(await store.outbox(0)) == 1
+            await save_refreshes(store, [a_verdict(feed, *large, at=NOW + 1)])
+        assert await store.read(count_items) == 1
+        assert len(await store.read(list_refreshes)) == 1
+        assert len(await store.read(list_outbox_entries, 0)) == 1
         await pages(2**30)
-        (saved,) = await store.save([a_verdict(feed, *large, at=NOW + 1)])
+        (saved,) = await save_refreshes(store, [a_verdict(feed, *large, at=NOW + 1)])
         assert len(saved.new) == 10
 
 
@@ -115,16 +123,17 @@ import asyncio, resource, signal, sys
 from support.store_samples import NOW, a_verdict, an_item
 from headwater.errors import StoreError
 from headwater.model import Feed
-from headwater.store.store import Store
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
 
 async def main(url, feed_id):
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, resource.RLIM_INFINITY))
         feed = Feed(feed_id, "https://example.org/feed")
         try:
             for k in range(100):
-                await store.save([a_verdict(feed, an_item(feed_id, f"{k}", content="x" * 100_000), at=NOW + k)])
+                await save_refreshes(store, [a_verdict(feed, an_item(feed_id, f"{k}", content="x" * 100_000), at=NOW + k)])
                 print(k, flush=True)
         except StoreError as error:
             print("refused:", error)
@@ -135,7 +144,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 
 async def test_a_disk_that_refuses_to_write_loses_nothing_acknowledged(tmp_path: Path) -> None:
     url = sqlite_url(tmp_path)
-    async with await Store.open(url) as store:
+    async with await open_store(url) as store:
         feed = await one_feed(store)
     child = await asyncio.to_thread(
         subprocess.run,
@@ -148,9 +157,9 @@ async def test_a_disk_that_refuses_to_write_loses_nothing_acknowledged(tmp_path:
     *told, last = child.stdout.splitlines()
     assert last.startswith("refused: The dis")
     assert 0 < len(told) < 100
-    async with await Store.open(url) as store:
-        assert {item.identity for item in await store.items(limit=200)} >= set(told)
-        assert await store.count_items() == len(told)
+    async with await open_store(url) as store:
+        assert {item.identity for item in await store.read(list_items, limit=200)} >= set(told)
+        assert await store.read(count_items) == len(told)
     with sqlite3.connect(tmp_path / "headwater.sqlite") as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()
@@ -159,10 +168,10 @@ async def test_a_disk_that_refuses_to_write_loses_nothing_acknowledged(tmp_path:
 async def test_a_torn_log_loses_only_what_is_torn(tmp_path: Path) -> None:
     """The end of the write-ahead log damaged, as after a power cut: what was whole before is whole."""
     url = sqlite_url(tmp_path)
-    store = await Store.open(url)
+    store = await open_store(url)
     feed = await one_feed(store)
     for k in range(5):
-        await store.save([a_verdict(feed, an_item(feed.id, f"{k}"), at=NOW + k)])
+        await save_refreshes(store, [a_verdict(feed, an_item(feed.id, f"{k}"), at=NOW + k)])
     copy = tmp_path / "copy"
     copy.mkdir()
     for name in ("headwater.sqlite", "headwater.sqlite-wal"):
@@ -170,68 +179,71 @@ async def test_a_torn_log_loses_only_what_is_torn(tmp_path: Path) -> None:
     await store.close()
     log = copy / "headwater.sqlite-wal"
     log.write_bytes(log.read_bytes()[:-1500])
-    async with await Store.open(sqlite_url(copy)) as torn:
-        kept = {item.identity for item in await torn.items()}
+    async with await open_store(sqlite_url(copy)) as torn:
+        kept = {item.identity for item in await torn.read(list_items)}
         assert kept == {"0", "1", "2", "3"}
-        assert len(await torn.outbox(0)) == 4
-        assert await torn.identities(feed.id, ["4"]) == {}
+        assert len(await torn.read(list_outbox_entries, 0)) == 4
+        assert await torn.read(find_seen_of_feed, feed.id, ["4"]) == {}
 
 
 async def test_synchronous_full_is_taken_from_the_address(tmp_path: Path) -> None:
     for option, level in (("", 1), ("?synchronous=full", 2)):
-        async with await Store.open(sqlite_url(tmp_path) + option) as store, store.transaction() as transaction:
+        async with await open_store(sqlite_url(tmp_path) + option) as store:
             pragma = text("PRAGMA synchronous")
-            assert await transaction.run(lambda connection, sql=pragma: connection.execute(sql).scalar()) == level
+            assert await store.write(lambda connection, sql=pragma: connection.execute(sql).scalar()) == level
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 async def test_a_folder_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o500)
     with pytest.raises(StoreError, match="cannot be written"):
-        await Store.open(sqlite_url(tmp_path))
+        await open_store(sqlite_url(tmp_path))
     os.chmod(tmp_path, 0o700)
 
 
 async def test_a_database_that_is_not_on_the_server_is_said_so(postgres: PostgresServer) -> None:
     with pytest.raises(StoreError, match="no database of that name"):
-        await Store.open(postgres.url("nowhere"))
+        await open_store(postgres.url("nowhere"))
 
 
 async def test_an_old_server_is_refused(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.store.database.postgres.OLDEST", 99)
+    monkeypatch.setattr("headwater.store.database.postgres.OLDEST_VERSION", 99)
     with pytest.raises(StoreError, match="Headwater needs 99 or newer"):
-        await Store.open(postgres.url("postgres"))
+        await open_store(postgres.url("postgres"))
 
 
 async def test_a_wrong_password_is_said_so(postgres: PostgresServer) -> None:
     right = postgres.guarded_url("right")
-    async with await Store.open(right) as store:
-        assert await store.count_feeds() == 0
+    async with await open_store(right) as store:
+        assert await store.read(count_feeds) == 0
     with pytest.raises(StoreError, match="refused the password") as caught:
-        await Store.open(right.replace(":right@", ":wrong@"))
+        await open_store(right.replace(":right@", ":wrong@"))
     assert "wrong" not in str(caught.value)
 
 
 async def test_connections_that_were_cut_are_made_anew(postgres: PostgresServer) -> None:
     name = postgres.create()
-    async with await Store.open(postgres.url(name)) as store:
+    async with await open_store(postgres.url(name)) as store:
         feed = await one_feed(store)
-        with pytest.raises(StoreError, match="cannot be reached"):  # noqa: PT012  cut in the middle of a transaction
-            async with store.transaction() as transaction:
-                await transaction.run(lambda connection: connection.execute(text("SELECT 1")))
-                postgres.disconnect(name)
-                await transaction.run(lambda connection: connection.execute(text("SELECT 1")))
-        assert await store.feed(feed.id) == feed
+
+        def cut_every_time(connection: Connection) -> None:
+            connection.execute(text("SELECT 1"))
+            postgres.disconnect(name)
+            connection.execute(text("SELECT 1"))
+
+        with pytest.raises(StoreError, match="cannot be reached"):
+            await store.write(cut_every_time)
+        assert await store.read(find_feed, feed.id) == feed
         # and so are those of which the driver alone was asked
-        [saved] = await store.save([a_verdict(feed, an_item(feed.id, "a"))])
-        owner = (await store.accounts.owner()).id
-        assert (await store.reading.counts(owner)).total == 1
+        [saved] = await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "a"))])
+        owner = (await store.read(find_owner)).id
+        assert (await store.read(count_unread, owner)).total == 1
         postgres.disconnect(name)
-        assert (await store.reading.counts(owner)).total == 1
+        assert (await store.read(count_unread, owner)).total == 1
         postgres.disconnect(name)
-        assert await store.reading.mark(owner, saved.new_ids, NOW, read=True) == 1
+        assert await store.write(mark_items, owner, saved.new_ids, NOW, read=True) == 1
         postgres.disconnect(name)
-        assert (await store.reading.counts(owner)).total == 0
+        assert (await store.read(count_unread, owner)).total == 0
     postgres.drop(name)
 
 
@@ -240,8 +252,8 @@ def test_postgresql_without_its_packages_says_what_to_install(missing: str) -> N
     opening = f"""
 import asyncio, sys
 sys.modules["{missing}"] = None
-from headwater.store.store import Store
-asyncio.run(Store.open("postgresql://nobody@127.0.0.1:1/x"))
+from headwater.store.opening import open_store
+asyncio.run(open_store("postgresql://nobody@127.0.0.1:1/x"))
 """
     run = subprocess.run([sys.executable, "-c", opening], capture_output=True, text=True, check=False)
     assert "StoreError: PostgreSQL needs more packages: install headwater[postgres]." in run.stderr.splitlines()[-1]

@@ -9,6 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headwater.model import Enclosure, Ending, Hints, Item, Known, Refresh, Source, Validators, Verdict
+from headwater.store.content.feed_state import find_seen_identities, load_feed_states
+from headwater.store.content.items import find_item, list_items
+from headwater.store.content.outbox import find_last_position, list_outbox_entries
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.content.verdicts import save_refreshes
 from headwater.store.store import Store
 from support.store_samples import NOW, one_feed
 
@@ -92,18 +97,21 @@ async def test_what_is_saved_is_read_back(store: Store, new: list[Item], known: 
     mine = tuple(replace(one, feed_id=feed.id) for one in new)
     known = replace(known, feed_id=feed.id, url=feed.url)
     refresh = replace(refresh, feed_id=feed.id, new=len(mine))
-    (saved,) = await store.save([Verdict(refresh, known, mine)])
+    (saved,) = await save_refreshes(store, [Verdict(refresh, known, mine)])
     assert saved.skipped is None
     assert saved.new == mine
-    assert [await store.item(id) for id in saved.new_ids] == [
+    assert [await store.read(find_item, id) for id in saved.new_ids] == [
         replace(one, id=id) for one, id in zip(mine, saved.new_ids, strict=True)
     ]
     # Only a document that was read has a window; after any other ending the feed keeps the one it had, here none.
     read = refresh.ending in (Ending.CHANGED, Ending.PARTIAL)
-    assert await store.known([feed.id]) == {feed.id: known if read else replace(known, window=())}
-    assert await store.refreshes(feed.id) == [refresh]
+    assert await store.read(load_feed_states, [feed.id]) == {feed.id: known if read else replace(known, window=())}
+    assert await store.read(list_refreshes, feed.id) == [refresh]
     expected = {one.identity: one.content_hash for one in mine}
-    assert await store.identities_of({feed.id: [*expected, "not there"], 0: ["x"]}) == {feed.id: expected, 0: {}}
+    assert await store.read(find_seen_identities, {feed.id: [*expected, "not there"], 0: ["x"]}) == {
+        feed.id: expected,
+        0: {},
+    }
 
 
 def test_the_samples_draw_every_field() -> None:
@@ -124,7 +132,7 @@ async def test_items_and_outbox_are_what_a_set_would_be(
 ) -> None:
     """Against the simplest model: a set of (feed, identity), and a list of what was added to it."""
     feeds = [await one_feed(store, f"https://example.org/{next(COUNTER)}") for _ in range(3)]
-    start = await store.outbox_end()
+    start = await store.read(find_last_position)
     model: set[tuple[int, str]] = set()
     announced: list[tuple[int, str]] = []
     at = itertools.count()
@@ -136,7 +144,7 @@ async def test_items_and_outbox_are_what_a_set_would_be(
             verdicts.append(Verdict(Refresh(feed.id, NOW + next(at), Ending.CHANGED), Known(feed.id, feed.url), new))
             announced += [(feed.id, one) for one in sorted(identities) if (feed.id, one) not in model]
             model |= {(feed.id, one) for one in identities}
-        await store.save(verdicts)
-    stored = [(item.feed_id, item.identity) for feed in feeds for item in await store.items(feed_id=feed.id)]
+        await save_refreshes(store, verdicts)
+    stored = [(item.feed_id, item.identity) for feed in feeds for item in await store.read(list_items, feed_id=feed.id)]
     assert sorted(stored) == sorted(model)
-    assert [(one.item.feed_id, one.item.identity) for one in await store.outbox(start)] == announced
+    assert [(one.item.feed_id, one.item.identity) for one in await store.read(list_outbox_entries, start)] == announced

@@ -11,9 +11,32 @@ from lived_world import PHONE, REMOVALS, SECRET, World, everything, lived_world
 from sqlalchemy import Connection, func, select
 
 from headwater.errors import InputError, NotFound
+from headwater.store.content.feed_state import iterate_schedule_rows
+from headwater.store.content.feeds import find_feed
+from headwater.store.content.items import list_items
+from headwater.store.content.search import search_items
+from headwater.store.content.verdicts import save_refreshes
 from headwater.store.maintenance import trash_rows
 from headwater.store.maintenance.database_copy import copy_database
-from headwater.store.people import Remover
+from headwater.store.maintenance.retention import delete_expired
+from headwater.store.maintenance.trash import merge_feeds_with_undo, move_feed_to_trash
+from headwater.store.maintenance.trash_restore import delete_expired_trash, empty_trash, list_trash, restore_from_trash
+from headwater.store.opening import open_store
+from headwater.store.people import Remover, StreamQuery
+from headwater.store.queries.query_scripts import drop_query_feed, run_script
+from headwater.store.readers.accounts import (
+    add_user,
+    change_user,
+    find_password_hash,
+    find_session,
+    find_token_user,
+    find_user,
+    start_session,
+)
+from headwater.store.readers.marks import mark_items
+from headwater.store.readers.reader_items import count_unread, find_reader_items, list_reader_items
+from headwater.store.readers.subscriptions import add_and_subscribe, find_subscription, subscribe_to_feed
+from headwater.store.saved_state import read_revision
 from headwater.store.schema.trash_tables import removal, removed
 from headwater.store.store import Store
 from headwater.store.values import NewFeed, RetentionPolicy
@@ -31,7 +54,7 @@ async def world(store: Store) -> World:
 
 async def taken_back(world: World, undo: int) -> None:
     """By whoever has the data folder."""
-    await world.store.removals.undo(undo, None, LATER)
+    await world.store.write(restore_from_trash, undo, None, LATER)
 
 
 async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(world: World) -> None:
@@ -44,7 +67,7 @@ async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(wor
         with pytest.raises(NotFound, match=NOTHING):
             await taken_back(world, undo)
         assert await everything(world.store) == before, name
-    assert await world.store.removals.all(None, LATER) == []
+    assert await world.store.read(list_trash, None, LATER) == []
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -68,78 +91,80 @@ async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trac
 
 async def test_a_removed_feed_is_not_found_by_search_nor_polled_and_both_again_when_it_is_back(world: World) -> None:
     store, feed_id = world.store, world.feeds[0]
-    revision = await store.revision()
-    found = len((await store.search("lava", feed_id=feed_id)).items)
+    revision = await store.read(read_revision)
+    found = len((await search_items(store, "lava", feed_id=feed_id)).items)
     undo = await REMOVALS["a feed"](world)
-    assert not (await store.search("lava", feed_id=feed_id)).items
-    assert feed_id not in {row.feed_id async for rows in store.all_known_schedule() for row in rows}
-    assert await store.revision() > revision
-    revision = await store.revision()
+    assert not (await search_items(store, "lava", feed_id=feed_id)).items
+    assert feed_id not in {row.feed_id async for rows in iterate_schedule_rows(store) for row in rows}
+    assert await store.read(read_revision) > revision
+    revision = await store.read(read_revision)
     await taken_back(world, undo)
     assert found
-    assert len((await store.search("lava", feed_id=feed_id)).items) == found
-    assert feed_id in {row.feed_id async for rows in store.all_known_schedule() for row in rows}
-    assert await store.revision() > revision
+    assert len((await search_items(store, "lava", feed_id=feed_id)).items) == found
+    assert feed_id in {row.feed_id async for rows in iterate_schedule_rows(store) for row in rows}
+    assert await store.read(read_revision) > revision
     shown = (an_item(feed_id, "0-0"), an_item(feed_id, "new"))
-    [saved] = await store.save([a_verdict(await store.feed(feed_id), *shown, at=LATER)])
+    [saved] = await save_refreshes(store, [a_verdict(await store.read(find_feed, feed_id), *shown, at=LATER)])
     assert [item.identity for item in saved.new] == ["new"]  # what it had shown before is known
 
 
 async def test_of_two_who_take_the_same_back_at_once_one_does(world: World, database_url: str) -> None:
     before = await everything(world.store)
     undo = await REMOVALS["an account"](world)
-    async with await Store.open(database_url) as other:
-        tried = [one.removals.undo(undo, world.owner.id, LATER) for one in (world.store, other)]
+    async with await open_store(database_url) as other:
+        tried = [one.write(restore_from_trash, undo, world.owner.id, LATER) for one in (world.store, other)]
         answers = await asyncio.gather(*tried, return_exceptions=True)
-    assert sorted(type(one).__name__ for one in answers) == ["Back", "NotFound"]
+    assert sorted(type(one).__name__ for one in answers) == ["NotFound", "RestoredObject"]
     assert await everything(world.store) == before
 
 
 async def test_a_removed_token_is_refused_at_once_and_opens_the_same_when_it_is_back(world: World) -> None:
-    accounts = world.store.accounts
-    assert await accounts.token_user(SECRET) is not None
+    assert await world.store.read(find_token_user, SECRET) is not None
     undo = await REMOVALS["a token"](world)
-    assert await accounts.token_user(SECRET) is None
+    assert await world.store.read(find_token_user, SECRET) is None
     await taken_back(world, undo)
-    found = await accounts.token_user(SECRET)
+    found = await world.store.read(find_token_user, SECRET)
     assert found is not None
     assert (found[0].name, found[1].scopes) == ("ada", ("read", "write"))
 
 
 async def test_who_is_removed_is_signed_out_at_once_and_signs_in_again_when_the_account_is_back(world: World) -> None:
-    accounts = world.store.accounts
-    await accounts.sign_in(b"s" * 32, world.ada.id, "page", "browser", NOW, NOW + 10_000)
+    await world.store.write(start_session, b"s" * 32, world.ada.id, "page", "browser", NOW, NOW + 10_000)
     undo = await REMOVALS["an account"](world)
-    assert await accounts.password("ada") == (None, None)
-    assert await accounts.signed_in(b"s" * 32, "page", NOW) is None
-    assert await accounts.token_user(SECRET) is None
+    assert await world.store.read(find_password_hash, "ada") == (None, None)
+    assert await world.store.read(find_session, b"s" * 32, "page", NOW) is None
+    assert await world.store.read(find_token_user, SECRET) is None
     await taken_back(world, undo)
-    user, hashed = await accounts.password("Ada")
+    user, hashed = await world.store.read(find_password_hash, "Ada")
     assert user == world.ada
     assert hashed == "hash of ada's password"
-    assert await accounts.token_user(SECRET) is not None
-    assert await accounts.signed_in(b"s" * 32, "page", NOW) is None
+    assert await world.store.read(find_token_user, SECRET) is not None
+    assert await world.store.read(find_session, b"s" * 32, "page", NOW) is None
 
 
 async def test_only_who_may_takes_something_back(world: World) -> None:
     store = world.store
-    second = await store.accounts.add("second", None, NOW, role="owner")
+    second = await store.write(add_user, "second", None, NOW, role="owner")
     token = await REMOVALS["a token"](world)
     feed = await REMOVALS["a feed"](world)
     reader = ("read", "write")
     for user, scopes in ((world.owner, None), (world.bob, reader)):
         with pytest.raises(NotFound, match=NOTHING):
-            await store.removals.undo(token, user.id, LATER, **({} if scopes is None else {"scopes": scopes}))
+            await store.write(
+                restore_from_trash, token, user.id, LATER, **({} if scopes is None else {"scopes": scopes})
+            )
     with pytest.raises(NotFound, match=NOTHING):
-        await store.removals.undo(feed, world.ada.id, LATER, scopes=reader)
+        await store.write(restore_from_trash, feed, world.ada.id, LATER, scopes=reader)
     with pytest.raises(NotFound, match=NOTHING):
-        await store.removals.undo(feed, world.owner.id, LATER, scopes=reader)  # a token of an owner that lacks admin
-    assert [one.label for one in await store.removals.all(world.ada.id, LATER, scopes=reader)] == ["laptop"]
-    assert [one.kind for one in await store.removals.all(second.id, LATER)] == ["feed"]
+        await store.write(
+            restore_from_trash, feed, world.owner.id, LATER, scopes=reader
+        )  # a token of an owner that lacks admin
+    assert [one.label for one in await store.read(list_trash, world.ada.id, LATER, scopes=reader)] == ["laptop"]
+    assert [one.kind for one in await store.read(list_trash, second.id, LATER)] == ["feed"]
     with pytest.raises(InputError, match="may do more than you: write"):
-        await store.removals.undo(token, world.ada.id, LATER, scopes=("read",))
-    await store.removals.undo(token, world.ada.id, LATER, scopes=reader)
-    back = await store.removals.undo(feed, second.id, LATER)
+        await store.write(restore_from_trash, token, world.ada.id, LATER, scopes=("read",))
+    await store.write(restore_from_trash, token, world.ada.id, LATER, scopes=reader)
+    back = await store.write(restore_from_trash, feed, second.id, LATER)
     assert (back.kind, back.ref) == ("feed", world.feeds[0])
 
 
@@ -147,22 +172,22 @@ async def test_after_a_day_nothing_is_taken_back_and_retention_forgets_the_rows(
     store = world.store
     for remove in ("a token", "an account"):
         assert await REMOVALS[remove](world)
-    first, second = sorted(one.id for one in await store.removals.all(None, LATER))
+    first, second = sorted(one.id for one in await store.read(list_trash, None, LATER))
     day = NOW + 400 + 86_400
-    assert await store.removals.expire(day) == 0
-    assert await store.removals.all(None, day + 1) == []
+    assert await store.write(delete_expired_trash, day) == 0
+    assert await store.read(list_trash, None, day + 1) == []
     with pytest.raises(NotFound, match=NOTHING):
-        await store.removals.undo(first, world.ada.id, day + 1)
-    assert await store.removals.expire(day + 1) == 2
+        await store.write(restore_from_trash, first, world.ada.id, day + 1)
+    assert await store.write(delete_expired_trash, day + 1) == 2
     assert await store.read(counted) == (0, 0)
     with pytest.raises(NotFound, match=NOTHING):
-        await store.removals.undo(second, None, LATER)
+        await store.write(restore_from_trash, second, None, LATER)
 
 
 async def test_what_is_forgotten_is_removed_for_good(world: World) -> None:
     undo = await REMOVALS["an account"](world)
-    assert await world.store.removals.forget([undo + 1]) == 0
-    assert await world.store.removals.forget([undo]) == 1
+    assert await world.store.write(empty_trash, [undo + 1]) == 0
+    assert await world.store.write(empty_trash, [undo]) == 1
     assert await world.store.read(counted) == (0, 0)
 
 
@@ -175,9 +200,9 @@ def counted(connection: Connection) -> tuple[int, ...]:
 async def test_where_a_name_or_an_address_is_taken_a_sentence_says_so_and_nothing_changes(world: World) -> None:
     store = world.store
     undo = {name: await REMOVALS[name](world) for name in ("a query feed", "a feed", "an account")}
-    again = await store.accounts.add("ADA", None, NOW)
-    [feed] = await store.add_feeds([NewFeed("https://named.example")], NOW)
-    await store.queries.execute("CREATE FEED far AS RETURN ALL", NOW)
+    again = await store.write(add_user, "ADA", None, NOW)
+    [feed] = await store.write(add_and_subscribe, [NewFeed("https://named.example")], NOW)
+    await store.write(run_script, "CREATE FEED far AS RETURN ALL", NOW)
     before = await everything(store)
     sentences = {
         "an account": "There is a user “ADA” again.",
@@ -188,18 +213,18 @@ async def test_where_a_name_or_an_address_is_taken_a_sentence_says_so_and_nothin
         with pytest.raises(InputError, match=sentence):
             await taken_back(world, undo[name])
     assert await everything(store) == before
-    await store.accounts.change(again.id, name="another ada")
-    await store.remove_feed(feed.feed.id, by=SOMEBODY)
-    await store.queries.drop("far", by=SOMEBODY)
+    await store.write(change_user, again.id, name="another ada")
+    await store.write(move_feed_to_trash, feed.feed.id, by=SOMEBODY)
+    await store.write(drop_query_feed, "far", by=SOMEBODY)
     for name in reversed(undo):
         await taken_back(world, undo[name])
-    assert await store.accounts.find("ada") == world.ada
+    assert await store.read(find_user, "ada") == world.ada
 
 
 async def test_a_query_feed_comes_back_only_after_what_it_reads(world: World) -> None:
     store, by = world.store, Remover(world.owner.id, NOW + 400)
-    red = (await store.queries.drop("Red", by=by)).undo
-    lava = (await store.queries.drop("Lava", by=by)).undo
+    red = (await store.write(drop_query_feed, "Red", by=by)).undo
+    lava = (await store.write(drop_query_feed, "Lava", by=by)).undo
     with pytest.raises(InputError, match="It reads the query feed Lava, which is not here any more"):
         await taken_back(world, red)
     await taken_back(world, lava)
@@ -209,10 +234,10 @@ async def test_a_query_feed_comes_back_only_after_what_it_reads(world: World) ->
 async def test_a_feed_left_by_its_last_subscriber_is_wanted_again_as_before(world: World) -> None:
     store, feed_id = world.store, world.feeds[2]
     undo = await REMOVALS["the last subscription of a feed"](world)
-    left = await store.feed(feed_id)
+    left = await store.read(find_feed, feed_id)
     assert (left.weight, left.paused) == (0.0, True)
     await taken_back(world, undo)
-    back = await store.feed(feed_id)
+    back = await store.read(find_feed, feed_id)
     assert (back.weight, back.paused) == (2.5, False)
 
 
@@ -220,19 +245,19 @@ async def test_who_subscribes_anew_meanwhile_gets_title_tags_and_position_back_a
     world: World,
 ) -> None:
     store, ada, feed_id = world.store, world.ada.id, world.feeds[0]
-    before = await store.reading.subscription(ada, feed_id=feed_id)
+    before = await store.read(find_subscription, ada, feed_id=feed_id)
     undo = await REMOVALS["a subscription"](world)
-    await store.reading.subscribe(ada, feed_id, LATER, tags=("newer",))
-    newest = (await store.items(feed_id=feed_id))[0].id or 0
-    [shown] = await store.reading.items(ada, [newest])
-    await store.reading.mark(ada, [newest], LATER, read=not shown.read)
+    await store.write(subscribe_to_feed, ada, feed_id, LATER, tags=("newer",))
+    newest = (await store.read(list_items, feed_id=feed_id))[0].id or 0
+    [shown] = await store.read(find_reader_items, ada, [newest])
+    await store.write(mark_items, ada, [newest], LATER, read=not shown.read)
     await taken_back(world, undo)
-    after = await store.reading.subscription(ada, feed_id=feed_id)
+    after = await store.read(find_subscription, ada, feed_id=feed_id)
     assert before is not None
     assert after is not None
     assert (after.title, after.read_up_to, after.added) == (before.title, before.read_up_to, before.added)
     assert set(after.tags) == {*before.tags, "newer"}
-    [shown_again] = await store.reading.items(ada, [newest])
+    [shown_again] = await store.read(find_reader_items, ada, [newest])
     assert shown_again.read is not shown.read
 
 
@@ -243,35 +268,37 @@ async def test_a_subscription_to_what_is_no_more_stays_away_until_that_is_back(w
         await taken_back(world, subscription)
     await taken_back(world, feed)
     await taken_back(world, subscription)
-    assert await world.store.reading.subscription(world.ada.id, feed_id=world.feeds[0]) is not None
+    assert await world.store.read(find_subscription, world.ada.id, feed_id=world.feeds[0]) is not None
 
 
 async def test_marks_of_items_that_retention_deleted_meanwhile_do_not_come_back(world: World) -> None:
     store = world.store
     undo = await REMOVALS["an account"](world)
-    while (await store.prune(RetentionPolicy(per_feed=1), LATER)).items:
+    while (await store.write(delete_expired, RetentionPolicy(per_feed=1), LATER)).items:
         pass
     await taken_back(world, undo)
     rows = await everything(store)
     there = {row[0] for row in rows["item"]}
     assert {row[2] for row in rows["mark"]} <= there
-    counts = await store.reading.counts(world.ada.id)
-    unread = await store.reading.stream(world.ada.id, unread=True, limit=1000)
+    counts = await store.read(count_unread, world.ada.id)
+    unread = await store.read(list_reader_items, world.ada.id, part=StreamQuery(unread=True, limit=1000))
     assert counts.total == len(unread.items)
 
 
 async def test_marks_follow_items_that_were_merged_into_another_feed_meanwhile(world: World) -> None:
     store, (first, _, third) = world.store, world.feeds
     undo = await REMOVALS["an account"](world)
-    await store.reading.subscribe(world.bob.id, third, NOW)
-    assert (await store.pages.merge(first, third, by=SOMEBODY))[0] > 0
+    await store.write(subscribe_to_feed, world.bob.id, third, NOW)
+    assert (await store.write(merge_feeds_with_undo, first, third, by=SOMEBODY))[0] > 0
     await taken_back(world, undo)
     rows = await everything(store)
     feeds = {row[0]: row[1] for row in rows["item"]}
     assert rows["mark"]
     assert all(feeds[item_id] == feed_id for _, feed_id, item_id, *_ in rows["mark"])
-    counts = await store.reading.counts(world.ada.id)
-    assert counts.total == len((await store.reading.stream(world.ada.id, unread=True, limit=1000)).items)
+    counts = await store.read(count_unread, world.ada.id)
+    assert counts.total == len(
+        (await store.read(list_reader_items, world.ada.id, part=StreamQuery(unread=True, limit=1000))).items
+    )
 
 
 async def test_what_was_removed_moves_with_the_database_and_is_taken_back_there(
@@ -283,9 +310,9 @@ async def test_what_was_removed_moves_with_the_database_and_is_taken_back_there(
     name = postgres.create()
     target = postgres.url(name) if database_url.startswith("sqlite") else f"sqlite:///{tmp_path}/target.sqlite"
     await copy_database(database_url, target, time.time(), lambda *_: None)
-    async with await Store.open(target) as moved:
+    async with await open_store(target) as moved:
         for number in reversed(undo):
-            await moved.removals.undo(number, None, LATER)
+            await moved.write(restore_from_trash, number, None, LATER)
         assert await everything(moved) == before
-        assert await moved.accounts.token_user(PHONE) is not None
+        assert await moved.read(find_token_user, PHONE) is not None
     postgres.drop(name)

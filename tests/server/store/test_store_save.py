@@ -15,6 +15,15 @@ from sqlalchemy import Connection
 
 from headwater.model import Enclosure, Ending, Hints, Known, Validators
 from headwater.store.content import feed_state, verdicts
+from headwater.store.content.feed_state import find_seen_of_feed, iterate_schedule_rows, load_feed_states
+from headwater.store.content.feeds import find_feed
+from headwater.store.content.items import count_items, find_item, list_items
+from headwater.store.content.outbox import list_outbox_entries
+from headwater.store.content.refreshes import list_refreshes, summarise_activity
+from headwater.store.content.search import search_items
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.maintenance.trash import move_feed_to_trash
+from headwater.store.opening import open_store
 from headwater.store.store import Store
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
@@ -54,88 +63,92 @@ async def test_a_verdict_is_read_back_as_it_was_written(store: Store) -> None:
     )
     verdict = a_verdict(feed, item, known=known, title="T", link="L")
     verdict = replace(verdict, refresh=replace(verdict.refresh, published=(1.25, 2.5), reason="why", overlap=1))
-    (saved,) = await store.save([verdict])
+    (saved,) = await save_refreshes(store, [verdict])
     assert saved.new == (item,)
-    assert await store.item(saved.new_ids[0]) == replace(item, id=saved.new_ids[0])
-    assert await store.known([feed.id]) == {feed.id: known}
-    assert await store.refreshes(feed.id) == [verdict.refresh]
-    now = await store.feed(feed.id)
+    assert await store.read(find_item, saved.new_ids[0]) == replace(item, id=saved.new_ids[0])
+    assert await store.read(load_feed_states, [feed.id]) == {feed.id: known}
+    assert await store.read(list_refreshes, feed.id) == [verdict.refresh]
+    now = await store.read(find_feed, feed.id)
     assert (now.title, now.link) == ("T", "L")
-    (row,) = [row async for rows in store.all_known_schedule() for row in rows]
+    (row,) = [row async for rows in iterate_schedule_rows(store) for row in rows]
     assert (row.feed_id, row.window, row.next_refresh, row.failures) == (feed.id, 2, 4.5, 7)
 
 
 async def test_an_item_seen_before_is_ignored_and_the_log_says_what_was_really_new(store: Store) -> None:
     feed = await one_feed(store)
     a, b = an_item(feed.id, "a"), an_item(feed.id, "b")
-    await store.save([a_verdict(feed, a)])
-    (saved,) = await store.save([a_verdict(feed, replace(a, title="other"), b, at=NOW + 1)])
+    await save_refreshes(store, [a_verdict(feed, a)])
+    (saved,) = await save_refreshes(store, [a_verdict(feed, replace(a, title="other"), b, at=NOW + 1)])
     assert saved.new == (b,)
-    assert await store.count_items() == 2
-    assert (await store.refreshes())[0].new == 1
-    assert {item.title for item in await store.items()} == {a.title, b.title}
-    assert (await store.summary(NOW)).day.new == 2
+    assert await store.read(count_items) == 2
+    assert (await store.read(list_refreshes))[0].new == 1
+    assert {item.title for item in await store.read(list_items)} == {a.title, b.title}
+    assert (await store.read(summarise_activity, NOW)).day.new == 2
 
 
 async def test_each_feed_of_a_batch_is_told_its_own_items_where_others_were_there_before(store: Store) -> None:
     feeds = [await one_feed(store, f"https://example.org/{k}") for k in range(3)]
-    await store.save([a_verdict(feeds[1], an_item(feeds[1].id, "b"))])
+    await save_refreshes(store, [a_verdict(feeds[1], an_item(feeds[1].id, "b"))])
     batch = [a_verdict(feed, *(an_item(feed.id, name) for name in "abc"), at=NOW + 1) for feed in feeds]
-    saved = await store.save(batch)
+    saved = await save_refreshes(store, batch)
     assert ["".join(item.identity for item in one.new) for one in saved] == ["abc", "ac", "abc"]
     for one in saved:
-        stored = [await store.item(id) for id in one.new_ids]
+        stored = [await store.read(find_item, id) for id in one.new_ids]
         assert stored == [replace(item, id=id) for item, id in zip(one.new, one.new_ids, strict=True)]
 
 
 async def test_the_same_refresh_saved_twice_is_written_once(store: Store) -> None:
     feed = await one_feed(store)
     verdict = a_verdict(feed, an_item(feed.id))
-    first, twice = await store.save([verdict, verdict])
-    (again,) = await store.save([verdict])
+    first, twice = await save_refreshes(store, [verdict, verdict])
+    (again,) = await save_refreshes(store, [verdict])
     assert first.skipped is None
     assert "twice" in (twice.skipped or "")
     assert "before" in (again.skipped or "")
-    assert len(await store.refreshes()) == 1
-    assert len(await store.outbox(0)) == 1
-    assert (await store.summary(NOW)).day.refreshes == {"changed": 1}
+    assert len(await store.read(list_refreshes)) == 1
+    assert len(await store.read(list_outbox_entries, 0)) == 1
+    assert (await store.read(summarise_activity, NOW)).day.refreshes == {"changed": 1}
 
 
 async def test_items_of_two_feeds_may_share_an_identity_but_one_feed_shows_it_once(store: Store) -> None:
     feed, other = await one_feed(store), await one_feed(store, "https://other.org/")
-    saved = await store.save(
+    saved = await save_refreshes(
+        store,
         [
             a_verdict(feed, an_item(feed.id), an_item(feed.id)),
             a_verdict(other, an_item(other.id)),
             a_verdict(feed, an_item(feed.id), at=NOW + 1),
-        ]
+        ],
     )
     assert [len(one.new) for one in saved] == [1, 1, 0]
-    assert await store.count_items() == 2
+    assert await store.read(count_items) == 2
 
 
 async def test_an_update_replaces_the_item_counts_its_version_and_is_announced(store: Store) -> None:
     feed = await one_feed(store)
-    (first,) = await store.save([a_verdict(feed, an_item(feed.id, content="<p>winter</p>"))])
-    assert len((await store.search("winter")).items) == 1
+    (first,) = await save_refreshes(store, [a_verdict(feed, an_item(feed.id, content="<p>winter</p>"))])
+    assert len((await search_items(store, "winter")).items) == 1
     changed = an_item(feed.id, content="<p>summer</p>", content_hash="2", first_seen=NOW + 5)
-    (saved,) = await store.save([a_verdict(feed, at=NOW + 5, updated=(changed,))])
+    (saved,) = await save_refreshes(store, [a_verdict(feed, at=NOW + 5, updated=(changed,))])
     assert saved.updated_ids == first.new_ids
-    item = await store.item(first.new_ids[0])
+    item = await store.read(find_item, first.new_ids[0])
     assert (item.version, item.content, item.first_seen) == (2, "<p>summer</p>", NOW)
-    assert await store.identities(feed.id, ["a", "b"]) == {"a": "2"}
-    assert (await store.search("winter")).items == ()
-    assert (await store.search("summer")).items == (item,)
-    assert [(entry.kind, entry.item.version) for entry in await store.outbox(0)] == [("new", 2), ("update", 2)]
+    assert await store.read(find_seen_of_feed, feed.id, ["a", "b"]) == {"a": "2"}
+    assert (await search_items(store, "winter")).items == ()
+    assert (await search_items(store, "summer")).items == (item,)
+    assert [(entry.kind, entry.item.version) for entry in await store.read(list_outbox_entries, 0)] == [
+        ("new", 2),
+        ("update", 2),
+    ]
 
 
 async def test_a_removed_feed_in_the_batch_does_not_stop_the_others(store: Store) -> None:
     feed, other = await one_feed(store), await one_feed(store, "https://other.org/")
-    await store.remove_feed(feed.id, by=SOMEBODY)
-    gone, kept = await store.save([a_verdict(feed, an_item(feed.id)), a_verdict(other, an_item(other.id))])
+    await store.write(move_feed_to_trash, feed.id, by=SOMEBODY)
+    gone, kept = await save_refreshes(store, [a_verdict(feed, an_item(feed.id)), a_verdict(other, an_item(other.id))])
     assert "removed" in (gone.skipped or "")
     assert len(kept.new_ids) == 1
-    assert await store.refreshes(feed.id) == []
+    assert await store.read(list_refreshes, feed.id) == []
 
 
 @pytest.mark.parametrize(
@@ -145,11 +158,11 @@ async def test_characters_no_database_takes_are_replaced(store: Store, bad: str,
     feed = await one_feed(store)
     item = an_item(feed.id, identity=bad, title=bad, content=bad, authors=(bad,))
     verdict = a_verdict(feed, item, title=bad)
-    (saved,) = await store.save([replace(verdict, refresh=replace(verdict.refresh, message=bad))])
-    read = await store.item(saved.new_ids[0])
+    (saved,) = await save_refreshes(store, [replace(verdict, refresh=replace(verdict.refresh, message=bad))])
+    read = await store.read(find_item, saved.new_ids[0])
     assert (read.identity, read.title, read.content, read.authors) == (stored, stored, stored, (stored,))
-    assert await store.identities(feed.id, [bad]) == {bad: "hash of " + stored}
-    assert (await store.feed(feed.id)).title == stored
+    assert await store.read(find_seen_of_feed, feed.id, [bad]) == {bad: "hash of " + stored}
+    assert (await store.read(find_feed, feed.id)).title == stored
 
 
 @pytest.mark.parametrize("bad", [{"version": 2**70}, {"published": None}], ids=["by the driver", "by a constraint"])
@@ -158,36 +171,36 @@ async def test_one_verdict_that_cannot_be_stored_is_skipped_whole_and_the_others
 ) -> None:
     feed, other = await one_feed(store), await one_feed(store, "https://other.org/")
     poison = a_verdict(feed, an_item(feed.id, "fine"), an_item(feed.id, "bad", **bad))
-    skipped, good = await store.save([poison, a_verdict(other, an_item(other.id))])
+    skipped, good = await save_refreshes(store, [poison, a_verdict(other, an_item(other.id))])
     assert "cannot hold" in (skipped.skipped or "")
     assert good.skipped is None
-    assert await store.items(feed_id=feed.id) == []
-    assert await store.refreshes(feed.id) == []
-    assert await store.identities(feed.id, ["fine"]) == {}
-    assert await store.count_items() == 1
+    assert await store.read(list_items, feed_id=feed.id) == []
+    assert await store.read(list_refreshes, feed.id) == []
+    assert await store.read(find_seen_of_feed, feed.id, ["fine"]) == {}
+    assert await store.read(count_items) == 1
 
 
 async def test_a_feed_that_moved_gets_its_new_address_unless_another_has_it(store: Store) -> None:
     feed, other = await one_feed(store), await one_feed(store, "https://other.org/")
-    (saved,) = await store.save([a_verdict(feed, url="https://new.org/feed")])
+    (saved,) = await save_refreshes(store, [a_verdict(feed, url="https://new.org/feed")])
     assert saved.url_taken_by is None
-    assert (await store.known([feed.id]))[feed.id].url == "https://new.org/feed"
-    (saved,) = await store.save([a_verdict(other, url="https://NEW.org/feed")])
+    assert (await store.read(load_feed_states, [feed.id]))[feed.id].url == "https://new.org/feed"
+    (saved,) = await save_refreshes(store, [a_verdict(other, url="https://NEW.org/feed")])
     assert saved.url_taken_by == feed.id
     assert saved.skipped is None
-    assert (await store.feed(other.id)).url == "https://other.org/"
+    assert (await store.read(find_feed, other.id)).url == "https://other.org/"
 
 
 async def test_a_gone_feed_is_marked_with_when_and_unmarked_when_it_is_back(store: Store) -> None:
     feed = await one_feed(store)
     gone = a_verdict(feed, gone=True)
     gone = replace(gone, refresh=replace(gone.refresh, ending=Ending.GONE, status=410))
-    await store.save([gone])
-    assert (await store.feed(feed.id)).gone_since == NOW
-    await store.save([replace(gone, refresh=replace(gone.refresh, at=NOW + 60))])
-    assert (await store.feed(feed.id)).gone_since == NOW
-    await store.save([a_verdict(feed, at=NOW + 90)])
-    assert (await store.feed(feed.id)).gone_since is None
+    await save_refreshes(store, [gone])
+    assert (await store.read(find_feed, feed.id)).gone_since == NOW
+    await save_refreshes(store, [replace(gone, refresh=replace(gone.refresh, at=NOW + 60))])
+    assert (await store.read(find_feed, feed.id)).gone_since == NOW
+    await save_refreshes(store, [a_verdict(feed, at=NOW + 90)])
+    assert (await store.read(find_feed, feed.id)).gone_since is None
 
 
 async def test_saving_from_many_tasks_at_once_stores_each_item_once(store: Store) -> None:
@@ -195,29 +208,29 @@ async def test_saving_from_many_tasks_at_once_stores_each_item_once(store: Store
 
     async def write(task: int) -> int:
         batch = [a_verdict(f, *(an_item(f.id, f"{k}") for k in range(20)), at=NOW + task) for f in feeds]
-        return sum(len(saved.new) for saved in await store.save(batch if task % 2 else batch[::-1]))
+        return sum(len(saved.new) for saved in await save_refreshes(store, batch if task % 2 else batch[::-1]))
 
     new = await asyncio.gather(*(write(task) for task in range(8)))
     assert sum(new) == 100
-    assert await store.count_items() == 100
-    assert len(await store.outbox(0)) == 100
-    assert len(await store.refreshes()) == 40
+    assert await store.read(count_items) == 100
+    assert len(await store.read(list_outbox_entries, 0)) == 100
+    assert len(await store.read(list_refreshes)) == 40
 
 
 async def test_an_empty_batch_is_nothing(store: Store) -> None:
-    assert await store.save([]) == []
+    assert await save_refreshes(store, []) == []
 
 
 async def test_windows_of_thousands_and_batches_of_thousands_fit(store: Store) -> None:
     feed = await one_feed(store)
     items = [an_item(feed.id, f"{k}") for k in range(5000)]
-    (saved,) = await store.save([a_verdict(feed, *items)])
+    (saved,) = await save_refreshes(store, [a_verdict(feed, *items)])
     assert len(saved.new) == 5000
-    assert len((await store.known([feed.id]))[feed.id].window) == 5000
-    known = await store.identities(feed.id, [item.identity for item in items] + ["other"])
+    assert len((await store.read(load_feed_states, [feed.id]))[feed.id].window) == 5000
+    known = await store.read(find_seen_of_feed, feed.id, [item.identity for item in items] + ["other"])
     assert known == {item.identity: item.content_hash for item in items}
     changed = tuple(replace(item, content_hash="2") for item in items)
-    (saved,) = await store.save([a_verdict(feed, at=NOW + 1, updated=changed)])
+    (saved,) = await save_refreshes(store, [a_verdict(feed, at=NOW + 1, updated=changed)])
     assert len(saved.updated_ids) == 5000
 
 
@@ -245,9 +258,9 @@ async def test_what_a_batch_looks_up_is_found_by_keys_and_never_by_reading_a_tab
         plans = [connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {one}") for one in said if one.startswith(_PLANNED)]
         return [what for plan in plans for _, _, _, what in plan if what.startswith("SCAN")]
 
-    async with await Store.open(f"sqlite:///{tmp_path / 'hw.sqlite'}") as store:
+    async with await open_store(f"sqlite:///{tmp_path / 'hw.sqlite'}") as store:
         feeds = [await one_feed(store), await one_feed(store, "https://other.org/")]
-        await store.save([a_verdict(feed, an_item(feed.id)) for feed in feeds])
+        await save_refreshes(store, [a_verdict(feed, an_item(feed.id)) for feed in feeds])
         await store.write(traced, feed_state.find_seen_identities, {feed.id: ["a", "b"] for feed in feeds})
         later = [
             a_verdict(feed, an_item(feed.id, "new"), at=NOW + 60, updated=(an_item(feed.id, content_hash="other"),))

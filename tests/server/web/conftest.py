@@ -19,6 +19,7 @@ from playwright.async_api import Browser, async_playwright
 
 from headwater.node.crawl.crawler import CrawlStatus
 from headwater.settings import Settings, load_settings
+from headwater.store.opening import open_store
 from headwater.store.store import Store
 from headwater.web.app import create_app
 
@@ -45,7 +46,7 @@ async def serving(store: Store, **options: Any) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def web_store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with await Store.open(f"sqlite:///{tmp_path / 'web.sqlite'}") as opened:
+    async with await open_store(f"sqlite:///{tmp_path / 'web.sqlite'}") as opened:
         yield opened
 
 
@@ -67,7 +68,7 @@ def lived_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def build() -> None:
         given = load_settings(data=folder, budget=2.0, allow_private=True)
-        async with await Store.open(given.database_url) as store:
+        async with await open_store(given.database_url) as store:
             await live(store, given, NOW - 60, feeds=10, days=3, step=1200.0)
 
     asyncio.run(build())
@@ -78,7 +79,7 @@ def lived_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def lived_store(lived_file: Path, tmp_path: Path) -> AsyncIterator[Store]:
     """A copy of it, to read and to change."""
     shutil.copy(lived_file, tmp_path / "lived.sqlite")
-    async with await Store.open(f"sqlite:///{tmp_path / 'lived.sqlite'}") as opened:
+    async with await open_store(f"sqlite:///{tmp_path / 'lived.sqlite'}") as opened:
         yield opened
 
 

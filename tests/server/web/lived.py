@@ -20,6 +20,9 @@ from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
 from headwater.node.quality.quality_report import QualityMonitor
 from headwater.settings import Settings
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.search import index_queued
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -41,7 +44,7 @@ async def live(
     clock = [now - days * DAY]
     farm = Farm(feeds, 7, 1.0, port=port, rates=(0.5, 90.0), clock=lambda: clock[0], started=clock[0], hints=True)
     new = [NewFeed(farm.url(k), title=farm.feed_profile(k).title, tags=(TAGS[k % len(TAGS)],)) for k in range(feeds)]
-    await store.add_feeds(new, clock[0])
+    await store.write(add_and_subscribe, new, clock[0])
     courtesy = Politeness(np.random.default_rng(1), least=given.least_interval)
     decider = Scheduler(
         store,
@@ -59,7 +62,7 @@ async def live(
         clock[0] = at = now - days * DAY + (number + 1) * step
         chosen = decider.choose_feeds(max(int(given.budget * step / 60), 1), at)
         rows = [row for row, _ in chosen]
-        known = await store.known(decider.feed_table.ids[rows].tolist())
+        known = await store.read(load_feed_states, decider.feed_table.ids[rows].tolist())
         batch = []
         for row, reason in chosen:
             feed = int(decider.feed_table.ids[row])
@@ -76,7 +79,7 @@ async def live(
             report = await watch.make_report(at)
             await watch.save(at, report)
     await snapshot.save_snapshot(store, decider.feed_table, decider.strategy, courtesy, now)
-    while await store.index():
+    while await store.write(index_queued):
         pass
     return farm
 

@@ -16,6 +16,8 @@ from headwater.cli.commands.serve import _make_adder
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
 from headwater.settings import load_settings
+from headwater.store.content.feeds import list_feeds
+from headwater.store.content.items import list_items
 from headwater.web.app import create_app
 
 
@@ -69,11 +71,11 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
         )
         await page.get_by_role("button", name="Import").click()
         await expect(page.locator(".lead")).to_contain_text("5 feeds were added, 1 was there already", timeout=20_000)
-        for feed in await node.store.feeds():
+        for feed in await node.store.read(list_feeds):
             await node.crawler.request_refresh(feed.id)
 
         # A query becomes a feed that stands at the left.
-        title = (await node.store.items(limit=1))[0].title or ""
+        title = (await node.store.read(list_items, limit=1))[0].title or ""
         word = max(title.split(), key=len).strip("’:,.")
         await page.goto(f"{base}/queries/new")
         await page.locator("#text").fill(f'CREATE FEED Mine AS RETURN ALL WHERE TITLE CONTAINS "{word}"')

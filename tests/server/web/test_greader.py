@@ -30,7 +30,13 @@ from headwater.errors import InputError
 from headwater.formats import read
 from headwater.model import Enclosure
 from headwater.node.queries.processor import QueryProcessor
+from headwater.store.content.feeds import count_feeds, list_feeds
+from headwater.store.content.verdicts import save_refreshes
 from headwater.store.people import HIT_ID_OFFSET
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.accounts import add_api_token, add_user, change_user, claim_ownership, find_owner
+from headwater.store.readers.reader_items import count_unread
+from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.greader import stream_ids
@@ -49,7 +55,7 @@ async def lived_in(web_store: Store) -> Store:
         NewFeed("https://b.example/feed", title="B", tags=("news", "péople / 人")),
         NewFeed("https://c.example/feed"),
     ]
-    feeds = [one.feed for one in await web_store.add_feeds(new, NOW - 5000)]
+    feeds = [one.feed for one in await web_store.write(add_and_subscribe, new, NOW - 5000)]
     for n, feed in enumerate(feeds):
         items = [
             an_item(
@@ -64,8 +70,8 @@ async def lived_in(web_store: Store) -> Store:
             )
             for k in range(3)
         ]
-        await web_store.save([a_verdict(feed, *items, at=NOW - 900 + 100 * n)])
-    await web_store.accounts.claim("Ada", hash_password(PASSWORD))
+        await save_refreshes(web_store, [a_verdict(feed, *items, at=NOW - 900 + 100 * n)])
+    await web_store.write(claim_ownership, "Ada", hash_password(PASSWORD))
     return web_store
 
 
@@ -126,9 +132,9 @@ async def test_signing_in_gives_tokens_and_wrong_passwords_do_not(site: Start, l
         ):
             answer = await http.get(f"{base}/reader/api/0/user-info", headers=headers)
             assert answer.status_code == 401, headers
-        owner = await lived_in.accounts.owner()
-        await lived_in.accounts.add_token(owner.id, hash_secret("for-phone"), "phone", ["read", "write"], NOW)
-        await lived_in.accounts.add_token(owner.id, hash_secret("only-read"), "wall", ["read"], NOW)
+        owner = await lived_in.read(find_owner)
+        await lived_in.write(add_api_token, owner.id, hash_secret("for-phone"), "phone", ["read", "write"], NOW)
+        await lived_in.write(add_api_token, owner.id, hash_secret("only-read"), "wall", ["read"], NOW)
         token = await http.post(f"{base}/accounts/ClientLogin", data={"Email": "Ada", "Passwd": "for-phone"})
         assert token.status_code == 200
         weak = await http.post(f"{base}/accounts/ClientLogin", data={"Email": "Ada", "Passwd": "only-read"})
@@ -139,9 +145,9 @@ async def test_signing_in_gives_tokens_and_wrong_passwords_do_not(site: Start, l
 
 
 async def test_a_new_password_ends_what_clients_hold(client: Client, lived_in: Store) -> None:
-    owner = await lived_in.accounts.owner()
+    owner = await lived_in.read(find_owner)
     assert (await client.ask("/reader/api/0/user-info")).status_code == 200
-    await lived_in.accounts.change(owner.id, password=hash_password("quite another one"))
+    await lived_in.write(change_user, owner.id, password=hash_password("quite another one"))
     assert (await client.ask("/reader/api/0/user-info")).status_code == 401
 
 
@@ -360,12 +366,12 @@ async def test_a_wrong_t_token_is_told_as_google_told_it(client: Client) -> None
 
 async def test_query_feeds_are_subscriptions_under_a_label(site: Start, lived_in: Store) -> None:
     store = lived_in
-    await store.queries.execute('CREATE FEED Volcanoes AS RETURN ALL WHERE TITLE CONTAINS "lava"', NOW)
+    await store.write(run_script, 'CREATE FEED Volcanoes AS RETURN ALL WHERE TITLE CONTAINS "lava"', NOW)
     processor = QueryProcessor(store)
     await processor.load()
     while await processor.step():
         pass
-    owner = await store.accounts.owner()
+    owner = await store.read(find_owner)
     async with httpx.AsyncClient() as http:
         client = Client(http, await site())
         await client.login("ada", PASSWORD)
@@ -388,7 +394,7 @@ async def test_query_feeds_are_subscriptions_under_a_label(site: Start, lived_in
         assert len(await client.all_ids(s=query.id, xt=READ, n=10)) == 2
         await client.post("mark-all-as-read", [("s", query.id)])
         assert len(await client.all_ids(s=READING_LIST, xt=READ, n=100)) == 6
-        assert (await store.reading.counts(owner.id)).total == 6
+        assert (await store.read(count_unread, owner.id)).total == 6
         label = "user/-/label/mine"
         await client.post("subscription/edit", [("ac", "edit"), ("s", query.id), ("a", label), ("t", "Hot")])
         assert len(await client.all_ids(s=label, n=10)) == 3
@@ -401,16 +407,16 @@ async def test_query_feeds_are_subscriptions_under_a_label(site: Start, lived_in
 async def test_subscriptions_go_out_and_in_as_opml(client: Client, lived_in: Store) -> None:
     out = await client.ask("/reader/api/0/subscription/export")
     assert out.headers["content-type"].startswith("text/x-opml")
-    other = await lived_in.accounts.add("Bo", hash_password(PASSWORD), NOW)
+    other = await lived_in.write(add_user, "Bo", hash_password(PASSWORD), NOW)
     async with httpx.AsyncClient() as http:
         bo = Client(http, client.base)
         await bo.login("bo", PASSWORD)
         answer = await bo.ask("/reader/api/0/subscription/import", "POST", content=out.content)
         assert (answer.status_code, answer.text) == (200, "OK")
         subs: Subscriptions = await bo.get(Subscriptions, "subscription/list")
-    assert {one.url for one in subs.subscriptions} == {feed.url for feed in await lived_in.feeds()}
-    assert await lived_in.count_feeds() == 3  # one feed for both of them
-    assert {tag for one in await lived_in.reading.subscriptions(other.id) for tag in one.tags} >= {"news"}
+    assert {one.url for one in subs.subscriptions} == {feed.url for feed in await lived_in.read(list_feeds)}
+    assert await lived_in.read(count_feeds) == 3  # one feed for both of them
+    assert {tag for one in await lived_in.read(list_subscriptions, other.id) for tag in one.tags} >= {"news"}
 
 
 async def test_a_stream_is_also_atom(client: Client) -> None:
@@ -425,7 +431,7 @@ async def test_a_stream_is_also_atom(client: Client) -> None:
 
 
 async def test_another_persons_items_feeds_and_stars_are_not_reachable(client: Client, lived_in: Store) -> None:
-    await lived_in.accounts.add("Eve", hash_password(PASSWORD), NOW)
+    await lived_in.write(add_user, "Eve", hash_password(PASSWORD), NOW)
     mine = await client.all_ids(s=READING_LIST, n=100)
     async with httpx.AsyncClient() as http:
         eve = Client(http, client.base)

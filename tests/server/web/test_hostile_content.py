@@ -8,6 +8,10 @@ from playwright.async_api import Browser
 
 from headwater.errors import HeadwaterError
 from headwater.model import Enclosure, Ending, Refresh
+from headwater.store.content.items import list_items
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.shared.article_html import clean_for_page
@@ -65,7 +69,7 @@ async def hostile(store: Store) -> int:
     """A feed and items that are nothing but attacks; how many items."""
     vectors = list(VECTORS)
     feeds = [NewFeed(f"https://h{k}.example/f", title=one, tags=(one[:80],)) for k, one in enumerate(vectors[:6])]
-    (first, *_) = [added.feed for added in await store.add_feeds(feeds, NOW)]
+    (first, *_) = [added.feed for added in await store.write(add_and_subscribe, feeds, NOW)]
     items = [
         an_item(
             first.id,
@@ -84,8 +88,8 @@ async def hostile(store: Store) -> int:
         for k, vector in enumerate(vectors)
     ]
     refresh = Refresh(first.id, NOW - 10, Ending.UNREADABLE, message=vectors[0], reason=vectors[3])
-    await store.save([a_verdict(first, *items, at=NOW - 20, link=LINKS[0])])
-    await store.save([a_verdict(first, at=NOW - 10, refresh=refresh)])
+    await save_refreshes(store, [a_verdict(first, *items, at=NOW - 20, link=LINKS[0])])
+    await save_refreshes(store, [a_verdict(first, at=NOW - 10, refresh=refresh)])
     return len(items)
 
 
@@ -93,14 +97,14 @@ async def test_nothing_that_publishers_write_runs_loads_or_breaks_out(
     site: Start, web_store: Store, browser: Browser
 ) -> None:
     number = await hostile(web_store)
-    await web_store.queries.execute('CREATE FEED X AS RETURN ALL WHERE ITEM CONTAINS "script"', NOW)
+    await web_store.write(run_script, 'CREATE FEED X AS RETURN ALL WHERE ITEM CONTAINS "script"', NOW)
     base = await site()
     page = await browser.new_page()
     foreign: list[str] = []
     dialogs: list[str] = []
     page.on("request", lambda request: request.url.startswith(base) or foreign.append(request.url))
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
-    items = await web_store.items(limit=number)
+    items = await web_store.read(list_items, limit=number)
     paths = ["/", "/feeds", "/feed/1", "/status", "/discover", "/settings", "/queries/new?example=0",
              "/read/search?q=script",
              "/read/search?q=%3Cscript%3Ewindow.pwned%3D1%3C%2Fscript%3E", "/feeds?find=%22%3E%3Cscript%3E&tag=%3Cb%3E",
@@ -131,7 +135,7 @@ def test_shown_content_has_no_picture_of_another_host_and_keeps_the_text() -> No
 async def test_query_names_and_texts_cannot_carry_markup(web_store: Store) -> None:
     for vector in VECTORS[:8]:
         try:
-            await web_store.queries.execute(f"CREATE FEED {vector} AS RETURN ALL", NOW)
+            await web_store.write(run_script, f"CREATE FEED {vector} AS RETURN ALL", NOW)
         except HeadwaterError:
             continue
         raise AssertionError(f"taken as a name: {vector}")

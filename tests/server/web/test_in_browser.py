@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import Browser
 
+from headwater.store.content.feeds import count_feeds, list_feeds
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from support.store_samples import a_verdict, an_item
@@ -19,9 +22,11 @@ NOW = 1_800_000_000.0
 async def test_the_page_fits_its_window_and_its_policy(
     site: Start, web_store: Store, browser: Browser, width: int
 ) -> None:
-    (added,) = await web_store.add_feeds([NewFeed("https://a.example/" + "long" * 60, title="Wort" * 60)], NOW)
+    (added,) = await web_store.write(
+        add_and_subscribe, [NewFeed("https://a.example/" + "long" * 60, title="Wort" * 60)], NOW
+    )
     items = [an_item(added.feed.id, str(n), title="Wort" * 80, published=NOW - n) for n in range(5)]
-    await web_store.save([a_verdict(added.feed, *items, at=NOW - 1)])
+    await save_refreshes(web_store, [a_verdict(added.feed, *items, at=NOW - 1)])
     page = await browser.new_page(viewport={"width": width, "height": 800})
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
@@ -39,7 +44,7 @@ async def test_a_feed_is_added_by_the_form(site: Start, web_store: Store, browse
     await page.get_by_label("Address of a feed").fill("https://a.example/feed")
     await page.get_by_role("button", name="Add").click()
     assert "was added" in await page.get_by_role("status").inner_text()
-    assert [feed.url for feed in await web_store.feeds()] == ["https://a.example/feed"]
+    assert [feed.url for feed in await web_store.read(list_feeds)] == ["https://a.example/feed"]
 
 
 async def test_another_site_cannot_send_the_form(site: Start, web_store: Store, browser: Browser) -> None:
@@ -56,4 +61,4 @@ async def test_another_site_cannot_send_the_form(site: Start, web_store: Store, 
     answer = await navigation.value
     assert answer is not None
     assert answer.status == 403
-    assert await web_store.count_feeds() == 0
+    assert await web_store.read(count_feeds) == 0

@@ -24,7 +24,12 @@ from headwater.farm.farm import Farm
 from headwater.fetch.client import Fetcher
 from headwater.node.new_feed import add_feed_from_address
 from headwater.node.queries.processor import QueryProcessor
-from headwater.store.people import HIT_ID_OFFSET, Stream
+from headwater.store.people import HIT_ID_OFFSET, Stream, StreamQuery
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.accounts import claim_ownership, find_owner
+from headwater.store.readers.marks import mark_items
+from headwater.store.readers.reader_items import count_unread, list_reader_items
+from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.store.store import Store
 
 Start = Callable[..., Awaitable[str]]
@@ -106,12 +111,12 @@ async def newsboat(site: Start, web_store: Store, farm: Callable[..., Awaitable[
             await add_feed_from_address(
                 web_store, fetcher, source.url(k), now=time.time(), choose=lambda _, found: found[0], tags=["farm"]
             )
-    await web_store.queries.execute("CREATE FEED everything AS RETURN ALL KEEP LAST 100 ITEMS", time.time())
+    await web_store.write(run_script, "CREATE FEED everything AS RETURN ALL KEEP LAST 100 ITEMS", time.time())
     processor = QueryProcessor(web_store)
     await processor.load()
     while await processor.step():
         pass
-    await web_store.accounts.claim("ada", hash_password(PASSWORD))
+    await web_store.write(claim_ownership, "ada", hash_password(PASSWORD))
     home = tmp_path / "newsboat"
     home.mkdir()
     (home / "urls").write_text("")
@@ -133,23 +138,23 @@ def _version(program: str) -> tuple[int, int]:
 
 
 async def test_newsboat_reads_what_we_have_and_marks_what_it_reads(newsboat: Newsboat, web_store: Store) -> None:
-    owner = await web_store.accounts.owner()
-    every = (await web_store.reading.stream(owner.id, limit=1000)).items
+    owner = await web_store.read(find_owner)
+    every = (await web_store.read(list_reader_items, owner.id, part=StreamQuery(limit=1000))).items
     read = [one.item.id for one in every[::3] if one.item.id is not None]
-    await web_store.reading.mark(owner.id, read, time.time(), read=True)
+    await web_store.write(mark_items, owner.id, read, time.time(), read=True)
     said = await newsboat.execute("reload", "print-unread")
     cached = newsboat.cached()
     items = {id: unread for id, unread in cached.items() if id < HIT_ID_OFFSET}
     assert items == {one.item.id: one.item.id not in read for one in every}
-    shown = await web_store.reading.stream(owner.id, Stream(query=1), limit=1000)
+    shown = await web_store.read(list_reader_items, owner.id, Stream(query=1), StreamQuery(limit=1000))
     assert {id for id in cached if id >= HIT_ID_OFFSET} == {one.id for one in shown.items}
     assert int(said.split()[0]) == sum(cached.values())
 
-    first = (await web_store.reading.subscriptions(owner.id))[0].feed_id
+    first = (await web_store.read(list_subscriptions, owner.id))[0].feed_id
     assert first is not None
 
     async def unread() -> int:
-        found = (await web_store.reading.counts(owner.id)).feeds.get(first)
+        found = (await web_store.read(count_unread, owner.id)).feeds.get(first)
         return found.count if found else 0
 
     before = await unread()

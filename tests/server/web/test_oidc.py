@@ -20,6 +20,7 @@ from headwater.credentials import hash_password
 from headwater.errors import SettingsError
 from headwater.fetch.client import Fetcher
 from headwater.settings import load_settings
+from headwater.store.readers.accounts import claim_ownership, find_user
 from headwater.store.store import Store
 from headwater.web.auth.authentication import AccessSettings
 from headwater.web.auth.oidc import OidcClient, OidcProvider, effective_port
@@ -86,7 +87,7 @@ async def visits(
             )
             return known, Visit(base, await stack.enter_async_context(httpx.AsyncClient()))
 
-        await web_store.accounts.claim("Ada", hash_password("long enough"))
+        await web_store.write(claim_ownership, "Ada", hash_password("long enough"))
         yield start
 
 
@@ -164,7 +165,7 @@ async def test_strangers_get_an_account_only_where_registration_is_open(
     known, visit = await visits(registration=True)
     known.person = {"sub": "2", "preferred_username": "Bo", "role": "owner"}
     assert (await visit.sign_in()).status_code == 303
-    assert (await web_store.accounts.find("bo")).role == "reader"
+    assert (await web_store.read(find_user, "bo")).role == "reader"
     known.person = {"sub": "3", "preferred_username": "bo"}  # the name was given to somebody else
     async with httpx.AsyncClient() as http:
         assert (await Visit(visit.base, http).sign_in()).status_code == 403

@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from headwater.store.content.items import list_items
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from support.store_samples import a_verdict, an_item
@@ -33,8 +37,8 @@ SOME = ("/read/all?item={item}", "/feed/3", "/queries/Volcanoes", "/settings")
 
 async def prepared(store: Store) -> int:
     """A query feed, and the number of an item to open."""
-    await store.queries.execute('CREATE FEED Volcanoes AS RETURN ALL WHERE ITEM CONTAINS "volcano"', NOW)
-    (item,) = await store.items(limit=1, before=NOW)
+    await store.write(run_script, 'CREATE FEED Volcanoes AS RETURN ALL WHERE ITEM CONTAINS "volcano"', NOW)
+    (item,) = await store.read(list_items, limit=1, before=NOW)
     assert item.id is not None
     return item.id
 
@@ -144,15 +148,17 @@ async def test_words_without_end_make_no_page_wider_than_its_screen(
     site: Start, web_store: Store, browser: Browser
 ) -> None:
     word = "Donaudampfschifffahrtsgesellschaft" * 8
-    added = await web_store.add_feeds(
-        [NewFeed(f"https://a.example/{word}", title=word, link=f"https://{word[:60]}.example/", tags=(word[:90],))], NOW
+    added = await web_store.write(
+        add_and_subscribe,
+        [NewFeed(f"https://a.example/{word}", title=word, link=f"https://{word[:60]}.example/", tags=(word[:90],))],
+        NOW,
     )
     feed = added[0].feed
     item = an_item(feed.id, "1", title=word, content=f"<p>{word}</p><pre>{word}</pre><h2>{word}</h2>", authors=(word,))
-    await web_store.save([a_verdict(feed, item, at=NOW - 60)])
-    await web_store.queries.execute(f'CREATE FEED {word[:60]} AS RETURN ALL WHERE ITEM CONTAINS "{word}"', NOW)
+    await save_refreshes(web_store, [a_verdict(feed, item, at=NOW - 60)])
+    await web_store.write(run_script, f'CREATE FEED {word[:60]} AS RETURN ALL WHERE ITEM CONTAINS "{word}"', NOW)
     base = await site()
-    (stored,) = await web_store.items(limit=1)
+    (stored,) = await web_store.read(list_items, limit=1)
     named = f"/queries/{word[:60]}"
     pages = [f"/read/all?item={stored.id}", "/read/all", "/feeds", f"/feed/{feed.id}", "/queries", named,
              "/status", "/discover", "/settings", f"/read/search?q={word}", f"/{word}"]  # fmt: skip

@@ -14,6 +14,14 @@ from at_the_field import said_at
 from headwater.credentials import hash_password
 from headwater.errors import InputError
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
+from headwater.store.content.feeds import change_feed, count_feeds, find_feed, list_feeds
+from headwater.store.content.items import count_items, list_items
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.people import StreamQuery
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.accounts import add_user, change_user, find_owner, list_api_tokens, list_users
+from headwater.store.readers.reader_items import count_unread, list_reader_items
+from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions, subscribe_to_feed
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.shared.article_html import PictureProxy, picture_type
@@ -46,19 +54,18 @@ async def visiting(base: str) -> AsyncIterator[Visitor]:
 
 
 async def two_feeds(store: Store) -> None:
-    feeds = [added.feed for added in await store.add_feeds(
-        [NewFeed("https://a.example/f", title="The Gazette", tags=("news",)),
+    feeds = [added.feed for added in await store.write(add_and_subscribe, [NewFeed("https://a.example/f", title="The Gazette", tags=("news",)),
          NewFeed("https://b.example/f", title="The Gazette")], NOW - 1000)]  # fmt: skip
     items = [an_item(feeds[0].id, f"a{k}", published=NOW - 100 - k, first_seen=NOW - 50) for k in range(5)]
-    await store.save([a_verdict(feeds[0], *items, at=NOW - 50)])
+    await save_refreshes(store, [a_verdict(feeds[0], *items, at=NOW - 50)])
     other = [an_item(feeds[1].id, "b1", title="Title of a1", link="https://elsewhere.example/", published=NOW - 101)]
-    await store.save([a_verdict(feeds[1], *other, at=NOW - 40)])
+    await save_refreshes(store, [a_verdict(feeds[1], *other, at=NOW - 40)])
 
 
 async def test_hundreds_of_query_feeds_are_listed_page_by_page(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
     script = ";".join(f"CREATE FEED q{k} AS RETURN ALL" for k in range(450))
-    await web_store.queries.execute(script, NOW)
+    await web_store.write(run_script, script, NOW)
     seen: list[str] = []
     async with visiting(await site()) as visitor:
         path: str | None = "/queries"
@@ -120,12 +127,12 @@ FORMS = [
 
 async def test_bad_input_gets_a_sentence_and_changes_nothing(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
-    before = await web_store.feeds()
+    before = await web_store.read(list_feeds)
     async with visiting(await site()) as visitor:
         for path, fields, said in FORMS:
             status, page = await visitor.send(path, **fields)
             assert (status, said in page) == (400, True), (path, fields, page)
-    assert await web_store.feeds() == before
+    assert await web_store.read(list_feeds) == before
 
 
 async def test_a_feed_is_changed_paused_merged_and_removed_by_its_forms(site: Start, web_store: Store) -> None:
@@ -142,34 +149,34 @@ async def test_a_feed_is_changed_paused_merged_and_removed_by_its_forms(site: St
         ):
             status, page = await visitor.send("/feed/1", **fields)
             assert (status, said in page) == (200, True), fields
-        feed = await web_store.feed(1)
+        feed = await web_store.read(find_feed, 1)
         assert (feed.weight, feed.tags, feed.title, feed.url) == (2.5, ("a", "b"), "My Gazette", "https://c.example/f")
-        assert await web_store.count_items(1) == 6
-        assert await web_store.count_feeds() == 1
+        assert await web_store.read(count_items, 1) == 6
+        assert await web_store.read(count_feeds) == 1
         status, page = await visitor.send("/feed/1", do="remove")
         assert "are removed" in page
-        assert await web_store.count_feeds() == 0
+        assert await web_store.read(count_feeds) == 0
         undo = re.findall(r'name="undo" value="(\d+)"', page)
         status, page = await visitor.send("/undo", undo=undo[0])
         assert (status, "The feed is back" in page) == (200, True)
-        assert await web_store.count_items(1) == 6
+        assert await web_store.read(count_items, 1) == 6
         status, page = await visitor.send("/undo", undo=undo[0])
         assert (status, "kept for a day" in page) == (404, True)
 
 
 async def test_a_reader_leaves_a_feed_and_nobody_else_takes_that_back(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
-    owner = await web_store.accounts.owner()
-    await web_store.accounts.change(owner.id, password=hash_password("the owner's password"))
-    rita = await web_store.accounts.add("rita", hash_password("rita's password"), NOW)
-    await web_store.reading.subscribe(rita.id, 1, NOW, tags=("hers",))
+    owner = await web_store.read(find_owner)
+    await web_store.write(change_user, owner.id, password=hash_password("the owner's password"))
+    rita = await web_store.write(add_user, "rita", hash_password("rita's password"), NOW)
+    await web_store.write(subscribe_to_feed, rita.id, 1, NOW, tags=("hers",))
     base = await site()
     async with visiting(base) as visitor, visiting(base) as other:
         await visitor.send("/login", name="rita", password="rita's password")
         await other.send("/login", name=owner.name, password="the owner's password")
         _, page = await visitor.send("/feed/1", do="unsubscribe")
         (undo,) = re.findall(r'name="undo" value="(\d+)"', page)
-        assert await web_store.reading.subscriptions(rita.id) == []
+        assert await web_store.read(list_subscriptions, rita.id) == []
         assert (await visitor.get("/feed/1"))[0] == 404
         status, page = await other.send("/undo", undo=undo)
         assert (status, "kept for a day" in page) == (404, True)
@@ -181,7 +188,7 @@ async def test_a_reader_leaves_a_feed_and_nobody_else_takes_that_back(site: Star
         (undo,) = re.findall(r'name="undo" value="(\d+)"', page)
         assert (await visitor.send("/undo", undo=undo))[0] == 404
         assert (await other.send("/undo", undo=undo))[0] == 200
-    (mine,) = await web_store.reading.subscriptions(rita.id)
+    (mine,) = await web_store.read(list_subscriptions, rita.id)
     assert (mine.feed_id, mine.tags) == (1, ("hers",))
 
 
@@ -189,7 +196,7 @@ async def test_losses_are_answered_by_more_weight_or_accepted(site: Start, web_s
     await two_feeds(web_store)
     async with visiting(await site()) as visitor:
         assert "weight is doubled" in (await visitor.send("/quality", feed="1", do="weigh"))[1]
-        assert (await web_store.feed(1)).weight == 2.0
+        assert (await web_store.read(find_feed, 1)).weight == 2.0
         assert "loss is accepted" in (await visitor.send("/quality", feed="1", do="accept"))[1]
         assert "1 accepted feed not listed" in (await visitor.get("/quality"))[1]
         assert "listed again" in (await visitor.send("/quality", do="list"))[1]
@@ -198,12 +205,12 @@ async def test_losses_are_answered_by_more_weight_or_accepted(site: Start, web_s
 
 async def test_the_same_story_in_two_feeds_is_one_row(site: Start, web_store: Store) -> None:
     new = [NewFeed("https://a.example/f", title="Gazette"), NewFeed("https://b.example/f", title="Courier")]
-    one, two = (added.feed for added in await web_store.add_feeds(new, NOW))
+    one, two = (added.feed for added in await web_store.write(add_and_subscribe, new, NOW))
     title = "Iceland volcano erupts again today"
     for feed, other in ((one, "x"), (two, "y")):
         item = an_item(feed.id, other, title=title, link=f"https://{other}.example/", published=NOW - 60)
         short = an_item(feed.id, f"{other}2", title="Correction", link=f"https://{other}.example/2", published=NOW - 90)
-        await web_store.save([a_verdict(feed, item, short, at=NOW - 50)])
+        await save_refreshes(web_store, [a_verdict(feed, item, short, at=NOW - 50)])
     async with visiting(await site()) as visitor:
         _, page = await visitor.get("/read/all")
     assert page.count("also in 1 feed") == 1
@@ -217,7 +224,7 @@ def missing(feed: Feed) -> Verdict:
 
 async def test_errors_are_grouped_by_cause_with_what_helps(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
-    await web_store.save([missing(await web_store.feed(1))])
+    await save_refreshes(web_store, [missing(await web_store.read(find_feed, 1))])
     async with visiting(await site()) as visitor:
         _, page = await visitor.get("/settings")
         assert "1 feed of 2 is in trouble" in page
@@ -230,10 +237,10 @@ async def test_errors_are_grouped_by_cause_with_what_helps(site: Start, web_stor
 
 async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
-    owner = await web_store.accounts.owner()
-    await web_store.accounts.change(owner.id, password=hash_password("the owner's password"))
-    await web_store.accounts.add("rita", hash_password("rita's password"), NOW)
-    other = await web_store.accounts.add("olaf", None, NOW)
+    owner = await web_store.read(find_owner)
+    await web_store.write(change_user, owner.id, password=hash_password("the owner's password"))
+    await web_store.write(add_user, "rita", hash_password("rita's password"), NOW)
+    other = await web_store.write(add_user, "olaf", None, NOW)
     base = await site()
     async with visiting(base) as visitor:
         assert (await visitor.send("/login", name="rita", password="rita's password"))[0] == 200
@@ -253,23 +260,23 @@ async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, 
         ):
             assert (await visitor.send(path, **fields))[0] == 403, path
         # What another person reads is not to be seen, marked or listed.
-        item = (await web_store.items(limit=1))[0]
+        item = (await web_store.read(list_items, limit=1))[0]
         assert (await visitor.get(f"/read/item/{item.id}"))[0] == 404
         assert (await visitor.get("/read/feed/1"))[0] == 404
         await visitor.send("/read/mark", ids=str(item.id), starred="1")
-        assert (await web_store.reading.counts(owner.id)).starred == 0
+        assert (await web_store.read(count_unread, owner.id)).starred == 0
         assert "Title of" not in (await visitor.get("/read/search?q=title"))[1]
         # What one person alone reads is not joined by its number; what several read is, and is then theirs too.
         assert (await visitor.send("/discover/subscribe", feed="2"))[0] == 404
-        await web_store.reading.subscribe(other.id, 1, NOW)
+        await web_store.write(subscribe_to_feed, other.id, 1, NOW)
         assert (await visitor.send("/discover/subscribe", feed="1"))[0] == 200
         assert (await visitor.get("/read/feed/1"))[0] == 200
         status, page = await visitor.send("/settings/tokens", label="phone", **{"scope-admin": "1"})
         assert (status, "Only an owner" in page) == (400, True)
         status, page = await visitor.send("/settings/tokens", label="phone", **{"scope-read": "1"})
         assert 'id="secret"' in page
-    assert await web_store.count_feeds() == 2
-    assert [user.name for user in await web_store.accounts.all()] == [owner.name, "rita", "olaf"]
+    assert await web_store.read(count_feeds) == 2
+    assert [user.name for user in await web_store.read(list_users)] == [owner.name, "rita", "olaf"]
 
 
 async def test_what_one_reads_can_be_taken_along_as_a_list(site: Start, web_store: Store) -> None:
@@ -302,16 +309,16 @@ async def test_what_was_fetched_before_a_page_was_loaded_and_stored_after_it_sta
     site: Start, web_store: Store
 ) -> None:
     await two_feeds(web_store)
-    owner = (await web_store.accounts.owner()).id
+    owner = (await web_store.read(find_owner)).id
     async with visiting(await site()) as visitor:
         _, page = await visitor.get("/read/all")
         bounds = dict(re.findall(r'name="(until|up_to)" value="([\d.]+)"', page))
         assert set(bounds) == {"until", "up_to"}
-        feed = await web_store.feed(1)
+        feed = await web_store.read(find_feed, 1)
         late = an_item(feed.id, "late", published=NOW - 60, first_seen=NOW - 60)
-        await web_store.save([a_verdict(feed, late, at=NOW + 1)])
+        await save_refreshes(web_store, [a_verdict(feed, late, at=NOW + 1)])
         await visitor.send("/read/all-read", kind="all", key="", **bounds)
-        left = (await web_store.reading.stream(owner, unread=True)).items
+        left = (await web_store.read(list_reader_items, owner, part=StreamQuery(unread=True))).items
         assert [one.item.identity for one in left] == ["late"]
 
 
@@ -347,8 +354,8 @@ async def test_what_is_wrong_is_said_at_the_field_which_keeps_what_was_typed(sit
             status, page = await visitor.send(path, **fields)
             assert status == 400, (path, fields)
             assert said_at(page, at, **{name: fields[name] for name in kept})[-1] in ".”", (path, fields)
-    assert [user.name for user in await web_store.accounts.all()] == ["owner"]
-    assert await web_store.accounts.tokens(1) == []
+    assert [user.name for user in await web_store.read(list_users)] == ["owner"]
+    assert await web_store.read(list_api_tokens, 1) == []
 
 
 async def test_what_cannot_be_imported_is_said_at_the_file(site: Start, web_store: Store) -> None:
@@ -366,7 +373,7 @@ async def test_the_text_of_a_query_is_marked_wrong_and_its_removal_refused_where
     site: Start, web_store: Store
 ) -> None:
     await two_feeds(web_store)
-    await web_store.queries.execute("CREATE FEED a AS RETURN ALL; CREATE FEED b AS RETURN a", NOW)
+    await web_store.write(run_script, "CREATE FEED a AS RETURN ALL; CREATE FEED b AS RETURN a", NOW)
     async with visiting(await site()) as visitor:
         status, page = await visitor.send("/queries/edit", do="save", text="CREATE FEED c AS RETURN")
         assert status == 400
@@ -394,23 +401,23 @@ async def test_where_nothing_has_come_yet_the_page_says_what_is_the_case(site: S
             assert found, page
             return found[1].strip()
 
-        [first] = [added.feed for added in await web_store.add_feeds(new[:1], NOW)]
+        [first] = [added.feed for added in await web_store.write(add_and_subscribe, new[:1], NOW)]
         waiting = "No items yet: the first come with the first refresh, within moments."
         assert await said() == waiting
-        await web_store.save([missing(first)])
+        await save_refreshes(web_store, [missing(first)])
         assert await said() == f'No items yet: <a href="/feed/{first.id}">the feed fails</a>.'
-        others = [added.feed for added in await web_store.add_feeds(new[1:], NOW)]
+        others = [added.feed for added in await web_store.write(add_and_subscribe, new[1:], NOW)]
         look = '<a href="/feeds?state={}">{}</a>'
         fail, unasked = look.format("failing", "1 of 4 feeds fails"), look.format("new", "3 have not been asked yet")
         assert await said() == f"No items yet: {fail}, {unasked}."
         assert await said(f"/read/feed/{others[0].id}") == waiting
-        await web_store.save([missing(others[0]), missing(others[1])])
+        await save_refreshes(web_store, [missing(others[0]), missing(others[1])])
         assert await said("/read/tag/even") == f"No items yet: {look.format('failing', 'all 2 feeds fail')}."
-        await web_store.save([a_verdict(others[2], at=NOW)])
-        await web_store.update_feed(others[0].id, paused=True)
+        await save_refreshes(web_store, [a_verdict(others[2], at=NOW)])
+        await web_store.write(change_feed, others[0].id, paused=True)
         fail, paused = look.format("failing", "2 of 4 feeds fail"), look.format("paused", "1 is paused")
         assert await said() == f"No items yet: {fail}, {paused}, 1 has answered but shows none."
-        await web_store.save([a_verdict(others[2], an_item(others[2].id), at=NOW)])
+        await save_refreshes(web_store, [a_verdict(others[2], an_item(others[2].id), at=NOW)])
         assert await said("/read/all?before=1.0,1") == "There is nothing older."
 
 

@@ -15,6 +15,9 @@ from headwater.node.crawl.crawler import CrawlStatus
 from headwater.node.quality.quality_history import QualityPoint
 from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
 from headwater.schedule.quality.tally import DelaySummary, TallyPeriod
+from headwater.store.content.refreshes import summarise_activity
+from headwater.store.readers.subscriptions import add_and_subscribe
+from headwater.store.saved_state import save_state
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
@@ -106,7 +109,7 @@ async def test_the_report_is_there_as_json_once_a_node_has_made_one(
     status, body = await get(f"{address}/api/v1/quality")
     assert status == 404
     assert "No node has reported yet" in body
-    await web_store.save_state(REPORT, VERSION, msgspec.json.encode(QUALITY), QUALITY.at)
+    await web_store.write(save_state, REPORT, VERSION, msgspec.json.encode(QUALITY), QUALITY.at)
     status, body = await get(f"{address}/api/v1/quality")
     assert status == 200
     assert msgspec.json.decode(body, type=QualityReport) == QUALITY
@@ -126,7 +129,7 @@ async def test_metrics_without_a_report_have_what_the_crawler_knows(web_store: S
     status = replace(
         STATUS, spent=7, problem="It failed.", target="…", target_reached=False, network_away_since=1_800_000_000.0
     )
-    figures = render_metrics(await web_store.summary(0.0), status).decode()
+    figures = render_metrics(await web_store.read(summarise_activity, 0.0), status).decode()
     found = {
         sample.name: sample.value for family in text_string_to_metric_families(figures) for sample in family.samples
     }
@@ -138,7 +141,7 @@ async def test_metrics_without_a_report_have_what_the_crawler_knows(web_store: S
 
 
 async def test_the_page_says_that_a_strategy_failed_and_what_the_target_needs(web_store: Store) -> None:
-    await web_store.add_feeds([NewFeed("http://a.example/")], 0.0)
+    await web_store.write(add_and_subscribe, [NewFeed("http://a.example/")], 0.0)
     said = replace(STATUS, problem="The strategy <mine> failed.", target="It takes 30.", target_reached=False)
     page = await rendered(create_app(web_store, lambda: said))
     assert "The strategy &lt;mine&gt; failed." in page

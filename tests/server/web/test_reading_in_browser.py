@@ -10,6 +10,11 @@ import aiohttp
 import pytest
 from playwright.async_api import Browser, Route, expect
 
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.queries.query_feeds import list_all_query_feeds
+from headwater.store.readers.accounts import find_owner
+from headwater.store.readers.reader_items import count_unread
+from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.pages.sidebar import count_unread_by_path
@@ -23,8 +28,8 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
     lived_site: Start, lived_store: Store, browser: Browser
 ) -> None:
     base = await lived_site()
-    owner = await lived_store.accounts.owner()
-    before = (await lived_store.reading.counts(owner.id)).total
+    owner = await lived_store.read(find_owner)
+    before = (await lived_store.read(count_unread, owner.id)).total
     assert before > 60
     page = await (await browser.new_context(viewport={"width": 1280, "height": 800})).new_page()
     errors: list[str] = []
@@ -41,11 +46,11 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
     await expect(rows.nth(0)).to_have_class("row-item is-open")
     await page.keyboard.press("m")
     await expect(rows.nth(0)).to_have_class(re.compile("is-open.*is-unread|is-unread.*is-open"))
-    counts = await lived_store.reading.counts(owner.id)
+    counts = await lived_store.read(count_unread, owner.id)
     assert (counts.total, counts.starred) == (before - 1, 1)
 
     # Every number at the left is what is unread now: feeds, and the folders they are in.
-    feeds = [one.feed_id for one in await lived_store.reading.subscriptions(owner.id) if one.feed_id is not None]
+    feeds = [one.feed_id for one in await lived_store.read(list_subscriptions, owner.id) if one.feed_id is not None]
     said = await count_unread_by_path(lived_store, owner.id, feeds)
     assert any(path.startswith("/read/tag/") for path in said)
     for path, number in said.items():
@@ -68,14 +73,14 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
 
     # All read, and taken back. Opening the address of an unread item has marked it.
     await expect(rows.nth(0)).not_to_have_class(re.compile("is-unread"))
-    left = (await lived_store.reading.counts(owner.id)).total
+    left = (await lived_store.read(count_unread, owner.id)).total
     assert left == before - 2
     await page.keyboard.press("Shift+A")
     await expect(page.get_by_text("marked as read.")).to_be_visible()
-    assert (await lived_store.reading.counts(owner.id)).total == 0
+    assert (await lived_store.read(count_unread, owner.id)).total == 0
     await page.get_by_role("button", name="Undo").click()
     await page.wait_for_url(f"{base}/read/all")
-    assert (await lived_store.reading.counts(owner.id)).total == left
+    assert (await lived_store.read(count_unread, owner.id)).total == left
 
     # Search: by words, and in the language.
     await page.keyboard.press("/")
@@ -133,12 +138,12 @@ async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
     assert await page.evaluate("document.activeElement.className") == "article"  # the space bar scrolls it
 
     # What one has gone past is read with one key.
-    owner = (await lived_store.accounts.owner()).id
-    before = (await lived_store.reading.counts(owner)).total
+    owner = (await lived_store.read(find_owner)).id
+    before = (await lived_store.read(count_unread, owner)).total
     await page.keyboard.press("u")
     await expect(rows.nth(0)).not_to_have_class(re.compile("is-unread"))
     await expect(rows.nth(1)).not_to_have_class(re.compile("is-unread"))
-    assert (await lived_store.reading.counts(owner)).total == before - 2
+    assert (await lived_store.read(count_unread, owner)).total == before - 2
     undo = page.locator(".undo")
     await expect(undo).to_contain_text("2 items marked as read.")
     await expect(undo).to_be_in_viewport()
@@ -147,7 +152,7 @@ async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
     for number in (0, 1):
         await expect(rows.nth(number)).to_have_class(re.compile("is-unread"))
     await expect(rows.nth(2)).to_have_class(re.compile("is-open"))
-    assert (await lived_store.reading.counts(owner)).total == before
+    assert (await lived_store.read(count_unread, owner)).total == before
 
     # Far down the list, and back: nothing that was loaded is gone, and one is where one was.
     await rows.nth(60).locator(".open").click()
@@ -165,13 +170,15 @@ async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
 
 
 async def test_what_is_written_from_right_to_left_is_set_so(site: Start, web_store: Store, browser: Browser) -> None:
-    feed = (await web_store.add_feeds([NewFeed("https://a.example/f", title="צהרון (יומי)")], NOW - 100))[0].feed
+    feed = (
+        await web_store.write(add_and_subscribe, [NewFeed("https://a.example/f", title="צהרון (יומי)")], NOW - 100)
+    )[0].feed
     texts = ("انفجار بركاني!", "Lava by night", "x" * 400)
     items = [
         an_item(feed.id, str(n), title=text, content=f"<p>{text}</p>", published=NOW - n, first_seen=NOW - 10)
         for n, text in enumerate(texts)
     ]
-    await web_store.save([a_verdict(feed, *items, at=NOW - 10)])
+    await save_refreshes(web_store, [a_verdict(feed, *items, at=NOW - 10)])
     for width in (1280, 390):
         page = await (await browser.new_context(viewport={"width": width, "height": 800})).new_page()
         await page.goto(await site())
@@ -260,7 +267,7 @@ async def test_the_editor_says_what_is_wrong_as_one_types_and_previews_what_is_r
     assert await page.locator(".gallery li").count() == 10
     await page.get_by_role("button", name="Save as a feed").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Built")
-    assert [query.name for query in await lived_store.queries.all()] == ["Built"]
+    assert [query.name for query in await lived_store.read(list_all_query_feeds)] == ["Built"]
     assert errors == []
 
 

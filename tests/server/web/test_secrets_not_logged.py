@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx
 
 from headwater.credentials import hash_password, hash_secret
-from headwater.store.store import Store
+from headwater.store.opening import open_store
+from headwater.store.readers.accounts import add_api_token, claim_ownership
 
 PASSWORD = "a-password-nobody-may-see"
 WRONG = "a-wrong-password-nobody-may-see"
@@ -63,11 +64,11 @@ async def _read(stream: asyncio.StreamReader, said: list[bytes]) -> None:
 
 
 async def test_no_password_token_or_session_is_in_the_log(tmp_path: Path) -> None:
-    async with await Store.open(f"sqlite:///{tmp_path / 'headwater.sqlite'}") as store:
-        owner = await store.accounts.claim("ada", hash_password(PASSWORD))
+    async with await open_store(f"sqlite:///{tmp_path / 'headwater.sqlite'}") as store:
+        owner = await store.write(claim_ownership, "ada", hash_password(PASSWORD))
         assert owner is not None
-        await store.accounts.add_token(
-            owner.id, hash_secret("an-api-token-nobody-may-see"), "x", ["read", "write"], 0.0
+        await store.write(
+            add_api_token, owner.id, hash_secret("an-api-token-nobody-may-see"), "x", ["read", "write"], 0.0
         )
     secrets = [PASSWORD, WRONG, "an-api-token-nobody-may-see"]
     async with served(tmp_path) as (base, said), httpx.AsyncClient(base_url=base, headers={"Origin": base}) as http:

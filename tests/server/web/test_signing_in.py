@@ -16,13 +16,26 @@ from starlette.routing import Route
 from headwater.credentials import hash_password, hash_secret
 from headwater.errors import StoreError
 from headwater.node.crawl.crawler import CrawlStatus
+from headwater.store.content.feeds import count_feeds
+from headwater.store.maintenance.trash import move_api_token_to_trash
 from headwater.store.people import User
+from headwater.store.readers.accounts import (
+    add_api_token,
+    add_user,
+    claim_ownership,
+    find_owner,
+    find_session,
+    find_user,
+    list_api_tokens,
+    list_users,
+)
+from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_feed
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 from headwater.web.app import create_app
 from headwater.web.auth.authentication import COOKIE, AccessSettings, require_identity, safe_return_path
 from headwater.web.auth.client_address import TrustedProxyHeaders
-from support.store_samples import SOMEBODY
+from support.store_samples import SOMEBODY, intercept_reads
 
 NOW = 1_800_000_000.0
 STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
@@ -74,7 +87,7 @@ async def clients(web_store: Store, clock: Clock) -> AsyncIterator[Clients]:
 
 
 async def ada(store: Store) -> User:
-    owner = await store.accounts.claim("Ada", hash_password(PASSWORD))
+    owner = await store.write(claim_ownership, "Ada", hash_password(PASSWORD))
     assert owner is not None
     return owner
 
@@ -108,7 +121,7 @@ async def test_the_link_of_the_log_makes_the_owner_once(clients: Clients, web_st
     form = {"name": "Ada", "password": PASSWORD, "again": PASSWORD}
     wrong = {**form, "code": "guessed"}
     assert (await far.post("/welcome", data=wrong)).status_code == 403
-    assert not (await web_store.accounts.owner()).has_password
+    assert not (await web_store.read(find_owner)).has_password
     short = {**form, "code": code, "password": "short", "again": "short"}
     answer = await far.post("/welcome", data=short)
     assert (answer.status_code, "8 characters" in answer.text) == (400, True)
@@ -132,7 +145,7 @@ async def test_everything_but_what_is_published_asks_who_you_are(clients: Client
     assert (await stranger.get("/nothing-here")).status_code == 404
     assert (await stranger.get("/api/v1/feeds")).status_code == 401
     assert (await stranger.post("/feeds", data={"address": "https://a.example/"})).status_code == 401
-    assert await web_store.count_feeds() == 0
+    assert await web_store.read(count_feeds) == 0
 
 
 async def test_a_session_begins_with_the_password_and_ends_with_logout(clients: Clients, web_store: Store) -> None:
@@ -230,13 +243,13 @@ async def test_nobody_is_led_elsewhere_by_signing_in(clients: Clients, web_store
 
 async def test_tokens_do_what_their_scopes_say_and_no_more(clients: Clients, web_store: Store) -> None:
     owner = await ada(web_store)
-    reader = await web_store.accounts.add("Bo", None, NOW)
+    reader = await web_store.write(add_user, "Bo", None, NOW)
     for user, secret, scopes in (
         (owner, "owner-read", ["read"]),
         (owner, "owner-all", ["read", "write", "admin"]),
         (reader, "reader-all", ["read", "write", "admin"]),
     ):
-        await web_store.accounts.add_token(user.id, hash_secret(secret), "test", scopes, NOW)
+        await web_store.write(add_api_token, user.id, hash_secret(secret), "test", scopes, NOW)
     client = clients("192.0.2.1")
 
     async def status(secret: str, scope: str, method: str = "GET") -> int:
@@ -250,9 +263,9 @@ async def test_tokens_do_what_their_scopes_say_and_no_more(clients: Clients, web
     assert await status("owner-all", "read", "POST") == 200
     assert await status("unknown", "read") == 401
     assert (await client.get("/whoami", headers={"Authorization": "Basic eDp5"})).status_code == 401
-    token = (await web_store.accounts.tokens(owner.id))[1]
+    token = (await web_store.read(list_api_tokens, owner.id))[1]
     assert token.last_used == NOW
-    await web_store.accounts.revoke_token(owner.id, token.id, by=SOMEBODY)
+    await web_store.write(move_api_token_to_trash, owner.id, token.id, by=SOMEBODY)
     assert await status("owner-all", "read") == 401
     assert (await clients().get("/whoami", headers={"Authorization": "Bearer x"})).status_code == 401
 
@@ -282,7 +295,7 @@ async def test_in_open_mode_other_sites_change_nothing_either(clients: Clients, 
     assert (await client.post("/whoami", headers={"Origin": "https://evil.example"})).status_code == 403
     form = {"name": "Eve", "password": PASSWORD, "again": PASSWORD, "code": ""}
     assert (await client.post("/welcome", data=form, headers={"Origin": "https://evil.example"})).status_code == 403
-    assert not (await web_store.accounts.owner()).has_password
+    assert not (await web_store.read(find_owner)).has_password
 
 
 async def test_registration_is_closed_unless_opened_and_never_makes_an_owner(
@@ -296,7 +309,7 @@ async def test_registration_is_closed_unless_opened_and_never_makes_an_owner(
     assert (taken.status_code, "already" in taken.text) == (400, True)
     assert (await client.post("/register", data={**form})).status_code == 303
     assert (await client.get("/whoami")).text == "Bo"
-    assert (await web_store.accounts.find("bo")).role == "reader"
+    assert (await web_store.read(find_user, "bo")).role == "reader"
     assert (await client.get("/whoami?scope=admin")).status_code == 403
 
 
@@ -305,7 +318,7 @@ async def test_names_that_cannot_be_are_refused(clients: Clients, web_store: Sto
     client = clients(access=AccessSettings(registration=True))
     form = {"name": name, "password": PASSWORD, "again": PASSWORD}
     assert (await client.post("/register", data=form)).status_code == 400
-    assert len(await web_store.accounts.all()) == 1
+    assert len(await web_store.read(list_users)) == 1
 
 
 @pytest.mark.parametrize(
@@ -368,16 +381,18 @@ async def test_a_trusted_proxy_says_who_it_is_and_nobody_else_can(clients: Clien
     assert (await proxy.post("/whoami", headers={**headers, "Sec-Fetch-Site": "cross-site"})).status_code == 403
     inviting = clients("10.1.2.3", AccessSettings((), True, "Remote-User", ("10.0.0.0/8",)))
     assert (await inviting.get("/whoami", headers={"Remote-User": "Cy"})).text == "Cy"
-    assert (await web_store.accounts.find("Cy")).role == "reader"
+    assert (await web_store.read(find_user, "Cy")).role == "reader"
 
 
 async def test_readers_see_their_own_feeds_and_no_others(clients: Clients, web_store: Store) -> None:
     await ada(web_store)
     new = [NewFeed("https://secret.example/?key=1", title="Secret"), NewFeed("https://shared.example/", title="Shared")]
-    secret, shared = (one.feed for one in await web_store.add_feeds(new, NOW))
-    bo = await web_store.accounts.add("Bo", hash_password(PASSWORD), NOW)
-    await web_store.reading.subscribe(bo.id, shared.id, NOW)
-    theirs = await web_store.add_feeds([NewFeed("https://bo.example/?key=2", title="Bo reads")], NOW, subscriber=bo.id)
+    secret, shared = (one.feed for one in await web_store.write(add_and_subscribe, new, NOW))
+    bo = await web_store.write(add_user, "Bo", hash_password(PASSWORD), NOW)
+    await web_store.write(subscribe_to_feed, bo.id, shared.id, NOW)
+    theirs = await web_store.write(
+        add_and_subscribe, [NewFeed("https://bo.example/?key=2", title="Bo reads")], NOW, subscriber=bo.id
+    )
     client = clients()
     await sign_in(client, "Bo")
     listed = (await client.get("/feeds")).text
@@ -398,14 +413,14 @@ async def test_a_store_that_fails_for_a_moment_lets_nobody_in(
     clients: Clients, web_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await ada(web_store)
-    await web_store.add_feeds([NewFeed("https://secret.example/", title="Secret")], NOW)
+    await web_store.write(add_and_subscribe, [NewFeed("https://secret.example/", title="Secret")], NOW)
     client = clients()
 
     async def fails(*args: object) -> None:
         monkeypatch.undo()  # the next question is answered
         raise StoreError("The database is locked.")
 
-    monkeypatch.setattr(web_store.accounts, "signed_in", fails)
+    intercept_reads(monkeypatch, web_store, find_session, fails)
     client.cookies.set(COOKIE, "whatever")
     answer = await client.get("/feeds")
     assert answer.status_code == 503

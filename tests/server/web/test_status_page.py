@@ -17,6 +17,9 @@ from yarl import URL
 
 from headwater.errors import InputError
 from headwater.model import Ending, Feed, Refresh
+from headwater.store.content.feeds import count_feeds, list_feeds
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import AddedFeed, NewFeed
 from support import ROOT
@@ -34,7 +37,7 @@ async def get(url: str) -> tuple[int, str]:
 
 
 async def one_feed(store: Store, url: str = "https://a.example/feed", title: str | None = None) -> Feed:
-    (added,) = await store.add_feeds([NewFeed(url, title=title)], NOW)
+    (added,) = await store.write(add_and_subscribe, [NewFeed(url, title=title)], NOW)
     return added.feed
 
 
@@ -70,7 +73,8 @@ async def test_without_feeds_the_page_says_how_to_add_one(site: Start) -> None:
 async def test_the_page_tells_what_happened(site: Start, web_store: Store) -> None:
     feed = await one_feed(web_store, title="The Gazette")
     bad = await one_feed(web_store, "https://b.example/feed", title="Broken News")
-    await web_store.save(
+    await save_refreshes(
+        web_store,
         [
             a_verdict(feed, an_item(feed.id, "a", title="Lava by night", published=NOW - 120), at=NOW - 60),
             a_verdict(
@@ -80,7 +84,7 @@ async def test_the_page_tells_what_happened(site: Start, web_store: Store) -> No
                     bad.id, NOW - 30, Ending.BROKEN, status=500, lost=12, message="b.example is broken (500)."
                 ),
             ),
-        ]
+        ],
     )
     _, page = await get(f"{await site()}/status")
     assert "Headwater watches 2 feeds" in page
@@ -95,8 +99,8 @@ async def test_what_publishers_write_is_text_and_never_markup_or_script(site: St
     feed = await one_feed(web_store, title=HOSTILE)
     item = an_item(feed.id, "x", title=HOSTILE, link="javascript:alert(1)", published=NOW - 5)
     refresh = Refresh(feed.id, NOW - 3, Ending.UNREADABLE, message=HOSTILE)
-    await web_store.save([a_verdict(feed, item, at=NOW - 4, link="javascript:alert(2)")])
-    await web_store.save([a_verdict(feed, at=NOW - 3, refresh=refresh)])
+    await save_refreshes(web_store, [a_verdict(feed, item, at=NOW - 4, link="javascript:alert(2)")])
+    await save_refreshes(web_store, [a_verdict(feed, at=NOW - 3, refresh=refresh)])
     _, page = await get(f"{await site()}/status")
     assert page.count("&lt;script&gt;") >= 3
     assert "<script>" not in page
@@ -137,7 +141,7 @@ async def test_the_form_adds_a_feed_once(site: Start, web_store: Store) -> None:
         assert "https://a.example/feed" in page
         _, page = await visitor.send("https://a.example/feed")
         assert "was there already" in page
-    assert [feed.url for feed in await web_store.feeds()] == ["https://a.example/feed"]
+    assert [feed.url for feed in await web_store.read(list_feeds)] == ["https://a.example/feed"]
 
 
 @pytest.mark.parametrize("address", ["", "   ", "gopher://a.example/", "javascript:alert(1)", "nothing"])
@@ -148,7 +152,7 @@ async def test_addresses_that_cannot_be_are_refused_with_a_sentence(
         status, page = await visitor.send(address)
     assert status == 400
     assert 'role="alert"' in page
-    assert await web_store.count_feeds() == 0
+    assert await web_store.read(count_feeds) == 0
 
 
 async def test_what_adding_says_is_shown_and_the_address_kept(site: Start) -> None:
@@ -178,9 +182,9 @@ async def test_forms_of_other_sites_are_refused(site: Start, web_store: Store) -
         async with visitor.session.post(f"{base}/feeds", data={"address": address}) as answer:
             assert answer.status == 403
             assert "neither the header Sec-Fetch-Site nor Origin" in await answer.text()
-        assert await web_store.count_feeds() == 0
+        assert await web_store.read(count_feeds) == 0
         assert (await visitor.send(address, Sec_Fetch_Site="same-origin"))[0] == 200
-    assert await web_store.count_feeds() == 1
+    assert await web_store.read(count_feeds) == 1
 
 
 async def test_large_forms_are_refused(site: Start) -> None:
@@ -192,7 +196,7 @@ async def test_health_and_metrics_tell_the_same_counts(site: Start, web_store: S
     feed = await one_feed(web_store)
     await one_feed(web_store, "https://b.example/feed")
     items = [an_item(feed.id, name, published=NOW - 10) for name in "abc"]
-    await web_store.save([a_verdict(feed, *items, at=NOW - 1)])
+    await save_refreshes(web_store, [a_verdict(feed, *items, at=NOW - 1)])
     base = await site()
     async with aiohttp.ClientSession() as session, session.get(f"{base}/health") as answer:
         health = await answer.json()
@@ -230,7 +234,7 @@ async def test_a_store_that_does_not_answer_is_said(site: Start, web_store: Stor
 
 async def test_every_figure_is_in_the_documentation(site: Start, web_store: Store) -> None:
     feed = await one_feed(web_store)
-    await web_store.save([a_verdict(feed, at=NOW - 1)])
+    await save_refreshes(web_store, [a_verdict(feed, at=NOW - 1)])
     _, text = await get(f"{await site()}/metrics")
     for family in text_string_to_metric_families(text):
         assert f"`{family.name.replace('_day', '_hour')}" in DOCUMENTED

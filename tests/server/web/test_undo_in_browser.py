@@ -9,6 +9,11 @@ from playwright.async_api import Browser, Page, expect
 from test_pages_look import Watched, violations
 
 from headwater.credentials import hash_secret
+from headwater.store.content.items import count_items
+from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.accounts import add_api_token, add_user, find_owner, find_token_user, list_users
+from headwater.store.readers.subscriptions import find_subscription
 from headwater.store.store import Store
 
 Start = Callable[..., Awaitable[str]]
@@ -16,10 +21,10 @@ NOW = 1_800_000_000.0
 
 
 async def prepared(store: Store) -> None:
-    owner = await store.accounts.owner()
-    await store.accounts.add("rita", None, NOW)
-    await store.accounts.add_token(owner.id, hash_secret("secret"), "phone", ["read"], NOW)
-    await store.queries.execute('CREATE FEED Volcanoes AS RETURN ALL WHERE ITEM CONTAINS "volcano"', NOW)
+    owner = await store.read(find_owner)
+    await store.write(add_user, "rita", None, NOW)
+    await store.write(add_api_token, owner.id, hash_secret("secret"), "phone", ["read"], NOW)
+    await store.write(run_script, 'CREATE FEED Volcanoes AS RETURN ALL WHERE ITEM CONTAINS "volcano"', NOW)
 
 
 async def by_keyboard(page: Page, name: str) -> None:
@@ -41,7 +46,7 @@ async def test_what_is_removed_on_a_page_is_brought_back_from_the_page_that_foll
     base = await lived_site()
     context = await browser.new_context(viewport={"width": width, "height": 900}, java_script_enabled=scripts)
     watched = Watched(await context.new_page(), base)
-    page, items = watched.page, await lived_store.count_items(3)
+    page, items = watched.page, await lived_store.read(count_items, 3)
     note = page.get_by_role("status").filter(has=page.get_by_role("button", name="Undo"))
 
     async def undone(removed: str, back: str) -> None:
@@ -57,32 +62,32 @@ async def test_what_is_removed_on_a_page_is_brought_back_from_the_page_that_foll
     await page.goto(f"{base}/feed/3")
     await page.get_by_role("button", name="Remove", exact=True).click()
     await undone("The feed and its items are removed.", "The feed is back")
-    assert await lived_store.count_items(3) == items > 0
+    assert await lived_store.read(count_items, 3) == items > 0
 
     await page.goto(f"{base}/feed/3")
     await page.get_by_role("button", name="Unsubscribe").click()
     await undone("You no longer subscribe", "You subscribe to the feed again")
-    owner = await lived_store.accounts.owner()
-    assert await lived_store.reading.subscription(owner.id, feed_id=3) is not None
+    owner = await lived_store.read(find_owner)
+    assert await lived_store.read(find_subscription, owner.id, feed_id=3) is not None
 
     await page.goto(f"{base}/queries/Volcanoes")
     await page.get_by_role("button", name="Remove this query feed").click()
     await undone("The query feed is removed", "The query feed is back")
-    assert (await lived_store.queries.find("volcanoes")).name == "Volcanoes"
+    assert (await lived_store.read(find_query_feed, "volcanoes")).name == "Volcanoes"
 
     await page.goto(f"{base}/settings")
     await page.get_by_role("button", name="Revoke").click()
     await expect(note).to_contain_text("no longer opens anything")
-    assert await lived_store.accounts.token_user(hash_secret("secret")) is None
+    assert await lived_store.read(find_token_user, hash_secret("secret")) is None
     await undone("no longer opens anything", "The token is back")
-    assert await lived_store.accounts.token_user(hash_secret("secret")) is not None
+    assert await lived_store.read(find_token_user, hash_secret("secret")) is not None
 
     await page.goto(f"{base}/settings")
     await page.get_by_role("button", name="Remove", exact=True).click()
     await expect(note).to_contain_text("The account is removed")
-    assert [user.name for user in await lived_store.accounts.all()] == [owner.name]
+    assert [user.name for user in await lived_store.read(list_users)] == [owner.name]
     await undone("The account is removed", "The account is back")
-    assert [user.name for user in await lived_store.accounts.all()] == [owner.name, "rita"]
+    assert [user.name for user in await lived_store.read(list_users)] == [owner.name, "rita"]
     assert watched.complaints == []
     assert watched.foreign == []
 

@@ -13,6 +13,7 @@ from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.model import Ending, Feed, Known
 from headwater.node.crawl.network_outage import NetworkOutage
 from headwater.node.crawl.refresher import Fetched, Refresher, StoredRefresh
+from headwater.store.content.feed_state import load_feed_states
 from headwater.store.store import Store
 from headwater.times import format_duration
 
@@ -48,7 +49,7 @@ async def refresh_many(
         bar = progress.add_task("refreshing", total=len(feeds))
         for start in range(0, len(feeds), CHUNK):
             chunk = feeds[start : start + CHUNK]
-            known = await store.known([feed.id for feed in chunk])
+            known = await store.read(load_feed_states, [feed.id for feed in chunk])
             now = time.time()
             held = [feed for feed in chunk if feed.id in known and (known[feed.id].not_before or 0) > now]
             results += [_held_line(feed, known[feed.id], now) for feed in held]

@@ -32,6 +32,11 @@ from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_streams import NatsStreams, StreamBacklog, list_backlog
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.farm.farm import Farm
+from headwater.store.content.feeds import change_feed, list_feeds
+from headwater.store.content.items import count_items
+from headwater.store.opening import open_store
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import NewFeed
 
@@ -126,9 +131,9 @@ async def run_demo(plan: DemoPlan, *, quiet: bool = False) -> DemoVerdict:
         ):
             hosts = max(plan.feeds // 2, 1)
             farm = Farm(plan.feeds, plan.seed, 1000.0, 60, hosts=hosts, rates=(5, 50), hints=False, latency=0.03)
-            async with farm, await Store.open(database) as store:
-                await store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
-                await store.add_feeds([NewFeed(farm.url(k)) for k in range(plan.feeds)], time.time())
+            async with farm, await open_store(database) as store:
+                await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
+                await store.write(add_and_subscribe, [NewFeed(farm.url(k)) for k in range(plan.feeds)], time.time())
                 with _start_processes(logs, plan, database, broker) as crew:
                     await _wait_until_ready(store, plan)
                     kills = await _run_for_a_while(plan, crew, store, broker, farm, quiet)
@@ -218,7 +223,7 @@ async def _run_for_a_while(
             if shown is not None:
                 shown.update(
                     _render_progress(
-                        await read_cluster_status(store, streams), farm, mishaps, await store.count_items()
+                        await read_cluster_status(store, streams), farm, mishaps, await store.read(count_items)
                     )
                 )
     return kills
@@ -263,8 +268,8 @@ async def _wait_until_idle(store: Store, broker: NatsServer) -> tuple[StreamBack
 
     What is left if it does not within our patience.
     """
-    for feed in await store.feeds():
-        await store.update_feed(feed.id, paused=True)
+    for feed in await store.read(list_feeds):
+        await store.write(change_feed, feed.id, paused=True)
     end = time.monotonic() + MAX_WAIT
     here = ("JOBS", "RESULTS", "to_learn", "queries_behind", "relay_behind")
     async with _open_streams(broker) as streams:

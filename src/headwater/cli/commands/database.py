@@ -15,11 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from headwater.cli.console.command import add_command, current_settings, err, out, print_json, wants_json
 from headwater.cli.console.resources import run_async
 from headwater.errors import InputError
+from headwater.store.maintenance import backup
 from headwater.store.maintenance.backup import Progress as Told
 from headwater.store.maintenance.backup import verify_backup
 from headwater.store.maintenance.backup_file import Manifest, open_backup_reader, open_backup_writer
 from headwater.store.maintenance.backup_restore import restore_backup as restore_into
-from headwater.store.store import Store
+from headwater.store.opening import open_store
 
 
 def register(app: typer.Typer) -> None:
@@ -42,9 +43,9 @@ def write_backup(
 
 
 async def _write_backup_file(file: Path, force: bool, told: Told) -> Manifest:
-    async with await Store.open(current_settings().database_url, create=False) as store:
+    async with await open_store(current_settings().database_url, create=False) as store:
         with open_backup_writer(file, replace=force) as writer:
-            return await store.backup(writer, time.time(), told)
+            return await store.snapshot(backup.write_backup, writer, time.time(), told)
 
 
 def restore_backup(

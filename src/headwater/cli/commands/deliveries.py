@@ -23,6 +23,14 @@ from headwater.cli.console.resources import open_store, run_async
 from headwater.errors import InputError
 from headwater.publish.delivery.deliverer import load_webhook_secret
 from headwater.publish.delivery.delivery_templates import DeliveryTemplate, validate_template
+from headwater.store.publishing import deliveries as stored_deliveries
+from headwater.store.publishing.deliveries import (
+    count_deliveries,
+    list_delivery_templates,
+    retry_deliveries,
+    set_delivery_template,
+)
+from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.values import Delivery
 
 STATES = ("due", "failed", "sent", "dead")
@@ -56,7 +64,9 @@ def list_deliveries(
 
     async def work() -> tuple[list[Delivery], dict[str, int]]:
         async with open_store(current_settings()) as store:
-            return await store.publishing.deliveries(state or (), limit=limit), await store.publishing.delivery_counts()
+            return await store.read(stored_deliveries.list_deliveries, state or (), limit=limit), await store.read(
+                count_deliveries
+            )
 
     found, counts = run_async(work())
     if wants_json():
@@ -82,7 +92,7 @@ def resend_deliveries(
 
     async def work() -> int:
         async with open_store(current_settings()) as store:
-            return await store.publishing.resend(ids or (), time.time())
+            return await store.write(retry_deliveries, ids or (), time.time())
 
     number = run_async(work())
     if ids and not number:
@@ -125,10 +135,10 @@ def set_template(
 
     async def work() -> dict[str, tuple[str | None, str | None]]:
         async with open_store(current_settings()) as store:
-            name = None if query is None else (await store.queries.find(query)).name
+            name = None if query is None else (await store.read(find_query_feed, query)).name
             if setting or off:
-                await store.publishing.set_template(name, given.subject, given.body)
-            return await store.publishing.templates()
+                await store.write(set_delivery_template, name, given.subject, given.body)
+            return await store.read(list_delivery_templates)
 
     found = run_async(work())
     shown = {name or "*": {"subject": one[0], "body": one[1]} for name, one in found.items()}

@@ -14,6 +14,7 @@ from headwater.errors import InputError
 from headwater.formats.values.dates import parse_date
 from headwater.publish.data_export import ExportState
 from headwater.publish.data_export import export_rows as write
+from headwater.store.content.feeds import find_feed
 from headwater.store.values import DataSlice
 
 FORMATS = {"": "parquet", ".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
@@ -69,7 +70,7 @@ async def _write_archive(
 ) -> ExportState:
     columns = (TextColumn("exporting"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     async with open_store(current_settings()) as store:
-        part = DataSlice(since, until, None if feed is None else (await store.feed(feed)).id)
+        part = DataSlice(since, until, None if feed is None else (await store.read(find_feed, feed)).id)
         with Progress(*columns, console=err, transient=True, disable=wants_json() or not err.is_terminal) as progress:
             bar = progress.add_task("exporting", total=None)
 

@@ -29,6 +29,13 @@ from headwater.cli.console.command import (
 )
 from headwater.cli.console.resources import open_fetcher, open_store, run_async
 from headwater.model import Feed, Known, Refresh
+from headwater.store.content import feeds as stored_feeds
+from headwater.store.content.articles import want_articles
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import find_feed
+from headwater.store.content.items import count_items, list_items
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.people import Remover
 from headwater.times import format_number, format_relative, format_time
 
@@ -66,8 +73,8 @@ def list_feeds(
 
     async def work() -> tuple[list[Feed], dict[int, Known]]:
         async with open_store(current_settings()) as store:
-            feeds = await store.feeds(tag=tag, search=search, limit=limit)
-            return feeds, await store.known([feed.id for feed in feeds])
+            feeds = await store.read(stored_feeds.list_feeds, tag=tag, search=search, limit=limit)
+            return feeds, await store.read(load_feed_states, [feed.id for feed in feeds])
 
     feeds, known = run_async(work())
     if wants_json():
@@ -158,8 +165,8 @@ def switch_feed_articles(
 
     async def work() -> Feed:
         async with open_store(current_settings()) as store:
-            one = await store.feed(feed)
-            await store.articles.wish("feed", one.id, switch is ArticleSwitch.on)
+            one = await store.read(find_feed, feed)
+            await store.write(want_articles, "feed", one.id, switch is ArticleSwitch.on)
             return one
 
     one = run_async(work())
@@ -172,11 +179,11 @@ def show_feed(feed: Annotated[str, typer.Argument(help="Its id, address or name.
 
     async def work() -> None:
         async with open_store(current_settings()) as store:
-            one = await store.feed(feed)
-            known = (await store.known([one.id])).get(one.id)
-            refreshes = await store.refreshes(one.id, limit=10)
-            items = await store.items(feed_id=one.id, limit=10)
-            stored = await store.count_items(one.id)
+            one = await store.read(find_feed, feed)
+            known = (await store.read(load_feed_states, [one.id])).get(one.id)
+            refreshes = await store.read(list_refreshes, one.id, limit=10)
+            items = await store.read(list_items, feed_id=one.id, limit=10)
+            stored = await store.read(count_items, one.id)
         if wants_json():
             recent = [{"id": i.id, "title": i.title, "link": i.link, "published": i.published} for i in items]
             print_json({**_feed_as_json(one, known), "items": stored, "recent": recent, "refreshes": refreshes})
@@ -218,9 +225,12 @@ def remove_feeds(feeds: Annotated[list[str], typer.Argument(metavar="FEED…", h
 
     async def work() -> list[tuple[Feed, int]]:
         async with open_store(current_settings()) as store:
-            found = [await store.feed(ref) for ref in feeds]  # all must exist before any is removed
+            found = [await store.read(find_feed, ref) for ref in feeds]  # all must exist before any is removed
             by = Remover(None, time.time())
-            return [(one, await store.remove_feed(one.id, by=by)) for one in {one.id: one for one in found}.values()]
+            return [
+                (one, await store.write(move_feed_to_trash, one.id, by=by))
+                for one in {one.id: one for one in found}.values()
+            ]
 
     removed = run_async(work())
     if wants_json():
@@ -267,7 +277,9 @@ async def _refresh_named(given: Settings, refs: Sequence[str]) -> list[dict[str,
     from headwater.node.crawl.refresher import Refresher
 
     async with open_store(given) as store, open_fetcher(given, store) as client:
-        feeds = [await store.feed(ref) for ref in refs] if refs else await store.feeds()
+        feeds = (
+            [await store.read(find_feed, ref) for ref in refs] if refs else await store.read(stored_feeds.list_feeds)
+        )
         refresher = Refresher(store, client)
         shown = not wants_json()
         return await refresh_many(store, refresher, feeds, given.concurrency, named=bool(refs), show_progress=shown)

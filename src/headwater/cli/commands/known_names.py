@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from headwater.errors import StoreError
 from headwater.language import Catalogue
 from headwater.settings import Settings
+from headwater.store.opening import open_store
+from headwater.store.queries.query_feeds import load_catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +25,10 @@ def load_known_names(given: Settings) -> KnownNames:
     if given.database is None and not (given.data / "headwater.sqlite").exists():
         return _trust_names(f"There is no store in {given.data} yet")
     from headwater.cli.console.resources import run_async  # the store, which a check without one does not need
-    from headwater.store.store import Store
 
     async def look() -> Catalogue:
-        async with await Store.open(given.database_url, create=False) as store:
-            return await store.queries.catalogue()
+        async with await open_store(given.database_url, create=False) as store:
+            return await store.read(load_catalogue)
 
     try:
         return KnownNames("store", run_async(look()))

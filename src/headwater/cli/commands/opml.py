@@ -29,6 +29,8 @@ from headwater.cli.console.resources import open_store, run_async
 from headwater.errors import InputError
 from headwater.formats.opml import FeedList, Outline, merge_lists, read_opml
 from headwater.formats.write import write_opml
+from headwater.store.content.feeds import list_feeds
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.store.values import AddedFeed, NewFeed, sort_added
 
@@ -80,7 +82,7 @@ async def import_feeds(store: Store, new: list[NewFeed], progress: Callable[[int
             raise ImportStopped
         progress(done)
 
-    adding = asyncio.ensure_future(store.add_feeds(new, time.time(), progress=told))
+    adding = asyncio.ensure_future(store.write(add_and_subscribe, new, time.time(), progress=told))
     try:
         return await asyncio.shield(adding)
     except asyncio.CancelledError:
@@ -132,7 +134,7 @@ def export_opml(
 
     async def work() -> list[Outline]:
         async with open_store(current_settings()) as store:
-            return [Outline(one.url, one.title, one.link, one.tags) for one in await store.feeds(tag=tag)]
+            return [Outline(one.url, one.title, one.link, one.tags) for one in await store.read(list_feeds, tag=tag)]
 
     feeds = run_async(work())
     if file == "-":

@@ -13,6 +13,8 @@ from headwater.cli.console.command import add_command, current_settings, make_gr
 from headwater.cli.console.resources import open_store, run_async
 from headwater.publish import channels
 from headwater.store.people import Remover
+from headwater.store.publishing import private_feeds
+from headwater.store.publishing.private_feeds import list_feed_tokens, load_public_access, set_private
 
 FeedPath = Annotated[str, typer.Argument(metavar="feeds/NAME|tags/TAG", help="A query feed or a tag.")]
 
@@ -36,8 +38,8 @@ def list_private_feeds() -> None:
 
     async def work() -> None:
         async with open_store(current_settings()) as store:
-            private = sorted((await store.publishing.access()).private)
-            given = await store.publishing.tokens()
+            private = sorted((await store.read(load_public_access)).private)
+            given = await store.read(list_feed_tokens)
         if wants_json():
             print_json({"private": private, "tokens": given})
             return
@@ -88,7 +90,9 @@ def revoke_feed_tokens(
 
     async def work() -> tuple[int, int]:
         async with open_store(current_settings()) as store:
-            return await store.publishing.revoke(channels.parse_path(where), label, by=Remover(None, time.time()))
+            return await store.write(
+                private_feeds.revoke_feed_tokens, channels.parse_path(where), label, by=Remover(None, time.time())
+            )
 
     number, undo = run_async(work())
     if wants_json():
@@ -102,7 +106,7 @@ def _set_private(where: str, private: bool) -> None:
     async def work() -> str:
         async with open_store(current_settings()) as store:
             path = await channels.find_path(store, where) if private else channels.parse_path(where)
-            await store.publishing.set_private(path, private)
+            await store.write(set_private, path, private)
             return path
 
     path = run_async(work())

@@ -26,7 +26,13 @@ from headwater.node.live_settings import load_effective_settings
 from headwater.node.queries.query_explanation import QueryExplanation, QueryPreview, explain_query, preview_queries
 from headwater.query.items.language_detection import make_language_detector
 from headwater.query.items.origin import Origin
+from headwater.store.content.articles import want_articles
 from headwater.store.people import Remover
+from headwater.store.queries.document_hits import list_document_hits, load_item_origins
+from headwater.store.queries.hits import compute_query_statistics, count_hits_by_query
+from headwater.store.queries.query_feeds import find_query_feed, list_all_query_feeds, load_catalogue
+from headwater.store.queries.query_scripts import drop_query_feed, run_script
+from headwater.store.queries.selectivity import list_selectivity
 from headwater.store.values import DroppedQueries, ScriptResult, StoredHit
 from headwater.times import format_relative, format_time
 
@@ -55,7 +61,7 @@ def create_queries(file: ScriptFile) -> None:
 
     async def work(text: str) -> ScriptResult:
         async with open_store(current_settings()) as store:
-            return await store.queries.execute(text, time.time())
+            return await store.write(run_script, text, time.time())
 
     text = read_script_text(file)
     with report_mistakes(in_json=True):
@@ -78,7 +84,7 @@ def list_queries() -> None:
 
     async def work() -> tuple[list[QueryFeed], dict[int, tuple[int, float]]]:
         async with open_store(current_settings()) as store:
-            return await store.queries.all(), await store.queries.counts()
+            return await store.read(list_all_query_feeds), await store.read(count_hits_by_query)
 
     queries, counts = run_async(work())
     rows = [_query_as_json(query, *counts.get(query.id, (0, None))) for query in queries]
@@ -130,9 +136,9 @@ def show_query(
 
     async def work() -> dict[str, Any]:
         async with open_store(current_settings()) as store:
-            now, query = time.time(), await store.queries.find(name)
-            origins = await store.queries.origins()
-            statistics = await store.queries.statistics(query, now)
+            now, query = time.time(), await store.read(find_query_feed, name)
+            origins = await store.read(load_item_origins)
+            statistics = await store.read(compute_query_statistics, query.id, now)
             return {
                 **_query_as_json(query, statistics.hits, statistics.last),
                 "text": query.text,
@@ -151,9 +157,11 @@ def show_query(
                         "offered": source.offered,
                         "selectivity": source.kept / source.offered if source.offered else None,
                     }
-                    for source in await store.queries.sources(query.id)
+                    for source in await store.read(list_selectivity, query.id)
                 ],
-                "latest": [_hit_as_json(hit, origins) for hit in (await store.queries.document(query, now))[:items]],
+                "latest": [
+                    _hit_as_json(hit, origins) for hit in (await store.read(list_document_hits, query, now))[:items]
+                ],
             }
 
     with _report_wrong_names():
@@ -201,7 +209,9 @@ def switch_query_articles(name: QueryName, switch: Annotated[ArticleSwitch, type
 
     async def work() -> None:
         async with open_store(current_settings()) as store:
-            await store.articles.wish("query", (await store.queries.find(name)).id, switch is ArticleSwitch.on)
+            await store.write(
+                want_articles, "query", (await store.read(find_query_feed, name)).id, switch is ArticleSwitch.on
+            )
 
     with _report_wrong_names():
         run_async(work())
@@ -217,7 +227,7 @@ def drop_query(
 
     async def work() -> DroppedQueries:
         async with open_store(current_settings()) as store:
-            return await store.queries.drop(name, cascade, by=Remover(None, time.time()))
+            return await store.write(drop_query_feed, name, cascade, by=Remover(None, time.time()))
 
     with _report_wrong_names():
         gone = run_async(work())
@@ -307,7 +317,7 @@ def preview_script(
 
     async def work(text: str) -> tuple[list[QueryPreview], tuple[object, ...]]:
         async with open_store(current_settings()) as store:
-            script = parse(text, await store.queries.catalogue(), replacing=EVERY)
+            script = parse(text, await store.read(load_catalogue), replacing=EVERY)
             creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
             return await preview_queries(store, creates, days, time.time(), make_language_detector()), script.warnings
 

@@ -31,7 +31,9 @@ from headwater.node.node import Node
 from headwater.node.process_memory import freeze_startup_objects
 from headwater.node.websub.push_service import PushService
 from headwater.settings import Settings, load_settings
+from headwater.store.content.feeds import list_feeds
 from headwater.store.database.server_lock import lock_database_file
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
 from headwater.web.app import create_app
 from headwater.web.auth.authentication import AccessSettings
@@ -171,14 +173,14 @@ def serve_demo(
 
 async def _run_demo(given: Settings, farm: Farm) -> None:
     async with open_store(given) as store:
-        before = await store.feeds(tag="demo", limit=1)
+        before = await store.read(list_feeds, tag="demo", limit=1)
     if before:  # the feeds of an earlier demo in this folder publish again
         farm.port = urlsplit(before[0].url).port or 0
     async with farm:
         with open_listener(given.host, given.port) as listener:
             async with Node(given) as node:
                 addresses = [NewFeed(farm.url(k), tags=("demo",)) for k in range(farm.feeds)]
-                await node.store.add_feeds(addresses, time.time())
+                await node.store.write(add_and_subscribe, addresses, time.time())
                 err.print(f"{farm.feeds} feeds publish at {farm.base_url()}/ and are being refreshed.")
                 await serve_pages(node, listener)
 

@@ -21,6 +21,7 @@ from headwater.cli.console.command import (
 )
 from headwater.cli.console.resources import open_store, run_async
 from headwater.errors import NotFound
+from headwater.store.maintenance import trash_restore
 from headwater.store.people import RestoredObject, TrashEntry
 from headwater.times import format_relative
 
@@ -46,7 +47,7 @@ def list_trash() -> None:
 
     async def work() -> list[TrashEntry]:
         async with open_store(current_settings()) as store:
-            return await store.removals.all(None, time.time())
+            return await store.read(trash_restore.list_trash, None, time.time())
 
     found = run_async(work())
     if wants_json():
@@ -66,7 +67,10 @@ def restore_from_trash(
     async def work() -> list[RestoredObject]:
         async with open_store(current_settings()) as store:
             now = time.time()
-            return [await store.removals.undo(number, None, now) for number in sorted(set(numbers), reverse=True)]
+            return [
+                await store.write(trash_restore.restore_from_trash, number, None, now)
+                for number in sorted(set(numbers), reverse=True)
+            ]
 
     back = run_async(work())
     if wants_json():
@@ -88,7 +92,7 @@ def empty_trash(
 
     async def work() -> int:
         async with open_store(current_settings()) as store:
-            return await store.removals.forget(None if all_ else numbers)
+            return await store.write(trash_restore.empty_trash, None if all_ else numbers)
 
     gone = run_async(work())
     if not gone and not all_:

@@ -16,8 +16,11 @@ from headwater.cli.console.command import add_command, current_settings, err, ma
 from headwater.cli.console.resources import open_store, run_async
 from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.errors import InputError
+from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
 from headwater.store.people import OWNER, READ, READER, WRITE, Remover, User
-from headwater.store.readers.accounts import check_role
+from headwater.store.readers import accounts
+from headwater.store.readers.accounts import add_api_token, change_user, check_role, claim_ownership, find_user
+from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.store.store import Store
 
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
@@ -51,10 +54,10 @@ def add_user(
     async def work() -> User:
         async with open_store(current_settings()) as store:
             if role != READER:
-                owner = await store.accounts.claim(name, hashed)
+                owner = await store.write(claim_ownership, name, hashed)
                 if owner is not None:
                     return owner
-            return await store.accounts.add(name, hashed, time.time(), role=role or READER)
+            return await store.write(accounts.add_user, name, hashed, time.time(), role=role or READER)
 
     _report_change(run_async(work()), "was added")
 
@@ -64,8 +67,8 @@ def list_users() -> None:
 
     async def work() -> tuple[list[User], dict[int, int]]:
         async with open_store(current_settings()) as store:
-            every = await store.accounts.all()
-            return every, {one.id: len(await store.reading.subscriptions(one.id)) for one in every}
+            every = await store.read(accounts.list_users)
+            return every, {one.id: len(await store.read(list_subscriptions, one.id)) for one in every}
 
     found, feeds = run_async(work())
     if wants_json():
@@ -83,8 +86,8 @@ def set_password(name: UserName, password_stdin: PasswordStdin = False) -> None:
 
     async def work() -> User:
         async with open_store(current_settings()) as store:
-            user = await store.accounts.find(name)
-            return await store.accounts.change(user.id, password=hashed)
+            user = await store.read(find_user, name)
+            return await store.write(change_user, user.id, password=hashed)
 
     _report_change(run_async(work()), "has a new password")
 
@@ -94,8 +97,8 @@ def set_role(name: UserName, role: Annotated[str, typer.Argument(metavar="owner|
 
     async def work() -> User:
         async with open_store(current_settings()) as store:
-            user = await store.accounts.find(name)
-            return await store.accounts.change(user.id, role=role)
+            user = await store.read(find_user, name)
+            return await store.write(change_user, user.id, role=role)
 
     changed = run_async(work())
     _report_change(changed, f"is {'an' if changed.role == OWNER else 'a'} {changed.role} now")
@@ -111,8 +114,8 @@ def set_time_zone(
 
     async def work() -> User:
         async with open_store(current_settings()) as store:
-            user = await store.accounts.find(name)
-            return await store.accounts.change(user.id, time_zone=zone)
+            user = await store.read(find_user, name)
+            return await store.write(change_user, user.id, time_zone=zone)
 
     changed = run_async(work())
     _report_change(changed, f"lives by {changed.time_zone or 'the time zone of the server'} now")
@@ -126,8 +129,8 @@ def remove_user(name: UserName) -> None:
 
     async def work() -> tuple[User, int]:
         async with open_store(current_settings()) as store:
-            user = await store.accounts.find(name)
-            return user, await store.accounts.remove(user.id, by=Remover(None, time.time()))
+            user = await store.read(find_user, name)
+            return user, await store.write(move_user_to_trash, user.id, by=Remover(None, time.time()))
 
     user, undo = run_async(work())
     if wants_json():
@@ -147,11 +150,13 @@ def make_token(
     secret = make_secret()
 
     async def work(store: Store) -> dict[str, Any]:
-        user = await store.accounts.find(name)
+        user = await store.read(find_user, name)
         if revoke is not None:
-            undo = await store.accounts.revoke_token(user.id, revoke, by=Remover(None, time.time()))
+            undo = await store.write(move_api_token_to_trash, user.id, revoke, by=Remover(None, time.time()))
             return {"revoked": revoke, "undo": undo}
-        made = await store.accounts.add_token(user.id, hash_secret(secret), label, scope or [READ, WRITE], time.time())
+        made = await store.write(
+            add_api_token, user.id, hash_secret(secret), label, scope or [READ, WRITE], time.time()
+        )
         return {"id": made.id, "user": user.name, "scopes": made.scopes, "token": secret}
 
     async def with_store() -> dict[str, Any]:

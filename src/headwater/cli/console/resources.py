@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.errors import StoreError
 from headwater.settings import Settings
+from headwater.store import opening
 from headwater.store.store import Store
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def make_data_folder(settings: Settings) -> None:
 async def open_store(settings: Settings) -> AsyncIterator[Store]:
     """The store of these settings; the data folder is made if it is not there."""
     make_data_folder(settings)
-    store = await Store.open(settings.database_url)
+    store = await opening.open_store(settings.database_url)
     try:
         yield store
     finally:

@@ -17,6 +17,12 @@ from headwater.farm.farm import Farm
 from headwater.farm.request_log import LoggedRequest, RequestLog
 from headwater.farm.timeline import FarmPosting
 from headwater.model import Ending, Known, Refresh
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import list_feeds
+from headwater.store.content.items import count_items, list_items
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.queries.hits import count_hits
+from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.schema.feed_tables import hit, item, outbox
 from headwater.store.store import Store
 
@@ -61,26 +67,26 @@ async def audit_run(farm: Farm, store: Store, query: str) -> RunAudit:
     missing: list[str] = []
     overflowed: list[str] = []
     unnoticed: list[str] = []
-    for feed in await store.feeds():
-        refreshes = sorted(await store.refreshes(feed.id, limit=MANY), key=lambda one: one.at)
+    for feed in await store.read(list_feeds):
+        refreshes = sorted(await store.read(list_refreshes, feed.id, limit=MANY), key=lambda one: one.at)
         reads = [one for one in refreshes if one.ending in WHOLE]
         if not reads:
             continue
         account = _FeedAudit(farm, int(feed.url.rpartition("/")[2]), reads)
         published += len(account.due) + len(account.passed)
-        here = {one.identity for one in await store.items(feed_id=feed.id, limit=MANY)}
+        here = {one.identity for one in await store.read(list_items, feed_id=feed.id, limit=MANY)}
         gone = [one for one in account.passed if account.find_identity(one) not in here]
         unseen = [one for one in gone if not account.was_noticed(one)]
         lacking = [one for one in account.due if account.find_identity(one) not in here]
-        known = (await store.known([feed.id])).get(feed.id)
+        known = (await store.read(load_feed_states, [feed.id])).get(feed.id)
         missing += account.tell_stories("missing", lacking, refreshes, known)
         unnoticed += account.tell_stories("passed unnoticed", unseen, refreshes, known)
         overflowed += [account.find_identity(one) for one in gone]
-    query_id = (await store.queries.find(query)).id
+    query_id = (await store.read(find_query_feed, query)).id
     return RunAudit(
         published,
-        await store.count_items(),
-        await store.publishing.count_hits(query_id),
+        await store.read(count_items),
+        await store.read(count_hits, query_id),
         len(missing),
         len(overflowed),
         len(unnoticed),

@@ -22,6 +22,7 @@ from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import Ending
 from headwater.store import cluster_jobs, saved_state
 from headwater.store.cluster_jobs import JobRow
+from headwater.store.saved_state import load_state
 from headwater.store.schema.feed_tables import saved_state as state_table
 from headwater.store.store import Store
 
@@ -89,7 +90,7 @@ class PostgresRequestProxy:
         end = time.monotonic() + REPLY_SECONDS
         while time.monotonic() < end:
             await asyncio.sleep(POLL_SECONDS)
-            found = await self._store.load_state(name)
+            found = await self._store.read(load_state, name)
             if found is not None:
                 await self._store.write(_delete_reply, name)
                 return read_reply(found[1])

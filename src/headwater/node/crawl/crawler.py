@@ -31,6 +31,7 @@ from headwater.node.crawl.refresher import Fetched, Refresher, StoredRefresh
 from headwater.node.crawl.scheduler import CrawlStatus, Scheduler
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.strategy import Strategy
+from headwater.store.content.feed_state import load_feed_states
 from headwater.store.store import Store
 
 TICK = 0.25  # seconds between two choices while nothing else happens
@@ -105,7 +106,7 @@ class Crawler(Scheduler):
 
     async def request_refresh(self, feed_id: int) -> StoredRefresh:
         """A person's wish: first in the budget, not held back by anything but a server's own word (Retry-After)."""
-        known = (await self._store.known([feed_id])).get(feed_id)
+        known = (await self._store.read(load_feed_states, [feed_id])).get(feed_id)
         if known is None:
             raise NotFound(f"There is no feed {feed_id}.")
         if self.feed_table.find_row(feed_id) is None:
@@ -120,7 +121,7 @@ class Crawler(Scheduler):
 
     async def accept_push(self, feed_id: int, document: Document, size: int) -> StoredRefresh:
         """A hub has pushed items that nobody had to ask for; returns when they are stored."""
-        known = (await self._store.known([feed_id])).get(feed_id)
+        known = (await self._store.read(load_feed_states, [feed_id])).get(feed_id)
         if known is None:
             raise NotFound(f"There is no feed {feed_id}.")
         outcome = Outcome(
@@ -177,7 +178,7 @@ class Crawler(Scheduler):
     async def _start_fetches(self, chosen: Sequence[tuple[int, str]], now: float) -> None:
         rows = np.array([row for row, _ in chosen], np.intp)
         self.feed_table.in_flight[rows] = True
-        known = await self._store.known(self.feed_table.ids[rows].tolist())
+        known = await self._store.read(load_feed_states, self.feed_table.ids[rows].tolist())
         feeds, hosts = self.feed_table.ids[rows].tolist(), self.feed_table.host[rows].tolist()
         for feed, host, (_, reason) in zip(feeds, hosts, chosen, strict=True):
             if feed not in known:  # removed since it was chosen

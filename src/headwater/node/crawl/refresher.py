@@ -9,6 +9,8 @@ import msgspec
 from headwater.fetch.client import Fetcher
 from headwater.model import Known, Outcome, Verdict
 from headwater.novelty import find_unknown_identities, judge
+from headwater.store.content.feed_state import find_seen_identities
+from headwater.store.content.verdicts import save_refreshes
 from headwater.store.store import Store
 from headwater.store.values import SavedRefresh
 
@@ -81,7 +83,7 @@ class Refresher:
             for one in fetched
             if one.outcome.document
         }
-        seen = await self._store.identities_of(wanted) if any(wanted.values()) else {}
+        seen = await self._store.read(find_seen_identities, wanted) if any(wanted.values()) else {}
         verdicts = [
             judge(
                 one.known,
@@ -98,5 +100,5 @@ class Refresher:
                 msgspec.structs.replace(verdict, known=msgspec.structs.replace(verdict.known, next_refresh=at))
                 for verdict, at in zip(verdicts, due, strict=True)
             ]
-        saved = await self._store.save(verdicts)
+        saved = await save_refreshes(self._store, verdicts)
         return [StoredRefresh(*each) for each in zip(fetched, verdicts, saved, strict=True)]

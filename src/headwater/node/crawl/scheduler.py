@@ -19,6 +19,7 @@ from headwater.schedule.budget import split_requests
 from headwater.schedule.quality.least_budget import BudgetPlan
 from headwater.schedule.selection import Budget, take_first
 from headwater.schedule.strategy import Strategy
+from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
 from headwater.store.store import Store
 from headwater.store.values import ScheduleRow
 
@@ -81,7 +82,7 @@ class Scheduler:
         gone, first = self.feed_table.list_feed_ids(), not len(self.feed_table)
         since = time.monotonic()
         rows: list[ScheduleRow] = []
-        async for chunk in self._store.all_known_schedule():
+        async for chunk in iterate_schedule_rows(self._store):
             gone.difference_update(row.feed_id for row in chunk)
             rows += chunk
             # All arrays are copied where rows come in: at a start they come in ever larger parts, or a million feeds
@@ -233,7 +234,7 @@ class Scheduler:
     async def note_signal(self, feed_id: int) -> None:
         """A signal says that something new waits at a feed. It may be polled as early as if a person asked, and a
         strategy that heeds signals does."""
-        known = (await self._store.known([feed_id])).get(feed_id)
+        known = (await self._store.read(load_feed_states, [feed_id])).get(feed_id)
         row = self.feed_table.find_row(feed_id)
         if row is not None and known is not None:
             now = self._clock()
@@ -243,7 +244,7 @@ class Scheduler:
 
     async def reconsider_feeds(self, feed_ids: Iterable[int]) -> None:
         """Judge anew when feeds may be polled, after a hub has begun or ceased to push them."""
-        known = list((await self._store.known(feed_ids)).values())
+        known = list((await self._store.read(load_feed_states, feed_ids)).values())
         here = [(row, one) for one in known if (row := self.feed_table.find_row(one.feed_id)) is not None]
         if here:
             rows = np.array([row for row, _ in here], np.intp)

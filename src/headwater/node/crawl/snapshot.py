@@ -22,6 +22,8 @@ from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.lessons import replay_refreshes
 from headwater.node.crawl.politeness import Politeness
 from headwater.schedule.strategy import Strategy
+from headwater.store.content.refreshes import list_refreshes_after
+from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 
 # NotImplementedError is what zipfile says of a compression that it does not know.
@@ -57,12 +59,12 @@ log = structlog.get_logger()
 
 async def save_snapshot(store: Store, roster: FeedTable, strategy: Strategy, courtesy: Politeness, now: float) -> None:
     arrays: dict[str, Any] = {IDS: roster.ids, LEARNED: roster.learned_until, **strategy.save()}
-    await store.save_state(STRATEGY, VERSION, pack_arrays(arrays), now)
-    await store.save_state(HOSTS, VERSION, courtesy.save(), now)
+    await store.write(save_state, STRATEGY, VERSION, pack_arrays(arrays), now)
+    await store.write(save_state, HOSTS, VERSION, courtesy.save(), now)
 
 
 async def load_host_state(store: Store, courtesy: Politeness) -> None:
-    saved = await store.load_state(HOSTS)
+    saved = await store.read(load_state, HOSTS)
     if saved is not None and saved[0] == VERSION:
         try:
             courtesy.load(saved[1])
@@ -72,7 +74,7 @@ async def load_host_state(store: Store, courtesy: Politeness) -> None:
 
 async def load_snapshot(store: Store, roster: FeedTable, strategy: Strategy) -> bool:
     """Give the strategy what it had learned about the feeds of the roster; False if there was nothing it could use."""
-    saved = await store.load_state(STRATEGY)
+    saved = await store.read(load_state, STRATEGY)
     if saved is None:
         return False
     try:
@@ -99,7 +101,7 @@ async def replay_missed(store: Store, roster: FeedTable, strategy: Strategy) -> 
     rows = roster.unlearned
     if len(rows):
         heard = dict(zip(roster.ids[rows].tolist(), roster.learned_until[rows].tolist(), strict=True))
-        replay_refreshes(strategy, roster, await store.missed(heard))
+        replay_refreshes(strategy, roster, await store.read(list_refreshes_after, heard))
         roster.learned_until[rows] = np.maximum(
             roster.learned_until[rows], roster.table.last[rows]
         )  # the log may be pruned

@@ -21,6 +21,11 @@ from headwater.schedule.politeness.publisher_hints import syndication_period
 from headwater.schedule.politeness.rules import FLOOR, Reason, next_allowed
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
+from headwater.store.content.feed_overview import list_publication_times
+from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
+from headwater.store.content.feeds import find_feed
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.content.websub_leases import find_leases_of_feeds
 from headwater.store.store import Store
 from headwater.store.values import WebSubLease
 from headwater.times import DAY, HOUR, WEEK, format_duration, format_relative
@@ -72,13 +77,13 @@ class ScheduleExplanation:
 
 async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str, now: float) -> ScheduleExplanation:
     """Explain one feed, from what is stored."""
-    feed = await store.feed(ref)
-    known = (await store.known([feed.id]))[feed.id]
+    feed = await store.read(find_feed, ref)
+    known = (await store.read(load_feed_states, [feed.id]))[feed.id]
     strategy, roster = await _load_strategy(store, settings, feed.id)
     row = roster.find_row(feed.id) or 0
     belief = _compute_belief(strategy, roster, row, known, now)
     earned = None if belief is None or belief.per_day <= 0 else DAY / belief.per_day
-    subscription = (await store.subscriptions.by_feed([feed.id])).get(feed.id)
+    subscription = (await store.read(find_leases_of_feeds, [feed.id])).get(feed.id)
     pushed = subscription is not None and subscription.state == "active" and (subscription.until or 0) > now
     allowed, reason = next_allowed(
         known,
@@ -90,7 +95,7 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
         least=settings.least_interval,
     )
     told = strategy.explain(roster.table, row, now)
-    latest = await store.refreshes(feed.id, limit=MAX_SIGHTINGS)
+    latest = await store.read(list_refreshes, feed.id, limit=MAX_SIGHTINGS)
     due = max(told.due or now, allowed)
     return ScheduleExplanation(
         feed=feed,
@@ -148,7 +153,7 @@ def _list_dates(refresh: Refresh) -> tuple[float | None, ...]:
 async def _load_strategy(store: Store, settings: Settings, feed_id: int) -> tuple[Strategy, FeedTable]:
     """The strategy as the node last saved it, reduced to this one feed."""
     roster = FeedTable()
-    async for chunk in store.all_known_schedule():
+    async for chunk in iterate_schedule_rows(store):
         if mine := [row for row in chunk if row.feed_id == feed_id]:
             roster.upsert_feeds(mine, {})
             break
@@ -273,7 +278,9 @@ class WeeklyPattern:
 
 async def load_weekly_pattern(store: Store, told: ScheduleExplanation, now: float) -> WeeklyPattern:
     """Of the feed that was explained."""
-    times = [at for at in await store.pages.published(told.feed.id, now - PATTERN_WEEKS * WEEK) if at <= now]
+    times = [
+        at for at in await store.read(list_publication_times, told.feed.id, now - PATTERN_WEEKS * WEEK) if at <= now
+    ]
     counted = [0] * HOURS_PER_WEEK
     for at in times:
         counted[int((at - 4 * DAY) % WEEK // HOUR)] += 1  # 1 January 1970 was a Thursday

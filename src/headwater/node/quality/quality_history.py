@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import StrategyError
 from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
+from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 
 STATE_NAME, VERSION = "quality_history", 1
@@ -65,12 +66,12 @@ class QualityHistory:
 
 async def load_history(store: Store) -> QualityHistory:
     """The history as the node saved it last; empty if it never has."""
-    saved = await store.load_state(STATE_NAME)
+    saved = await store.read(load_state, STATE_NAME)
     return QualityHistory.load(saved[1]) if saved is not None and saved[0] == VERSION else QualityHistory()
 
 
 async def save_history(store: Store, history: QualityHistory, now: float) -> None:
-    await store.save_state(STATE_NAME, VERSION, history.save(), now)
+    await store.write(save_state, STATE_NAME, VERSION, history.save(), now)
 
 
 def or_nan(value: float | None) -> float:

@@ -22,6 +22,10 @@ from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
 from headwater.node.quality.quality_history import QualityHistory, QualityPoint, load_history, or_nan, save_history
 from headwater.schedule.quality.loss_forecast import LossForecast, advise_on_loss, forecast_loss
 from headwater.schedule.quality.tally import Tally, TallyPeriod
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import find_feed
+from headwater.store.content.refreshes import list_losses
+from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 from headwater.store.values import FeedLoss
 from headwater.times import DAY, HOUR
@@ -156,17 +160,19 @@ class QualityMonitor:
         self, rows: Rows, seen: LossForecast, now: float, used: float
     ) -> tuple[LosingFeed, ...]:
         roster = self._scheduler.feed_table
-        noticed = {loss.feed_id: loss for loss in await self._store.losses(since=now - DAY, limit=MAX_LOSING)}
+        noticed = {
+            loss.feed_id: loss for loss in await self._store.read(list_losses, since=now - DAY, limit=MAX_LOSING)
+        }
         worst = np.argsort(-seen.lost)[:MAX_LOSING]
         believed = {int(roster.ids[rows[k]]): int(k) for k in worst if seen.chance[k] > 0.5}
         feeds = [feed for feed in {**noticed, **believed} if roster.find_row(feed) is not None]
-        known = await self._store.known(feeds)
+        known = await self._store.read(load_feed_states, feeds)
         place = {int(row): k for k, row in enumerate(rows.tolist())}
         found = []
         for feed_id in feeds:
             row = roster.find_row(feed_id)
             try:
-                feed = await self._store.feed(feed_id)
+                feed = await self._store.read(find_feed, feed_id)
             except NotFound:  # removed since
                 continue
             if row is None or feed_id not in known:
@@ -199,14 +205,14 @@ class QualityMonitor:
         return LosingFeed(feed.id, title, feed.url, loss.got, loss.lost, *now_lost, per_day, window, said)
 
     async def save(self, now: float, report: QualityReport) -> None:
-        await self._store.save_state(TALLY, VERSION, pack_arrays(self.tally.save()), now)
-        await self._store.save_state(REPORT, VERSION, msgspec.json.encode(report), now)
+        await self._store.write(save_state, TALLY, VERSION, pack_arrays(self.tally.save()), now)
+        await self._store.write(save_state, REPORT, VERSION, msgspec.json.encode(report), now)
         self.history.append(_make_point(report))
         await save_history(self._store, self.history, now)
 
     async def load(self) -> None:
         self.history = await load_history(self._store)
-        saved = await self._store.load_state(TALLY)
+        saved = await self._store.read(load_state, TALLY)
         if saved is not None and saved[0] == VERSION:
             with contextlib.suppress(StrategyError):  # damaged: counting starts anew
                 self.tally.load(unpack_arrays(saved[1]))
@@ -238,7 +244,7 @@ def measure_delays(refresh: Refresh, before: float | None) -> Floats:
 
 async def load_last_report(store: Store) -> QualityReport | None:
     """What the node reported last; None if none has run here, or only another version."""
-    saved = await store.load_state(REPORT)
+    saved = await store.read(load_state, REPORT)
     if saved is None or saved[0] != VERSION:
         return None
     try:

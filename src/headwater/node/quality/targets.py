@@ -26,6 +26,7 @@ from headwater.node.queries.demand import DemandModel
 from headwater.schedule.quality.least_budget import BudgetPlan, QualityTarget, find_least_budget
 from headwater.schedule.quality.query_targets import QueryTarget, QueryTargetPlan, meet_query_targets
 from headwater.schedule.strategy import Strategy
+from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 from headwater.times import DAY
 
@@ -205,12 +206,12 @@ def _describe_outcome(
 
 async def save_outcomes(store: Store, aims: Sequence[TargetOutcome], now: float) -> None:
     """Keep what was found for those who ask from another process."""
-    await store.save_state(STATE, VERSION, msgspec.json.encode([asdict(aim) for aim in aims]), now)
+    await store.write(save_state, STATE, VERSION, msgspec.json.encode([asdict(aim) for aim in aims]), now)
 
 
 async def load_outcomes(store: Store) -> dict[str, TargetOutcome]:
     """What the server found last, by the name of the query feed."""
-    saved = await store.load_state(STATE)
+    saved = await store.read(load_state, STATE)
     if saved is None or saved[0] != VERSION:
         return {}
     return {aim.query: aim for aim in msgspec.json.decode(saved[1], type=list[TargetOutcome])}

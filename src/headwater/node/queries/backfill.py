@@ -18,7 +18,10 @@ from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin
 from headwater.query.query_document import Emission, select_items
 from headwater.query.source_scope import SourceScope
+from headwater.store.content.items import find_items
+from headwater.store.content.outbox import list_outbox_entries
 from headwater.store.queries import hits, query_feeds, selectivity
+from headwater.store.queries.hits import find_published_items, list_past_items
 from headwater.store.store import Store
 from headwater.store.values import NewHit
 
@@ -105,8 +108,8 @@ class BackfillBatch:
         """What each makes of the past, by the id of its query feed; with those that wait they are `many`."""
         feeds = set().union(*(scope.find_feeds(definition) for _, definition in self._group))
         most = min(max(MAX_PAIRS // many, MIN_ITEMS), MAX_ITEMS)
-        past = await store.queries.past(most=most, upto=self._position, feed_ids=feeds)
-        items = await store.queries.items(past)
+        past = await store.read(list_past_items, most=most, upto=self._position, feed_ids=feeds)
+        items = await store.read(find_items, past)
         found: dict[int, list[NewHit]] = {}
         for one in await asyncio.to_thread(self._match_items, items):
             found.setdefault(one.query_id, []).append(one)
@@ -122,7 +125,9 @@ class BackfillBatch:
         found: list[NewHit] = []
         position = self._position
         while position < upto:
-            entries = [entry for entry in await store.outbox(position, BATCH) if entry.position <= upto]
+            entries = [
+                entry for entry in await store.read(list_outbox_entries, position, BATCH) if entry.position <= upto
+            ]
             if not entries:
                 break
             found += await asyncio.to_thread(self._match_items, [entry.item for entry in entries])
@@ -157,12 +162,12 @@ async def load_arrivals(
 ) -> list[Arrival]:
     """The latest items of the feeds that a query reads, with what the query feeds it names have published of them."""
     feeds = scope.find_feeds(definition, joined=True)
-    ids = await store.queries.past(since=since, most=most, upto=upto, feed_ids=feeds)
+    ids = await store.read(list_past_items, since=since, most=most, upto=upto, feed_ids=feeds)
     names = [name.name for name in list_read_feeds(definition)]
-    published = await store.queries.published(names) if names else {}
+    published = await store.read(find_published_items, names) if names else {}
     return [
         Arrival(item, item.first_seen, emitted=published.get(item.id or 0, {}))
-        for item in await store.queries.items(ids)
+        for item in await store.read(find_items, ids)
     ]
 
 

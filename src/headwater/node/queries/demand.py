@@ -17,6 +17,7 @@ from headwater.language.ast import CreateFeed, Query
 from headwater.language.normal_form import list_sources
 from headwater.query.source_scope import SourceScope
 from headwater.schedule.weights import combine_query_weights
+from headwater.store.content.feed_state import load_weights
 from headwater.store.store import Store
 from headwater.store.values import Selectivity
 
@@ -122,7 +123,7 @@ class DemandModel:
 
 async def load_reader_weights(store: Store, only_queries: bool) -> dict[int, float]:
     """What each feed is worth to those who read it unfiltered: the weight a person gave it, nothing for others."""
-    weights = await store.weights()
+    weights = await store.read(load_weights)
     return dict.fromkeys(weights, 0.0) if only_queries else weights
 
 

@@ -31,7 +31,12 @@ from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope
 from headwater.store import saved_state
 from headwater.store.content import outbox
+from headwater.store.content.outbox import find_last_position, list_outbox_entries, read_checkpoint
 from headwater.store.queries import hits, query_feeds, selectivity
+from headwater.store.queries.document_hits import load_item_origins
+from headwater.store.queries.hits import find_showing_queries
+from headwater.store.queries.query_feeds import list_all_query_feeds, list_changed_query_feeds
+from headwater.store.saved_state import load_state, read_revisions
 from headwater.store.store import Store
 from headwater.store.values import NewHit, OutboxEntry, ShowingQueries, StoredHit
 
@@ -114,7 +119,7 @@ class QueryProcessor:
     ) -> None:
         """`entries` reads the outbox beyond a position by another way, which may be a little behind the store."""
         self._store = store
-        self._entries = entries or store.outbox
+        self._entries = entries or self._read_outbox
         self._detect = detect
         self.writers = list(writers)
         self._on_hits = on_hits
@@ -137,7 +142,7 @@ class QueryProcessor:
         self._woken.set()
 
     async def measure_progress(self) -> QueryProgress:
-        end = await self._store.outbox_end()
+        end = await self._store.read(find_last_position)
         return QueryProgress(
             len(self._definitions.running), self._position, max(end - self._position, 0), self._matched, self._hits
         )
@@ -193,25 +198,28 @@ class QueryProcessor:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(event.wait(), seconds)
 
+    async def _read_outbox(self, after: int, limit: int) -> list[OutboxEntry]:
+        return await self._store.read(list_outbox_entries, after, limit)
+
     # beginning and saving
 
     async def load(self) -> None:
         """Begin where the last processor stopped, however it stopped."""
         self._engine = Engine(self._detect)
         self._definitions, self._revisions = QueryDefinitions(self._engine), (-1, -1)
-        async with self._store.transaction() as transaction:
-            await transaction.run(
-                outbox.advance_checkpoint, ENGINE_CHECKPOINT, 0
-            )  # retention spares what would have to be matched again
-            await transaction.run(outbox.advance_checkpoint, CONSUMER, 0)
-        revisions = await self._store.queries.revisions()
+        await self._store.write(_create_checkpoints)
+        revisions = await self._store.read(read_revisions)
         await self._follow_feeds()
-        known = await self._store.queries.all()
+        known = await self._store.read(list_all_query_feeds)
         forms = await asyncio.to_thread(self._definitions.restore_running, known)
         self._position = await self._restore_engine()
-        done = await self._store.checkpoint(CONSUMER)
+        done = await self._store.read(read_checkpoint, CONSUMER)
         while self._position < done:
-            entries = [e for e in await self._store.outbox(self._position, self._batch) if e.position <= done]
+            entries = [
+                e
+                for e in await self._store.read(list_outbox_entries, self._position, self._batch)
+                if e.position <= done
+            ]
             if not entries:
                 break
             await self._match_entries(entries)
@@ -219,26 +227,23 @@ class QueryProcessor:
         self._position = done
         await asyncio.to_thread(self._definitions.apply_changes, known, (), done)
         self._revisions, self._definitions_changed = revisions, True
-        async with self._store.transaction() as transaction:
-            await transaction.run(query_feeds.save_packed_forms, forms)
+        await self._store.write(query_feeds.save_packed_forms, forms)
 
     async def _restore_engine(self) -> int:
         """Load what the engine remembered; the position up to which it has seen."""
-        saved = await self._store.load_state(STATE)
+        saved = await self._store.read(load_state, STATE)
         if saved is None or saved[0] != VERSION:
-            return await self._store.checkpoint(ENGINE_CHECKPOINT)
+            return await self._store.read(read_checkpoint, ENGINE_CHECKPOINT)
         try:
             await asyncio.to_thread(self._engine.load, saved[1])
         except Exception as error:
             log.error("query_memory_lost", error=repr(error))
-        return await self._store.checkpoint(ENGINE_CHECKPOINT)
+        return await self._store.read(read_checkpoint, ENGINE_CHECKPOINT)
 
     async def save(self) -> None:
         """Keep what the engine remembers, with the position it belongs to."""
         position, blob = self._position, await asyncio.to_thread(self._engine.save)
-        async with self._store.transaction() as transaction:
-            await transaction.run(saved_state.save_state, STATE, VERSION, blob, self._clock())
-            await transaction.run(outbox.advance_checkpoint, ENGINE_CHECKPOINT, position)
+        await self._store.write(_save_engine, blob, position, self._clock())
 
     # one step
 
@@ -247,7 +252,7 @@ class QueryProcessor:
         to do."""
         wanted = self._definitions
         if not wanted.running:
-            end = await self._store.outbox_end()
+            end = await self._store.read(find_last_position)
             await self._follow_changes()
             if not wanted.waiting and not wanted.late:
                 await self._skip_to(end)
@@ -260,7 +265,7 @@ class QueryProcessor:
         if first is not None:
             # Again, because entries that a definition must wait for may have come since, and only the store knows; but
             # none beyond it: queries that came before those have not been looked at.
-            again = await self._store.outbox(self._position, self._batch)
+            again = await self._store.read(list_outbox_entries, self._position, self._batch)
             entries = [entry for entry in again if entry.position <= max(seen, first)]
         nothing = not entries
         if wanted.waiting:
@@ -287,7 +292,7 @@ class QueryProcessor:
 
     async def _follow_changes(self) -> None:
         """Follow what others have changed: feeds with their names and tags, definitions."""
-        revisions = await self._store.queries.revisions()
+        revisions = await self._store.read(read_revisions)
         if revisions[0] != self._revisions[0]:
             await self._follow_feeds()
         if revisions[1] != self._revisions[1]:
@@ -295,7 +300,7 @@ class QueryProcessor:
         self._revisions = revisions
 
     async def _follow_feeds(self) -> None:
-        origins = await self._store.queries.origins()
+        origins = await self._store.read(load_item_origins)
         for feed in self._origins.keys() - origins.keys():
             self._engine.remove_origin(feed)
         for feed, origin in origins.items():
@@ -304,7 +309,9 @@ class QueryProcessor:
 
     async def _follow_queries(self) -> None:
         self._definitions_changed = True
-        changed, gone = await self._store.queries.since(self._revisions[1], self._definitions.list_ids())
+        changed, gone = await self._store.read(
+            list_changed_query_feeds, self._revisions[1], self._definitions.list_ids()
+        )
         await asyncio.to_thread(self._definitions.apply_changes, changed, gone, self._position)
 
     # definitions
@@ -314,8 +321,7 @@ class QueryProcessor:
         taken = await self._add_to_engine(self._definitions.pop_in_turn(MAX_GROUP))
         fillings = await self._backfill([query for query in taken if query.is_pending])  # else another processor has
         if fillings:
-            async with self._store.transaction() as transaction:
-                await transaction.run(write_backfills, fillings)
+            await self._store.write(write_backfills, fillings)
         log.info("queries_taken", queries=len(taken), filled=len(fillings))
 
     async def _activate_late(self) -> None:
@@ -325,8 +331,7 @@ class QueryProcessor:
         scope = await asyncio.to_thread(self.build_scope)
         filled = await together.backfill(self._store, scope, self._clock(), len(group) + len(self._definitions.late))
         missed = await together.catch_up(self._store, self._position)
-        async with self._store.transaction() as transaction:
-            stored = await transaction.run(self._store_late, [(query, filled[query.id]) for query in group], missed)
+        stored = await self._store.write(self._store_late, [(query, filled[query.id]) for query in group], missed)
         if stored is None:
             self._revisions = (self._revisions[0], -1)  # another processor is ahead: look again at what waits
             return
@@ -338,8 +343,7 @@ class QueryProcessor:
         taken, refused = await asyncio.to_thread(self._definitions.add_to_engine, group)
         for query, problem in refused:
             log.error("query_not_taken", query=query.name, error=problem)
-            async with self._store.transaction() as transaction:
-                await transaction.run(query_feeds.set_problem, query, problem)
+            await self._store.write(query_feeds.set_problem, query, problem)
         self._definitions.drop_unread()
         return taken
 
@@ -363,7 +367,7 @@ class QueryProcessor:
 
     async def _match_entries(self, entries: Sequence[OutboxEntry]) -> MatchBatch:
         changed = {entry.item.id for entry in entries if entry.kind != "new" and entry.item.id is not None}
-        before = await self._store.queries.emitted(changed) if changed else {}
+        before = await self._store.read(find_showing_queries, changed) if changed else {}
         return await asyncio.to_thread(match_entries, self._engine, entries, before)
 
     async def _store_matches(self, entries: Sequence[OutboxEntry], found: MatchBatch) -> None:
@@ -410,3 +414,14 @@ def _advance_checkpoints(connection: Connection, end: int) -> None:
 
 def _parse_definitions(group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Query]]:
     return [(query, query_feeds.read_definition(query.text, query.form).query) for query in group]
+
+
+def _create_checkpoints(connection: Connection) -> None:
+    """Add both checkpoints, so that retention spares the entries that would have to be matched again."""
+    outbox.advance_checkpoint(connection, ENGINE_CHECKPOINT, 0)
+    outbox.advance_checkpoint(connection, CONSUMER, 0)
+
+
+def _save_engine(connection: Connection, blob: bytes, position: int, now: float) -> None:
+    saved_state.save_state(connection, STATE, VERSION, blob, now)
+    outbox.advance_checkpoint(connection, ENGINE_CHECKPOINT, position)

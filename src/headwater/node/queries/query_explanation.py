@@ -19,7 +19,18 @@ from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.settings import Settings
-from headwater.store.queries.query_feeds import read_definition
+from headwater.store.content.items import find_items
+from headwater.store.content.outbox import find_last_position
+from headwater.store.queries.document_hits import load_item_origins
+from headwater.store.queries.hits import compute_query_statistics, count_feed_activity, list_past_items
+from headwater.store.queries.query_feeds import (
+    find_dependents,
+    find_query_feed,
+    list_all_query_feeds,
+    load_catalogue,
+    read_definition,
+)
+from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
 from headwater.store.store import Store
 from headwater.store.values import QueryStatistics
 
@@ -68,23 +79,25 @@ class QueryExplanation:
 
 async def load_scope(store: Store) -> tuple[SourceScope, dict[int, CreateFeed], dict[int, Origin]]:
     """The feeds and definitions as they are stored."""
-    origins = await store.queries.origins()
-    definitions = {query.id: read_definition(query.text, query.form) for query in await store.queries.all()}
+    origins = await store.read(load_item_origins)
+    definitions = {
+        query.id: read_definition(query.text, query.form) for query in await store.read(list_all_query_feeds)
+    }
     return SourceScope(origins, {one.name.key: one.query for one in definitions.values()}), definitions, origins
 
 
 async def explain_query(store: Store, settings: Settings, name: str, now: float) -> QueryExplanation:
-    query = await store.queries.find(name)
+    query = await store.read(find_query_feed, name)
     scope, definitions, origins = await load_scope(store)
-    wanting = DemandModel(definitions, scope, await store.queries.sources(), await store.queries.offers())
+    wanting = DemandModel(definitions, scope, await store.read(list_selectivity), await store.read(load_offered_counts))
     aims = await targets.load_outcomes(store)
     times = {id: aims[create.name.name].times for id, create in definitions.items() if create.name.name in aims}
     target = aims.get(query.name) if definitions[query.id].query.target is not None else None
     wants = wanting.compute_demand(await load_reader_weights(store, settings.only_wanted_by_queries), times)
-    kept = {source.feed_id: source for source in await store.queries.sources(query.id)}
-    offers = await store.queries.offers()
+    kept = {source.feed_id: source for source in await store.read(list_selectivity, query.id)}
+    offers = await store.read(load_offered_counts)
     feeds = sorted(wanting.list_feeds(query.id))
-    activity = await store.queries.activity(now - WEEK_DAYS * DAY)
+    activity = await store.read(count_feed_activity, now - WEEK_DAYS * DAY)
     below = tuple(
         read.name
         for read in list_read_feeds(definitions[query.id].query)
@@ -114,9 +127,9 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
     weight = sum(source.weight for source in sources)
     return QueryExplanation(
         query=query,
-        statistics=await store.queries.statistics(query, now),
+        statistics=await store.read(compute_query_statistics, query.id, now),
         reads=below,
-        read_by=tuple(other.name for other in await store.queries.readers(query.name)),
+        read_by=tuple(other.name for other in await store.read(find_dependents, [query.name])),
         sources=tuple(sources),
         ways=tuple(await _find_access_paths(store, definitions[query.id], feeds, origins)),
         expected_per_day=sum(source.wanted_per_day for source in sources),
@@ -130,8 +143,8 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
 async def _find_access_paths(
     store: Store, create: CreateFeed, feeds: list[int], origins: Mapping[int, Origin]
 ) -> list[AccessExplanation]:
-    ids = await store.queries.past(most=WORD_SAMPLE, upto=await store.outbox_end(), feed_ids=feeds)
-    items = await store.queries.items(ids)
+    ids = await store.read(list_past_items, most=WORD_SAMPLE, upto=await store.read(find_last_position), feed_ids=feeds)
+    items = await store.read(find_items, ids)
     return explain_access(
         create.query, count_feature_shares(AnalysedItem(item, origins[item.feed_id]) for item in items)
     )
@@ -166,8 +179,8 @@ async def preview_queries(
     latest: int = 10,
 ) -> list[QueryPreview]:
     """Run query feeds that do not exist (yet) over the stored past."""
-    needed = _collect_definitions(creates, (await store.queries.catalogue()).stored)
-    origins = await store.queries.origins()
+    needed = _collect_definitions(creates, (await store.read(load_catalogue)).stored)
+    origins = await store.read(load_item_origins)
     scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
     engine = Engine(detect)
     for feed, origin in origins.items():
@@ -176,12 +189,12 @@ async def preview_queries(
         engine.add_query(create)
     wanted = {create.name.name: scope.find_feeds(create.query) for create in creates}
     every = {feed for create in creates for feed in scope.find_feeds(create.query, joined=True)}
-    upto = await store.outbox_end()
-    ids = await store.queries.past(since=now - days * DAY, most=MAX_ITEMS, upto=upto, feed_ids=every)
+    upto = await store.read(find_last_position)
+    ids = await store.read(list_past_items, since=now - days * DAY, most=MAX_ITEMS, upto=upto, feed_ids=every)
     found: dict[str, list[Item]] = {name: [] for name in wanted}
     offered: Counter[int] = Counter()
     for start in range(0, len(ids), CHUNK):
-        items = await store.queries.items(ids[start : start + CHUNK])
+        items = await store.read(find_items, ids[start : start + CHUNK])
         offered.update(item.feed_id for item in items)
         for name, item in await asyncio.to_thread(_match_items, engine, items):
             if name in found:

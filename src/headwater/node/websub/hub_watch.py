@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 from headwater.node.crawl.politeness import Politeness
+from headwater.store.content.websub_leases import list_pushed_feeds
 from headwater.store.store import Store
 
 POLL_SECONDS = 10.0  # seconds between two looks
@@ -15,7 +16,7 @@ POLL_SECONDS = 10.0  # seconds between two looks
 
 async def follow_pushed_feeds(store: Store, courtesy: Politeness) -> set[int]:
     """Only a slow safety poll remains for feeds that are pushed; those that no longer are."""
-    active = set(await store.subscriptions.active(time.time()))
+    active = set(await store.read(list_pushed_feeds, time.time()))
     ended = courtesy.pushed_feeds - active
     courtesy.pushed_feeds = active
     return ended

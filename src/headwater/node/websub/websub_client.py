@@ -27,6 +27,21 @@ from headwater.fetch.http.redirects import resolve_location
 from headwater.loops import StepLoop
 from headwater.node.crawl.crawler import Crawler
 from headwater.node.crawl.refresher import StoredRefresh
+from headwater.store.content.websub_leases import (
+    add_leases,
+    claim_due_cancellations,
+    claim_due_leases,
+    confirm_lease,
+    delete_cancellation,
+    end_lease,
+    expire_leases,
+    find_lease_by_key,
+    list_offered_hubs,
+    list_pushed_feeds,
+    record_received_push,
+    refuse_lease,
+    set_lease_message,
+)
 from headwater.store.store import Store
 from headwater.store.values import WebSubCancellation, WebSubLease
 
@@ -75,28 +90,28 @@ class WebSubClient(StepLoop):
         if self._hubs_found != self._hubs_scanned or not self._scanned_at <= now < self._scanned_at + SCAN_SECONDS:
             await self._scan_store(now)
         async with self._state_lock:
-            for feed_id in await self._store.subscriptions.lapse(now):
+            for feed_id in await self._store.write(expire_leases, now):
                 await self._resume_polling(feed_id, "lease over")
             while self._silent_feeds:
                 feed_id = self._silent_feeds.pop()
-                await self._store.subscriptions.end(feed_id, "silent", NOT_PUSHED, now + SILENT_HUB_RETRY)
+                await self._store.write(end_lease, feed_id, "silent", NOT_PUSHED, now + SILENT_HUB_RETRY)
                 await self._resume_polling(feed_id, "hub silent")
-        claimed = await self._store.subscriptions.claim(now, now + VERIFICATION_SECONDS, now + FIRST_RETRY)
-        parted = await self._store.subscriptions.claim_farewells(now, FIRST_RETRY, SLOWEST_RETRY)
+        claimed = await self._store.write(claim_due_leases, now, now + VERIFICATION_SECONDS, now + FIRST_RETRY)
+        parted = await self._store.write(claim_due_cancellations, now, FIRST_RETRY, SLOWEST_RETRY)
         await asyncio.gather(*map(self._request_lease, claimed), *map(self._request_unsubscribe, parted))
         return bool(claimed or parted)
 
     async def _scan_store(self, now: float) -> None:
         """What the store has: feeds with a hub we have not asked, and those that are pushed already."""
         looking = self._hubs_found  # what is found from here on is for the next scan
-        while found := await self._store.subscriptions.wanted():
+        while found := await self._store.read(list_offered_hubs):
             new = [
                 WebSubLease(feed, secrets.token_urlsafe(24), hub, topic, secrets.token_urlsafe(32), due=now)
                 for feed, hub, topic in found
             ]
-            await self._store.subscriptions.add(new)
+            await self._store.write(add_leases, new)
         async with self._state_lock:
-            self._active = await self._store.subscriptions.active(now)
+            self._active = await self._store.read(list_pushed_feeds, now)
             self._crawler.politeness.pushed_feeds = set(self._active)
         self._scanned_at, self._hubs_scanned = now, looking
 
@@ -115,7 +130,7 @@ class WebSubClient(StepLoop):
         if said is not None:
             now = self._clock()
             due = now + min(FIRST_RETRY * 2 ** (one.attempts - 1), SLOWEST_RETRY)
-            await self._store.subscriptions.refuse(one.feed_id, said, due, now)
+            await self._store.write(refuse_lease, one.feed_id, said, due, now)
         log.info("hub_asked_for", feed=one.feed_id, hub=one.hub, refused=said)
 
     async def _request_unsubscribe(self, one: WebSubCancellation) -> None:
@@ -123,7 +138,7 @@ class WebSubClient(StepLoop):
         form = {"hub.mode": "unsubscribe", "hub.topic": one.topic, "hub.callback": self._callback + one.key}
         said = await self._post_form(one.hub, form)
         if one.attempts >= MAX_UNSUBSCRIBES and said is not None:
-            await self._store.subscriptions.forget_farewell(one.key, one.topic)
+            await self._store.write(delete_cancellation, one.key, one.topic)
         log.info("hub_left", hub=one.hub, topic=one.topic, attempts=one.attempts, refused=said)
 
     async def _post_form(self, hub: str, form: Mapping[str, str]) -> str | None:
@@ -155,14 +170,14 @@ class WebSubClient(StepLoop):
         if not 0 < len(challenge) <= MAX_CHALLENGE:
             return None
         if mode == "unsubscribe":
-            return challenge if await self._store.subscriptions.forget_farewell(key, topic) else None
+            return challenge if await self._store.write(delete_cancellation, key, topic) else None
         if mode != "subscribe":
             return None
         given = float(seconds) if seconds.isascii() and seconds.isdecimal() and len(seconds) < 16 else LEASE_SECONDS
         lease = min(max(given, MIN_LEASE), MAX_LEASE)
         due = now + lease * RENEW_SHARE * (1 - random.random() / 10)
         async with self._state_lock:
-            feed_id = await self._store.subscriptions.confirm(key, topic, now, now + lease, due)
+            feed_id = await self._store.write(confirm_lease, key, topic, now, now + lease, due)
             if feed_id is None:
                 return None
             # Its next poll comes when it would have come: what was published before the hub knew us is found by it.
@@ -171,12 +186,12 @@ class WebSubClient(StepLoop):
         return challenge
 
     async def _record_denial(self, key: str, topic: str, reason: str) -> str | None:
-        one = await self._store.subscriptions.by_key(key)
+        one = await self._store.read(find_lease_by_key, key)
         if one is None or one.topic != topic:
             return None
         said = f"It denied the subscription: {_excerpt(reason.encode())}" if reason else "It denied the subscription."
         async with self._state_lock:
-            await self._store.subscriptions.end(one.feed_id, "refused", said, self._clock() + SILENT_HUB_RETRY)
+            await self._store.write(end_lease, one.feed_id, "refused", said, self._clock() + SILENT_HUB_RETRY)
             await self._resume_polling(one.feed_id, said)
         return ""
 
@@ -184,12 +199,12 @@ class WebSubClient(StepLoop):
 
     async def receive_push(self, key: str, body: bytes, headers: Mapping[str, str]) -> int:
         """What to answer to a push: 410 ends what we do not know; a wrong signature is ignored without a word."""
-        one = await self._store.subscriptions.by_key(key)
+        one = await self._store.read(find_lease_by_key, key)
         now = self._clock()
         if one is None or one.until is None or one.until <= now:
             return 410
         if not has_valid_signature(one.secret, headers.get("x-hub-signature", ""), body):
-            await self._store.subscriptions.say(one.feed_id, "A push without a valid signature was ignored.")
+            await self._store.write(set_lease_message, one.feed_id, "A push without a valid signature was ignored.")
             log.warning("push_ignored", feed=one.feed_id, why="signature")
             return 202
         page = Page(200, one.topic, {"Content-Type": headers.get("content-type", "")}, body, "")
@@ -201,7 +216,7 @@ class WebSubClient(StepLoop):
         except NotAFeed:
             await self._crawler.note_signal(one.feed_id)  # a bare ping: look for ourselves
         async with self._state_lock:
-            await self._store.subscriptions.pushed(one.feed_id, now)
+            await self._store.write(record_received_push, one.feed_id, now)
             self._mark_pushed(one.feed_id, now)
         return 200
 

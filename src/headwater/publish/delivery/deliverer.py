@@ -22,6 +22,10 @@ from headwater.publish.delivery.delivery_templates import DeliveryTemplate, rend
 from headwater.publish.delivery.sinks import DeliveryFailed, DeliveryMessage, Sink
 from headwater.publish.published_documents import to_entry
 from headwater.store import saved_state
+from headwater.store.content.feeds import find_feeds
+from headwater.store.publishing.deliveries import claim_due_batches, find_delivery_template, settle_deliveries
+from headwater.store.queries.hits import find_hits
+from headwater.store.saved_state import load_state
 from headwater.store.store import Store
 from headwater.store.values import Delivery
 
@@ -71,7 +75,7 @@ class Deliverer(StepLoop):
 
     async def step(self) -> bool:
         """Send the due deliveries. Return whether there were any."""
-        batches = await self._store.publishing.claim(self._clock(), self._lease)
+        batches = await self._store.write(claim_due_batches, self._clock(), self._lease)
         await asyncio.gather(*map(self.deliver_batch, batches))
         return bool(batches)
 
@@ -80,7 +84,7 @@ class Deliverer(StepLoop):
         async with self._slots:
             state, due, reason = await self._try_to_send(batch)
         ids = [one.id for one in batch]
-        await self._store.publishing.settle(ids, state, due, reason, self._clock())
+        await self._store.write(settle_deliveries, ids, state, due, reason, self._clock())
         log.info(
             "delivered" if state == "sent" else "not_delivered",
             query=batch[0].query,
@@ -111,10 +115,10 @@ class Deliverer(StepLoop):
         return "failed", self._clock() + retry_wait(first.attempts, self._first_wait, self._longest_wait), reason
 
     async def _build_message(self, batch: Sequence[Delivery]) -> DeliveryMessage | None:
-        hits = await self._store.queries.hits([one.hit_id for one in batch])
+        hits = await self._store.read(find_hits, [one.hit_id for one in batch])
         if not hits:
             return None
-        feeds = await self._store.feeds_by_id({hit.item.feed_id for hit in hits})
+        feeds = await self._store.read(find_feeds, {hit.item.feed_id for hit in hits})
         items = [to_entry(hit.item, feeds.get(hit.item.feed_id)) for hit in hits]
         first = batch[0]
         at = first.slot if first.slot is not None else hits[0].arrived
@@ -123,7 +127,7 @@ class Deliverer(StepLoop):
 
     async def _apply_template(self, message: DeliveryMessage) -> DeliveryMessage:
         """Apply the template of the query feed or of the server, if there is one."""
-        template = DeliveryTemplate(*await self._store.publishing.template(message.query))
+        template = DeliveryTemplate(*await self._store.read(find_delivery_template, message.query))
         if template == DeliveryTemplate():
             return message
         try:
@@ -141,9 +145,9 @@ class Deliverer(StepLoop):
 
 async def load_webhook_secret(store: Store, now: float) -> bytes:
     """Return the secret that signs web hooks, creating it on first use."""
-    kept = await store.load_state(SECRET_STATE)
+    kept = await store.read(load_state, SECRET_STATE)
     if kept is None:
         await store.write(saved_state.save_state_once, SECRET_STATE, 1, secrets.token_hex(32).encode(), now)
-        kept = await store.load_state(SECRET_STATE)
+        kept = await store.read(load_state, SECRET_STATE)
     assert kept is not None
     return kept[1]

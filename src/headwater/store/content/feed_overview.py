@@ -5,17 +5,13 @@ Every method is one transaction of its own, and none is longer than what it was 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from headwater.model import Ending, Feed
 from headwater.store.content import feeds
-from headwater.store.database.database import Database
-from headwater.store.maintenance import trash
-from headwater.store.people import Remover, Stream
-from headwater.store.readers import recommendations
+from headwater.store.people import Stream
 from headwater.store.readers.stream_sources import select_subscribed_feeds
 from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, item, refresh
 from headwater.store.schema.storable_text import replace_unstorable
@@ -62,75 +58,6 @@ class FeedFilter:
 ALL_FEEDS = FeedFilter()
 
 
-class PageStore:
-    """What only pages ask."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def feeds(self, which: FeedFilter = ALL_FEEDS, *, after: int = 0, limit: int = 100) -> list[FeedOverview]:
-        """Feeds beyond the id `after`, in the order of ids."""
-        return await self._database.read(list_feed_overviews, which, after, limit)
-
-    async def states(self, user_id: int, which: Stream) -> dict[str, int]:
-        """How many feeds of a person's stream are in each state, one of STATES or "well". What is gone is not
-        counted as paused too, nor what is paused as failing, nor that as new."""
-        return await self._database.read(count_feed_states, user_id, which)
-
-    async def troubles(self, each: int = 5) -> list[FailureGroup]:
-        """Failing feeds by cause, the most frequent first, with `each` of them."""
-        return await self._database.read(group_failures, each)
-
-    async def published(self, feed_id: int, since: float, most: int = 50_000) -> list[float]:
-        """When the dated items of a feed were published, the latest `most`."""
-        return await self._database.read(list_publication_times, feed_id, since, most)
-
-    async def times(self, since: float, most: int = 500_000) -> tuple[list[int], list[float]]:
-        """Feed and time of the dated items published since then and since their feed was added, the latest `most`."""
-        return await self._database.read(list_item_times, since, most)
-
-    async def windows(self) -> dict[int, int]:
-        """How many items the document of each feed shows; feeds never read are left out."""
-        return await self._database.read(load_window_sizes)
-
-    async def alike(self, feed_id: int, limit: int = 10) -> list[Feed]:
-        """Other feeds that are perhaps the same: with its title, or of the same web page."""
-        return await self._database.read(find_similar_feeds, feed_id, limit)
-
-    async def merge(self, into: int, gone: int, *, by: Remover) -> tuple[int, int]:
-        """Give the items of one feed to another and remove it; tags are put together.
-
-        How many items moved, and the number by which it is taken back.
-        """
-        return await self._database.write(trash.merge_feeds_with_undo, into, gone, by)
-
-    # suggestions
-
-    async def also_read(self, user_id: int, limit: int = 10) -> list[recommendations.CoReadFeed]:
-        """Feeds that those read who read the same as this person."""
-        return await self._database.read(recommendations.find_also_read, user_id, limit)
-
-    async def popular(self, user_id: int, limit: int = 10) -> list[tuple[int, int]]:
-        """Feeds that several read and this person does not, with how many do."""
-        return await self._database.read(recommendations.list_popular_feeds, user_id, limit)
-
-    async def titles(self, user_id: int, since: float, most: int = 20_000) -> list[tuple[int, int, float, str]]:
-        """Item, feed, time and title of what a person reads, the latest first."""
-        return await self._database.read(recommendations.list_recent_titles, user_id, since, most)
-
-    async def sites(self, user_id: int) -> set[str]:
-        """The hosts of a person's feeds, and of the sites they belong to."""
-        return await self._database.read(recommendations.list_reader_sites, user_id)
-
-    async def texts(self, user_id: int, most: int = 1500) -> list[tuple[int, str]]:
-        """Feed and text of the latest items that a person reads."""
-        return await self._database.read(recommendations.list_recent_texts, user_id, most)
-
-    async def by_ids(self, ids: Collection[int]) -> dict[int, Feed]:
-        """Those of these feeds that are there."""
-        return await self._database.read(feeds.find_feeds, ids)
-
-
 _OVERVIEW_QUERY = select(
     feed.c.id,
     feed_state.c.window,
@@ -151,7 +78,10 @@ _STATE_CONDITIONS = {
 }
 
 
-def list_feed_overviews(connection: Connection, which: FeedFilter, after: int, limit: int) -> list[FeedOverview]:
+def list_feed_overviews(
+    connection: Connection, which: FeedFilter = ALL_FEEDS, *, after: int = 0, limit: int = 100
+) -> list[FeedOverview]:
+    """List feeds by id, beyond `after`, with their health."""
     query = _OVERVIEW_QUERY.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
     if which.tag is not None:
         query = query.where(
@@ -197,13 +127,18 @@ def _read_overviews(connection: Connection, query: Select[tuple[object, ...]]) -
 
 
 def count_feed_states(connection: Connection, user_id: int, which: Stream) -> dict[str, int]:
+    """Count the feeds of a reader's stream by state: one of FEED_STATES, or "well".
+
+    Each feed counts once: gone before paused, paused before failing, failing before new.
+    """
     state = case(*((holds, name) for name, holds in _STATE_CONDITIONS.items()), else_="well").label("state")
     query = select(state, func.count()).select_from(feed).join(feed_state, feed_state.c.feed_id == feed.c.id)
     query = query.where(feed.c.id.in_(select_subscribed_feeds(user_id, which))).group_by("state")
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def group_failures(connection: Connection, each: int) -> list[FailureGroup]:
+def group_failures(connection: Connection, each: int = 5) -> list[FailureGroup]:
+    """Group failing feeds by cause, the most frequent first, with `each` examples."""
     counted = (
         select(refresh.c.ending, func.count(), func.min(feed_state.c.failing_since))
         .select_from(feed_state)
@@ -216,17 +151,21 @@ def group_failures(connection: Connection, each: int) -> list[FailureGroup]:
     for ending, number, since in connection.execute(counted).all():
         kind = Ending(ending)
         found.append(
-            FailureGroup(kind, number, since, tuple(list_feed_overviews(connection, FeedFilter(ending=kind), 0, each)))
+            FailureGroup(
+                kind, number, since, tuple(list_feed_overviews(connection, FeedFilter(ending=kind), limit=each))
+            )
         )
     return found
 
 
-def list_publication_times(connection: Connection, feed_id: int, since: float, most: int) -> list[float]:
+def list_publication_times(connection: Connection, feed_id: int, since: float, most: int = 50_000) -> list[float]:
+    """List when the dated items of a feed were published, the latest `most`."""
     query = select(item.c.published).where(item.c.feed_id == feed_id, item.c.published >= since, item.c.dated)
     return list(connection.execute(query.order_by(item.c.published.desc()).limit(most)).scalars())
 
 
-def list_item_times(connection: Connection, since: float, most: int) -> tuple[list[int], list[float]]:
+def list_item_times(connection: Connection, since: float, most: int = 500_000) -> tuple[list[int], list[float]]:
+    """List feed and time of dated items published since then and since their feed was added, the latest `most`."""
     # What a feed's first document showed is only the end of its history: a replay would take it for all of it.
     query = select(item.c.feed_id, item.c.published).join(feed, feed.c.id == item.c.feed_id)
     query = query.where(item.c.dated, item.c.published >= since, item.c.published >= feed.c.added)
@@ -235,11 +174,13 @@ def list_item_times(connection: Connection, since: float, most: int) -> tuple[li
 
 
 def load_window_sizes(connection: Connection) -> dict[int, int]:
+    """Load how many items the document of each feed shows; feeds never read are left out."""
     rows = connection.execute(select(feed_state.c.feed_id, feed_state.c.window).where(feed_state.c.window > 0))
     return {row.feed_id: row.window for row in rows}
 
 
-def find_similar_feeds(connection: Connection, feed_id: int, limit: int) -> list[Feed]:
+def find_similar_feeds(connection: Connection, feed_id: int, limit: int = 10) -> list[Feed]:
+    """Find other feeds with the same title or web page: perhaps the same feed."""
     mine = feeds.find_feed(connection, feed_id)
     same = []
     if mine.title:

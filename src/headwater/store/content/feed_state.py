@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -14,6 +14,7 @@ from headwater.model import Hints, Known, Validators
 from headwater.store.database.dialect import SelectByIds, SelectByKeys, to_json
 from headwater.store.schema.feed_tables import feed, feed_state, seen_identity
 from headwater.store.schema.storable_text import replace_refused
+from headwater.store.store import Store
 from headwater.store.values import FetchPlan, ScheduleRow
 
 _NO_HINTS = Hints()
@@ -59,16 +60,15 @@ _FETCH_PLANS = SelectByIds(
 )
 
 
-def load_feed_states(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Known]:
+def load_feed_states(connection: Connection, feed_ids: Iterable[int], *, windows: bool = True) -> dict[int, Known]:
+    """Load what is kept of these feeds between refreshes; removed feeds are left out.
+
+    Without `windows` their entries are blank, for refreshes that brought no document to compare them with.
+    """
+    if not windows:
+        rows = _FEED_STATES_WITHOUT_WINDOWS.run(connection, feed_ids)
+        return {row[0]: _build_feed_state(row, _BLANK_ENTRY * row[4]) for row in rows}
     return {row[0]: _build_feed_state(row, _read_window(row[4])) for row in _FEED_STATES.run(connection, feed_ids)}
-
-
-def load_feed_states_without_windows(connection: Connection, feed_ids: Iterable[int]) -> dict[int, Known]:
-    """What is known of feeds whose windows nobody will compare: those are as long as they are, and blank."""
-    return {
-        row[0]: _build_feed_state(row, _BLANK_ENTRY * row[4])
-        for row in _FEED_STATES_WITHOUT_WINDOWS.run(connection, feed_ids)
-    }
 
 
 def load_fetch_plans(connection: Connection, feed_ids: Iterable[int]) -> dict[int, FetchPlan]:
@@ -130,6 +130,14 @@ def window_row(value: Known) -> dict[str, Any]:
     return {"feed_id": value.feed_id, "entries": to_json(value.window) or "[]"}
 
 
+async def iterate_schedule_rows(store: Store, chunk: int = 5000) -> AsyncIterator[list[ScheduleRow]]:
+    """Yield every feed by id, `chunk` at a time; each chunk is a transaction of its own."""
+    after = 0
+    while rows := await store.read(list_schedule_rows, after, chunk):
+        yield rows
+        after = rows[-1].feed_id
+
+
 def list_schedule_rows(connection: Connection, after: int, limit: int) -> list[ScheduleRow]:
     rows = connection.execute(_SCHEDULE_QUERY.where(feed.c.id > after).limit(limit)).all()
     return [ScheduleRow._make(row) for row in rows]
@@ -147,7 +155,16 @@ def hash_identity(identity: str) -> bytes:
     return key.digest()
 
 
+def find_seen_of_feed(connection: Connection, feed_id: int, identities: Sequence[str]) -> dict[str, str]:
+    """Find which of these identities a feed has ever shown, with the content hash last stored."""
+    return find_seen_identities(connection, {feed_id: identities})[feed_id]
+
+
 def find_seen_identities(connection: Connection, wanted: Mapping[int, Sequence[str]]) -> dict[int, dict[str, str]]:
+    """Find which of these identities each feed has ever shown, with the content hash last stored.
+
+    Every feed is in the answer. Items that were deleted count as shown.
+    """
     names = {(id, hash_identity(replace_refused(one))): one for id, identities in wanted.items() for one in identities}
     found: dict[int, dict[str, str]] = {id: {} for id in wanted}
     for id, key, content_hash in _SEEN_HASHES.run(connection, names):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, func, or_, select, update
+from sqlalchemy import Connection, Row, Select, delete, func, insert, or_, select, update
 
 from headwater.errors import InputError, NotFound
 from headwater.formats.values.links import normalise_url
 from headwater.model import Feed
 from headwater.store.content import search, websub_leases
 from headwater.store.database.dialect import chunks, insert_or_ignore
-from headwater.store.readers import accounts, subscriptions
+from headwater.store.people import OWNER
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import (
     feed,
@@ -28,9 +28,9 @@ from headwater.store.schema.feed_tables import (
     seen_identity,
     selectivity,
 )
-from headwater.store.schema.reader_tables import mark
+from headwater.store.schema.reader_tables import mark, subscription, subscription_tag, user
 from headwater.store.schema.storable_text import replace_unstorable
-from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
+from headwater.store.values import AddedFeed, NewFeed
 
 CHUNK = 1000
 CHANGEABLE = ("title", "name", "weight", "paused", "url", "tags")
@@ -52,36 +52,17 @@ _FEED_QUERY = select(
 
 
 def add_feeds(
-    connection: Connection,
-    feeds: Iterable[NewFeed],
-    now: float,
-    progress: Callable[[int], None] | None = None,
-    *,
-    adopt: bool = True,
-    subscriber: int | None = None,
-    allowed: FeedQuotaCheck | None = None,
+    connection: Connection, new: Iterable[NewFeed], now: float, *, adopt: bool = True, tagged: bool = True
 ) -> list[AddedFeed]:
-    """In the caller's transaction. With `adopt` those that are here only for a query are here for themselves now.
+    """Add feeds and return them in the order given; an address that exists already (normalised) is not added again.
 
-    They are subscribed for `subscriber`, else for the owner, with their tags; only the owner's are also the feed's.
-    `allowed` may refuse, by raising, and is asked where nobody else can add for the same person meanwhile.
+    InputError if another feed has the name. With `adopt`, feeds that exist only because queries give their addresses
+    are registered; with `tagged`, the feeds get the tags. `readers.subscriptions.add_and_subscribe` also subscribes.
     """
     done: list[AddedFeed] = []
-    first = accounts.find_owner(connection).id
-    if allowed is not None:
-        feeds = list(feeds)
-        addresses = [each.url for each in feeds]
-        allowed(*subscriptions.count_feeds_brought(connection, subscriber or first, addresses, alone=True))
-    for chunk in chunks((replace_unstorable(each) for each in feeds), CHUNK):
-        added = _add_chunk(connection, chunk, now, tagged=subscriber in (None, first))
-        if adopt:
-            added = _adopt_implicit_feeds(connection, chunk, added)
-            wanted = [(one.feed.id, each.tags) for each, one in zip(chunk, added, strict=True)]
-            created = {one.feed.id for one in added if one.created}
-            subscriptions.subscribe_to_feeds(connection, subscriber or first, wanted, created, now)
-        done += added
-        if progress is not None:
-            progress(len(done))
+    for chunk in chunks(map(replace_unstorable, new), CHUNK):
+        added = _add_chunk(connection, chunk, now, tagged=tagged)
+        done += _adopt_implicit_feeds(connection, chunk, added) if adopt else added
     bump_revision(connection)
     return done
 
@@ -213,8 +194,14 @@ def find_feeds(connection: Connection, ids: Iterable[int]) -> dict[int, Feed]:
 
 
 def list_feeds(
-    connection: Connection, after: int, limit: int | None, tag: str | None, search: str | None
+    connection: Connection,
+    *,
+    after: int = 0,
+    limit: int | None = None,
+    tag: str | None = None,
+    search: str | None = None,
 ) -> list[Feed]:
+    """List feeds by id, beyond `after`; `search` is part of a title, name or address."""
     query = _FEED_QUERY.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
     if tag is not None:
         query = query.where(feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == replace_unstorable(tag))))
@@ -264,7 +251,12 @@ def count_feed_tags(connection: Connection) -> list[tuple[str, int]]:
     return sorted((tag, number) for tag, number in connection.execute(query))
 
 
-def change_feed(connection: Connection, feed_id: int, changes: Mapping[str, Any]) -> Feed:
+def change_feed(connection: Connection, /, feed_id: int, **changes: Any) -> Feed:
+    """Change title, name, weight, paused, url or tags.
+
+    A title set here stays until it is set to None; then the publisher's is shown again. InputError if the name or
+    address belongs to another feed.
+    """
     if unknown := sorted(set(changes) - set(CHANGEABLE)):
         raise InputError(f"A feed has no “{unknown[0]}” to change; there are {', '.join(CHANGEABLE)}.")
     old = find_feed(connection, feed_id)
@@ -284,9 +276,23 @@ def change_feed(connection: Connection, feed_id: int, changes: Mapping[str, Any]
         rows = [{"feed_id": feed_id, "tag": replace_unstorable(tag)} for tag in sorted(set(changes["tags"]))]
         if rows:
             connection.execute(insert_or_ignore(connection.dialect.name, feed_tag), rows)
-        subscriptions.copy_tags_to_owner(connection, feed_id, [replace_unstorable(tag) for tag in changes["tags"]])
+        _copy_tags_to_owner(connection, feed_id, [replace_unstorable(tag) for tag in changes["tags"]])
     bump_revision(connection)
     return find_feed(connection, feed_id)
+
+
+def _copy_tags_to_owner(connection: Connection, feed_id: int, tags: Iterable[str]) -> None:
+    """Make a feed's tags those of the owner's subscription too, if the owner subscribes to it."""
+    owner = select(user.c.id).where(user.c.role == OWNER).order_by(user.c.id).limit(1).scalar_subquery()
+    query = select(subscription.c.user_id).where(subscription.c.user_id == owner, subscription.c.feed_id == feed_id)
+    owner_id = connection.execute(query).scalar()
+    if owner_id is None:
+        return
+    theirs = (subscription_tag.c.user_id == owner_id, subscription_tag.c.feed_id == feed_id)
+    connection.execute(delete(subscription_tag).where(*theirs))
+    rows = [{"user_id": owner_id, "feed_id": feed_id, "tag": tag} for tag in sorted(set(tags))]
+    if rows:
+        connection.execute(insert(subscription_tag), rows)
 
 
 def _require_free_value(connection: Connection, feed_id: int, key: str, value: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from orjson import dumps, loads
@@ -10,10 +10,11 @@ from sqlalchemy import Connection, Row, func, select, tuple_
 
 from headwater.errors import NotFound
 from headwater.model import Enclosure, Item, Source
-from headwater.store.database.dialect import from_json, to_json
+from headwater.store.database.dialect import chunks, from_json, to_json
 from headwater.store.schema.feed_tables import feed_tag, item
 from headwater.store.schema.storable_text import replace_unstorable
 
+CHUNK = 1000
 ITEM_COLUMNS = (
     *("id", "feed_id", "published", "first_seen", "updated", "version", "dated", "identity", "content_hash"),
     *("title", "link", "language", "authors", "categories", "enclosures", "summary", "content", "source"),
@@ -105,15 +106,29 @@ def find_item(connection: Connection, item_id: int) -> Item:
     return read_item(row)
 
 
+def find_items(connection: Connection, ids: Iterable[int]) -> list[Item]:
+    """Find items by id, in the order of ids; those that do not exist are left out."""
+    found: list[Item] = []
+    for chunk in chunks(sorted(ids), CHUNK):
+        query = select(item).where(item.c.id.in_(chunk)).order_by(item.c.id)
+        found += [read_item(row) for row in connection.execute(query)]
+    return found
+
+
 def list_items(
     connection: Connection,
-    feed_id: int | None,
-    tag: str | None,
-    since: float | None,
-    before: float | None,
-    after: tuple[float, int] | None,
-    limit: int,
+    *,
+    feed_id: int | None = None,
+    tag: str | None = None,
+    since: float | None = None,
+    before: float | None = None,
+    after: tuple[float, int] | None = None,
+    limit: int = 100,
 ) -> list[Item]:
+    """List items, newest first by (published, id), with since ≤ published < before.
+
+    `after` is (published, id) of the last item of the previous page.
+    """
     query = select(item).order_by(item.c.published.desc(), item.c.id.desc()).limit(limit)
     if feed_id is not None:
         query = query.where(item.c.feed_id == feed_id)
@@ -128,8 +143,10 @@ def list_items(
     return [read_item(row) for row in connection.execute(query)]
 
 
-def list_items_by_arrival(connection: Connection, tag: str | None, skip: int, limit: int) -> list[Item]:
-    """In the order of arrival, the first of all first; `skip` of them passed over."""
+def list_items_by_arrival(
+    connection: Connection, *, tag: str | None = None, skip: int = 0, limit: int = 100
+) -> list[Item]:
+    """List items in the order of arrival, the first of all first, after skipping `skip` of them."""
     query = select(item).order_by(item.c.id).offset(skip).limit(limit)
     if tag is not None:
         query = query.where(item.c.feed_id.in_(select_feeds_with_tag(tag)))
@@ -140,7 +157,7 @@ def select_feeds_with_tag(tag: str) -> Any:
     return select(feed_tag.c.feed_id).where(feed_tag.c.tag == replace_unstorable(tag))
 
 
-def count_items(connection: Connection, feed_id: int | None, tag: str | None = None) -> int:
+def count_items(connection: Connection, feed_id: int | None = None, *, tag: str | None = None) -> int:
     query = select(func.count()).select_from(item)
     if tag is not None:
         query = query.where(item.c.feed_id.in_(select_feeds_with_tag(tag)))

@@ -39,7 +39,8 @@ def append_entries(connection: Connection, kind: str, entries: Iterable[tuple[in
     _INSERT_ENTRY.run(connection, [(kind, id, at) for id, at in entries])
 
 
-def list_outbox_entries(connection: Connection, after: int, limit: int) -> list[OutboxEntry]:
+def list_outbox_entries(connection: Connection, after: int, limit: int = 500) -> list[OutboxEntry]:
+    """List entries beyond a position, in the one order that all consumers see; nothing ever appears behind it."""
     found = fetch_rows(connection, _SELECT_ENTRIES, {"after": after, "limit": limit})
     return [OutboxEntry(row[0], row[1], read_item_values(row[3:]), row[2]) for row in found]
 

@@ -67,8 +67,14 @@ def read_refresh(row: Row[Any]) -> Refresh:
 
 
 def list_refreshes(
-    connection: Connection, feed_id: int | None, since: float | None, before: float | None, limit: int
+    connection: Connection,
+    feed_id: int | None = None,
+    *,
+    since: float | None = None,
+    before: float | None = None,
+    limit: int = 100,
 ) -> list[Refresh]:
+    """List refreshes, the latest first, with since ≤ at < before."""
     query = select(refresh).order_by(refresh.c.at.desc(), refresh.c.id.desc()).limit(limit)
     if feed_id is not None:
         query = query.where(refresh.c.feed_id == feed_id)
@@ -79,7 +85,7 @@ def list_refreshes(
     return [read_refresh(row) for row in connection.execute(query)]
 
 
-def list_refreshes_after(connection: Connection, learned: Mapping[int, float], most: int) -> list[Refresh]:
+def list_refreshes_after(connection: Connection, learned: Mapping[int, float], *, most: int = 200_000) -> list[Refresh]:
     """What the log has of each feed after the moment given for it; of more than `most`, not all."""
     found: list[Refresh] = []
     for chunk in chunks(sorted(learned, key=lambda feed_id: learned[feed_id]), CHUNK):  # alike moments in one query
@@ -92,7 +98,7 @@ def list_refreshes_after(connection: Connection, learned: Mapping[int, float], m
     return found
 
 
-def list_losses(connection: Connection, since: float, limit: int) -> list[FeedLoss]:
+def list_losses(connection: Connection, *, since: float, limit: int = 20) -> list[FeedLoss]:
     """The feeds that lost most since then, the worst first."""
     lost = func.sum(refresh.c.lost)
     worst = (
@@ -171,5 +177,5 @@ def summarise_activity(connection: Connection, now: float) -> ActivitySummary:
         items=connection.execute(select(count).select_from(item)).scalar_one(),
         hour=_sum_period(connection, now, 1),
         day=_sum_period(connection, now, 24),
-        last=tuple(list_refreshes(connection, None, None, None, LAST_REFRESHES)),
+        last=tuple(list_refreshes(connection, limit=LAST_REFRESHES)),
     )

@@ -28,8 +28,10 @@ from headwater.store.content.search_terms import (
 )
 from headwater.store.database.dialect import InsertMany, SelectByIds, fetch_rows, from_json, insert_or_ignore
 from headwater.store.schema.feed_tables import TsQuery, index_queue, item, item_search
+from headwater.store.store import Store
 from headwater.store.values import SearchPage
 
+CATCH_UP = 10  # batches that a search indexes before it answers
 _QUEUE = InsertMany(index_queue, ["item_id"])
 _INDEXED_COLUMNS = select(item.c.id, item.c.title, item.c.summary, item.c.content, item.c.authors, item.c.categories)
 _FTS_ADD = "INSERT INTO item_search (rowid, words) VALUES (?, ?)"
@@ -67,7 +69,7 @@ def reindex(connection: Connection, ids: Sequence[int]) -> None:
     connection.execute(insert_or_ignore(connection.dialect.name, index_queue), [{"item_id": id} for id in ids])
 
 
-def index_queued(connection: Connection, limit: int) -> int:
+def index_queued(connection: Connection, limit: int = 500) -> int:
     """Index up to `limit` waiting items, in the caller's transaction; how many were done."""
     waiting = select(index_queue.c.item_id).order_by(index_queue.c.item_id).limit(limit)
     if connection.dialect.name == "postgresql":
@@ -129,7 +131,27 @@ def count_queued(connection: Connection) -> int:
 COUNT_QUEUED = "SELECT COUNT(*) FROM unindexed"
 
 
-def search_items(
+async def search_items(
+    store: Store,
+    text: str,
+    *,
+    limit: int = 50,
+    feed_id: int | None = None,
+    tag: str | None = None,
+    before_id: int | None = None,
+) -> SearchPage:
+    """Find items that have all words; "a phrase", -without, begin*. The latest arrival comes first.
+
+    The answers are the same on both databases, and no text is an error of syntax. Indexes up to 5,000 queued items
+    first; `SearchPage.waiting` says how many are still not searched.
+    """
+    for _ in range(CATCH_UP):
+        if not await store.write(index_queued):
+            break
+    return await store.read(find_matching_items, text, limit, feed_id, tag, before_id)
+
+
+def find_matching_items(
     connection: Connection,
     said: str,
     limit: int,
@@ -137,6 +159,7 @@ def search_items(
     tag: str | None,
     before_id: int | None,
 ) -> SearchPage:
+    """Search what is indexed by now."""
     terms = require_search_terms(said)
     if not terms:
         return SearchPage(())

@@ -29,6 +29,7 @@ from headwater.store.database.driver_errors import concerns_values
 from headwater.store.readers import marks
 from headwater.store.schema.feed_tables import feed, feed_state, feed_window, item, refresh, seen_identity
 from headwater.store.schema.storable_text import replace_refused
+from headwater.store.store import Store
 from headwater.store.values import SavedRefresh
 
 CHUNK = 1000
@@ -64,6 +65,19 @@ _UPDATE_NEW_COUNT = update(refresh).where(refresh.c.feed_id == bindparam("of_fee
 
 class BatchRefused(Exception):
     """The database does not take somebody's values; the transaction is to be taken back, and `save` finds out whose."""
+
+
+async def save_refreshes(store: Store, verdicts: Sequence[Verdict]) -> list[SavedRefresh]:
+    """Save a batch of verdicts in one transaction; when this returns, they survive kill −9.
+
+    Each verdict is saved wholly or not at all; one that cannot be saved (see `SavedRefresh.skipped`) does not stop the
+    others. Items already seen under (feed, identity) are ignored; saving the same refresh (feed, at) twice writes it
+    once. New and updated items get their outbox entries in the same transaction.
+    """
+    try:
+        return await store.write(save_batch, verdicts)
+    except BatchRefused:
+        return await store.write(save_one_by_one, verdicts)
 
 
 def save_batch(connection: Connection, verdicts: Sequence[Verdict]) -> list[SavedRefresh]:

@@ -20,7 +20,7 @@ _OFFERS_HUB = and_(
 )
 
 
-def list_offered_hubs(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
+def list_offered_hubs(connection: Connection, limit: int = 500) -> list[tuple[int, str, str]]:
     """Feeds that offer a hub at which we have not asked yet: (feed, hub, topic)."""
     query = select(feed_state.c.feed_id, feed_state.c.hub, feed_state.c.topic).join(
         feed, feed.c.id == feed_state.c.feed_id
@@ -44,7 +44,9 @@ def add_leases(connection: Connection, new: Sequence[WebSubLease]) -> None:
         connection.execute(statement, rows)
 
 
-def claim_due_leases(connection: Connection, now: float, pending: float, again: float, limit: int) -> list[WebSubLease]:
+def claim_due_leases(
+    connection: Connection, now: float, pending: float, again: float, limit: int = 20
+) -> list[WebSubLease]:
     """Those to ask for now, waiting for their verification until `pending` and asked again at `again` without it.
 
     Those of feeds that no longer offer a hub, or that nobody wants any more, are ended.
@@ -162,7 +164,7 @@ _CANCELLED_COLUMNS = (
 
 
 def claim_due_cancellations(
-    connection: Connection, now: float, first: float, slowest: float, limit: int
+    connection: Connection, now: float, first: float, slowest: float, limit: int = 20
 ) -> list[WebSubCancellation]:
     """Hubs to tell now, and again later with growing pauses; those whose lease is over know by themselves."""
     connection.execute(delete(websub_cancellation).where(websub_cancellation.c.until <= now))

@@ -1,54 +1,47 @@
-"""How functions on a connection are run: in SQLite's threads, or on PostgreSQL's sockets.
+"""Defines what an open database can do: run plain functions on a connection.
 
-Everything in this package that speaks SQL is a plain function that takes SQLAlchemy's synchronous `Connection`
-first. A `Database` runs such a function in a transaction of its own and answers asynchronously, one hop per
-transaction and not per statement.
+Everything in this package that speaks SQL is a plain function whose first parameter is SQLAlchemy's synchronous
+`Connection`. A `Database` runs such a function in a transaction of its own and answers asynchronously: one hop per
+transaction, not one per statement.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
+from sqlalchemy import Connection
+
+P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Transaction(ABC):
-    """An open transaction: everything run in it is committed together, or not at all."""
-
-    @abstractmethod
-    async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """`function(connection, *args)` with SQLAlchemy's synchronous connection; the function must not commit."""
 
 
 class Database(ABC):
     """An open database."""
 
     @abstractmethod
-    async def read(self, function: Callable[..., T], *args: Any) -> T:
-        """`function(connection, *args)` that only reads; of several statements each sees what is there by then."""
+    async def read(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `function(connection, …)`, which only reads. Each of its statements sees what is committed by then."""
 
     @abstractmethod
-    async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
-        """The same in one transaction, for what reads piece by piece, or wants everything as of one moment."""
+    async def snapshot(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `function(connection, …)`, which only reads, in one transaction: everything as of one moment."""
 
     @abstractmethod
-    async def write_one(self, function: Callable[..., T], *args: Any) -> T:
-        """`function(connection, *args)` that writes by one statement and so needs no transaction around it."""
+    async def write(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `function(connection, …)` in a transaction that is committed before this returns.
 
-    @abstractmethod
-    async def write(self, function: Callable[..., T], *args: Any) -> T:
-        """`function(connection, *args)` in a transaction of its own, committed before this returns.
-
-        When the awaiting task is cancelled meanwhile, the transaction is still either whole or absent.
+        If the awaiting task is cancelled meanwhile, the transaction is still either whole or absent. PostgreSQL may
+        run the function again when the connection was lost before the commit.
         """
 
     @abstractmethod
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """A writing transaction over several awaits, committed at the end of the block."""
+    async def write_one(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run `function(connection, …)`, which writes with a single statement and so needs no BEGIN and COMMIT."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let everything under way finish, then let go."""
+        """Let running functions finish, then close all connections."""

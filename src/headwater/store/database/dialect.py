@@ -318,6 +318,11 @@ def reserve_ids(connection: Connection, table: Table, count: int, *, announced: 
     return [id for (id,) in found]
 
 
+def find_last_settled_item(connection: Connection) -> int:
+    """Return an id up to which every item is visible that ever will be: what is stored later is beyond it."""
+    return last_visible_item_id(connection)[1]
+
+
 def last_visible_item_id(connection: Connection) -> tuple[int, int]:
     """The newest item, and an id up to which every item is there that ever will be.
 

@@ -1,50 +1,45 @@
-"""A database whose every write is refused once a lease has been lost: the epoch goes with each transaction."""
+"""Refuses every write once a lease has passed to another process: the epoch is checked in each transaction."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from headwater.store import cluster_leases
-from headwater.store.database.database import Database, Transaction
+from headwater.store.cluster_leases import ClusterLease, require_lease
+from headwater.store.database.database import Database
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class FencedDatabase(Database):
-    """The same open database, for whoever holds `held`; closing it is left to its owner."""
+    """An open database for the holder of a lease. Closing it leaves the database open for its owner."""
 
-    def __init__(self, inner: Database, held: cluster_leases.ClusterLease) -> None:
-        self._inner = inner
-        self._held = held
+    def __init__(self, database: Database, lease: ClusterLease) -> None:
+        self._database = database
+        self._lease = lease
 
-    async def read(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._inner.read(function, *args)
+    async def read(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._database.read(function, *args, **kwargs)
 
-    async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._inner.snapshot(function, *args)
+    async def snapshot(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._database.snapshot(function, *args, **kwargs)
 
-    async def write_one(self, function: Callable[..., T], *args: Any) -> T:
-        return await self.write(function, *args)
+    async def write(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._database.write(self._run_fenced, function, args, kwargs)
 
-    async def write(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._inner.write(self._run_fenced, function, args)
+    async def write_one(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self.write(function, *args, **kwargs)
 
-    def _run_fenced(self, connection: Connection, function: Callable[..., T], args: tuple[Any, ...]) -> T:
-        cluster_leases.require_lease(connection, self._held)
-        return function(connection, *args)
-
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        return self._transaction()
-
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Transaction]:
-        async with self._inner.transaction() as transaction:
-            await transaction.run(cluster_leases.require_lease, self._held)
-            yield transaction
+    def _run_fenced(
+        self, connection: Connection, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> T:
+        require_lease(connection, self._lease)
+        return function(connection, *args, **kwargs)
 
     async def close(self) -> None:
-        """Nothing is ours."""
+        """Do nothing: the owner closes the database."""

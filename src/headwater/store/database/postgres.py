@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlencode
 
 from sqlalchemy import URL, Connection, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
 from headwater.errors import StoreError
-from headwater.store.content.search import rebuild_if_stale
-from headwater.store.database.database import Database, Transaction
+from headwater.store.database.database import Database
 from headwater.store.database.driver_errors import may_retry, translate_postgres_errors, was_disconnected
-from headwater.store.database.migrate import HEAD, migrate
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 OLDEST_VERSION = 14
@@ -34,52 +32,55 @@ class Postgres(Database):
     def __init__(self, url: URL) -> None:
         self._server = f"{url.host or url.query.get('host', 'localhost')}"
         self._engine = _create_engine(url)
-        # Connections without BEGIN and COMMIT: a third of the round trips where one statement is all there is, and
-        # between statements the isolation is no weaker than by default.
-        self._autocommit_engine = _create_engine(url, isolation_level="AUTOCOMMIT")
+        # Without BEGIN and COMMIT a single statement takes a third of the round trips; between the statements of one
+        # function the isolation is no weaker than PostgreSQL's default.
+        self._single_writes = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._reading = _create_engine(url, read_only=True, isolation_level="AUTOCOMMIT")
 
     @classmethod
-    async def open(cls, url: URL, *, tables: str = HEAD) -> Postgres:
+    async def open(cls, url: URL) -> Postgres:
         database = cls(url)
         try:
             await database.read(_require_version, database._server)
-            await database.write(migrate, tables)
-            await database.write(rebuild_if_stale)
         except BaseException:
             await database.close()
             raise
         return database
 
-    async def read(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run_autocommit(function, args)
+    async def read(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._run_autocommit(self._reading, function, args, kwargs)
 
-    async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run_transaction(function, args)
+    async def snapshot(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._run_transaction(function, args, kwargs)
 
-    async def write_one(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run_autocommit(function, args)
+    async def write(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._run_transaction(function, args, kwargs)
 
-    async def write(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._run_transaction(function, args)
+    async def write_one(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self._run_autocommit(self._single_writes, function, args, kwargs)
 
-    async def _run_autocommit(self, function: Callable[..., T], args: Sequence[Any]) -> T:
-        engine = self._autocommit_engine.sync_engine
+    async def _run_autocommit(
+        self, engine: AsyncEngine, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> T:
+        sync_engine = engine.sync_engine
 
         def run() -> T:
-            with engine.connect() as connection:
-                return function(connection, *args)
+            with sync_engine.connect() as connection:
+                return function(connection, *args, **kwargs)
 
         return await self._run_with_retries(run, lambda: True)
 
-    async def _run_transaction(self, function: Callable[..., T], args: Sequence[Any]) -> T:
+    async def _run_transaction(self, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         engine = self._engine.sync_engine
         committing = False
 
         def run() -> T:
             nonlocal committing
             with engine.connect() as connection:
-                connection.begin()  # else it would not know of what was sent past it
-                result = function(connection, *args)
+                connection.begin()  # driver-level statements do not begin a transaction by themselves
+                result = function(connection, *args, **kwargs)
                 committing = True
                 connection.commit()
                 return result
@@ -101,53 +102,15 @@ class Postgres(Database):
                         raise
         raise AssertionError("unreachable")
 
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        return self._transaction()
-
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Transaction]:
-        # The caller's own errors pass untranslated: only what the database says is the database's problem.
-        with translate_postgres_errors(self._server):
-            connection = await self._connect()
-        try:
-            yield _OneConnection(connection, self._server)
-            with translate_postgres_errors(self._server):
-                await connection.commit()
-        finally:
-            await connection.close()
-
-    async def _connect(self) -> AsyncConnection:
-        """A connection that answers: what its owner does in it cannot be begun anew by us."""
-        for left in reversed(range(TRIES)):
-            connection = await self._engine.connect()
-            try:
-                await connection.execute(text("SELECT 1"))  # which also begins
-            except BaseException as error:
-                await connection.close()
-                if not left or not was_disconnected(error):
-                    raise
-            else:
-                return connection
-        raise AssertionError("unreachable")
-
     async def close(self) -> None:
         await self._engine.dispose()
-        await self._autocommit_engine.dispose()
+        await self._reading.dispose()
 
 
-class _OneConnection(Transaction):
-    def __init__(self, connection: AsyncConnection, server: str) -> None:
-        self._connection = connection
-        self._server = server
-
-    async def run(self, function: Callable[..., T], *args: Any) -> T:
-        with translate_postgres_errors(self._server):
-            return await self._connection.run_sync(function, *args)
-
-
-def _create_engine(url: URL, **options: Any) -> AsyncEngine:
+def _create_engine(url: URL, *, read_only: bool = False, **options: Any) -> AsyncEngine:
     """Without overflow: under load connections beyond the pool would be opened for every other question and closed
     after it, and opening one costs the server a process."""
+    access = "on" if read_only else "off"
     return create_async_engine(
         url.set(drivername="postgresql+asyncpg", query=_read_options(url)),
         pool_size=CONNECTIONS,
@@ -155,7 +118,7 @@ def _create_engine(url: URL, **options: Any) -> AsyncEngine:
         pool_use_lifo=True,  # the connection that has its statements prepared
         connect_args={
             "timeout": 10,
-            "server_settings": {"application_name": "headwater", "jit": "off"},
+            "server_settings": {"application_name": "headwater", "jit": "off", "default_transaction_read_only": access},
             "dsn": _read_tls_options(url),
         },
         **options,

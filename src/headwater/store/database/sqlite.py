@@ -8,23 +8,21 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from operator import index
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
 from headwater.errors import StoreError
-from headwater.store.content.search import rebuild_if_stale
-from headwater.store.database.database import Database, Transaction
+from headwater.store.database.database import Database
 from headwater.store.database.driver_errors import translate_sqlite_errors
-from headwater.store.database.migrate import HEAD, migrate
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 READERS = 4
@@ -52,7 +50,6 @@ class Sqlite(Database):
         self._file = file
         self._synchronous = "FULL" if durable else "NORMAL"
         self._busy_seconds = busy_seconds
-        self._lock = asyncio.Lock()
         self._writing = ThreadPoolExecutor(1, "store-write")
         self._reading = ThreadPoolExecutor(READERS, "store-read")
         self._writer = self._create_engine(1, "BEGIN IMMEDIATE")
@@ -60,13 +57,13 @@ class Sqlite(Database):
         self._idle_readers: list[Connection] = []  # of readers; the one used last, whose cache is warm, is the next
 
     @classmethod
-    async def open(cls, url: URL, *, create: bool, tables: str = HEAD) -> Sqlite:
+    async def open(cls, url: URL, *, create: bool) -> Sqlite:
         file = parse_file(url)
         if not create and not file.exists():
             raise StoreError(f"There is no database at {file}. Check --data and --database, or add a feed first.")
         database = cls(file, **_parse_options(url))
         try:
-            await asyncio.get_running_loop().run_in_executor(database._writing, database._prepare_file, tables)
+            await asyncio.get_running_loop().run_in_executor(database._writing, database._prepare_file)
         except BaseException:
             await database.close()
             raise
@@ -99,7 +96,7 @@ class Sqlite(Database):
 
         return engine
 
-    def _prepare_file(self, tables: str) -> None:
+    def _prepare_file(self) -> None:
         with translate_sqlite_errors(self._file):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             if self._file.is_dir():
@@ -112,15 +109,13 @@ class Sqlite(Database):
                 raw.execute("PRAGMA journal_mode = WAL")
             finally:
                 raw.close()
-            with self._writer.begin() as connection:
-                migrate(connection, tables)
-                rebuild_if_stale(connection)
 
-    async def read(self, function: Callable[..., T], *args: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reading, self._run_read, function, args)
+    async def read(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reading, self._run_read, function, args, kwargs)
 
-    def _run_read(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
-        """Taking a connection from SQLAlchemy's pool each time would cost as much as a small question."""
+    def _run_read(self, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+        """Run in a reading thread. A connection from SQLAlchemy's pool would cost as much as a small query."""
         with translate_sqlite_errors(self._file):
             try:
                 connection = self._idle_readers.pop()
@@ -128,59 +123,25 @@ class Sqlite(Database):
                 connection = self._reader.connect()
             try:
                 with connection.begin():
-                    return function(connection, *args)
+                    return function(connection, *args, **kwargs)
             finally:
                 self._idle_readers.append(connection)
 
-    async def snapshot(self, function: Callable[..., T], *args: Any) -> T:
-        return await self.read(function, *args)
+    async def snapshot(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.read(function, *args, **kwargs)
 
-    async def write_one(self, function: Callable[..., T], *args: Any) -> T:
-        return await self.write(function, *args)
+    async def write(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writing, self._run_write, function, args, kwargs)
 
-    async def write(self, function: Callable[..., T], *args: Any) -> T:
-        async with self._lock:
-            return await asyncio.get_running_loop().run_in_executor(self._writing, self._run_write, function, args)
-
-    def _run_write(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    def _run_write(self, function: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         with translate_sqlite_errors(self._file), self._writer.begin() as connection:
-            return function(connection, *args)
+            return function(connection, *args, **kwargs)
 
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        return self._transaction()
-
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Transaction]:
-        async with self._lock:
-            connection = await self._run_in_writer(self._begin)
-            try:
-                yield _OneThread(self, connection)
-            except BaseException:
-                await asyncio.shield(self._run_in_writer(self._end, connection, False))
-                raise
-            await asyncio.shield(self._run_in_writer(self._end, connection, True))
-
-    async def _run_in_writer(self, function: Callable[..., T], *args: Any) -> T:
-        def run() -> T:
-            with translate_sqlite_errors(self._file):
-                return function(*args)
-
-        return await asyncio.get_running_loop().run_in_executor(self._writing, run)
-
-    def _begin(self) -> Connection:
-        connection = self._writer.connect()
-        try:
-            connection.begin()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    @staticmethod
-    def _end(connection: Connection, commit: bool) -> None:
-        with connection:
-            if commit:
-                connection.commit()
+    async def write_one(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self.write(function, *args, **kwargs)
 
     async def close(self) -> None:
         def end() -> None:
@@ -192,17 +153,6 @@ class Sqlite(Database):
             self._writer.dispose()
 
         await asyncio.get_running_loop().run_in_executor(None, end)
-
-
-class _OneThread(Transaction):
-    """Runs every function in the writing thread, where the connection lives."""
-
-    def __init__(self, database: Sqlite, connection: Connection) -> None:
-        self._database = database
-        self._connection = connection
-
-    async def run(self, function: Callable[..., T], *args: Any) -> T:
-        return await self._database._run_in_writer(function, self._connection, *args)
 
 
 def parse_file(url: URL) -> Path:

@@ -58,6 +58,12 @@ def write_backup(connection: Connection, file: BackupWriter, now: float, progres
     return manifest
 
 
+def fill_from_backup(connection: Connection, file: BackupReader, where: str, progress: Progress) -> None:
+    """Fill this database, which must be empty and have the tables of the backup's version, or leave it empty."""
+    require_empty(connection, where)
+    load_backup(connection, file, progress)
+
+
 def load_backup(connection: Connection, file: BackupReader, progress: Progress) -> None:
     """Fill the empty tables of the manifest's version and bring them up to date, in the caller's transaction."""
     manifest = file.manifest

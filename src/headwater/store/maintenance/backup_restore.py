@@ -11,7 +11,7 @@ from headwater.store.database.sqlite import parse_file
 from headwater.store.maintenance import backup
 from headwater.store.maintenance.backup import Progress
 from headwater.store.maintenance.backup_file import BackupReader, Manifest
-from headwater.store.store import Store
+from headwater.store.opening import open_store
 
 
 async def restore_backup(file: BackupReader, url: str, name: Path, progress: Progress) -> Manifest:
@@ -19,8 +19,8 @@ async def restore_backup(file: BackupReader, url: str, name: Path, progress: Pro
     backup.require_known_version(file.manifest, name)
     tables = file.manifest.tables
     if not url.startswith("sqlite"):
-        async with await Store.open(url, tables=tables) as store:
-            await store.restore(file, "The database", progress)
+        async with await open_store(url, tables=tables) as store:
+            await store.write(backup.fill_from_backup, file, "The database", progress)
         return file.manifest
     target = parse_file(make_url(url))
     if target.exists():
@@ -30,10 +30,9 @@ async def restore_backup(file: BackupReader, url: str, name: Path, progress: Pro
     part = target.with_name(f"{target.name}.restoring")
     try:
         _remove_file(part)
-        async with await Store.open(f"sqlite:///{part}", tables=tables) as store:
-            await store.restore(file, str(part), progress)
-            async with store.transaction() as transaction:
-                await transaction.run(backup.check_sqlite)
+        async with await open_store(f"sqlite:///{part}", tables=tables) as store:
+            await store.write(backup.fill_from_backup, file, str(part), progress)
+            await store.write(backup.check_sqlite)
         part.rename(target)
     finally:
         _remove_file(part)

@@ -18,6 +18,7 @@ from headwater.errors import InputError, StoreError
 from headwater.store import saved_state
 from headwater.store.content import search
 from headwater.store.maintenance import backup
+from headwater.store.opening import open_store
 from headwater.store.schema.all_tables import metadata
 from headwater.store.schema.cluster_tables import job, lease, lesson, member
 from headwater.store.schema.feed_tables import index_queue
@@ -51,7 +52,7 @@ async def copy_database(source: str, target: str, now: float, progress: Progress
     """Move everything. The target must be empty, unless this very move was broken off there."""
     if _database_identity(source) == _database_identity(target):
         raise InputError("Source and target are the same database.")
-    async with await Store.open(source, create=False) as old, await Store.open(target) as new:
+    async with await open_store(source, create=False) as old, await open_store(target) as new:
         mark = await new.write(_begin_copy, _database_identity(source), now)
         resumed = bool(mark.last)
         counts = {table.name: await old.read(backup.count_all_rows, table) for table in TABLES}

@@ -25,8 +25,12 @@ _CLEAR_SEEN_ITEM = update(seen_identity).where(
 _CLEAR_SEEN_ITEM = _CLEAR_SEEN_ITEM.values(item_id=None)
 
 
-def delete_expired(connection: Connection, keep: RetentionPolicy, now: float, limit: int) -> PrunedCounts:
-    """At most `limit` of each kind, oldest first, in the caller's transaction."""
+def delete_expired(connection: Connection, keep: RetentionPolicy, now: float, *, limit: int = 1000) -> PrunedCounts:
+    """Delete what the policy does not keep, oldest first: at most `limit` of each kind.
+
+    Call it again while anything was deleted, so that readers and refreshes get their turn between. Items that a
+    consumer of the outbox has not read yet are spared.
+    """
     entries = _delete_outbox_entries(connection, keep, now, limit)  # first, so that it no longer spares items
     items = _delete_expired_items(connection, keep, now, limit)
     if keep.days is not None:

@@ -18,6 +18,7 @@ from headwater.store.maintenance.trash import JOINED, QUERY_TAGS, WANTED
 from headwater.store.maintenance.trash_conflicts import check_conflicts
 from headwater.store.maintenance.trash_rows import Row, list_trash_rows, read_trash_rows
 from headwater.store.people import (
+    SCOPES,
     SERVER_KINDS,
     TRASHED_FEED,
     TRASHED_MERGE,
@@ -41,7 +42,9 @@ MOST_LISTED = 100
 _PARENTS: dict[str, Column[int]] = {"feed_id": feed.c.id, "query_id": query_feed.c.id, "user_id": user.c.id}
 
 
-def list_trash(connection: Connection, who: int | None, scopes: Collection[str], now: float) -> list[TrashEntry]:
+def list_trash(
+    connection: Connection, who: int | None, now: float, *, scopes: Collection[str] = SCOPES
+) -> list[TrashEntry]:
     """What this person (None: whoever has the data folder) can take back, the latest first."""
     query = select(removal).where(removal.c.at >= now - TRASH_SECONDS).order_by(removal.c.id.desc()).limit(MOST_LISTED)
     if who is not None:
@@ -53,14 +56,24 @@ def list_trash(connection: Connection, who: int | None, scopes: Collection[str],
     ]
 
 
-def empty_trash(connection: Connection, before: float, ids: Collection[int] | None = None) -> int:
+def delete_expired_trash(connection: Connection, now: float) -> int:
+    """Delete what is too old to be restored, and return how many entries there were."""
+    return _delete_trash(connection, now - TRASH_SECONDS)
+
+
+def empty_trash(connection: Connection, numbers: Collection[int] | None = None) -> int:
+    """Delete these entries, or all, and return how many there were."""
+    return _delete_trash(connection, float("inf"), numbers)
+
+
+def _delete_trash(connection: Connection, before: float, ids: Collection[int] | None = None) -> int:
     """Removals (of these numbers, or all) from before a moment are for good from now on; how many there were."""
     which = [removal.c.at < before] + ([] if ids is None else [removal.c.id.in_(sorted(ids))])
     return connection.execute(delete(removal).where(*which)).rowcount
 
 
 def restore_from_trash(
-    connection: Connection, number: int, who: int | None, scopes: Collection[str], now: float
+    connection: Connection, number: int, who: int | None, now: float, *, scopes: Collection[str] = SCOPES
 ) -> RestoredObject:
     """Bring back what was removed; NotFound where there is nothing, or nothing that this person removed, or no longer.
 
@@ -245,7 +258,7 @@ class _Restorer:
             if now is not None and subscriptions.read_query_tags(now.tags) == without:
                 self._connection.execute(update(query_subscription).where(*mine).values(tags=row["tags"]))
             elif now is not None:  # it has other tags since: this one more
-                subscriptions.change_query_tags(self._connection, row["user_id"], row["query_id"], [row["tag"]], ())
+                subscriptions.change_tags(self._connection, row["user_id"], query_id=row["query_id"], add=[row["tag"]])
 
     def _restore_unread_marks(self, rows: list[Row]) -> None:
         self._unread += [row for row in rows if row["item_id"] in self._new]

@@ -29,6 +29,14 @@ def list_hit_slice(connection: Connection, query_id: int, after: int, part: Data
     return hits.find_hits(connection, connection.execute(query).scalars().all())
 
 
+def count_slice(connection: Connection, what: str, query_id: int | None, after: int, part: DataSlice) -> int:
+    """Count the rows beyond the id `after`: hits of a query feed, or else “refreshes” or “items”."""
+    if query_id is not None:
+        return count_hit_slice(connection, query_id, after, part)
+    count = count_refresh_slice if what == "refreshes" else count_item_slice
+    return count(connection, after, part)
+
+
 def count_item_slice(connection: Connection, after: int, part: DataSlice) -> int:
     return _count_rows(
         connection, select(func.count()).select_from(item).where(*_item_conditions(part), item.c.id > after)

@@ -37,7 +37,7 @@ def add_deliveries(connection: Connection, new: Iterable[Delivery]) -> None:
         connection.execute(insert_or_ignore(connection.dialect.name, delivery), rows)
 
 
-def claim_due_batches(connection: Connection, now: float, lease: float, limit: int) -> list[list[Delivery]]:
+def claim_due_batches(connection: Connection, now: float, lease: float, limit: int = 50) -> list[list[Delivery]]:
     """Batches that are due. Until the lease has passed they are not due again, whatever becomes of us.
 
     A message that was tried before is claimed as it was then; new rows of a digest get a batch of their own.
@@ -107,8 +107,13 @@ def settle_deliveries(
 
 
 def list_deliveries(
-    connection: Connection, states: Collection[str], before: tuple[float, int] | None, limit: int
+    connection: Connection,
+    states: Collection[str] = (),
+    *,
+    before: tuple[float, int] | None = None,
+    limit: int = 100,
 ) -> list[Delivery]:
+    """List deliveries of these states, or all, the latest first; `before` is (at, id) of the previous page's last."""
     query = select(delivery).order_by(delivery.c.at.desc(), delivery.c.id.desc()).limit(limit)
     if states:
         query = query.where(delivery.c.state.in_(sorted(states)))

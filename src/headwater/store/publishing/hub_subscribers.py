@@ -36,7 +36,7 @@ def count_hub_rows(connection: Connection) -> tuple[int, int]:
     return number[0], number[1]
 
 
-def claim_due_hub_requests(connection: Connection, now: float, lease: float, limit: int) -> list[HubRequest]:
+def claim_due_hub_requests(connection: Connection, now: float, lease: float, limit: int = 50) -> list[HubRequest]:
     query = select(hub_request).where(hub_request.c.due <= now).order_by(hub_request.c.due, hub_request.c.id)
     rows = connection.execute(query.limit(limit).with_for_update(skip_locked=True)).all()
     if rows:
@@ -96,7 +96,7 @@ def mark_outdated(connection: Connection, etags: Mapping[str, str], now: float) 
     return len(late)
 
 
-def claim_due_subscribers(connection: Connection, now: float, lease: float, limit: int) -> list[HubSubscriber]:
+def claim_due_subscribers(connection: Connection, now: float, lease: float, limit: int = 100) -> list[HubSubscriber]:
     query = (
         select(hub_subscriber)
         .where(hub_subscriber.c.due <= now, hub_subscriber.c.until > now)
@@ -133,7 +133,7 @@ def deny_topic(connection: Connection, topic: str, reason: str, now: float) -> i
     return len(rows)
 
 
-def list_hub_subscribers(connection: Connection, limit: int) -> list[HubSubscriber]:
+def list_hub_subscribers(connection: Connection, limit: int = 1000) -> list[HubSubscriber]:
     query = select(hub_subscriber).order_by(hub_subscriber.c.topic, hub_subscriber.c.id).limit(limit)
     return [_read_subscriber(row) for row in connection.execute(query)]
 

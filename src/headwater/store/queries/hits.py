@@ -204,7 +204,12 @@ def replace_windows(connection: Connection, windows: Mapping[int, Sequence[NewHi
 
 
 def list_past_items(
-    connection: Connection, since: float | None, most: int, upto: int, feed_ids: Collection[int] | None
+    connection: Connection,
+    *,
+    since: float | None = None,
+    most: int,
+    upto: int,
+    feed_ids: Collection[int] | None = None,
 ) -> list[int]:
     """The ids of the last `most` stored items, in the order of their arrival, up to a position of the outbox.
 
@@ -270,12 +275,16 @@ def _read_hit(row: Row[Any]) -> StoredHit:
     )
 
 
-def list_hits_after(connection: Connection, query_id: int, after: int, limit: int) -> list[StoredHit]:
+def list_hits_after(connection: Connection, query_id: int, *, after: int = 0, limit: int = 100) -> list[StoredHit]:
+    """List hits in the order of arrival, beyond the id `after`: append-only, so that the id is a cursor."""
     query = _select_hits(hit.c.query_id == query_id, hit.c.id > after).order_by(hit.c.id).limit(limit)
     return [_read_hit(row) for row in connection.execute(query)]
 
 
-def list_latest_hits(connection: Connection, query_id: int, before: int | None, limit: int) -> list[StoredHit]:
+def list_latest_hits(
+    connection: Connection, query_id: int, *, before: int | None = None, limit: int = 100
+) -> list[StoredHit]:
+    """List hits backwards, from the end of the stream or from the id `before`."""
     query = _select_hits(hit.c.query_id == query_id).order_by(hit.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(hit.c.id < before)
@@ -306,7 +315,30 @@ def find_hits(connection: Connection, ids: Sequence[int]) -> list[StoredHit]:
     return found
 
 
-def compute_query_statistics(connection: Connection, query_id: int, now: float, days: float) -> QueryStatistics:
+def count_hits(connection: Connection, query_id: int) -> int:
+    """Count the hits that a query feed shows."""
+    query = select(func.count()).select_from(hit).where(hit.c.query_id == query_id, hit.c.current)
+    return connection.execute(query).scalar_one()
+
+
+def list_hits_by_number(connection: Connection, query_id: int, skip: int, limit: int) -> list[StoredHit]:
+    """List hits in the order of arrival, the first of all first, after skipping `skip` of them."""
+    after = 0
+    if skip:
+        mine = select(hit.c.id).where(hit.c.query_id == query_id, hit.c.current)
+        after = connection.execute(mine.order_by(hit.c.id).offset(skip - 1).limit(1)).scalar() or 0
+        if not after:
+            return []
+    return list_hits_after(connection, query_id, after=after, limit=limit)
+
+
+def find_last_hit(connection: Connection, query_id: int) -> int:
+    """Return the id of the last hit of a query feed, 0 if there is none."""
+    return connection.execute(select(func.max(hit.c.id)).where(hit.c.query_id == query_id)).scalar() or 0
+
+
+def compute_query_statistics(connection: Connection, query_id: int, now: float, days: float = 7.0) -> QueryStatistics:
+    """Count the hits of a query feed: all, and those of the last `days`."""
     mine = and_(hit.c.query_id == query_id, hit.c.current)
     query = select(func.count(), func.min(hit.c.arrived), func.max(hit.c.arrived)).where(mine)
     total, first, last = connection.execute(query).one()

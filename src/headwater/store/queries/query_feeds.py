@@ -111,8 +111,10 @@ def list_changed_query_feeds(
     return changed, set(known) - set(connection.execute(select(query_feed.c.id)).scalars())
 
 
-def list_query_feeds(connection: Connection, after: int, limit: int, subscriber: int | None) -> list[QueryFeed]:
-    """Those beyond an id, of all or of what a user subscribes to."""
+def list_query_feeds(
+    connection: Connection, *, after: int = 0, limit: int = 100, subscriber: int | None = None
+) -> list[QueryFeed]:
+    """List query feeds by id, beyond `after`: all, or those that a user subscribes to."""
     query = select(*_COLUMNS).where(query_feed.c.id > after).order_by(query_feed.c.id).limit(limit)
     if subscriber is not None:
         mine = select(query_subscription.c.query_id).where(query_subscription.c.user_id == subscriber)

@@ -26,7 +26,7 @@ IMPLICIT_WEIGHT = 0.0  # nobody wants the feed for itself: only queries give it 
 
 
 def run_script(
-    connection: Connection, text: str, now: float, subscriber: int | None = None, replacing: Container[str] = ()
+    connection: Connection, text: str, now: float, *, subscriber: int | None = None, replacing: Container[str] = ()
 ) -> ScriptResult:
     """Carry the script out, in the caller's writing transaction; QueryError says everything that is wrong with it.
 
@@ -56,7 +56,7 @@ def run_script(
     return ScriptResult(tuple(done), script.warnings, tuple(undo))
 
 
-def drop_query_feed(connection: Connection, name: str, cascade: bool, by: Remover) -> DroppedQueries:
+def drop_query_feed(connection: Connection, name: str, cascade: bool = False, *, by: Remover) -> DroppedQueries:
     """Drop a query feed; with `cascade` those that read it too."""
     found = query_feeds.find_query_feed(connection, name)
     users = query_feeds.find_dependents(connection, [name])
@@ -106,7 +106,7 @@ def _add_address_feeds(connection: Connection, addresses: dict[str, str], now: f
     if not addresses:
         return {}
     new = [NewFeed(url, weight=IMPLICIT_WEIGHT) for url in addresses.values()]
-    added = feeds.add_feeds(connection, new, now, adopt=False)
+    added = feeds.add_feeds(connection, new, now, adopt=False, tagged=False)
     rows = [{"feed_id": one.feed.id} for one in added if one.created]
     if rows:
         connection.execute(insert(implicit_feed), rows)
@@ -146,7 +146,7 @@ def _register_feed(
     url, name = statement.address.url, statement.name.name
     try:
         new = NewFeed(url, name=name, tags=statement.tags)
-        [added] = feeds.add_feeds(connection, [new], now, subscriber=subscriber)
+        [added] = subscriptions.add_and_subscribe(connection, [new], now, subscriber=subscriber)
     except InputError as error:
         raise QueryError(str(error)) from error
     if added.feed.name is not None and added.feed.name != name:

@@ -69,7 +69,7 @@ def set_selectivity(connection: Connection, counts: Mapping[int, Mapping[int, tu
         connection.execute(insert(selectivity), rows)
 
 
-def list_selectivity(connection: Connection, query_id: int | None) -> list[Selectivity]:
+def list_selectivity(connection: Connection, query_id: int | None = None) -> list[Selectivity]:
     """What queries have kept of which feeds; feeds of which nothing was kept are not listed."""
     query = select(selectivity, func.coalesce(offered_count.c.number, 0).label("offered"))
     query = query.outerjoin(offered_count, offered_count.c.feed_id == selectivity.c.feed_id)

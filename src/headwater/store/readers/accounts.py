@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from headwater.errors import InputError, NotFound
 from headwater.store.database.dialect import fetch_rows
-from headwater.store.people import OWNER, ROLES, SCOPES, ApiToken, Session, User
+from headwater.store.people import OWNER, READER, ROLES, SCOPES, ApiToken, Session, User
 from headwater.store.schema.reader_tables import api_token, session, subscription, user
 from headwater.store.schema.storable_text import replace_unstorable
 from headwater.times import parse_time_zone
@@ -73,7 +73,8 @@ def find_password_hash(connection: Connection, name: str) -> tuple[User | None, 
     return (None, None) if row is None else (_read_user(row), row.password)
 
 
-def add_user(connection: Connection, name: str, role: str, password: str | None, now: float) -> User:
+def add_user(connection: Connection, name: str, password: str | None, now: float, *, role: str = READER) -> User:
+    """Add an account. InputError if the name is taken or cannot be one."""
     name = validate_name(name)
     check_role(role)
     _require_free_name(connection, name, None)
@@ -94,8 +95,11 @@ def claim_ownership(connection: Connection, name: str, password: str) -> User | 
     return find_user(connection, first.id) if done.rowcount else None
 
 
-def change_user(connection: Connection, user_id: int, changes: Mapping[str, Any]) -> User:
-    """name, role, password (a hash; all sessions end), time_zone (nothing: the server's) or settings."""
+def change_user(connection: Connection, /, user_id: int, **changes: Any) -> User:
+    """Change name, role, password (a hash; all sessions end), time_zone (empty: the server's) or settings.
+
+    InputError if the only owner would no longer be one.
+    """
     now = find_user(connection, user_id)
     values = dict(changes)
     if "name" in values:
@@ -194,7 +198,8 @@ def end_session(connection: Connection, hash: bytes) -> None:
     connection.execute(delete(session).where(session.c.hash == hash))
 
 
-def end_all_sessions(connection: Connection, user_id: int, except_hash: bytes | None) -> int:
+def end_all_sessions(connection: Connection, user_id: int, *, except_hash: bytes | None = None) -> int:
+    """End the sessions of a user, except one, and return how many there were."""
     which = [session.c.user_id == user_id] + ([] if except_hash is None else [session.c.hash != except_hash])
     return connection.execute(delete(session).where(*which)).rowcount
 

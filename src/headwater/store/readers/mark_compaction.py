@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select, text, update
 
+from headwater.store.database.dialect import find_last_settled_item
 from headwater.store.readers.marks import SET_READ, fill_mark_times
+from headwater.store.readers.subscriptions import list_readers
 from headwater.store.schema.reader_tables import mark, mark_undo, subscription
+from headwater.store.store import Store
 
 UNDO_SECONDS = 3600.0  # seconds
 MANY_READ = 10  # items read one by one, before the position is moved
 WORTH_MOVING = 100  # items between a position and the newest one
 REDUNDANT_AFTER = 7 * 86_400.0  # marks that say what the position says anyway are forgotten after this time
+
+
+async def compact_all_marks(store: Store, now: float) -> int:
+    """Say what all readers have read with fewer marks, one transaction per reader; returns how many marks went."""
+    await store.write(delete_expired_undo, now)
+    gone = 0
+    last = await store.read(find_last_settled_item)
+    for user_id in await store.read(list_readers):
+        gone += await store.write(compact_marks, user_id, last, now)
+    return gone + await store.write(delete_redundant_marks, now)
 
 
 def delete_expired_undo(connection: Connection, now: float) -> None:

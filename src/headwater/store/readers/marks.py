@@ -26,6 +26,7 @@ from headwater.store.schema.feed_tables import hit, item
 from headwater.store.schema.reader_tables import mark, mark_undo, query_subscription, subscription
 
 CHUNK = 1000
+ALL = Stream()
 MOST_UNDOS = 20  # of one person
 LATEST_SAVE = 3600.0  # seconds between the fetch of an item and its id, at the most
 
@@ -53,7 +54,13 @@ SET_READ, _SET_STARRED, _SET_READ_AND_STARRED = (
 
 
 def mark_items(
-    connection: Connection, user_id: int, ids: Collection[int], read: bool | None, starred: bool | None, now: float
+    connection: Connection,
+    user_id: int,
+    ids: Collection[int],
+    now: float,
+    *,
+    read: bool | None = None,
+    starred: bool | None = None,
 ) -> int:
     """Mark those of these items that the person may see; how many. None leaves as it is."""
     if read is None and starred is None:
@@ -167,11 +174,12 @@ def _mark_places_read(connection: Connection, user_id: int, places: Iterable[tup
 def mark_stream_read(
     connection: Connection,
     user_id: int,
-    which: Stream,
-    up_to: int | None,
-    until: float | None,
-    also: Collection[int],
+    which: Stream = ALL,
+    *,
     now: float,
+    up_to: int | None = None,
+    until: float | None = None,
+    also: Collection[int] = (),
 ) -> MarkedRead:
     """Everything of a stream is read: up to the id of an item, or what arrived before a moment, or all there is; and
     what is in `also`, which was seen beyond that.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -12,7 +13,6 @@ from headwater.store.content.items import ITEM_COLUMNS, read_item_values
 from headwater.store.database.dialect import SelectByUserAndIds, chunks, fetch_rows
 from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamPage, StreamQuery, UnreadCount, UnreadCounts
 from headwater.store.queries import hits
-from headwater.store.readers.habits import ReaderHabits
 from headwater.store.readers.read_positions import find_read_line_and
 from headwater.store.readers.stream_items import WantedColumns, has_columns
 from headwater.store.readers.streams import list_stream_positions
@@ -21,15 +21,17 @@ from headwater.store.schema.feed_tables import hit
 from headwater.store.schema.reader_tables import mark, query_subscription, subscription
 
 CHUNK = 1000
+ALL, DEFAULT_PART = Stream(), StreamQuery()
 MOST_ITEMS = 10_000  # items of a page, whatever is asked for
 _MARK_COLUMNS = (mark.c.state, mark.c.starred, subscription.c.read_up_to)
 
 
 def list_reader_items(
-    connection: Connection, user_id: int, which: Stream, part: StreamQuery, habits: ReaderHabits
+    connection: Connection, user_id: int, which: Stream = ALL, part: StreamQuery = DEFAULT_PART
 ) -> StreamPage:
-    """A page of a stream, with the items."""
-    found = list_stream_positions(connection, user_id, which, part, READER_ITEM_COLUMNS, habits)
+    """List a page of a stream as one reader has its items; at most 10,000 of them."""
+    part = replace(part, limit=max(1, min(part.limit, MOST_ITEMS)))
+    found = list_stream_positions(connection, user_id, which, part, READER_ITEM_COLUMNS)
     shown = found[: part.limit]
     more = (shown[-1][0], shown[-1][1]) if len(found) > part.limit and shown else None
     items = {place[1]: read_reader_item(place[2:]) for place in shown if has_columns(place)}

@@ -27,7 +27,7 @@ class CoReadFeed:
     readers: int
 
 
-def find_also_read(connection: Connection, user_id: int, limit: int) -> list[CoReadFeed]:
+def find_also_read(connection: Connection, user_id: int, limit: int = 10) -> list[CoReadFeed]:
     """Feeds that those read who read the same as this person, the strongest link first.
 
     Of many subscriptions and many readers some hundred are looked at, and then counted in full.
@@ -69,7 +69,7 @@ _OTHERS = SelectByUserAndIds(
 _READERS = SelectByUserAndIds("SELECT feed_id, user_id FROM subscribed WHERE feed_id IN {ids} AND user_id <> {user}")
 
 
-def list_popular_feeds(connection: Connection, user_id: int, limit: int) -> list[tuple[int, int]]:
+def list_popular_feeds(connection: Connection, user_id: int, limit: int = 10) -> list[tuple[int, int]]:
     """Feeds that at least two read and this person does not, with how many do."""
     mine = select(subscription.c.feed_id).where(subscription.c.user_id == user_id)
     number = func.count()
@@ -79,7 +79,7 @@ def list_popular_feeds(connection: Connection, user_id: int, limit: int) -> list
 
 
 def list_recent_titles(
-    connection: Connection, user_id: int, since: float, most: int
+    connection: Connection, user_id: int, since: float, most: int = 20_000
 ) -> list[tuple[int, int, float, str]]:
     """Item, feed, time and title of what a person reads, the latest first."""
     query = select(item.c.id, item.c.feed_id, item.c.published, item.c.title)
@@ -88,7 +88,7 @@ def list_recent_titles(
     return [(row.id, row.feed_id, row.published, row.title) for row in found]
 
 
-def list_recent_texts(connection: Connection, user_id: int, most: int) -> list[tuple[int, str]]:
+def list_recent_texts(connection: Connection, user_id: int, most: int = 1500) -> list[tuple[int, str]]:
     """Feed and text of the latest items that a person reads."""
     text = func.coalesce(item.c.content, item.c.summary)
     query = select(item.c.feed_id, text.label("text")).where(_is_read_by(user_id), text.is_not(None))

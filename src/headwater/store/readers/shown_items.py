@@ -15,7 +15,6 @@ from headwater.store.database.dialect import SelectByUserAndIds, chunks, to_json
 from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery, Subscription
 from headwater.store.readers import reader_items
 from headwater.store.readers import subscriptions as subscribing
-from headwater.store.readers.habits import ReaderHabits
 from headwater.store.readers.stream_items import WantedColumns, has_columns
 from headwater.store.readers.streams import list_feed_positions, merge_query_positions
 
@@ -66,11 +65,9 @@ class ShownPage(NamedTuple):
     next: tuple[float, int] | None = None
 
 
-def list_shown_items(
-    connection: Connection, user_id: int, which: Stream, part: StreamQuery, habits: ReaderHabits
-) -> ShownPage:
+def list_shown_items(connection: Connection, user_id: int, which: Stream, part: StreamQuery) -> ShownPage:
     """A part of a stream."""
-    found = list_feed_positions(connection, user_id, which, part, _WANTED, habits)
+    found = list_feed_positions(connection, user_id, which, part, _WANTED)
     items = {place[1]: ShownItem._make(place[2:]) for place in found if has_columns(place)}
     feeds = {one.feed_id for one in items.values()}
     mine, queries = subscribing.find_subscriptions_and_queries(connection, user_id, feeds)

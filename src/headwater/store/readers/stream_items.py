@@ -19,7 +19,6 @@ from sqlalchemy import Connection
 from headwater.store.database.dialect import chunks, fetch_rows
 from headwater.store.people import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers import read_positions
-from headwater.store.readers.habits import ReaderHabits
 from headwater.store.readers.read_positions import (
     ALL_BY_FEED,
     HAS_FAR_POSITION,
@@ -32,6 +31,7 @@ from headwater.store.readers.stream_sources import list_stream_feed_ids
 
 StreamPosition = Any  # a row: the time that orders, the id, and, where they were asked along, the columns wanted
 
+LOOK_AT_LEAST, LOOK_PER_ITEM = 600, 6  # newest items that are looked at before feeds are asked one by one
 FEW_FEEDS = 20  # feeds that are looked at one by one
 FEEDS_PER_STATEMENT = 100  # feeds in one statement; SQLite joins 500 at most
 # Else SQLite would walk all marks of the person.
@@ -98,14 +98,14 @@ class StreamSelection:
         elif which.tag is not None:
             self._only, self._values["tag"] = _TAGGED, which.tag
 
-    def list_positions(self, habits: ReaderHabits) -> list[StreamPosition]:
+    def list_positions(self) -> list[StreamPosition]:
         """In order; one more than the limit, where there are more."""
         if self._part.starred:
             return self._run_with_columns(self._select_starred())
         feeds = self._list_feed_ids() if self._which != Stream() else None
         line: ReadLine | None = ALL_BY_FEED
         if feeds is None or len(feeds) > FEW_FEEDS:
-            found, line = self._look_among_newest(habits)
+            found, line = self._look_among_newest()
             if found is not None:
                 return found
         if self._part.unread:
@@ -125,40 +125,21 @@ class StreamSelection:
         found = self._run(join_columns(self._wanted, sql), **more)
         return sorted(found, key=itemgetter(0, 1), reverse=not self._part.oldest_first)
 
-    def _look_among_newest(self, habits: ReaderHabits) -> tuple[list[StreamPosition] | None, ReadLine | None]:
-        """None where wanted ones are too rare among them, or are elsewhere; then also where unread ones are."""
-        line: ReadLine | None = None
+    def _look_among_newest(self) -> tuple[list[StreamPosition] | None, ReadLine | None]:
+        """Look at the newest items of all feeds. None if the wanted ones are rare among them; then perhaps the line."""
         limit = self._part.limit
-        if self._part.unread and habits.find_habit(self._user).near:
-            _, far, line = find_read_line_and(self._connection, self._user, "NULL", {})
+        bound = self._find_time_bound(max(LOOK_AT_LEAST, LOOK_PER_ITEM * limit))
+        found = self._walk_items(bound)
+        if len(found) > limit:
+            return found, None
+        line: ReadLine | None = None
+        if self._part.unread:
+            edge, far, line = find_read_line_and(self._connection, self._user, f"({bound.sql})", bound.values)
             if not far:
                 return None, line
-            habits.learn_habit(self._user, near=False)
-        for step in habits.list_steps(self._user, self._dialect):
-            looked_at = step.reach(limit)
-            bound = self._find_time_bound(looked_at)
-            found = self._walk_items(bound)
-            if len(found) > limit:
-                habits.record_enough(self._user, step)
-                return found, None
-            if self._part.unread:
-                # Nothing at all: mostly because no position is far back, which is quickly asked by itself.
-                _, far, line = (
-                    find_read_line_and(self._connection, self._user, "NULL", {}) if not found else (None, True, None)
-                )
-                if not far:
-                    habits.learn_habit(self._user, near=True)
-                    return None, line
-                edge, far, line = find_read_line_and(self._connection, self._user, f"({bound.sql})", bound.values)
-                if not far:
-                    return None, line
-            else:
-                edge = fetch_rows(self._connection, f"SELECT ({bound.sql})", bound.values)[0][0]
-            if edge is None:
-                return found, None
-            if len(found) * habits.farthest.reach(limit) < limit * looked_at:
-                break  # farther would not be far enough
-        return None, line
+        else:
+            edge = fetch_rows(self._connection, f"SELECT ({bound.sql})", bound.values)[0][0]
+        return (found, None) if edge is None else (None, line)
 
     def _find_time_bound(self, near: int) -> _TimeBound:
         """Up to the item that is `near` items from where the part begins; no time if there are not so many. SQLite

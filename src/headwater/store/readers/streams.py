@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection
+from dataclasses import replace
 from itertools import islice
 
 from sqlalchemy import Connection
 
 from headwater.store.database.dialect import fetch_rows
 from headwater.store.people import HIT_ID_OFFSET, Stream, StreamQuery
-from headwater.store.readers.habits import ReaderHabits
 from headwater.store.readers.stream_items import StreamPosition, StreamSelection, WantedColumns
 from headwater.store.readers.stream_order import StreamOrder, state_condition
 from headwater.store.readers.stream_sources import list_stream_query_ids
@@ -32,13 +32,14 @@ def list_stream_positions(
     which: Stream,
     part: StreamQuery,
     wanted: WantedColumns | None = None,
-    habits: ReaderHabits | None = None,
 ) -> list[StreamPosition]:
-    """Where to look, in order; one more than the limit, where there are more. NotFound for what is not subscribed.
+    """List the positions (time, id) of a part of a stream, in order; one more than the limit if there are more.
 
-    Not all of them have the columns wanted: `has_columns` tells. `habits` is for the caller to keep.
+    NotFound if the reader does not subscribe to the feed or query feed. Some positions may lack the wanted columns:
+    `has_columns` tells.
     """
-    found = list_feed_positions(connection, user_id, which, part, wanted, habits)
+    part = replace(part, limit=max(1, part.limit))
+    found = list_feed_positions(connection, user_id, which, part, wanted)
     asked = [which.query] if which.query is not None else []
     if part.queries and which.query is None and which.feed is None:
         asked = list_stream_query_ids(connection, user_id, which)
@@ -51,7 +52,6 @@ def list_feed_positions(
     which: Stream,
     part: StreamQuery,
     wanted: WantedColumns | None = None,
-    habits: ReaderHabits | None = None,
 ) -> list[StreamPosition]:
     """`places` without those in query feeds."""
     if which.query is not None:
@@ -59,9 +59,7 @@ def list_feed_positions(
         return []
     if which.feed is not None:
         require_subscription(connection, user_id, which.feed)
-    return StreamSelection(connection, user_id, which, part, wanted).list_positions(
-        ReaderHabits() if habits is None else habits
-    )
+    return StreamSelection(connection, user_id, which, part, wanted).list_positions()
 
 
 def merge_query_positions(

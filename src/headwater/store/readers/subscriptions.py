@@ -5,13 +5,14 @@ The owner's tags are the server's: they are what queries and published lists go 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, delete, func, select, text, update
 
 from headwater.errors import InputError, NotFound
 from headwater.formats.values.links import normalise_url
+from headwater.store.content.feeds import add_feeds
 from headwater.store.database.dialect import (
     SelectByUser,
     SelectByUserAndIds,
@@ -28,6 +29,7 @@ from headwater.store.saved_state import PUBLISHED, bump_revision
 from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, hit, implicit_feed, item, query_feed
 from headwater.store.schema.reader_tables import mark, query_subscription, subscription, subscription_tag, user
 from headwater.store.schema.storable_text import replace_unstorable
+from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
 
 CHUNK = 1000
 LEAST_UNREAD = 10  # of what a feed had before somebody subscribed, this many (or its window) are unread
@@ -40,6 +42,37 @@ def validate_tag(tag: str) -> str:
     if not tag or len(tag) > LONGEST_TAG or not tag.isprintable():
         raise InputError(f"A tag has 1 to {LONGEST_TAG} visible characters.")
     return tag
+
+
+def add_and_subscribe(
+    connection: Connection,
+    new: Iterable[NewFeed],
+    now: float,
+    *,
+    progress: Callable[[int], None] | None = None,
+    subscriber: int | None = None,
+    allowed: FeedQuotaCheck | None = None,
+) -> list[AddedFeed]:
+    """Add feeds and subscribe a reader, by default the owner, to them with their tags; returns them in the order given.
+
+    Only the owner's tags become tags of the feeds. `progress` is called with the number of feeds done, maybe from
+    another thread. `allowed` gets the numbers of new feeds and of feeds only this reader reads, and may raise; nobody
+    else can add feeds for the same reader meanwhile.
+    """
+    owner = find_owner(connection).id
+    reader = subscriber or owner
+    wanted = [replace_unstorable(each) for each in new]
+    if allowed is not None:
+        allowed(*count_feeds_brought(connection, reader, [each.url for each in wanted], alone=True))
+    done: list[AddedFeed] = []
+    for chunk in chunks(wanted, CHUNK):
+        added = add_feeds(connection, chunk, now, tagged=reader == owner)
+        tags = [(one.feed.id, each.tags) for each, one in zip(chunk, added, strict=True)]
+        subscribe_to_feeds(connection, reader, tags, {one.feed.id for one in added if one.created}, now)
+        done += added
+        if progress is not None:
+            progress(len(done))
+    return done
 
 
 def subscribe_to_feeds(
@@ -80,14 +113,20 @@ def _find_read_position(connection: Connection, feed_id: int) -> int:
     return connection.execute(older.offset(max(window, LEAST_UNREAD)).limit(1)).scalar() or 0
 
 
-def subscribe_to_feed(connection: Connection, user_id: int, feed_id: int, tags: Collection[str], now: float) -> None:
-    """To a feed that is here already; NotFound if it is not. One that was left alone is refreshed again."""
+def subscribe_to_feed(
+    connection: Connection, user_id: int, feed_id: int, now: float, *, tags: Collection[str] = ()
+) -> None:
+    """Subscribe to an existing feed; NotFound if there is none. A feed that nobody wanted is refreshed again."""
     if connection.execute(select(feed.c.id).where(feed.c.id == feed_id)).first() is None:
         raise NotFound(f"There is no feed {feed_id}.")
     subscribe_to_feeds(connection, user_id, [(feed_id, [validate_tag(tag) for tag in tags])], (), now)
     if connection.execute(delete(implicit_feed).where(implicit_feed.c.feed_id == feed_id)).rowcount:
         connection.execute(update(feed).where(feed.c.id == feed_id).values(weight=1.0, paused=False))
         bump_revision(connection)
+
+
+def subscribe_to_query_feed(connection: Connection, user_id: int, query_id: int, now: float) -> None:
+    subscribe_to_query_feeds(connection, user_id, [query_id], now)
 
 
 def subscribe_to_query_feeds(connection: Connection, user_id: int, query_ids: Iterable[int], now: float) -> None:
@@ -167,9 +206,14 @@ def require_query_subscription(connection: Connection, user_id: int, query_id: i
 
 
 def change_subscription_title(
-    connection: Connection, user_id: int, feed_id: int | None, query_id: int | None, title: str | None
+    connection: Connection,
+    user_id: int,
+    title: str | None,
+    *,
+    feed_id: int | None = None,
+    query_id: int | None = None,
 ) -> None:
-    """A title of one's own; None or nothing shows the feed's again."""
+    """Set a reader's own title of a feed or query feed; None or blank shows the feed's again."""
     title = replace_unstorable(title or "").strip()[:LONGEST_TAG] or None
     if feed_id is not None:
         require_subscription(connection, user_id, feed_id)
@@ -185,9 +229,24 @@ def change_subscription_title(
 
 
 def change_tags(
+    connection: Connection,
+    user_id: int,
+    *,
+    feed_id: int | None = None,
+    query_id: int | None = None,
+    add: Collection[str] = (),
+    remove: Collection[str] = (),
+) -> None:
+    """Add and remove tags of a feed or query feed. The owner's tags are also those of the feed itself."""
+    if query_id is not None:
+        _change_query_tags(connection, user_id, query_id, add, remove)
+    elif feed_id is not None:
+        _change_feed_tags(connection, user_id, feed_id, add, remove)
+
+
+def _change_feed_tags(
     connection: Connection, user_id: int, feed_id: int, add: Collection[str], remove: Collection[str]
 ) -> None:
-    """Some tags more, some less, of a feed."""
     require_subscription(connection, user_id, feed_id)
     added, dialect = [validate_tag(tag) for tag in add], connection.dialect.name
     mine = (subscription_tag.c.user_id == user_id, subscription_tag.c.feed_id == feed_id)
@@ -204,7 +263,7 @@ def change_tags(
         bump_revision(connection)
 
 
-def change_query_tags(
+def _change_query_tags(
     connection: Connection, user_id: int, query_id: int, add: Collection[str], remove: Collection[str]
 ) -> None:
     mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
@@ -220,19 +279,6 @@ def read_query_tags(stored: str | None) -> tuple[str, ...]:
     return (QUERY_FEEDS_TAG,) if stored is None else tuple(from_json(stored))
 
 
-def copy_tags_to_owner(connection: Connection, feed_id: int, tags: Iterable[str]) -> None:
-    """The owner's tags of a feed become the feed's, which have just been set."""
-    first = find_owner(connection).id
-    mine = (subscription.c.user_id == first, subscription.c.feed_id == feed_id)
-    if connection.execute(select(subscription.c.feed_id).where(*mine)).first() is None:
-        return
-    theirs = (subscription_tag.c.user_id == first, subscription_tag.c.feed_id == feed_id)
-    connection.execute(delete(subscription_tag).where(*theirs))
-    rows = [{"user_id": first, "feed_id": feed_id, "tag": tag} for tag in sorted(set(tags))]
-    if rows:
-        connection.execute(insert(subscription_tag), rows)
-
-
 def rename_subscription_tag(connection: Connection, user_id: int, old: str, new: str | None) -> None:
     """Under another name, maybe one that is there; None takes the tag off everything. NotFound if there is none."""
     feeds = _list_tagged_feeds(connection, user_id, old)
@@ -243,9 +289,9 @@ def rename_subscription_tag(connection: Connection, user_id: int, old: str, new:
     more = () if new is None else (validate_tag(new),)
     gone = () if old in more else (old,)
     for id in feeds:
-        change_tags(connection, user_id, id, more, gone)
+        _change_feed_tags(connection, user_id, id, more, gone)
     for id in asked:
-        change_query_tags(connection, user_id, id, more, gone)
+        _change_query_tags(connection, user_id, id, more, gone)
 
 
 def _list_tagged_feeds(connection: Connection, user_id: int, tag: str) -> Sequence[int]:
@@ -265,8 +311,23 @@ def find_subscriptions(
     return _load_subscriptions(connection, user_id, sorted(feed_ids), sorted(query_ids))
 
 
+def find_subscription(
+    connection: Connection, user_id: int, *, feed_id: int | None = None, query_id: int | None = None
+) -> Subscription | None:
+    """Find a reader's subscription to a feed or query feed; None if there is none."""
+    feeds, queries = [[] if id is None else [id] for id in (feed_id, query_id)]
+    found = find_subscriptions(connection, user_id, feeds, queries)
+    return found[0] if found else None
+
+
+def find_subscribed_feeds(connection: Connection, user_id: int, feed_ids: Collection[int]) -> set[int]:
+    """Return those of these feeds that a reader subscribes to."""
+    found = find_subscriptions(connection, user_id, feed_ids, ())
+    return {one.feed_id for one in found if one.feed_id is not None}
+
+
 def list_subscription_page(
-    connection: Connection, user_id: int, after: tuple[int, int] | None, limit: int, tag: str | None
+    connection: Connection, user_id: int, *, after: tuple[int, int] | None, limit: int, tag: str | None = None
 ) -> list[Subscription]:
     """Feeds by id, then query feeds, beyond `after`: (0, feed) or (1, query feed)."""
     found: list[Subscription] = []

@@ -9,7 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from headwater.credentials import hash_password, hash_secret, make_secret, verify_password
 from headwater.errors import InputError
+from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
 from headwater.store.people import ApiToken, User
+from headwater.store.readers import accounts
+from headwater.store.readers.accounts import add_api_token, find_password_hash, find_user, list_api_tokens
 from headwater.times import parse_time_zone
 from headwater.web.api.api_types import (
     IdParameters,
@@ -63,7 +66,7 @@ def validate_time_zone(given: str) -> str:
 async def list_users(call: ApiCall, asked: ListParameters) -> ListPage[UserView]:
     """List the accounts, in the order in which they came."""
     after = decode_cursor(asked.cursor, int)
-    rows = [user for user in await call.store.accounts.all() if after is None or user.id > after[0]]
+    rows = [user for user in await call.store.read(accounts.list_users) if after is None or user.id > after[0]]
     return paginate(rows[: asked.limit + 1], asked.limit, view_user, lambda user: (user.id,))
 
 
@@ -77,13 +80,13 @@ class UserRequest(RequestBody, frozen=True):
 async def add_user(call: ApiCall, given: UserRequest) -> UserView:
     """Make an account."""
     kept = await asyncio.to_thread(hash_password, given.password)
-    return view_user(await call.store.accounts.add(given.name, kept, call.now, role=given.role))
+    return view_user(await call.store.write(accounts.add_user, given.name, kept, call.now, role=given.role))
 
 
 @account_group.get("/users/{id}", ADMIN)
 async def show_user(call: ApiCall, asked: IdParameters) -> UserView:
     """Show an account."""
-    return view_user(await call.store.accounts.find(asked.id))
+    return view_user(await call.store.read(find_user, asked.id))
 
 
 class UserChange(RequestBody, frozen=True):
@@ -106,15 +109,15 @@ async def change_user(call: ApiCall, asked: IdParameters, given: UserChange) -> 
         changes["time_zone"] = validate_time_zone(given.time_zone)
     if not isinstance(given.password, UnsetType):
         changes["password"] = await asyncio.to_thread(hash_password, given.password)
-    found = await call.store.accounts.find(asked.id)
-    return view_user(await call.store.accounts.change(found.id, **changes) if changes else found)
+    found = await call.store.read(find_user, asked.id)
+    return view_user(await call.store.write(accounts.change_user, found.id, **changes) if changes else found)
 
 
 @account_group.delete("/users/{id}", ADMIN)
 async def remove_user(call: ApiCall, asked: IdParameters) -> RemovedView:
     """Remove an account and all that is only theirs; its sessions and tokens end at once."""
-    await call.store.accounts.find(asked.id)
-    return RemovedView(undo=await call.store.accounts.remove(asked.id, by=call.remover))
+    await call.store.read(find_user, asked.id)
+    return RemovedView(undo=await call.store.write(move_user_to_trash, asked.id, by=call.remover))
 
 
 # oneself
@@ -145,7 +148,9 @@ async def change_me(call: ApiCall, given: MyAccountChange) -> UserView:
     """Change what is your own: the time zone."""
     if isinstance(given.time_zone, UnsetType):
         return view_user(call.user)
-    return view_user(await call.store.accounts.change(call.user.id, time_zone=validate_time_zone(given.time_zone)))
+    return view_user(
+        await call.store.write(accounts.change_user, call.user.id, time_zone=validate_time_zone(given.time_zone))
+    )
 
 
 class PasswordChange(RequestBody, frozen=True):
@@ -156,11 +161,11 @@ class PasswordChange(RequestBody, frozen=True):
 @account_group.post("/me/password")
 async def change_password(call: ApiCall, given: PasswordChange) -> None:
     """Change your password; all your sessions end."""
-    _, kept = await call.store.accounts.password(call.user.name)
+    _, kept = await call.store.read(find_password_hash, call.user.name)
     if not await asyncio.to_thread(verify_password, kept, given.old):
         raise InputError("The old password is another.", "old")
     changed = await asyncio.to_thread(hash_password, given.new)
-    await call.store.accounts.change(call.user.id, password=changed)
+    await call.store.write(accounts.change_user, call.user.id, password=changed)
 
 
 class ApiTokenView(ResponseBody, frozen=True):
@@ -181,7 +186,7 @@ def view_token(token: ApiToken) -> ApiTokenView:
 async def list_tokens(call: ApiCall, asked: ListParameters) -> ListPage[ApiTokenView]:
     """List your tokens; a token itself is never shown again."""
     after = decode_cursor(asked.cursor, int)
-    rows = [one for one in await call.store.accounts.tokens(call.user.id) if after is None or one.id > after[0]]
+    rows = [one for one in await call.store.read(list_api_tokens, call.user.id) if after is None or one.id > after[0]]
     return paginate(
         sorted(rows, key=lambda one: one.id)[: asked.limit + 1], asked.limit, view_token, lambda one: (one.id,)
     )
@@ -205,11 +210,11 @@ async def make_token(call: ApiCall, given: ApiTokenRequest) -> CreatedApiToken:
     if lacking := set(given.scopes) - call.who.scopes:
         raise InputError(f"You cannot give what you do not have: {', '.join(sorted(lacking))}.", "scopes")
     secret = make_secret()
-    made = await call.store.accounts.add_token(call.user.id, hash_secret(secret), given.label, given.scopes, call.now)
+    made = await call.store.write(add_api_token, call.user.id, hash_secret(secret), given.label, given.scopes, call.now)
     return CreatedApiToken(token=secret, about=view_token(made))
 
 
 @account_group.delete("/tokens/{id}")
 async def revoke_token(call: ApiCall, asked: IdParameters) -> RemovedView:
     """Make a token of yours worthless, at once."""
-    return RemovedView(undo=await call.store.accounts.revoke_token(call.user.id, asked.id, by=call.remover))
+    return RemovedView(undo=await call.store.write(move_api_token_to_trash, call.user.id, asked.id, by=call.remover))

@@ -20,7 +20,9 @@ import msgspec
 from starlette.requests import Request
 
 from headwater.node.node import Node
+from headwater.store.content.feeds import find_feed
 from headwater.store.people import Remover, User
+from headwater.store.readers.subscriptions import require_subscription
 from headwater.store.store import Store
 from headwater.web.auth.authentication import Forbidden, Identity, NotSignedIn, require_identity
 from headwater.web.auth.cross_site import RequestRefused
@@ -182,6 +184,6 @@ def require_aggregator(call: ApiCall) -> Node:
 async def require_visible_feed(call: ApiCall, feed_id: int) -> None:
     """NotFound, in the same words, for a feed that is not here and for one that is not theirs."""
     if call.user.is_owner:
-        await call.store.feed(feed_id)
+        await call.store.read(find_feed, feed_id)
     else:
-        await call.store.reading.require(call.user.id, feed_id)
+        await call.store.read(require_subscription, call.user.id, feed_id)

@@ -10,7 +10,17 @@ from headwater.errors import InputError
 from headwater.fetch.discovery import discover_candidates
 from headwater.model import Feed
 from headwater.node.new_feed import add_feed_from_address
-from headwater.store.content.feed_overview import FeedFilter, FeedOverview
+from headwater.store.content import articles
+from headwater.store.content import feeds as stored_feeds
+from headwater.store.content.feed_overview import (
+    FeedFilter,
+    FeedOverview,
+    find_similar_feeds,
+    group_failures,
+    list_feed_overviews,
+)
+from headwater.store.content.feeds import find_feed
+from headwater.store.maintenance.trash import merge_feeds_with_undo, move_feed_to_trash
 from headwater.web.api.api_types import (
     Address,
     Id,
@@ -102,7 +112,7 @@ async def list_feeds(call: ApiCall, asked: FeedListParameters) -> ListPage[FeedV
     after = decode_cursor(asked.cursor, int)
     mine = None if call.user.is_owner else call.user.id
     which = FeedFilter(asked.tag, asked.search, asked.state, subscriber=mine)
-    rows = await call.store.pages.feeds(which, after=after[0] if after else 0, limit=asked.limit + 1)
+    rows = await call.store.read(list_feed_overviews, which, after=after[0] if after else 0, limit=asked.limit + 1)
     return paginate(rows, asked.limit, view_feed, lambda row: (row.feed.id,))
 
 
@@ -176,7 +186,7 @@ async def discover_feeds(call: ApiCall, given: AddressRequest) -> ListPage[Offer
 
 async def find_visible_feed(call: ApiCall, feed_id: int) -> FeedView:
     await require_visible_feed(call, feed_id)
-    (row,) = await call.store.pages.feeds(after=feed_id - 1, limit=1)
+    (row,) = await call.store.read(list_feed_overviews, after=feed_id - 1, limit=1)
     return view_feed(row)
 
 
@@ -207,14 +217,14 @@ async def change_feed(call: ApiCall, asked: IdParameters, given: FeedChange) -> 
     if "url" in changes and not changes["url"].lower().startswith(("http://", "https://")):
         raise InputError("An address begins with https:// or http://.", "url")
     if changes:
-        await call.store.update_feed(asked.id, **changes)
+        await call.store.write(stored_feeds.change_feed, asked.id, **changes)
     return await find_visible_feed(call, asked.id)
 
 
 @feed_group.delete("/feeds/{id}", ADMIN)
 async def remove_feed(call: ApiCall, asked: IdParameters) -> RemovedView:
     """Remove a feed and everything that came of it, for everybody."""
-    return RemovedView(undo=await call.store.remove_feed(asked.id, by=call.remover))
+    return RemovedView(undo=await call.store.write(move_feed_to_trash, asked.id, by=call.remover))
 
 
 class ArticleWish(RequestBody, frozen=True):
@@ -224,8 +234,8 @@ class ArticleWish(RequestBody, frozen=True):
 @feed_group.put("/feeds/{id}/articles", ADMIN)
 async def want_articles(call: ApiCall, asked: IdParameters, given: ArticleWish) -> None:
     """Fetch the pages behind the items of a feed from now on, or no longer."""
-    feed = await call.store.feed(asked.id)
-    await call.store.articles.wish("feed", feed.id, given.wanted)
+    feed = await call.store.read(find_feed, asked.id)
+    await call.store.write(articles.want_articles, "feed", feed.id, given.wanted)
 
 
 class MergedFeedsView(RemovedView, frozen=True):
@@ -240,7 +250,7 @@ class MergeRequest(RequestBody, frozen=True):
 @feed_group.post("/feeds/{id}/merge", ADMIN)
 async def merge_feeds(call: ApiCall, asked: IdParameters, given: MergeRequest) -> MergedFeedsView:
     """Make two feeds one: the items of the other belong to this one, and the other is removed."""
-    moved, undo = await call.store.pages.merge(asked.id, given.other, by=call.remover)
+    moved, undo = await call.store.write(merge_feeds_with_undo, asked.id, given.other, by=call.remover)
     return MergedFeedsView(moved=moved, feed=await find_visible_feed(call, asked.id), undo=undo)
 
 
@@ -257,7 +267,7 @@ async def list_alike_feeds(call: ApiCall, asked: IdParameters) -> ListPage[Simil
     def seen(feed: Feed) -> SimilarFeed:
         return SimilarFeed(id=feed.id, url=feed.url, title=feed.title)
 
-    return ListPage(items=[seen(feed) for feed in await call.store.pages.alike(asked.id, 100)], next=None)
+    return ListPage(items=[seen(feed) for feed in await call.store.read(find_similar_feeds, asked.id, 100)], next=None)
 
 
 class FailureGroupView(ResponseBody, frozen=True):
@@ -274,7 +284,7 @@ class FailureGroupView(ResponseBody, frozen=True):
 @feed_group.get("/feeds/troubles", ADMIN)
 async def list_troubles(call: ApiCall) -> ListPage[FailureGroupView]:
     """List why feeds fail, the most frequent cause first."""
-    found = await call.store.pages.troubles()
+    found = await call.store.read(group_failures)
     other = ("Another cause", "The feed's page says more.")
     told = [
         FailureGroupView(

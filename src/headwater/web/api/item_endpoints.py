@@ -8,7 +8,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Enclosure
-from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream
+from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery
+from headwater.store.queries.hits import find_showing_queries
+from headwater.store.queries.query_feeds import list_query_feeds
+from headwater.store.readers import marks, reader_items
+from headwater.store.readers.marks import mark_stream_read, undo_mark_read
+from headwater.store.readers.reader_items import find_reader_items, list_reader_items
+from headwater.store.readers.reader_search import search_reader_items
 from headwater.web.api.api_types import (
     Cursor,
     Id,
@@ -131,16 +137,19 @@ async def list_items(call: ApiCall, asked: StreamParameters) -> ListPage[ItemVie
     """List the items of a stream, the newest first."""
     which = await find_stream_named(call, asked.feed, asked.query, asked.tag)
     before = decode_cursor(asked.cursor, float, int)
-    found = await call.store.reading.stream(
+    found = await call.store.read(
+        list_reader_items,
         call.user.id,
         which,
-        unread=asked.unread,
-        starred=asked.starred,
-        since=asked.since,
-        until=asked.until,
-        before=(before[0], before[1]) if before else None,
-        limit=asked.limit,
-        oldest_first=asked.oldest_first,
+        StreamQuery(
+            unread=asked.unread,
+            starred=asked.starred,
+            since=asked.since,
+            until=asked.until,
+            before=(before[0], before[1]) if before else None,
+            limit=asked.limit,
+            oldest_first=asked.oldest_first,
+        ),
     )
     return ListPage(
         items=[view_item(one) for one in found.items], next=encode_cursor(*found.next) if found.next else None
@@ -165,7 +174,7 @@ class UnreadCountsView(ResponseBody, frozen=True):
 @item_group.get("/items/counts")
 async def count_unread(call: ApiCall) -> UnreadCountsView:
     """Say how much is unread."""
-    counts = await call.store.reading.counts(call.user.id)
+    counts = await call.store.read(reader_items.count_unread, call.user.id)
 
     def by(found: object) -> dict[str, UnreadCountView]:
         return {str(key): UnreadCountView(count=one.count, newest=one.newest) for key, one in found.items()}  # type: ignore[attr-defined]
@@ -184,7 +193,7 @@ class ItemParameters(Parameters, frozen=True):
 
 
 async def _find_reader_item(call: ApiCall, id: str) -> ReaderItem:
-    found = await call.store.reading.items(call.user.id, [parse_item_id(id)])
+    found = await call.store.read(find_reader_items, call.user.id, [parse_item_id(id)])
     if not found:
         raise NotFound(f"There is no item {id}, or it is not in anything you subscribe to.")
     return found[0]
@@ -195,10 +204,12 @@ async def show_item(call: ApiCall, asked: ItemParameters) -> FullItemView:
     """Show one item with its content, and the query feeds that show it."""
     one = await _find_reader_item(call, asked.id)
     item = one.item
-    emitted = await call.store.queries.emitted([item.id] if item.id is not None else [])
+    emitted = await call.store.read(find_showing_queries, [item.id] if item.id is not None else [])
     shown = emitted[item.id].by if item.id in emitted else set()
     if shown and not call.user.is_owner:
-        shown &= {query.name for query in await call.store.queries.some(subscriber=call.user.id, limit=10_000)}
+        shown &= {
+            query.name for query in await call.store.read(list_query_feeds, subscriber=call.user.id, limit=10_000)
+        }
     return FullItemView(
         **_item_fields(one),
         content=item.content,
@@ -241,7 +252,8 @@ async def mark_items(call: ApiCall, given: MarkManyRequest) -> MarkedItemsView:
 async def _save_marks(call: ApiCall, ids: list[str], read: bool | UnsetType, starred: bool | UnsetType) -> int:
     if read is UNSET and starred is UNSET:
         raise InputError("Say what is to be changed: read, starred, or both.", "read")
-    return await call.store.reading.mark(
+    return await call.store.write(
+        marks.mark_items,
         call.user.id,
         [parse_item_id(id) for id in ids],
         call.now,
@@ -269,7 +281,8 @@ class MarkedStreamView(ResponseBody, frozen=True):
 async def mark_all_read(call: ApiCall, given: MarkAllRequest) -> MarkedStreamView:
     """Mark a whole stream as read."""
     which = await find_stream_named(call, given.feed, given.query, given.tag)
-    done = await call.store.reading.mark_all_read(
+    done = await call.store.write(
+        mark_stream_read,
         call.user.id,
         which,
         now=call.now,
@@ -286,7 +299,7 @@ class UndoMarkRequest(RequestBody, frozen=True):
 @item_group.post("/items/undo")
 async def undo_read_all(call: ApiCall, given: UndoMarkRequest) -> None:
     """Take a “read all” back."""
-    await call.store.reading.undo(call.user.id, given.undo, call.now)
+    await call.store.write(undo_mark_read, call.user.id, given.undo, call.now)
 
 
 search_group = EndpointGroup("search", "Words in what you read, or a condition of the query language.")
@@ -343,6 +356,8 @@ async def search_items(call: ApiCall, asked: SearchParameters) -> SearchResultVi
             looked_at=found.looked_at,
         )
     which = await find_stream_named(call, asked.feed, asked.query, asked.tag)
-    page, items = await call.store.reading.search(call.user.id, asked.q, which, limit=asked.limit, before_id=before)
+    page, items = await search_reader_items(
+        call.store, call.user.id, asked.q, which, limit=asked.limit, before_id=before
+    )
     more = encode_cursor(page.items[-1].id) if page.more and page.items else None
     return SearchResultView(items=[view_item(one) for one in items], next=more, waiting=page.waiting)

@@ -8,6 +8,9 @@ from msgspec import Meta, field
 
 from headwater.errors import InputError
 from headwater.publish import channels
+from headwater.store.publishing import deliveries, private_feeds
+from headwater.store.publishing.deliveries import retry_deliveries
+from headwater.store.publishing.private_feeds import list_feed_tokens, load_public_access, revoke_feed_tokens
 from headwater.store.values import Delivery, PrivateFeedToken
 from headwater.web.api.api_types import (
     Cursor,
@@ -39,7 +42,8 @@ class DeliveryListParameters(Parameters, frozen=True):
 async def list_deliveries(call: ApiCall, asked: DeliveryListParameters) -> ListPage[Delivery]:
     """List deliveries, the latest first."""
     before = decode_cursor(asked.cursor, float, int)
-    rows = await call.store.publishing.deliveries(
+    rows = await call.store.read(
+        deliveries.list_deliveries,
         (asked.state,) if asked.state else (),
         limit=asked.limit + 1,
         before=(before[0], before[1]) if before else None,
@@ -57,7 +61,7 @@ class DeliveryCounts(ResponseBody, frozen=True):
 @delivery_group.get("/deliveries/counts", ADMIN)
 async def count_deliveries(call: ApiCall) -> DeliveryCounts:
     """Count deliveries by state."""
-    counts = await call.store.publishing.delivery_counts()
+    counts = await call.store.read(deliveries.count_deliveries)
     return DeliveryCounts(**{state: counts.get(state, 0) for state in DELIVERY_STATES})
 
 
@@ -77,7 +81,7 @@ async def resend_deliveries(call: ApiCall, given: ResendRequest) -> ResendCount:
     """Try again what was given up or waits to be tried again."""
     if bool(given.ids) == given.dead:
         raise InputError("Give the numbers of deliveries, or dead for all that were given up.", "ids")
-    number = await call.store.publishing.resend(given.ids, call.now)
+    number = await call.store.write(retry_deliveries, given.ids, call.now)
     if given.ids and not number:
         raise InputError("None of these can be sent again: only dead and failed deliveries can.", "ids")
     if call.node is not None:
@@ -102,8 +106,8 @@ class PrivateFeedsView(ResponseBody, frozen=True):
 @publication_group.get("/published", ADMIN)
 async def list_published(call: ApiCall) -> PrivateFeedsView:
     """List what is private, and the tokens there are; a token itself is never shown again."""
-    access = await call.store.publishing.access()
-    return PrivateFeedsView(private=sorted(access.private), tokens=await call.store.publishing.tokens())
+    access = await call.store.read(load_public_access)
+    return PrivateFeedsView(private=sorted(access.private), tokens=await call.store.read(list_feed_tokens))
 
 
 class PublicationParameters(Parameters, frozen=True):
@@ -124,7 +128,7 @@ class PrivacyView(ResponseBody, frozen=True):
 async def set_private(call: ApiCall, asked: PublicationParameters, given: PrivacyRequest) -> PrivacyView:
     """Make a query feed or a tag private, or public again."""
     path = await channels.find_path(call.store, f"{asked.kind}/{asked.name}")
-    await call.store.publishing.set_private(path, given.private)
+    await call.store.write(private_feeds.set_private, path, given.private)
     return PrivacyView(path=path, private=given.private)
 
 
@@ -164,5 +168,5 @@ class RevokedTokensView(RemovedView, frozen=True):
 async def revoke_tokens(call: ApiCall, asked: FeedTokenParameters) -> RevokedTokensView:
     """Make the tokens of a feed worthless."""
     path = f"/{asked.kind}/{asked.name}"
-    number, undo = await call.store.publishing.revoke(path, asked.label, by=call.remover)
+    number, undo = await call.store.write(revoke_feed_tokens, path, asked.label, by=call.remover)
     return RevokedTokensView(revoked=number, undo=undo)

@@ -16,6 +16,8 @@ from headwater.node.quality.belief_sample import estimate_quality_by_budget
 from headwater.node.quality.quality_history import QualityPoint, load_history
 from headwater.node.quality.quality_report import QualityReport, load_last_report
 from headwater.schedule.quality.what_if import PredictedQuality
+from headwater.store.content.feeds import find_feeds
+from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.web.api.api_types import Cursor, Limit, ListPage, Moment, Time, decode_cursor, finite_or_none, paginate
 from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, ResponseBody, require_aggregator
 from headwater.web.api.server_endpoints import BackgroundJobView
@@ -104,7 +106,7 @@ class UpcomingRefreshView(ResponseBody, frozen=True):
 async def list_candidates(call: ApiCall, asked: UpcomingParameters) -> ListPage[UpcomingRefreshView]:
     """List the feeds that are refreshed next, with the strategy's reasons."""
     found = list_upcoming(require_aggregator(call).crawler, call.now, asked.limit)
-    feeds = await call.store.feeds_by_id(one.feed_id for one in found)
+    feeds = await call.store.read(find_feeds, [one.feed_id for one in found])
     return ListPage(
         items=[
             UpcomingRefreshView(
@@ -136,7 +138,7 @@ async def show_quality(call: ApiCall) -> QualityReport:
         raise NotFound("No node has reported yet: the first report comes after a minute.")
     if call.user.is_owner:
         return report
-    mine = {one.feed_id for one in await call.store.reading.subscriptions(call.user.id)}
+    mine = {one.feed_id for one in await call.store.read(list_subscriptions, call.user.id)}
     return replace(report, losing=tuple(one for one in report.losing if one.feed_id in mine))
 
 

@@ -14,6 +14,14 @@ from headwater.model import Item, QueryFeed
 from headwater.node.queries.query_explanation import SourceShare, explain_query, preview_queries
 from headwater.query.index.access_path import AccessExplanation
 from headwater.query.items.language_detection import make_language_detector
+from headwater.store.content.articles import want_articles
+from headwater.store.queries import query_scripts
+from headwater.store.queries.document_hits import load_item_origins
+from headwater.store.queries.hits import compute_query_statistics, count_hits_by_query, list_latest_hits
+from headwater.store.queries.query_feeds import find_query_feed, list_query_feeds, load_catalogue
+from headwater.store.queries.query_scripts import drop_query_feed
+from headwater.store.queries.selectivity import list_selectivity
+from headwater.store.readers.subscriptions import require_query_subscription
 from headwater.store.values import StatementResult, StoredHit
 from headwater.web.api.api_types import (
     Cursor,
@@ -70,10 +78,10 @@ def view_query(query: QueryFeed, items: int, last: float | None) -> QueryView:
 async def find_visible_query(call: ApiCall, name: str) -> QueryFeed:
     """A query feed that this person may see; for readers what others have is as if it were not there."""
     if call.user.is_owner:
-        return await call.store.queries.find(name)
+        return await call.store.read(find_query_feed, name)
     try:
-        query = await call.store.queries.find(name)
-        await call.store.reading.require_query(call.user.id, query.id)
+        query = await call.store.read(find_query_feed, name)
+        await call.store.read(require_query_subscription, call.user.id, query.id)
     except NotFound as error:  # its words would name what is not for everybody
         raise NotFound(f"There is no query feed “{name}” that you subscribe to.") from error
     return query
@@ -83,12 +91,13 @@ async def find_visible_query(call: ApiCall, name: str) -> QueryFeed:
 async def list_queries(call: ApiCall, asked: ListParameters) -> ListPage[QueryView]:
     """List the query feeds, in the order in which they were made."""
     after = decode_cursor(asked.cursor, int)
-    rows = await call.store.queries.some(
+    rows = await call.store.read(
+        list_query_feeds,
         after=after[0] if after else 0,
         limit=asked.limit + 1,
         subscriber=None if call.user.is_owner else call.user.id,
     )
-    counts = await call.store.queries.counts([query.id for query in rows])
+    counts = await call.store.read(count_hits_by_query, [query.id for query in rows])
 
     def counted(query: QueryFeed) -> QueryView:
         items, last = counts.get(query.id, (0, None))
@@ -113,7 +122,7 @@ class CheckedScriptView(ResponseBody, frozen=True):
 @query_group.post("/queries/check", "read")
 async def check_script(call: ApiCall, given: ScriptRequest) -> CheckedScriptView:
     """Say what is wrong with a script: where, what was expected, and how to mend it."""
-    catalogue = await call.store.queries.catalogue() if call.user.is_owner else None
+    catalogue = await call.store.read(load_catalogue) if call.user.is_owner else None
     try:
         script = parse(given.text, catalogue)
     except QueryError as error:
@@ -169,7 +178,7 @@ def _view_matched_item(item: Item) -> MatchedItemView:
 @query_group.post("/queries/preview", ADMIN)
 async def preview_script(call: ApiCall, given: PreviewRequest) -> ListPage[QueryPreviewView]:
     """Say what the query feeds of a script would have returned over the stored past; nothing is created."""
-    script = parse(given.text, await call.store.queries.catalogue(), replacing=EVERY)
+    script = parse(given.text, await call.store.read(load_catalogue), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
     found = await preview_queries(call.store, creates, given.days, call.now, make_language_detector(), given.items)
     told = [
@@ -199,7 +208,7 @@ class ScriptResultView(ResponseBody, frozen=True):
 @query_group.post("/queries", ADMIN, status=201)
 async def run_script(call: ApiCall, given: ScriptRequest) -> ScriptResultView:
     """Carry out a script: create, replace and drop query feeds, register sources. All of it, or nothing."""
-    done = await call.store.queries.execute(given.text, call.now, subscriber=call.user.id)
+    done = await call.store.write(query_scripts.run_script, given.text, call.now, subscriber=call.user.id)
     return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
 
 
@@ -227,8 +236,8 @@ class FullQueryView(QueryView, frozen=True):
 async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
     """Show a query feed: its definition, its statistics, its sources."""
     query = await find_visible_query(call, asked.name)
-    statistics = await call.store.queries.statistics(query, call.now)
-    origins = await call.store.queries.origins()
+    statistics = await call.store.read(compute_query_statistics, query.id, call.now)
+    origins = await call.store.read(load_item_origins)
     base = view_query(query, statistics.hits, statistics.last)
     sources = [
         QuerySourceView(
@@ -237,7 +246,7 @@ async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
             kept=one.kept,
             offered=one.offered,
         )
-        for one in await call.store.queries.sources(query.id)
+        for one in await call.store.read(list_selectivity, query.id)
     ]
     return FullQueryView(
         **{name: getattr(base, name) for name in base.__struct_fields__},
@@ -255,11 +264,13 @@ async def put_query(call: ApiCall, asked: QueryParameters, given: ScriptRequest)
     It needs no OR REPLACE.
     """
     mine = {asked.name.casefold()}
-    script = parse(given.text, await call.store.queries.catalogue(), replacing=mine)
+    script = parse(given.text, await call.store.read(load_catalogue), replacing=mine)
     named = [statement.name.name for statement in script.statements if isinstance(statement, CreateFeed)]
     if len(script.statements) != 1 or [name.casefold() for name in named] != [asked.name.casefold()]:
         raise InputError(f"The script must define {asked.name} and nothing else.", "text")
-    done = await call.store.queries.execute(given.text, call.now, subscriber=call.user.id, replacing=mine)
+    done = await call.store.write(
+        query_scripts.run_script, given.text, call.now, subscriber=call.user.id, replacing=mine
+    )
     return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
 
 
@@ -275,15 +286,15 @@ class DroppedQueryView(RemovedView, frozen=True):
 @query_group.delete("/queries/{name}", ADMIN)
 async def drop_query(call: ApiCall, asked: DropQueryParameters) -> DroppedQueryView:
     """Drop a query feed and what came of it; its sources stay."""
-    gone = await call.store.queries.drop(asked.name, asked.cascade, by=call.remover)
+    gone = await call.store.write(drop_query_feed, asked.name, asked.cascade, by=call.remover)
     return DroppedQueryView(dropped=list(gone.names), undo=gone.undo)
 
 
 @query_group.put("/queries/{name}/articles", ADMIN)
 async def want_query_articles(call: ApiCall, asked: QueryParameters, given: ArticleWish) -> None:
     """Fetch the pages behind the items of a query feed from now on, or no longer."""
-    query = await call.store.queries.find(asked.name)
-    await call.store.articles.wish("query", query.id, given.wanted)
+    query = await call.store.read(find_query_feed, asked.name)
+    await call.store.write(want_articles, "query", query.id, given.wanted)
 
 
 class QueryExplanationView(ResponseBody, frozen=True):
@@ -345,5 +356,7 @@ async def list_hits(call: ApiCall, asked: HitListParameters) -> ListPage[HitView
     """List what a query feed has let out, the latest first."""
     query = await find_visible_query(call, asked.name)
     before = decode_cursor(asked.cursor, int)
-    rows = await call.store.queries.latest(query.id, before=before[0] if before else None, limit=asked.limit + 1)
+    rows = await call.store.read(
+        list_latest_hits, query.id, before=before[0] if before else None, limit=asked.limit + 1
+    )
     return paginate(rows, asked.limit, _view_hit, lambda hit: (hit.id,))

@@ -14,6 +14,7 @@ from headwater.node.quality.feed_explanation import (
     load_weekly_pattern,
 )
 from headwater.node.quality.feed_explanation import ServerHint as Hint
+from headwater.store.content import refreshes as stored_refreshes
 from headwater.web.api.api_types import (
     Cursor,
     Id,
@@ -95,8 +96,12 @@ async def list_refreshes(call: ApiCall, asked: RefreshListParameters) -> ListPag
     """List the refreshes of a feed, the latest first."""
     await require_visible_feed(call, asked.id)
     before = decode_cursor(asked.cursor, float)
-    rows = await call.store.refreshes(
-        asked.id, since=asked.since, before=before[0] if before else None, limit=asked.limit + 1
+    rows = await call.store.read(
+        stored_refreshes.list_refreshes,
+        asked.id,
+        since=asked.since,
+        before=before[0] if before else None,
+        limit=asked.limit + 1,
     )
     return paginate(rows, asked.limit, view_refresh, lambda one: (one.at,))
 
@@ -124,7 +129,7 @@ async def explain_feed(call: ApiCall, asked: IdParameters) -> FeedExplanationVie
     """Say what is believed of a feed, what its server asked for, and when and why it is refreshed."""
     await require_visible_feed(call, asked.id)
     told: ScheduleExplanation = await explain_feed_schedule(call.store, call.site.settings, asked.id, call.now)
-    refreshes = await call.store.refreshes(asked.id, limit=300)
+    refreshes = await call.store.read(stored_refreshes.list_refreshes, asked.id, limit=300)
     return FeedExplanationView(
         sentences=list(explain_schedule(told, refreshes, call.now)),
         strategy=told.strategy,

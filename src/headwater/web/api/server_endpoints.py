@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headwater import __version__
 from headwater.errors import NotFound
 from headwater.node.live_settings import CHANGEABLE
+from headwater.store.maintenance.trash_restore import list_trash, restore_from_trash
 from headwater.store.people import TrashEntry
 from headwater.web.api.api_types import Id, ListPage, ShortText, Time
 from headwater.web.api.endpoint import (
@@ -94,7 +95,7 @@ def view_removal(one: TrashEntry) -> TrashEntryView:
 @removal_group.get("/removals")
 async def list_removals(call: ApiCall) -> ListPage[TrashEntryView]:
     """List what you can take back, the latest hundred first; owners also what was removed for everybody."""
-    found = await call.store.removals.all(call.user.id, call.now, scopes=call.who.scopes)
+    found = await call.store.read(list_trash, call.user.id, call.now, scopes=call.who.scopes)
     return ListPage(items=[view_removal(one) for one in found], next=None)
 
 
@@ -115,7 +116,7 @@ async def undo_removal(call: ApiCall, given: RestoreRequest) -> RestoredView:
 
     Where its name or address has been taken meanwhile, nothing is changed and the answer says by what.
     """
-    back = await call.store.removals.undo(given.undo, call.user.id, call.now, scopes=call.who.scopes)
+    back = await call.store.write(restore_from_trash, given.undo, call.user.id, call.now, scopes=call.who.scopes)
     return RestoredView(kind=back.kind, label=back.label)
 
 

@@ -9,7 +9,21 @@ from msgspec import UNSET, Meta, UnsetType, field
 from headwater.errors import NotFound
 from headwater.formats.opml import Outline
 from headwater.formats.write import write_opml
+from headwater.store.maintenance.trash import (
+    move_query_subscription_to_trash,
+    move_subscription_to_trash,
+    move_tag_to_trash,
+)
 from headwater.store.people import Subscription
+from headwater.store.readers import subscriptions as stored_subscriptions
+from headwater.store.readers.subscriptions import (
+    change_subscription_title,
+    change_tags,
+    count_subscription_tags,
+    find_subscription,
+    list_subscription_page,
+    rename_subscription_tag,
+)
 from headwater.web.api.api_types import (
     Cursor,
     IdParameters,
@@ -68,7 +82,9 @@ class SubscriptionListParameters(Parameters, frozen=True):
 async def list_subscriptions(call: ApiCall, asked: SubscriptionListParameters) -> ListPage[SubscriptionView]:
     """List what you subscribe to: feeds, then query feeds."""
     after = decode_cursor(asked.cursor, int, int)
-    rows = await call.store.reading.subscriptions_part(call.user.id, after=after, limit=asked.limit + 1, tag=asked.tag)
+    rows = await call.store.read(
+        list_subscription_page, call.user.id, after=after, limit=asked.limit + 1, tag=asked.tag
+    )
     return paginate(rows, asked.limit, view_subscription, _subscription_key)
 
 
@@ -79,7 +95,7 @@ def _subscription_key(one: Subscription) -> tuple[int, int]:
 async def _find_subscription(
     call: ApiCall, *, feed_id: int | None = None, query_id: int | None = None
 ) -> SubscriptionView:
-    found = await call.store.reading.subscription(call.user.id, feed_id=feed_id, query_id=query_id)
+    found = await call.store.read(find_subscription, call.user.id, feed_id=feed_id, query_id=query_id)
     if found is None:
         raise NotFound("You do not subscribe to that.")
     return view_subscription(found)
@@ -96,12 +112,11 @@ async def _save_change(
     call: ApiCall, given: SubscriptionChange, *, feed_id: int | None = None, query_id: int | None = None
 ) -> SubscriptionView:
     before = await _find_subscription(call, feed_id=feed_id, query_id=query_id)
-    reading = call.store.reading
     if not isinstance(given.title, UnsetType):
-        await reading.retitle(call.user.id, given.title, feed_id=feed_id, query_id=query_id)
+        await call.store.write(change_subscription_title, call.user.id, given.title, feed_id=feed_id, query_id=query_id)
     if not isinstance(given.tags, UnsetType):
         add, remove = set(given.tags) - set(before.tags), set(before.tags) - set(given.tags)
-        await reading.retag(call.user.id, feed_id=feed_id, query_id=query_id, add=add, remove=remove)
+        await call.store.write(change_tags, call.user.id, feed_id=feed_id, query_id=query_id, add=add, remove=remove)
     return await _find_subscription(call, feed_id=feed_id, query_id=query_id)
 
 
@@ -132,7 +147,7 @@ async def change_subscription(call: ApiCall, asked: IdParameters, given: Subscri
 async def unsubscribe(call: ApiCall, asked: IdParameters) -> RemovedView:
     """Subscribe to a feed no longer. What you starred stays; the feed itself stays for others."""
     await _find_subscription(call, feed_id=asked.id)
-    return RemovedView(undo=await call.store.reading.unsubscribe(call.user.id, asked.id, by=call.remover))
+    return RemovedView(undo=await call.store.write(move_subscription_to_trash, call.user.id, asked.id, by=call.remover))
 
 
 @subscription_group.patch("/subscriptions/queries/{id}")
@@ -145,7 +160,9 @@ async def change_query_subscription(call: ApiCall, asked: IdParameters, given: S
 async def unsubscribe_query(call: ApiCall, asked: IdParameters) -> RemovedView:
     """Subscribe to a query feed no longer; the query feed itself stays."""
     await _find_subscription(call, query_id=asked.id)
-    return RemovedView(undo=await call.store.reading.unsubscribe_query(call.user.id, asked.id, by=call.remover))
+    return RemovedView(
+        undo=await call.store.write(move_query_subscription_to_trash, call.user.id, asked.id, by=call.remover)
+    )
 
 
 # tags
@@ -159,7 +176,7 @@ class TagView(ResponseBody, frozen=True):
 @subscription_group.get("/tags")
 async def list_tags(call: ApiCall) -> ListPage[TagView]:
     """List your tags, and how many subscriptions have each."""
-    counts = await call.store.reading.tags(call.user.id)
+    counts = await call.store.read(count_subscription_tags, call.user.id)
     return ListPage(items=[TagView(name=name, subscriptions=counts[name]) for name in sorted(counts)], next=None)
 
 
@@ -174,13 +191,13 @@ class TagRenameRequest(RequestBody, frozen=True):
 @subscription_group.patch("/tags/{name}")
 async def rename_tag(call: ApiCall, asked: TagParameters, given: TagRenameRequest) -> None:
     """Give a tag of yours another name."""
-    await call.store.reading.rename_tag(call.user.id, asked.name, given.name)
+    await call.store.write(rename_subscription_tag, call.user.id, asked.name, given.name)
 
 
 @subscription_group.delete("/tags/{name}")
 async def remove_tag(call: ApiCall, asked: TagParameters) -> RemovedView:
     """Take a tag off everything of yours."""
-    return RemovedView(undo=await call.store.reading.remove_tag(call.user.id, asked.name, by=call.remover))
+    return RemovedView(undo=await call.store.write(move_tag_to_trash, call.user.id, asked.name, by=call.remover))
 
 
 # lists
@@ -189,7 +206,7 @@ async def remove_tag(call: ApiCall, asked: TagParameters) -> RemovedView:
 @subscription_group.get("/opml")
 async def export_opml(call: ApiCall) -> RawBody:
     """Export what you subscribe to as OPML."""
-    mine = await call.store.reading.subscriptions(call.user.id)
+    mine = await call.store.read(stored_subscriptions.list_subscriptions, call.user.id)
     base = call.site.base_url
     feeds = [
         Outline(one.url if one.feed_id is not None else base + one.url, one.title, one.link, one.tags) for one in mine

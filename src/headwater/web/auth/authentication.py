@@ -19,6 +19,17 @@ from starlette.responses import Response
 from headwater.credentials import hash_secret, make_secret
 from headwater.errors import HeadwaterError, InputError, NotFound
 from headwater.store.people import ADMIN, READ, SCOPES, WRITE, User
+from headwater.store.readers.accounts import (
+    add_user,
+    end_session,
+    extend_session,
+    find_owner,
+    find_session,
+    find_token_user,
+    find_user,
+    record_token_use,
+    start_session,
+)
 from headwater.store.store import Store
 from headwater.web.auth.client_address import is_loopback, is_secure, is_within, parse_networks, peer_address
 from headwater.web.auth.cross_site import check_host, check_same_site
@@ -87,22 +98,22 @@ class Authenticator:
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret:
             raise NotSignedIn("Sign in by “Authorization: Bearer TOKEN”.")
-        found = await self.store.accounts.token_user(hash_secret(secret.strip()))
+        found = await self.store.read(find_token_user, hash_secret(secret.strip()))
         if found is None:
             raise NotSignedIn("This token is not known here, or was revoked.")
         user, token = found
         now = self.clock()
         if token.last_used is None or now - token.last_used > USE_INTERVAL:
-            await self.store.accounts.token_used(token.id, now)
+            await self.store.write(record_token_use, token.id, now)
         return Identity(user, "token", user_scopes(user) & set(token.scopes))
 
     async def identify_by_session(self, secret: str, kind: str) -> Identity | None:
         now, hash = self.clock(), hash_secret(secret)
-        found = await self.store.accounts.signed_in(hash, kind, now)
+        found = await self.store.read(find_session, hash, kind, now)
         if found is None:
             return None
         if now - found.last_seen > USE_INTERVAL:
-            await self.store.accounts.prolong(hash, now, now + SESSION_SECONDS)
+            await self.store.write(extend_session, hash, now, now + SESSION_SECONDS)
         return Identity(found.user, "session", user_scopes(found.user))
 
     async def _identify_by_proxy(self, request: HTTPConnection) -> Identity | None:
@@ -114,12 +125,12 @@ class Authenticator:
         if not name:
             return None
         try:
-            user = await self.store.accounts.find(name)
+            user = await self.store.read(find_user, name)
         except NotFound as error:
             if not self.access.registration:
                 raise Forbidden(f"“{name[:100]}” has no account here. Ask the owner for one.") from error
             try:
-                user = await self.store.accounts.add(name, None, self.clock())
+                user = await self.store.write(add_user, name, None, self.clock())
             except InputError as problem:
                 raise Forbidden(str(problem)) from problem
         return Identity(user, "proxy", user_scopes(user))
@@ -127,14 +138,14 @@ class Authenticator:
     async def is_open(self) -> bool:
         """Whether the owner still has no password."""
         if not self._owner_has_password:
-            self._owner_has_password = (await self.store.accounts.owner()).has_password
+            self._owner_has_password = (await self.store.read(find_owner)).has_password
         return not self._owner_has_password
 
     async def _identify_by_loopback(self, request: HTTPConnection) -> Identity | None:
         if not is_loopback(request) or not await self.is_open():
             return None
         check_host(request, self.access.names)
-        owner = await self.store.accounts.owner()
+        owner = await self.store.read(find_owner)
         return Identity(owner, "open", user_scopes(owner))
 
     def check_sender(self, request: HTTPConnection) -> None:
@@ -160,13 +171,13 @@ class Authenticator:
     async def start_session(self, user: User, kind: str, label: str) -> str:
         """A new session's secret."""
         secret, now = make_secret(), self.clock()
-        await self.store.accounts.sign_in(hash_secret(secret), user.id, kind, label, now, now + SESSION_SECONDS)
+        await self.store.write(start_session, hash_secret(secret), user.id, kind, label, now, now + SESSION_SECONDS)
         return secret
 
     async def sign_out(self, request: Request, response: Response) -> None:
         """End the session of this browser."""
         if cookie := request.cookies.get(COOKIE):
-            await self.store.accounts.sign_out(hash_secret(cookie))
+            await self.store.write(end_session, hash_secret(cookie))
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax", secure=is_secure(request))
 
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from headwater.credentials import hash_password, hash_secret, make_secret, verify_password
 from headwater.store.people import READ, WRITE, User
-from headwater.store.readers.accounts import fold_name
+from headwater.store.readers.accounts import add_user, claim_ownership, find_password_hash, find_token_user, fold_name
 from headwater.web.auth.authentication import Authenticator
 from headwater.web.auth.client_address import is_loopback, visitor_address
 from headwater.web.auth.cross_site import RequestRefused
@@ -86,9 +86,9 @@ class PasswordLogin:
         keys = (("name", fold_name(name[:200])), ("address", visitor_address(request) or ""))
         self._require_no_wait(keys)
         store = self.authenticator.store
-        user, kept = await store.accounts.password(name[:200])
+        user, kept = await store.read(find_password_hash, name[:200])
         if by_token and user is not None:
-            found = await store.accounts.token_user(hash_secret(password))
+            found = await store.read(find_token_user, hash_secret(password))
             if found is not None and found[0].id == user.id and {READ, WRITE} <= set(found[1].scopes):
                 return user
             if kept is None and user.is_owner and is_loopback(request) and await self.authenticator.is_open():
@@ -105,7 +105,9 @@ class PasswordLogin:
             raise WrongPassword("The owner has a password already. Sign in.")
         if not is_loopback(request):
             self.check_setup_code(request, code)
-        owner = await self.authenticator.store.accounts.claim(name, await asyncio.to_thread(hash_password, password))
+        owner = await self.authenticator.store.write(
+            claim_ownership, name, await asyncio.to_thread(hash_password, password)
+        )
         if owner is None:
             raise WrongPassword("The owner has a password already. Sign in.")
         return owner
@@ -128,7 +130,7 @@ class PasswordLogin:
         self._require_no_wait(keys)
         self._throttle.record_failure(self.authenticator.clock(), *keys)  # so that nobody makes a thousand accounts
         hashed = await asyncio.to_thread(hash_password, password)
-        return await self.authenticator.store.accounts.add(name, hashed, self.authenticator.clock())
+        return await self.authenticator.store.write(add_user, name, hashed, self.authenticator.clock())
 
     def _require_no_wait(self, keys: tuple[tuple[str, str], ...]) -> None:
         wait = self._throttle.seconds_to_wait(self.authenticator.clock(), *keys)

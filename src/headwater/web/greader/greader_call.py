@@ -26,6 +26,7 @@ from starlette.routing import BaseRoute, Route
 from headwater.credentials import hash_secret
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
 from headwater.store.people import READ, WRITE, User
+from headwater.store.readers.accounts import find_token_user
 from headwater.store.store import Store
 from headwater.web.auth.authentication import user_scopes
 from headwater.web.auth.cross_site import RequestRefused
@@ -138,7 +139,7 @@ class GReaderRouter:
                 found = await self._context.door.authenticator.identify_by_session(secret, CLIENT)
                 if found is not None:
                     return found.user, user_scopes(found.user)
-            elif owned := await self._context.store.accounts.token_user(hash_secret(secret)):
+            elif owned := await self._context.store.read(find_token_user, hash_secret(secret)):
                 return owned[0], user_scopes(owned[0]) & set(owned[1].scopes)
         raise Unauthorized
 

@@ -10,8 +10,13 @@ from starlette.responses import Response
 from headwater.errors import InputError, NotFound
 from headwater.formats.write import write_atom
 from headwater.model import Document, Enclosure, Entry
+from headwater.store.content.feeds import find_feed
 from headwater.store.people import Stream, Subscription
-from headwater.store.readers.shown_items import ShownItem, ShownPage
+from headwater.store.readers.marks import mark_items, mark_stream_read
+from headwater.store.readers.reader_items import count_unread
+from headwater.store.readers.shown_items import ShownItem, ShownPage, find_shown_items, list_shown_items
+from headwater.store.readers.streams import list_stream_positions
+from headwater.store.readers.subscriptions import find_subscription
 from headwater.web.greader import greader_json, stream_ids
 from headwater.web.greader.greader_call import (
     GReaderCall,
@@ -40,7 +45,7 @@ class StreamHandlers:
         self._store = shared.store
 
     async def count_unread(self, call: GReaderCall) -> Response:
-        found = await self._store.reading.counts(call.user.id)
+        found = await self._store.read(count_unread, call.user.id)
         return await in_thread_if_large(
             lambda: json_response(greader_json.shape_unread_counts(found)), len(found.feeds)
         )
@@ -50,7 +55,7 @@ class StreamHandlers:
         if asked.nothing:
             return json_response({"itemRefs": []})
         wanted = read_stream_query(asked, call.given, MOST_IDS)
-        places = await self._store.reading.places(call.user.id, asked.which, wanted)
+        places = await self._store.read(list_stream_positions, call.user.id, asked.which, wanted)
         answer: dict[str, object] = {"itemRefs": [{"id": str(id)} for _, id in places[: wanted.limit]]}
         if len(places) > wanted.limit:
             answer["continuation"] = format_continuation(places[wanted.limit - 1])
@@ -76,8 +81,8 @@ class StreamHandlers:
     async def _load_page(self, call: GReaderCall, asked: stream_ids.StreamRequest) -> ShownPage:
         if asked.nothing:
             return ShownPage([], {})
-        return await self._store.reading.page(
-            call.user.id, asked.which, read_stream_query(asked, call.given, MOST_ITEMS)
+        return await self._store.read(
+            list_shown_items, call.user.id, asked.which, read_stream_query(asked, call.given, MOST_ITEMS)
         )
 
     @staticmethod
@@ -90,7 +95,7 @@ class StreamHandlers:
         numbers = [stream_ids.parse_item_id(each) for each in call.given.list_values("i")]
         if len(numbers) > MOST_CONTENTS:
             raise InputError(f"At most {MOST_CONTENTS:,} items at a time.")
-        found = await self._store.reading.chosen(call.user.id, numbers)
+        found = await self._store.read(find_shown_items, call.user.id, numbers)
         shape = greader_json.ItemShaper(found.subscriptions, self._context.base)
         items = [shape(one) for one in found.items]
         return json_response({"id": stream_ids.READING_LIST, "updated": int(self._context.now()), "items": items})
@@ -109,7 +114,7 @@ class StreamHandlers:
                     read = False
                 elif state == "starred":
                     starred = added
-        await self._store.reading.mark(call.user.id, numbers, self._context.now(), read=read, starred=starred)
+        await self._store.write(mark_items, call.user.id, numbers, self._context.now(), read=read, starred=starred)
         return ok_response()
 
     async def mark_all_read(self, call: GReaderCall) -> Response:
@@ -122,11 +127,11 @@ class StreamHandlers:
             return ok_response()
         if asked.starred:
             wanted = read_stream_query(asked, call.given, MOST_IDS)
-            places = await self._store.reading.places(call.user.id, asked.which, wanted)
+            places = await self._store.read(list_stream_positions, call.user.id, asked.which, wanted)
             chosen = [id for at, id in places if upto is None or at < upto]
-            await self._store.reading.mark(call.user.id, chosen, self._context.now(), read=True)
+            await self._store.write(mark_items, call.user.id, chosen, self._context.now(), read=True)
         else:
-            await self._store.reading.mark_all_read(call.user.id, asked.which, now=self._context.now(), until=upto)
+            await self._store.write(mark_stream_read, call.user.id, asked.which, now=self._context.now(), until=upto)
         return ok_response()
 
     async def show_atom(self, call: GReaderCall) -> Response:
@@ -145,8 +150,8 @@ class StreamHandlers:
         asked = stream_ids.parse_stream(name)
         if asked.url is None:
             return asked
-        feed = await self._store.feed(asked.url)
-        if await self._store.reading.subscription(call.user.id, feed_id=feed.id) is None:
+        feed = await self._store.read(find_feed, asked.url)
+        if await self._store.read(find_subscription, call.user.id, feed_id=feed.id) is None:
             raise NotFound(f"There is no subscription to {asked.url[:200]}.")
         return stream_ids.StreamRequest(Stream(feed=feed.id))
 

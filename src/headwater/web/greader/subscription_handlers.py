@@ -8,7 +8,25 @@ from headwater.errors import InputError, NotFound
 from headwater.formats.opml import Outline, read_opml
 from headwater.formats.write import write_opml
 from headwater.model import Feed
+from headwater.store.content.feeds import find_feed
+from headwater.store.maintenance.trash import (
+    move_query_subscription_to_trash,
+    move_subscription_to_trash,
+    move_tag_to_trash,
+)
 from headwater.store.people import ADMIN, Remover, Stream, Subscription
+from headwater.store.publishing.private_feeds import load_public_access
+from headwater.store.queries.query_feeds import find_query_names
+from headwater.store.readers.subscriptions import (
+    add_and_subscribe,
+    change_subscription_title,
+    change_tags,
+    count_subscription_tags,
+    find_subscription,
+    list_subscriptions,
+    rename_subscription_tag,
+    subscribe_to_query_feed,
+)
 from headwater.store.values import NewFeed
 from headwater.web.greader import greader_json, stream_ids
 from headwater.web.greader.greader_call import (
@@ -50,7 +68,7 @@ class SubscriptionHandlers:
         )
 
     async def list_subscriptions(self, call: GReaderCall) -> Response:
-        found = await self._store.reading.subscriptions(call.user.id)
+        found = await self._store.read(list_subscriptions, call.user.id)
 
         def make() -> Response:
             return json_with_etag(
@@ -60,7 +78,9 @@ class SubscriptionHandlers:
         return await in_thread_if_large(make, len(found))
 
     async def list_tags(self, call: GReaderCall) -> Response:
-        return json_with_etag(call, {"tags": greader_json.shape_tags(await self._store.reading.tags(call.user.id))})
+        return json_with_etag(
+            call, {"tags": greader_json.shape_tags(await self._store.read(count_subscription_tags, call.user.id))}
+        )
 
     async def edit_subscription(self, call: GReaderCall) -> Response:
         """ac=subscribe, unsubscribe or edit; s (several), t, a, r."""
@@ -91,7 +111,7 @@ class SubscriptionHandlers:
     ) -> None:
         if asked.which.query is not None:
             await self._refuse_private(call, asked.which.query)
-            await self._store.reading.subscribe_query(call.user.id, asked.which.query, self._context.now())
+            await self._store.write(subscribe_to_query_feed, call.user.id, asked.which.query, self._context.now())
             which = asked.which
         elif asked.url is not None:
             feed = (await self._context.add(asked.url, call.user.id)).feed
@@ -102,26 +122,26 @@ class SubscriptionHandlers:
 
     async def _refuse_private(self, call: GReaderCall, query_id: int) -> None:
         """Query feeds are for everybody, unless they are published for those with a token only."""
-        name = (await self._store.queries.names([query_id])).get(query_id)
-        private = (await self._store.publishing.access()).private
+        name = (await self._store.read(find_query_names, [query_id])).get(query_id)
+        private = (await self._store.read(load_public_access)).private
         if name is None or (f"/feeds/{name}".casefold() in private and ADMIN not in call.scopes):
             raise NotFound(f"There is no query feed {query_id}.")
 
     async def _unsubscribe(self, call: GReaderCall, which: Stream) -> None:
         by = Remover(call.user.id, self._context.now())  # the client cannot take it back, but the pages can
         if which.query is not None:
-            await self._store.reading.unsubscribe_query(call.user.id, which.query, by=by)
+            await self._store.write(move_query_subscription_to_trash, call.user.id, which.query, by=by)
         elif which.feed is not None:
-            await self._store.reading.unsubscribe(call.user.id, which.feed, by=by)
+            await self._store.write(move_subscription_to_trash, call.user.id, which.feed, by=by)
 
     async def _change_subscription(
         self, call: GReaderCall, which: Stream, title: str | None, add: list[str], remove: list[str]
     ) -> None:
         user = call.user.id
         if title is not None:
-            await self._store.reading.retitle(user, title, feed_id=which.feed, query_id=which.query)
+            await self._store.write(change_subscription_title, user, title, feed_id=which.feed, query_id=which.query)
         if add or remove:
-            await self._store.reading.retag(user, feed_id=which.feed, query_id=which.query, add=add, remove=remove)
+            await self._store.write(change_tags, user, feed_id=which.feed, query_id=which.query, add=add, remove=remove)
 
     async def _find_target(self, call: GReaderCall, asked: stream_ids.StreamRequest) -> Stream:
         """The feed, by number or by address; NotFound or InputError."""
@@ -132,8 +152,8 @@ class SubscriptionHandlers:
         return asked.which
 
     async def _find_feed_by_address(self, call: GReaderCall, url: str) -> int:
-        feed: Feed = await self._store.feed(url)
-        if await self._store.reading.subscription(call.user.id, feed_id=feed.id) is None:
+        feed: Feed = await self._store.read(find_feed, url)
+        if await self._store.read(find_subscription, call.user.id, feed_id=feed.id) is None:
             raise NotFound(f"There is no subscription to {url[:200]}.")
         return feed.id
 
@@ -154,11 +174,11 @@ class SubscriptionHandlers:
         lists = read_opml(call.body)
         new = [NewFeed(one.url, one.title, link=one.link, tags=tuple(one.tags)) for one in lists.feeds]
         allowed = self._context.allowance.limit_for(call.user)
-        await self._store.add_feeds(new, self._context.now(), subscriber=call.user.id, allowed=allowed)
+        await self._store.write(add_and_subscribe, new, self._context.now(), subscriber=call.user.id, allowed=allowed)
         return ok_response()
 
     async def export_opml(self, call: GReaderCall) -> Response:
-        found = await self._store.reading.subscriptions(call.user.id)
+        found = await self._store.read(list_subscriptions, call.user.id)
         outlines = [Outline(*self._to_outline(one)) for one in found]
         headers = {"Content-Disposition": 'attachment; filename="subscriptions.opml"'}
         return Response(write_opml(outlines), 200, headers, media_type="text/x-opml; charset=utf-8")
@@ -173,11 +193,11 @@ class SubscriptionHandlers:
             call.given.first_value("s") or f"{stream_ids.LABEL_PREFIX}{call.given.first_value('t') or ''}"
         )
         new = stream_ids.parse_label(call.given.first_value("dest") or "")
-        await self._store.reading.rename_tag(call.user.id, old, new)
+        await self._store.write(rename_subscription_tag, call.user.id, old, new)
         return ok_response()
 
     async def disable_tag(self, call: GReaderCall) -> Response:
         for given in call.given.list_values("s") or [f"{stream_ids.LABEL_PREFIX}{call.given.first_value('t') or ''}"]:
             by = Remover(call.user.id, self._context.now())
-            await self._store.reading.remove_tag(call.user.id, stream_ids.parse_label(given), by=by)
+            await self._store.write(move_tag_to_trash, call.user.id, stream_ids.parse_label(given), by=by)
         return ok_response()

@@ -15,6 +15,8 @@ from starlette.responses import RedirectResponse, Response
 from headwater.credentials import hash_password
 from headwater.errors import InputError, NotFound
 from headwater.store.people import READ, User
+from headwater.store.readers.accounts import add_user, change_user, find_user
+from headwater.store.saved_state import load_state, save_state
 from headwater.web.auth.authentication import Forbidden, safe_return_path
 from headwater.web.auth.client_address import is_secure
 from headwater.web.auth.cross_site import RequestRefused
@@ -94,7 +96,7 @@ async def change_password(visit: Visit) -> Response:
     if visit.user.has_password:
         await _check_old_password(visit, visit.form.get("old", ""))
     hashed = await asyncio.to_thread(hash_password, _read_new_password(visit.form))
-    return await _start_session(visit, await visit.store.accounts.change(visit.user.id, password=hashed))
+    return await _start_session(visit, await visit.store.write(change_user, visit.user.id, password=hashed))
 
 
 async def _check_old_password(visit: Visit, old: str) -> None:
@@ -188,15 +190,15 @@ async def _find_oidc_user(site: Site, provider: OidcProvider, claims: Mapping[st
         raise Forbidden("The provider has not verified this mail address.")
     store, access = site.store, site.authenticator.access
     try:
-        user = await store.accounts.find(name)
+        user = await store.read(find_user, name)
     except NotFound as error:
         if not access.registration:
             raise Forbidden(f"“{name[:100]}” has no account here. Ask the owner for one.") from error
-        user = await store.accounts.add(name, None, site.clock())
+        user = await store.write(add_user, name, None, site.clock())
     subject = f"{claims['iss']} {claims['sub']}".encode()
-    known = await store.load_state(f"oidc: {user.id}")
+    known = await store.read(load_state, f"oidc: {user.id}")
     if known is None:
-        await store.save_state(f"oidc: {user.id}", 1, subject, site.clock())
+        await store.write(save_state, f"oidc: {user.id}", 1, subject, site.clock())
     elif not hmac.compare_digest(known[1], subject):
         raise Forbidden(f"The account “{user.name}” belongs to somebody else at the provider.")
     return user

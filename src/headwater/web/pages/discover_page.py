@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from headwater.errors import InputError
 from headwater.fetch.discovery import FeedCandidate, discover_candidates
+from headwater.store.content.feeds import find_feed
 from headwater.store.people import READ, WRITE
 from headwater.web.page import PageGroup, Visit
 from headwater.web.shared.reader_quota import join_feed
@@ -52,7 +53,7 @@ async def add_chosen_feed(visit: Visit) -> Response:
 @pages.post("/discover/subscribe", WRITE)
 async def subscribe_to_feed(visit: Visit) -> Response:
     """Subscribe to a feed that the server has already."""
-    feed = await visit.store.feed(visit.field("feed")[:20] or "0")
+    feed = await visit.store.read(find_feed, visit.field("feed")[:20] or "0")
     await join_feed(visit.store, visit.user, feed.id, visit.now)
     return visit.redirect("/discover", flash="subscribed")
 

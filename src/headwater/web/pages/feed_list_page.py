@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from headwater.errors import InputError
 from headwater.model import Ending
-from headwater.store.content.feed_overview import FEED_STATES, FeedFilter, FeedOverview
+from headwater.store.content.feed_overview import FEED_STATES, FeedFilter, FeedOverview, list_feed_overviews
+from headwater.store.content.feeds import count_feed_tags, count_feeds
 from headwater.store.people import READ, WRITE
 from headwater.store.store import Store
 from headwater.web.page import PageGroup, Visit
@@ -46,13 +47,13 @@ async def load_feed_list(
     """`state` is one of STATES or how the last refresh ended ("timeout"); `subscriber` sees only what they read."""
     ending = next((one for one in Ending if one.value == state and not one.ok), None)
     which = FeedFilter(tag or None, find or None, state if state in FEED_STATES else None, ending, subscriber)
-    found = await store.pages.feeds(which, after=after, limit=PAGE_SIZE + 1)
+    found = await store.read(list_feed_overviews, which, after=after, limit=PAGE_SIZE + 1)
     wish = {"find": find, "tag": tag, "state": state}
     more = f"/feeds?{urlencode(wish | {'after': found[PAGE_SIZE - 1].feed.id})}" if len(found) > PAGE_SIZE else None
     return FeedListPage(
         tuple(found[:PAGE_SIZE]),
-        await store.count_feeds(),
-        tuple(name for name, _ in (await store.tags())[:SHOWN_TAGS]),
+        await store.read(count_feeds),
+        tuple(name for name, _ in (await store.read(count_feed_tags))[:SHOWN_TAGS]),
         find,
         tag,
         state,

@@ -11,7 +11,15 @@ from headwater.errors import InputError, NotFound, RefreshHeld
 from headwater.model import Ending, Feed, Refresh
 from headwater.node.quality.feed_explanation import ScheduleExplanation, explain_feed_schedule, load_weekly_pattern
 from headwater.settings import Settings
+from headwater.store.content import feeds
+from headwater.store.content.feed_overview import find_similar_feeds
+from headwater.store.content.items import count_items
+from headwater.store.content.refreshes import list_refreshes
+from headwater.store.maintenance.trash import merge_feeds_with_undo, move_feed_to_trash, move_subscription_to_trash
 from headwater.store.people import ADMIN, READ, WRITE, Remover
+from headwater.store.queries.query_feeds import find_query_names
+from headwater.store.queries.selectivity import list_selectivity
+from headwater.store.readers.subscriptions import find_subscription
 from headwater.store.store import Store
 from headwater.times import WEEK, format_relative, format_time
 from headwater.web.charts.feed_charts import DAYS, draw_heat_map, draw_refresh_strip
@@ -64,17 +72,17 @@ class FeedPage:
 async def load_feed_page(store: Store, settings: Settings, feed_id: int, now: float) -> FeedPage:
     """Gather the page; NotFound where there is no such feed."""
     told = await explain_feed_schedule(store, settings, feed_id, now)
-    refreshes = await store.refreshes(feed_id, since=now - WEEK, limit=SHOWN_REFRESHES)
-    sources = [one.query_id for one in await store.queries.sources() if one.feed_id == feed_id and one.kept]
-    names = await store.queries.names(sources)
+    refreshes = await store.read(list_refreshes, feed_id, since=now - WEEK, limit=SHOWN_REFRESHES)
+    sources = [one.query_id for one in await store.read(list_selectivity) if one.feed_id == feed_id and one.kept]
+    names = await store.read(find_query_names, sources)
     return FeedPage(
         told=told,
         sentences=explain_schedule(told, refreshes, now),
         pattern=await _draw_pattern(store, told, now),
         strip=_draw_refreshes(refreshes[::-1], now),
         refreshes=tuple(refreshes[:20]),
-        items=await store.count_items(feed_id),
-        alike=tuple(await store.pages.alike(feed_id)),
+        items=await store.read(count_items, feed_id),
+        alike=tuple(await store.read(find_similar_feeds, feed_id)),
         queries=tuple(names[id] for id in sources if id in names),
     )
 
@@ -133,7 +141,7 @@ async def show_feed(visit: Visit) -> Response:
         raise NotFound("There is no such feed: the address does not end with a number.")
     await _require_visible(visit, feed_id)
     page = await load_feed_page(visit.store, visit.site.settings, feed_id, visit.now)
-    mine = await visit.store.reading.subscription(visit.user.id, feed_id=feed_id)
+    mine = await visit.store.read(find_subscription, visit.user.id, feed_id=feed_id)
     values = {"can_refresh": visit.site.node is not None, "may_change": visit.user.is_owner}
     return visit.render("feed.html", page=page, subscribed=mine is not None, **values)
 
@@ -146,9 +154,11 @@ async def submit_feed_form(visit: Visit) -> Response:
     await _require_visible(visit, feed_id)
     by = Remover(visit.user.id, visit.now)
     if action == "remove":
-        return visit.redirect("/feeds", flash="removed", undo=await visit.store.remove_feed(feed_id, by=by))
+        return visit.redirect(
+            "/feeds", flash="removed", undo=await visit.store.write(move_feed_to_trash, feed_id, by=by)
+        )
     if action == "unsubscribe":
-        undo = await visit.store.reading.unsubscribe(visit.user.id, feed_id, by=by)
+        undo = await visit.store.write(move_subscription_to_trash, visit.user.id, feed_id, by=by)
         return visit.redirect("/feeds", flash="unsubscribed", undo=undo)
     try:
         if action == "merge":
@@ -165,7 +175,7 @@ async def submit_feed_form(visit: Visit) -> Response:
 
 async def _require_visible(visit: Visit, feed_id: int) -> None:
     """Raise NotFound for a feed that a reader does not subscribe to, as if it did not exist; owners see all feeds."""
-    if not visit.user.is_owner and await visit.store.reading.subscription(visit.user.id, feed_id=feed_id) is None:
+    if not visit.user.is_owner and await visit.store.read(find_subscription, visit.user.id, feed_id=feed_id) is None:
         raise NotFound(f"There is no feed {feed_id}.")
 
 
@@ -176,7 +186,7 @@ async def change_feed(visit: Visit, feed_id: int, action: str) -> str:
     if action not in CHANGES:
         raise InputError("The form does not name an action. Load the page again.")
     flash, read = CHANGES[action]
-    await visit.store.update_feed(feed_id, **read(dict(visit.form)))
+    await visit.store.write(feeds.change_feed, feed_id, **read(dict(visit.form)))
     return flash
 
 
@@ -185,7 +195,7 @@ async def _merge_feeds(visit: Visit, feed_id: int, by: Remover) -> int:
     other = parse_integer(visit.form.get("other"))
     if other is None:
         raise InputError("Choose the feed to merge into this one.")
-    _, undo = await visit.store.pages.merge(feed_id, other, by=by)
+    _, undo = await visit.store.write(merge_feeds_with_undo, feed_id, other, by=by)
     return undo
 
 

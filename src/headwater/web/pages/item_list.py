@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headwater.formats.values.links import normalise_url
 from headwater.query.items.tokens import split_words
+from headwater.store.content.feed_overview import count_feed_states
 from headwater.store.people import ReaderItem, Stream
 from headwater.store.store import Store
 from headwater.web.shared.reader_feeds import ReaderFeeds
@@ -39,7 +40,7 @@ class EmptyStream:
 
 async def explain_empty_stream(store: Store, user_id: int, mine: ReaderFeeds, which: Stream) -> EmptyStream:
     """Of a stream that is empty."""
-    states = await store.pages.states(user_id, which) if which.query is None else {}
+    states = await store.read(count_feed_states, user_id, which) if which.query is None else {}
     every = sum(states.values())
     only = which.feed if which.feed is not None else next(iter(mine.feeds)) if len(mine.feeds) == 1 else None
     cases: list[EmptyCause] = []

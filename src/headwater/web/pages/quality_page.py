@@ -15,7 +15,10 @@ from headwater.node.quality.belief_sample import estimate_quality_by_budget
 from headwater.node.quality.quality_history import QualityPoint, load_history
 from headwater.node.quality.quality_report import LosingFeed, QualityReport, load_last_report
 from headwater.schedule.quality.what_if import PredictedQuality
+from headwater.store.content.feeds import change_feed, find_feed, find_feeds
 from headwater.store.people import ADMIN
+from headwater.store.queries.hits import count_feed_activity
+from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 from headwater.times import DAY, format_duration, format_time
 from headwater.web.charts.quality_charts import (
@@ -68,7 +71,7 @@ async def load_quality_page(site: Site, now: float) -> QualityPage:
     buys = await load_budget_curve(site, now)
     accepted = await load_accepted_losses(site.store)
     losing = tuple(one for one in report.losing if one.feed_id not in accepted) if report else ()
-    known = await site.store.pages.by_ids([one.feed_id for one in losing])
+    known = await site.store.read(find_feeds, [one.feed_id for one in losing])
     budget = report.budget_requests if report else 0.0
     return QualityPage(
         report=report,
@@ -186,12 +189,12 @@ def _draw_price(past: Sequence[QualityPoint]) -> Chart | None:
 async def _draw_feeds(site: Site, losing: set[int], now: float) -> Chart | None:
     """Feeds by requests and new items of the last day; of very many, as they were some seconds ago."""
     store = site.store
-    activity = await site.timed_cache.get_or_gather("activity", 0, lambda: store.queries.activity(now - DAY))
+    activity = await site.timed_cache.get_or_gather("activity", 0, lambda: store.read(count_feed_activity, now - DAY))
     if len(activity) < 2:
         return None
     dearest = sorted(activity, key=lambda id: -activity[id][0])[: MOST_POINTS // 2]
     richest = sorted(activity, key=lambda id: -activity[id][1])[: MOST_POINTS // 2]
-    feeds = await store.pages.by_ids({*dearest, *richest})
+    feeds = await store.read(find_feeds, {*dearest, *richest})
     dots = [
         ScatterPoint(
             feed.title or feed.url, f"/feed/{id}", activity[id][0], activity[id][1] * feed.weight, id in losing
@@ -207,7 +210,7 @@ async def _draw_feeds(site: Site, losing: set[int], now: float) -> Chart | None:
 
 async def load_accepted_losses(store: Store) -> set[int]:
     """Feeds whose losses somebody accepted."""
-    saved = await store.load_state(ACCEPTED)
+    saved = await store.read(load_state, ACCEPTED)
     return set(orjson.loads(saved[1])) if saved else set()
 
 
@@ -224,16 +227,16 @@ async def change_losing_feed(visit: Visit) -> Response:
     """Double a losing feed's weight, accept its losses, or list all losing feeds again."""
     action, feed_id = visit.form.get("do"), parse_integer(visit.form.get("feed"))
     if action == "list":
-        await visit.store.save_state(ACCEPTED, 1, b"[]", visit.now)
+        await visit.store.write(save_state, ACCEPTED, 1, b"[]", visit.now)
         return visit.redirect("/quality", flash="listed")
     if feed_id is None:
         raise InputError("The form does not name a feed. Load the page again.")
-    feed = await visit.store.feed(feed_id)
+    feed = await visit.store.read(find_feed, feed_id)
     if action == "accept":
         accepted = sorted(await load_accepted_losses(visit.store) | {feed_id})[-10_000:]
-        await visit.store.save_state(ACCEPTED, 1, orjson.dumps(accepted), visit.now)
+        await visit.store.write(save_state, ACCEPTED, 1, orjson.dumps(accepted), visit.now)
         return visit.redirect("/quality", flash="accepted")
-    await visit.store.update_feed(feed_id, weight=min(feed.weight * 2, 1000.0))
+    await visit.store.write(change_feed, feed_id, weight=min(feed.weight * 2, 1000.0))
     return visit.redirect("/quality", flash="weighed")
 
 

@@ -16,7 +16,11 @@ from headwater.language.formatter import format_script
 from headwater.language.highlighter import highlight_script
 from headwater.language.parsing.lexer import KEYWORDS
 from headwater.model import QueryFeed
+from headwater.store.content.feeds import count_feed_tags
 from headwater.store.people import ADMIN, READ, Remover
+from headwater.store.queries.hits import compute_query_statistics, count_hits_by_query
+from headwater.store.queries.query_feeds import find_query_feed, list_query_feeds, load_catalogue
+from headwater.store.queries.query_scripts import drop_query_feed, run_script
 from headwater.store.store import Store
 from headwater.store.values import QueryStatistics
 from headwater.web.page import PageGroup, Visit
@@ -85,7 +89,7 @@ def highlight_query(text: str) -> Markup:
 async def check_query(store: Store, text: str) -> tuple[Message, ...]:
     """Everything that is wrong with a text, warnings last; nothing if it can be saved."""
     try:
-        script = parse(text, await store.queries.catalogue(), replacing=EVERY)
+        script = parse(text, await store.read(load_catalogue), replacing=EVERY)
     except QueryError as error:
         return _collect_messages(error.messages)
     if not script.statements:
@@ -99,15 +103,15 @@ def _collect_messages(told: tuple[object, ...]) -> tuple[Message, ...]:
 
 async def list_queries(store: Store, after: int, limit: int) -> list[ListedQuery]:
     """Query feeds beyond an id, in the order in which they were made."""
-    found = await store.queries.some(after=after, limit=limit)
-    counts = await store.queries.counts([query.id for query in found])
+    found = await store.read(list_query_feeds, after=after, limit=limit)
+    counts = await store.read(count_hits_by_query, [query.id for query in found])
     return [ListedQuery(query, *counts.get(query.id, (0, None))) for query in found]
 
 
 async def save_query(store: Store, text: str, now: float, author: int) -> tuple[str, str | None]:
     """Carry the script out; the name of the query feed it created last, empty if none, and the numbers by which what it
     dropped is taken back. Who edits a query means the one that is there, so that no OR REPLACE is needed."""
-    done = await store.queries.execute(text, now, subscriber=author, replacing=EVERY)
+    done = await store.write(run_script, text, now, subscriber=author, replacing=EVERY)
     made = [one.name for one in done.done if one.action in ("created", "replaced")]
     return made[-1] if made else "", ",".join(map(str, done.undo)) or None
 
@@ -136,7 +140,7 @@ async def show_new_query(visit: Visit) -> Response:
 
 @pages.get("/queries/{name}", ADMIN)
 async def show_query(visit: Visit) -> Response:
-    query = await visit.store.queries.find(visit.path("name"))
+    query = await visit.store.read(find_query_feed, visit.path("name"))
     return await _render_editor(visit, EditedQuery(query.text, query))
 
 
@@ -186,7 +190,9 @@ async def _answer_script(visit: Visit, text: str, form: dict[str, str]) -> Respo
 @pages.post("/queries/{name}/drop", ADMIN, error_page=show_query, error_field="drop")
 async def drop_query(visit: Visit) -> Response:
     by = Remover(visit.user.id, visit.now)
-    dropped = await visit.store.queries.drop(visit.path("name"), cascade=bool(visit.form.get("cascade")), by=by)
+    dropped = await visit.store.write(
+        drop_query_feed, visit.path("name"), cascade=bool(visit.form.get("cascade")), by=by
+    )
     return visit.redirect("/queries", flash="dropped", undo=dropped.undo)
 
 
@@ -203,13 +209,13 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
         html=highlight_query(edited.text),
         messages=messages,
         query=query,
-        statistics=await store.queries.statistics(query, visit.now) if query else None,
+        statistics=await store.read(compute_query_statistics, query.id, visit.now) if query else None,
         previews=previews,
         addresses=tuple(_published_addresses(visit.site.base_url, query.name)) if query else (),
         form=edited.form,
     )
     values: dict[str, Any] = {"gallery": GALLERY, "fields": FIELDS, "keywords": " ".join(sorted(KEYWORDS))}
-    tags = [tag for tag, _ in (await store.tags())[:200]]
+    tags = [tag for tag, _ in (await store.read(count_feed_tags))[:200]]
     return visit.render("editor.html", page=page, tags=tags, **values)
 
 

@@ -13,6 +13,8 @@ from headwater.node.queries.query_explanation import preview_queries
 from headwater.query.items.language_detection import make_language_detector
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import SearchedWords, TextPiece, list_searched_words, mark_words
+from headwater.store.content.feeds import find_feed, find_feeds
+from headwater.store.queries.query_feeds import load_catalogue
 from headwater.store.store import Store
 
 PREVIEW_DAYS = 7.0
@@ -48,11 +50,11 @@ class ShownPreview:
 
 async def preview_script(store: Store, text: str, now: float, days: float = PREVIEW_DAYS) -> tuple[ShownPreview, ...]:
     """What the queries of a script would have kept; QueryError if it is not well written."""
-    script = parse(text, await store.queries.catalogue(), replacing=EVERY)
+    script = parse(text, await store.read(load_catalogue), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
     wanted = {create.name.name: list_searched_words(create.query) for create in creates}
     found = await preview_queries(store, creates, days, now, make_language_detector(), SHOWN_ITEMS)
-    feeds = await store.pages.by_ids({item.feed_id for one in found for item in one.latest})
+    feeds = await store.read(find_feeds, {item.feed_id for one in found for item in one.latest})
     shown = []
     for one in found:
         items = tuple(_mark_item(item, feeds.get(item.feed_id), wanted[one.name]) for item in one.latest)
@@ -77,7 +79,7 @@ def _mark_item(item: Item, feed: Feed | None, wanted: Sequence[SearchedWords]) -
 async def _find_title(store: Store, label: str) -> str:
     """What people call the feed that queries know by its name or address."""
     try:
-        return (await store.feed(label)).title or label
+        return (await store.read(find_feed, label)).title or label
     except NotFound:
         return label
 

@@ -13,8 +13,14 @@ from headwater.errors import InputError, NotFound
 from headwater.model import Feed, Item
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import find_present_words, list_searched_words
-from headwater.store.people import READ, WRITE, ReaderItem, Stream
-from headwater.store.queries.query_feeds import read_definition
+from headwater.store.content.feeds import count_feeds, find_feeds
+from headwater.store.database.dialect import find_last_settled_item
+from headwater.store.people import READ, WRITE, ReaderItem, Stream, StreamQuery
+from headwater.store.queries.hits import find_showing_queries
+from headwater.store.queries.query_feeds import find_query_feed, read_definition
+from headwater.store.readers import marks
+from headwater.store.readers.marks import mark_items_read, undo_mark_read
+from headwater.store.readers.reader_items import find_reader_items, list_reader_items
 from headwater.store.store import Store
 from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.item_list import EmptyStream, explain_empty_stream, fold_duplicates
@@ -100,7 +106,7 @@ class ReadPage:
 async def show_start(visit: Visit) -> Response:
     """Show all items; on an empty server, how to begin."""
     if not await visit.site.reader_feeds.load_feeds(visit.user.id):
-        feeds = await visit.store.count_feeds()
+        feeds = await visit.store.read(count_feeds)
         return visit.render("start.html", feeds=feeds, can_discover=visit.site.node is not None)
     return await _show_stream(visit, "all", "")
 
@@ -152,14 +158,12 @@ async def _show_stream(visit: Visit, kind: str, key: str, item: str | None = Non
     place = await find_stream(store, mine, kind, key)
     unread = visit.query("show") == "unread"
     before = _parse_cursor(visit.query("before"))
-    settled = await store.reading.settled()
-    found = await store.reading.stream(
+    settled = await store.read(find_last_settled_item)
+    found = await store.read(
+        list_reader_items,
         user.id,
         place.stream,
-        starred=place.starred,
-        unread=True if unread else None,
-        before=before,
-        limit=PAGE_SIZE,
+        StreamQuery(starred=place.starred, unread=True if unread else None, before=before, limit=PAGE_SIZE),
     )
     keep = {"show": "unread"} if unread else {}
     if before is not None:
@@ -217,12 +221,12 @@ async def _load_article(
     if wanted is None:
         return None
     item_id = parse_integer(wanted, most=2**63 - 1)
-    found = await visit.store.reading.items(visit.user.id, [item_id]) if item_id is not None else []
+    found = await visit.store.read(find_reader_items, visit.user.id, [item_id]) if item_id is not None else []
     if not found:
         raise NotFound("You do not read an item of this number; it may have been deleted.")
     (reading,) = found
     subscription = mine.feeds.get(reading.item.feed_id)
-    feed = (await visit.store.pages.by_ids([reading.item.feed_id])).get(reading.item.feed_id)
+    feed = (await visit.store.read(find_feeds, [reading.item.feed_id])).get(reading.item.feed_id)
     feed_title = (feed.title or feed.url) if feed else "a removed feed"
     return OpenedArticle(
         reading=reading,
@@ -253,9 +257,10 @@ async def mark_items(visit: Visit) -> Response:
         raise InputError("The form does not name any items. Load the page again.")
     read, star = visit.form.get("read"), visit.form.get("starred")
     if visit.form.get("undo") and read == "1" and star is None:
-        marked = await visit.store.reading.mark_read(visit.user.id, ids, visit.now)
+        marked = await visit.store.write(mark_items_read, visit.user.id, ids, visit.now)
         return json_response({"marked": marked.count, "undo": marked.undo})
-    done = await visit.store.reading.mark(
+    done = await visit.store.write(
+        marks.mark_items,
         visit.user.id,
         ids,
         visit.now,
@@ -275,7 +280,8 @@ async def mark_stream_read(visit: Visit) -> Response:
         until = min(float(visit.form.get("until", "")), now)
     except ValueError:
         until = now
-    marked = await visit.store.reading.mark_all_read(
+    marked = await visit.store.write(
+        marks.mark_stream_read,
         visit.user.id,
         place.stream,
         now=now,
@@ -292,7 +298,7 @@ async def undo_marks(visit: Visit) -> Response:
     if not numbers:
         raise InputError("The form does not name anything to undo. Load the page again.")
     for number in numbers[::-1]:
-        await visit.store.reading.undo(visit.user.id, number, visit.now)
+        await visit.store.write(undo_mark_read, visit.user.id, number, visit.now)
     return json_response({}) if visit.wants_json else redirect_inside(visit.form.get("to", "/"))
 
 
@@ -305,7 +311,9 @@ async def count_waiting(visit: Visit) -> Response:
         since = float(visit.query("since"))
     except ValueError as error:
         raise InputError("`since` must be a time: seconds since 1970.") from error
-    found = await visit.store.reading.stream(visit.user.id, place.stream, since=since, limit=MOST_WAITING)
+    found = await visit.store.read(
+        list_reader_items, visit.user.id, place.stream, StreamQuery(since=since, limit=MOST_WAITING)
+    )
     return json_response({"new": len(found.items), "more": found.next is not None})
 
 
@@ -319,14 +327,14 @@ async def explain_match(store: Store, item: Item) -> tuple[MatchReason, ...]:
     """The query feeds that show an item, with the words of theirs that stand in it."""
     if item.id is None:
         return ()
-    emitted = (await store.queries.emitted([item.id])).get(item.id)
+    emitted = (await store.read(find_showing_queries, [item.id])).get(item.id)
     if emitted is None:
         return ()
     texts = [item.title or "", strip_markup(item.content or item.summary or ""), *item.categories, *item.authors]
     found = []
     for name in sorted(emitted.by):
         try:
-            query = await store.queries.find(name)
+            query = await store.read(find_query_feed, name)
         except NotFound:
             continue
         found.append(

@@ -16,7 +16,11 @@ from headwater.formats.write import write_opml
 from headwater.node.live_settings import CHANGEABLE
 from headwater.schedule.registry import STRATEGIES
 from headwater.settings import Settings
-from headwater.store.content.feed_overview import FailureGroup
+from headwater.store.content.feed_overview import FailureGroup, group_failures
+from headwater.store.content.refreshes import summarise_activity
+from headwater.store.maintenance import trash_restore
+from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
+from headwater.store.maintenance.trash_restore import list_trash
 from headwater.store.people import (
     ADMIN,
     READ,
@@ -35,6 +39,10 @@ from headwater.store.people import (
     TrashEntry,
     User,
 )
+from headwater.store.publishing.deliveries import count_deliveries, list_deliveries, retry_deliveries
+from headwater.store.readers import accounts
+from headwater.store.readers.accounts import add_api_token, change_user, list_api_tokens, list_users
+from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.store.values import ActivitySummary, Delivery
 from headwater.web.auth.authentication import user_scopes
 from headwater.web.charts.svg import Chart
@@ -101,21 +109,21 @@ class ServerHealth:
 
 
 async def load_settings_page(site: Site, user: User, now: float, state: str = "") -> SettingsPage:
-    tokens = tuple(await site.store.accounts.tokens(user.id))
-    removals = tuple(await site.store.removals.all(user.id, now, scopes=user_scopes(user)))
+    tokens = tuple(await site.store.read(list_api_tokens, user.id))
+    removals = tuple(await site.store.read(list_trash, user.id, now, scopes=user_scopes(user)))
     of_server = await load_server_health(site, now, state) if user.is_owner else None
     return SettingsPage(user, tokens, removals, of_server, site.settings.time_zone)
 
 
 async def load_server_health(site: Site, now: float, state: str = "") -> ServerHealth:
     store = site.store
-    counts = await store.publishing.delivery_counts()
+    counts = await store.read(count_deliveries)
     chosen = state if state in DELIVERY_STATES else "dead" if counts.get("dead") else ""
     return ServerHealth(
-        summary=await store.summary(now),
-        troubles=tuple(await store.pages.troubles()),
-        users=tuple((await store.accounts.all())[:200]),
-        deliveries=tuple(await store.publishing.deliveries([chosen] if chosen else (), limit=SHOWN_DELIVERIES)),
+        summary=await store.read(summarise_activity, now),
+        troubles=tuple(await store.read(group_failures)),
+        users=tuple((await store.read(list_users))[:200]),
+        deliveries=tuple(await store.read(list_deliveries, [chosen] if chosen else (), limit=SHOWN_DELIVERIES)),
         counts=counts,
         state=chosen,
         curve=await draw_delay_curve(site, now),
@@ -200,7 +208,7 @@ async def import_opml(visit: Visit) -> Response:
 @pages.get("/settings/export.opml", READ)
 async def export_opml(visit: Visit) -> Response:
     """Export the reader's subscriptions as OPML."""
-    mine = await visit.store.reading.subscriptions(visit.user.id)
+    mine = await visit.store.read(list_subscriptions, visit.user.id)
     outlines = [Outline(one.url, one.title, one.link, one.tags) for one in mine if one.feed_id is not None]
     body = await asyncio.to_thread(write_opml, outlines)
     headers = {"Content-Disposition": 'attachment; filename="headwater.opml"'}
@@ -210,7 +218,9 @@ async def export_opml(visit: Visit) -> Response:
 @pages.post("/settings/users", ADMIN, error_page=show_settings)
 async def add_user(visit: Visit) -> Response:
     hashed = await asyncio.to_thread(hash_password, visit.form.get("password", ""))
-    await visit.store.accounts.add(visit.field("name"), hashed, visit.now, role=visit.form.get("role", "reader"))
+    await visit.store.write(
+        accounts.add_user, visit.field("name"), hashed, visit.now, role=visit.form.get("role", "reader")
+    )
     return visit.redirect("/settings", flash="user")
 
 
@@ -219,13 +229,13 @@ async def remove_user(visit: Visit) -> Response:
     other = parse_integer(visit.form.get("user"))
     if other is None or other == visit.user.id:
         raise InputError("You cannot remove your own account here.")
-    undo = await visit.store.accounts.remove(other, by=Remover(visit.user.id, visit.now))
+    undo = await visit.store.write(move_user_to_trash, other, by=Remover(visit.user.id, visit.now))
     return visit.redirect("/settings", flash="gone", undo=undo)
 
 
 @pages.post("/settings/time-zone", WRITE, error_page=show_settings)
 async def change_time_zone(visit: Visit) -> Response:
-    await visit.store.accounts.change(visit.user.id, time_zone=visit.field("time_zone"))
+    await visit.store.write(change_user, visit.user.id, time_zone=visit.field("time_zone"))
     return visit.redirect("/settings", flash="zone")
 
 
@@ -237,7 +247,7 @@ async def add_token(visit: Visit) -> Response:
     if ADMIN in scopes and not visit.user.is_owner:
         raise InputError("Only an owner's token can have the scope admin.", "scopes")
     label = visit.field("label")[:100] or "without a name"
-    await visit.store.accounts.add_token(visit.user.id, hash_secret(secret), label, scopes, visit.now)
+    await visit.store.write(add_api_token, visit.user.id, hash_secret(secret), label, scopes, visit.now)
     return await _render_settings(visit, secret)
 
 
@@ -245,7 +255,7 @@ async def add_token(visit: Visit) -> Response:
 async def revoke_token(visit: Visit) -> Response:
     by = Remover(visit.user.id, visit.now)
     token_id = parse_integer(visit.form.get("token_id"), 0) or 0
-    undo = await visit.store.accounts.revoke_token(visit.user.id, token_id, by=by)
+    undo = await visit.store.write(move_api_token_to_trash, visit.user.id, token_id, by=by)
     return visit.redirect("/settings", flash="revoked", undo=undo)
 
 
@@ -254,7 +264,7 @@ async def resend_deliveries(visit: Visit) -> Response:
     delivery = parse_integer(visit.form.get("delivery"))
     if delivery is None and visit.form.get("which") != "dead":
         raise InputError("The form does not name a delivery. Load the page again.")
-    await visit.store.publishing.resend([delivery] if delivery is not None else [], visit.now)
+    await visit.store.write(retry_deliveries, [delivery] if delivery is not None else [], visit.now)
     if visit.site.node is not None:
         visit.site.node.deliverer.wake()
     return visit.redirect("/settings", flash="resent")
@@ -267,7 +277,9 @@ async def restore_from_trash(visit: Visit) -> Response:
     entries = [id for part in visit.form.get("undo", "").split(",")[:MOST_RESTORED] if (id := parse_integer(part))]
     restored = None
     for entry in entries[::-1]:
-        restored = await visit.store.removals.undo(entry, visit.user.id, visit.now, scopes=visit.identity.scopes)
+        restored = await visit.store.write(
+            trash_restore.restore_from_trash, entry, visit.user.id, visit.now, scopes=visit.identity.scopes
+        )
     if restored is None:
         raise InputError("The form does not name anything to restore. Load the page again.")
     return _redirect_to_restored(visit, restored)

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 from headwater.errors import NotFound
 from headwater.store.people import Stream, Subscription, UnreadCounts
+from headwater.store.queries.query_feeds import find_query_feed, find_query_names
+from headwater.store.readers.reader_items import count_unread
 from headwater.store.store import Store
 from headwater.web.shared.reader_feeds import ReaderFeeds
 from headwater.web.site import parse_integer
@@ -59,7 +61,7 @@ class OpenStream:
 
 async def load_sidebar(store: Store, user_id: int, mine: ReaderFeeds, at: str) -> Sidebar:
     """Gather it; `at` is the path of the stream that is open, whose folder is shown open."""
-    counts = await store.reading.counts(user_id)
+    counts = await store.read(count_unread, user_id)
     shown = mine.choose_feeds(MOST_LISTED, counts)
     by_tag: dict[str, list[SidebarLine]] = {}
     loose = []
@@ -98,8 +100,8 @@ async def load_sidebar(store: Store, user_id: int, mine: ReaderFeeds, at: str) -
 async def count_unread_by_path(store: Store, user_id: int, feeds: Collection[int]) -> dict[str, int]:
     """What stands behind each line of the sidebar, with these feeds, now: by its path; lines without a number are left
     out."""
-    counts = await store.reading.counts(user_id)
-    names = await store.queries.names(counts.queries)
+    counts = await store.read(count_unread, user_id)
+    names = await store.read(find_query_names, counts.queries)
     found = {
         "/read/all": counts.total,
         "/read/starred": counts.starred,
@@ -134,6 +136,6 @@ async def find_stream(store: Store, mine: ReaderFeeds, kind: str, key: str) -> O
     if kind == "feed" and (number := parse_integer(key)) in mine.feeds:
         return OpenStream(f"/read/feed/{number}", mine.feed_title(number), Stream(feed=number), "feed", str(number))
     if kind == "query":
-        query = await store.queries.find(key)
+        query = await store.read(find_query_feed, key)
         return OpenStream(query_path(query.name), query.name, Stream(query=query.id), "query", query.name)
     raise NotFound("You do not read this. Look among your feeds at the left.")

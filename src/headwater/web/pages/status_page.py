@@ -14,6 +14,9 @@ from headwater.errors import NotFound
 from headwater.model import Feed, Item, Refresh
 from headwater.node.crawl.crawler import CrawlStatus
 from headwater.node.quality.quality_report import load_last_report
+from headwater.store.content.feeds import find_feeds
+from headwater.store.content.items import list_items
+from headwater.store.content.refreshes import summarise_activity
 from headwater.store.people import ADMIN, READ
 from headwater.store.store import Store
 from headwater.store.values import ActivitySummary
@@ -61,10 +64,10 @@ class StatusPage:
 
 
 async def load_status_page(store: Store, status: CrawlStatus, now: float) -> StatusPage:
-    summary = await store.summary(now)
-    newest = tuple(await store.items(before=now, limit=NEWEST_ITEMS))
+    summary = await store.read(summarise_activity, now)
+    newest = tuple(await store.read(list_items, before=now, limit=NEWEST_ITEMS))
     mentioned = {refresh.feed_id for refresh in summary.last} | {item.feed_id for item in newest}
-    return StatusPage(summary, status, summary.last, newest, await store.pages.by_ids(mentioned))
+    return StatusPage(summary, status, summary.last, newest, await store.read(find_feeds, mentioned))
 
 
 @pages.get("/status", ADMIN)
@@ -87,7 +90,7 @@ async def show_cluster(visit: Visit) -> Response:
 @pages.get("/health", OPEN)
 async def show_health(visit: Visit) -> Response:
     """Answer 200 while the store answers; the error handler answers 503 with the reason."""
-    summary, status = await visit.store.summary(visit.now), visit.site.status()
+    summary, status = await visit.store.read(summarise_activity, visit.now), visit.site.status()
     return json_response(
         {
             "status": "ok",
@@ -107,7 +110,7 @@ async def show_health(visit: Visit) -> Response:
 
 @pages.get("/metrics", OPEN)
 async def show_metrics(visit: Visit) -> Response:
-    summary = await visit.store.summary(visit.now)
+    summary = await visit.store.read(summarise_activity, visit.now)
     report = await load_last_report(visit.store)
     shared = is_shared_database(visit.site.settings)
     more = [ClusterCollector(await read_cluster_status(visit.store))] if shared else []

@@ -12,6 +12,7 @@ from headwater.errors import NotFound
 from headwater.model import QueryFeed
 from headwater.publish.document_cache import DocumentCache
 from headwater.publish.live_events import LiveEvents
+from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
 from headwater.web.answers import send_text
 
@@ -42,7 +43,7 @@ class LiveEndpoint:
         name = path.removeprefix("/feeds/").removesuffix("/live")
         given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         try:
-            query = await self._store.queries.find(name)
+            query = await self._store.read(find_query_feed, name)
         except NotFound:
             query = None
         if query is None or not await self._documents.may_read(f"/feeds/{name}", given.get("token")):

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass
 
 from headwater.formats.opml import read_opml
+from headwater.store.readers.accounts import find_user
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed, sort_added
 from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.site import Site
@@ -31,12 +33,13 @@ async def start_import(site: Site, body: bytes, user_id: int, tags: tuple[str, .
     Refused where they may not bring so many here.
     """
     lists = await asyncio.to_thread(read_opml, body)  # a list of 36,515 feeds takes a second or two
-    user = await site.store.accounts.find(user_id)
+    user = await site.store.read(find_user, user_id)
     await site.reader_quota.check_additions(user, [one.url for one in lists.feeds])
     new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *tags)) for one in lists.feeds]
 
     async def work(job: BackgroundJob) -> ImportResult:
-        added = await site.store.add_feeds(
+        added = await site.store.write(
+            add_and_subscribe,
             new,
             site.clock(),
             progress=job.report_progress,

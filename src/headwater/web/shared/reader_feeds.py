@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from headwater.store.people import Subscription, UnreadCounts
+from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.store.store import Store
 
 LONG_LIST, CACHE_SECONDS = 2000, 30.0  # longer lists of subscriptions are cached, for so long
@@ -49,7 +50,7 @@ class ReaderFeedsCache:
         kept = self._cached.get(user_id)
         if kept is not None and kept[0] > self._clock() and (has is None or has in kept[1].feeds):
             return kept[1]
-        found = await self._store.reading.subscriptions(user_id)
+        found = await self._store.read(list_subscriptions, user_id)
         self._cached.pop(user_id, None)
         if len(found) <= LONG_LIST:
             return ReaderFeeds(found)

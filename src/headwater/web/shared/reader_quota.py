@@ -8,6 +8,7 @@ from headwater.errors import NotFound
 from headwater.settings import Settings
 from headwater.store.people import User
 from headwater.store.readers.recommendations import FEWEST_READERS
+from headwater.store.readers.subscriptions import count_feeds_brought, count_subscribers, subscribe_to_feed
 from headwater.store.store import Store
 from headwater.store.values import FeedQuotaCheck
 from headwater.web.auth.cross_site import RequestRefused
@@ -18,9 +19,9 @@ async def join_feed(store: Store, user: User, feed_id: int, now: float, tags: Co
 
     Its address may be a secret, and numbers are easy to try out.
     """
-    if not user.is_owner and (await store.reading.subscribers([feed_id])).get(feed_id, 0) < FEWEST_READERS:
+    if not user.is_owner and (await store.read(count_subscribers, [feed_id])).get(feed_id, 0) < FEWEST_READERS:
         raise NotFound(f"There is no feed {feed_id}.")
-    await store.reading.subscribe(user.id, feed_id, now, tags=tags)
+    await store.write(subscribe_to_feed, user.id, feed_id, now, tags=tags)
 
 
 class ReaderQuota:
@@ -56,4 +57,4 @@ class ReaderQuota:
         """The same, before anything is fetched or a job begun for nothing."""
         allowed = self.limit_for(user)
         if allowed is not None:
-            allowed(*await self._store.reading.brought(user.id, addresses))
+            allowed(*await self._store.read(count_feeds_brought, user.id, addresses))

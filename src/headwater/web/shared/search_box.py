@@ -11,6 +11,9 @@ from headwater.language.ast import CreateFeed
 from headwater.node.queries.query_explanation import preview_queries
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.people import ReaderItem
+from headwater.store.queries.query_feeds import load_catalogue
+from headwater.store.readers.reader_items import find_reader_items
+from headwater.store.readers.reader_search import search_reader_items
 from headwater.store.store import Store
 
 QUERY_DAYS = 30.0
@@ -64,14 +67,14 @@ async def run_search(
     script, problem = parse_as_query(said), None
     if script is not None:
         try:
-            found = parse(script, await store.queries.catalogue())
+            found = parse(script, await store.read(load_catalogue))
             creates = [one for one in found.statements if isinstance(one, CreateFeed)][:1]
             if creates:
                 return await _search_by_query(store, user_id, script, creates, now)
         except QueryError as error:
             problem = next((one for one in error.messages if isinstance(one, Message)), None)
     try:
-        page, readings = await store.reading.search(user_id, said, limit=limit, before_id=before_id)
+        page, readings = await search_reader_items(store, user_id, said, limit=limit, before_id=before_id)
     except InputError as error:
         return SearchResult((), said=str(error), problem=problem)
     following = readings[-1].item.id if page.more and readings else None
@@ -84,5 +87,5 @@ async def _search_by_query(
     (found,) = await preview_queries(store, creates, QUERY_DAYS, now, make_language_detector(), MOST_MATCHES)
     # A query sees all feeds of the server; a person only what they read.
     ids = [item.id for item in found.latest if item.id is not None]
-    readings = await store.reading.items(user_id, ids)
+    readings = await store.read(find_reader_items, user_id, ids)
     return SearchResult(tuple(readings), script, found.kept, found.looked_at)

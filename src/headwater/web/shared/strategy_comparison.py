@@ -23,6 +23,8 @@ from headwater.lab.own_history import (
     find_best,
     sample_feeds,
 )
+from headwater.store.content.feed_overview import list_item_times, load_window_sizes
+from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 from headwater.times import DAY
 from headwater.web.shared.background_jobs import BackgroundJob
@@ -51,8 +53,8 @@ class StrategyComparison:
 async def replay_strategies(store: Store, per_minute: float, now: float, job: BackgroundJob) -> StrategyComparison:
     """Replay every strategy; `job.result` grows with each. TraceError while the history is too short."""
     job.report_progress(0, "reading the history")
-    feeds, times = await store.pages.times(now - DAYS * DAY)
-    windows = await store.pages.windows()
+    feeds, times = await store.read(list_item_times, now - DAYS * DAY)
+    windows = await store.read(load_window_sizes)
     trace = await asyncio.to_thread(build_trace, np.array(feeds, np.intp), np.array(times, np.float64), windows)
     # The budget that each feed gets on average; a huge budget for few feeds would only show that all catch everything.
     per_day = min(max(per_minute * 1440 / max(len(windows), 1), LEAST_FEEDS), MOST_FEEDS)
@@ -72,13 +74,13 @@ async def replay_strategies(store: Store, per_minute: float, now: float, job: Ba
             )
             job.result = found
     job.report_progress(len(rows))
-    await store.save_state(STATE, VERSION, msgspec.json.encode(found), now)
+    await store.write(save_state, STATE, VERSION, msgspec.json.encode(found), now)
     return found
 
 
 async def load_last_comparison(store: Store) -> StrategyComparison | None:
     """What was found last, also before a restart."""
-    saved = await store.load_state(STATE)
+    saved = await store.read(load_state, STATE)
     if saved is None or saved[0] != VERSION:
         return None
     return msgspec.json.decode(saved[1], type=StrategyComparison)

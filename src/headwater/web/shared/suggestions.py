@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 
 from headwater.model import Feed, Item
 from headwater.query.rising_topics import TrendingTopic, find_rising_topics
-from headwater.store.readers.recommendations import parse_site
+from headwater.store.content.feeds import find_feeds
+from headwater.store.content.items import find_items
+from headwater.store.readers.recommendations import (
+    find_also_read,
+    list_popular_feeds,
+    list_reader_sites,
+    list_recent_texts,
+    list_recent_titles,
+    parse_site,
+)
+from headwater.store.readers.subscriptions import find_subscribed_feeds
 from headwater.store.store import Store
 from headwater.web.site import Site
 
@@ -55,7 +65,7 @@ async def suggest_feeds(site: Site, user_id: int) -> Suggestions:
     found: Suggestions = await site.timed_cache.get_or_gather(
         "discover", user_id, lambda: gather_suggestions(site.store, user_id, site.clock())
     )
-    mine = await site.store.reading.among(user_id, [one.feed.id for one in (*found.also, *found.popular)])
+    mine = await site.store.read(find_subscribed_feeds, user_id, [one.feed.id for one in (*found.also, *found.popular)])
     if not mine:
         return found
     also, popular = (tuple(one for one in some if one.feed.id not in mine) for some in (found.also, found.popular))
@@ -64,11 +74,11 @@ async def suggest_feeds(site: Site, user_id: int) -> Suggestions:
 
 async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggestions:
     also, popular = (
-        await store.pages.also_read(user_id, MOST_SUGGESTED),
-        await store.pages.popular(user_id, MOST_SUGGESTED),
+        await store.read(find_also_read, user_id, MOST_SUGGESTED),
+        await store.read(list_popular_feeds, user_id, MOST_SUGGESTED),
     )
-    feeds = await store.pages.by_ids(
-        {id for one in also for id in (one.feed_id, one.because)} | {id for id, _ in popular}
+    feeds = await store.read(
+        find_feeds, {id for one in also for id in (one.feed_id, one.because)} | {id for id, _ in popular}
     )
     suggested = [
         Suggestion(
@@ -79,9 +89,9 @@ async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggesti
     ]
     here = {one.feed.id for one in suggested}
     liked = [Suggestion(feeds[id], f"{number} people here read it") for id, number in popular if id in feeds]
-    titles = await store.pages.titles(user_id, now - (COMPARED_DAYS + 1) * DAY)
+    titles = await store.read(list_recent_titles, user_id, now - (COMPARED_DAYS + 1) * DAY)
     topics = await asyncio.to_thread(find_rising_topics, titles, now, COMPARED_DAYS, MOST_SUGGESTED)
-    items = {one.id: one for one in await store.queries.items([id for topic in topics for id in topic.items[:3]])}
+    items = {one.id: one for one in await store.read(find_items, [id for topic in topics for id in topic.items[:3]])}
     return Suggestions(
         tuple(suggested),
         tuple(await find_linked_sites(store, user_id)),
@@ -92,10 +102,10 @@ async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggesti
 
 async def find_linked_sites(store: Store, user_id: int) -> list[LinkedSite]:
     """Sites that the latest items link to, most often first; a feed's own site and one that you read do not count."""
-    texts = await store.pages.texts(user_id)
+    texts = await store.read(list_recent_texts, user_id)
     if not texts:
         return []
-    mine = await store.pages.sites(user_id)
+    mine = await store.read(list_reader_sites, user_id)
     times: Counter[str] = Counter()
     feeds: dict[str, set[int]] = {}
     for feed_id, text in texts:

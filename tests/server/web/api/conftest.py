@@ -18,6 +18,7 @@ from headwater.farm.farm import Farm
 from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
 from headwater.store.people import User
+from headwater.store.readers.accounts import add_api_token, add_user, claim_ownership
 from headwater.store.store import Store
 from headwater.web.app import create_app
 
@@ -78,18 +79,18 @@ async def server(tmp_path: Path, farm: Callable[..., Awaitable[Farm]]) -> AsyncI
     async with AsyncExitStack() as stack:
         node = await stack.enter_async_context(Node(given))
         app = create_app(node.store, node.status, node=node, names=["testserver"], base="https://feeds.example.org")
-        accounts, now = node.store.accounts, time.time()
-        owner = await accounts.claim("olga", PASSWORD)
+        store, now = node.store, time.time()
+        owner = await store.write(claim_ownership, "olga", PASSWORD)
         assert owner is not None
         people = {"olga": owner}
         for name in ("ann", "bob"):
-            people[name] = await accounts.add(name, PASSWORD, now)
+            people[name] = await store.write(add_user, name, PASSWORD, now)
 
         async def client(name: str | None = None, *scopes: str) -> Client:
             headers = {}
             if name is not None:
                 secret = make_secret()
-                await accounts.add_token(people[name].id, hash_secret(secret), "test", scopes, now)
+                await store.write(add_api_token, people[name].id, hash_secret(secret), "test", scopes, now)
                 headers["Authorization"] = f"Bearer {secret}"
             transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
             http = httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=headers)

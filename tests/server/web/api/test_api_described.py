@@ -30,6 +30,9 @@ from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
 from headwater.settings import load_settings
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.accounts import add_api_token, claim_ownership, find_owner
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.values import NewFeed
 from headwater.web.api.api_app import GROUPS
 from headwater.web.api.endpoint import RawBody
@@ -100,18 +103,21 @@ class Running:
         return asyncio.run_coroutine_threadsafe(self._new_token(), self._loop).result(20)
 
     async def _new_token(self) -> str:
-        accounts, secret = self._node.store.accounts, make_secret()
+        store, secret = self._node.store, make_secret()
         scopes = ("read", "write", "admin")
-        await accounts.add_token((await accounts.owner()).id, hash_secret(secret), "test", scopes, time.time())
+        owner = await store.read(find_owner)
+        await store.write(add_api_token, owner.id, hash_secret(secret), "test", scopes, time.time())
         return secret
 
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with Farm(3, speed=1000) as farm, Node(self._settings) as node:
-            await node.store.add_feeds([NewFeed(farm.url(k), tags=("t",)) for k in range(3)], time.time())
-            assert await node.store.accounts.claim("olga", hash_password("correct horse"))
+            await node.store.write(
+                add_and_subscribe, [NewFeed(farm.url(k), tags=("t",)) for k in range(3)], time.time()
+            )
+            assert await node.store.write(claim_ownership, "olga", hash_password("correct horse"))
             self._node = node
-            await node.store.queries.execute("CREATE FEED Everything AS RETURN ALL", time.time())
+            await node.store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
             app = create_app(node.store, node.status, node=node)
             listener = socket.create_server(("127.0.0.1", 0))
             server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))

@@ -8,8 +8,10 @@ import httpx
 import pytest
 
 from headwater.errors import StoreError
+from headwater.store.content.feed_overview import list_feed_overviews
 from headwater.web.api.api_app import GROUPS
 from headwater.web.app import create_app
+from support.store_samples import intercept_reads
 
 
 async def test_owners_manage_accounts(server: Any) -> None:
@@ -179,7 +181,7 @@ async def test_a_database_that_does_not_answer_is_told(server: Any, monkeypatch:
     async def locked(*_: object, **__: object) -> None:
         raise StoreError("The database is locked by another program. Wait until it has finished, or stop it.")
 
-    monkeypatch.setattr(server.store.pages, "feeds", locked)
+    intercept_reads(monkeypatch, server.store, list_feed_overviews, locked)
     assert "locked" in (await server.owner("GET", "/feeds", 503))["message"]
 
 
