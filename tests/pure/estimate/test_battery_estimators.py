@@ -1,4 +1,4 @@
-"""One battery of promises over every estimator of the registry."""
+"""Checks that every registered estimator passes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from headwater.arrays import Ragged
 from headwater.errors import StrategyError
 from headwater.estimate import ESTIMATORS
 from headwater.estimate.estimator import Estimator
-from headwater.times import DAY, HOUR
+from headwater.estimate.models.smoothing import PeriodicRate
+from headwater.estimate.slot_rates import WORTH_COMPILING, items_between, running_items
+from headwater.numba_support import NUMBA_AVAILABLE
+from headwater.times import DAY, HOUR, WEEK
 
 EPOCH = 20_000 * DAY + 5 * HOUR
 FEEDS = 6
@@ -77,7 +80,7 @@ def test_is_never_negative_never_nan_and_grows_with_the_interval(kind: type[Esti
 
 
 @every
-def test_waiting_time_lies_between_nothing_and_everything_waiting_from_the_start(kind: type[Estimator]) -> None:
+def test_delay_lies_between_zero_and_all_items_waiting_from_the_start(kind: type[Estimator]) -> None:
     estimator = taught(kind, history(3))
     rows = np.arange(FEEDS)
     start = np.full(FEEDS, EPOCH + 40 * DAY + 1234.0)
@@ -122,7 +125,7 @@ def test_the_order_of_rows_does_not_matter(kind: type[Estimator]) -> None:
 
 
 @every
-def test_inputs_are_left_as_they_were(kind: type[Estimator]) -> None:
+def test_does_not_change_its_inputs(kind: type[Estimator]) -> None:
     estimator = kind(FEEDS)
     for call in history(7):
         copies = [np.copy(a) if isinstance(a, np.ndarray) else a for a in call]
@@ -155,7 +158,7 @@ def test_is_the_same_after_saving_and_loading(kind: type[Estimator]) -> None:
 
 
 @every
-def test_growing_keeps_what_was_learned(kind: type[Estimator]) -> None:
+def test_resizing_keeps_state(kind: type[Estimator]) -> None:
     estimator = taught(kind, history(9))
     before = answers(estimator)
     for feeds in (FEEDS + 1, FEEDS + 2, FEEDS + 40):
@@ -217,3 +220,52 @@ def test_a_busier_feed_is_expected_to_bring_more(kind: type[Estimator]) -> None:
     quiet, busy = estimator.expected(rows, last, last + 10 * DAY) / (10 * DAY)
     assert busy > 3 * quiet
     assert busy == pytest.approx(rate[1], rel=0.6)
+
+
+LONGEST = 31 * DAY
+CLOSED_FORM = sorted(name for name, kind in ESTIMATORS.items() if kind.time_until is not Estimator.time_until)
+
+
+@pytest.mark.parametrize("name", CLOSED_FORM)
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), items=st.floats(0.01, 50))
+def test_closed_form_of_time_until_equals_bisection(name: str, seed: int, items: float) -> None:
+    rng = np.random.default_rng(seed)
+    believed, rows = ESTIMATORS[name](3), np.arange(3)
+    start = np.full(3, -np.inf)
+    for day in range(1, 6):
+        end = 1.7e9 + day * DAY + rng.uniform(0, DAY / 2, 3)
+        many = rng.integers(0, 6, 3)
+        span = np.where(np.isfinite(start), start, end - 5 * DAY)
+        times = [np.sort(rng.uniform(low, high, n)) for low, high, n in zip(span, end, many, strict=True)]
+        dates = Ragged(np.concatenate([[0], np.cumsum(many)]), np.concatenate(times))
+        believed.observe(rows, start, end, many.astype(float), np.zeros(3, bool), dates)
+        start = end
+    at = start + rng.uniform(0, DAY, 3)
+    told = believed.time_until(rows, at, items, LONGEST)
+    # Where nothing is expected for hours both ends of the gap are the answer; what is expected by then is not.
+    reached = believed.expected(rows, at, at + told)
+    sure = told < LONGEST
+    np.testing.assert_allclose(reached[sure], items, rtol=2e-3, atol=2e-3)
+    assert (reached[~sure] <= items + 1e-3).all()
+    assert (told <= Estimator.time_until(believed, rows, at, items * 1.01 + 2e-3, LONGEST) + 1).all()
+
+
+@pytest.mark.skipif(not NUMBA_AVAILABLE, reason="numba is not installed")
+@pytest.mark.parametrize(("slots", "period"), [(1, DAY), (24, DAY), (168, WEEK)])
+def test_numba_and_numpy_expect_the_same_items(slots: int, period: float) -> None:
+    chunk = range(0, 2 * WORTH_COMPILING, 500)
+    rng, feeds = np.random.default_rng(slots), 3 * WORTH_COMPILING
+    upto = np.cumsum(rng.exponential(1.0, (feeds, slots)), axis=1).astype(np.float32)
+    lines = rng.permutation(feeds)
+    start = 1.7e9 + rng.uniform(0, 3 * WEEK, feeds)
+    start[:100] = np.floor(start[:100] / DAY) * DAY  # on the edge of a slot
+    end = start + rng.exponential(DAY, feeds)
+    by_numpy = np.maximum(running_items(upto, lines, period, end) - running_items(upto, lines, period, start), 0.0)
+    assert items_between(upto, lines, period, start, end).tolist() == by_numpy.tolist()
+    estimator = PeriodicRate(feeds, slots=slots, period=period)
+    estimator.load({**estimator.save(), "upto": upto})
+    waited = estimator.delay(lines, start, end)
+    few = np.concatenate([estimator.delay(lines[k : k + 500], start[k : k + 500], end[k : k + 500]) for k in chunk])
+    np.testing.assert_allclose(waited[: len(few)], few, rtol=1e-9, atol=1e-6)
+    assert items_between(upto, lines[:5], period, start[:5], end[:5]).tolist() == by_numpy[:5].tolist()

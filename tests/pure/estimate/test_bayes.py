@@ -1,4 +1,4 @@
-"""`bayes` learns rates, shapes and changes, with dates and without."""
+"""`bayes` learns rates, shapes and changes, with and without dates."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def weeks(rng: np.random.Generator, days: Sequence[int], hour: float, items: int
     return np.sort((day + (hour + rng.normal(0, 1, items)) / 24) * DAY)
 
 
-def test_a_feed_of_which_little_is_known_has_the_week_of_its_kind() -> None:
+def test_feed_with_few_items_has_the_week_of_its_kind() -> None:
     """Thirty offices publish on weekdays at ten, thirty clubs at weekends at ten; then each kind gains a newcomer."""
     rng = np.random.default_rng(8)
     rhythm = WeekRhythm(62)
@@ -82,7 +82,7 @@ def test_a_feed_of_which_little_is_known_has_the_week_of_its_kind() -> None:
     assert club[list(weekdays)].max() < 0.2 * club[list(weekends)].min()
 
 
-def test_how_far_a_feed_is_of_a_kind_does_not_depend_on_its_neighbours() -> None:
+def test_share_in_a_kind_does_not_depend_on_other_rows() -> None:
     rng = np.random.default_rng(9)
     rhythm = WeekRhythm(7)
     rhythm.learn(np.arange(7), rng.integers(0, 7, 90), rng.uniform(0, 30 * DAY, 90), np.zeros(7))
@@ -93,7 +93,7 @@ def test_how_far_a_feed_is_of_a_kind_does_not_depend_on_its_neighbours() -> None
     np.testing.assert_allclose(rhythm.kind_shares(np.arange(7)).sum(1), 1.0)
 
 
-def test_clocks_compiled_and_by_numpy_run_alike() -> None:
+def test_numba_and_numpy_compute_the_same_clocks() -> None:
     pytest.importorskip("numba")
     rhythm, rng = WeekRhythm(5), np.random.default_rng(2)
     owner = np.repeat(np.arange(5), 30)
@@ -139,7 +139,7 @@ def test_a_lasting_change_resets_the_slow_memory() -> None:
     assert tomorrow(slow, 106) < 4.0
 
 
-def test_what_feeds_of_a_rate_really_bring_corrects_the_belief_in_all_of_them() -> None:
+def test_observed_items_correct_the_forecast_of_all_feeds_of_a_rate() -> None:
     """Feeds that fall silent: their rate is believed too high for months, and the common correction learns that."""
     feeds = 200
     rows = np.arange(feeds)
@@ -153,13 +153,13 @@ def test_what_feeds_of_a_rate_really_bring_corrects_the_belief_in_all_of_them() 
     assert trusting.expected(rows, start, end).sum() < 0.7 * naive.expected(rows, start, end).sum()
 
 
-def test_dates_after_the_refresh_are_taken_as_now() -> None:
+def test_dates_after_the_refresh_count_as_now() -> None:
     estimator = Bayes(1, shaped=False)
     estimator.observe(ROW, one(0.0), one(DAY), one(2.0), NO, Ragged(np.array([0, 2]), np.array([100.0, 9e9])))
     assert 0 < tomorrow(estimator, 1) < 20
 
 
-def test_no_command_imports_the_compiler_before_the_lab_asks_for_it() -> None:
+def test_numba_is_imported_only_by_the_lab() -> None:
     """It takes a second or two to import, which every command would pay."""
     asked = "import sys, headwater.cli.main, headwater.schedule; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""The papers' equations with numbers worked out by hand."""
+"""The papers' equations, with numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_advarss_eq_1_integrates_the_hourly_rates() -> None:
     assert e.expected(ROW, at(1800.0), at(1.75 * HOUR)) == pytest.approx([0.5 * 1 + 0.75 * 4])
 
 
-def test_advarss_keeps_silent_feeds_above_nothing() -> None:
+def test_advarss_keeps_silent_feeds_above_zero() -> None:
     e = HourlyRate(1, least=0.01)
     for day in range(200):
         e.observe(ROW, at(day * DAY), at((day + 1) * DAY), at(0.0), NO)
@@ -202,14 +202,14 @@ def test_poisson_probabilities_agree_with_scipy() -> None:
     assert expect_shown(w, mu) == pytest.approx(np.array(shown), abs=1e-8)
 
 
-def test_the_first_window_gives_a_rate_that_sees_the_silence_after_it() -> None:
+def test_first_window_gives_a_rate_that_includes_the_silence_after_it() -> None:
     assert estimate_first_rate(dates(0.0, 10.0, 20.0), at(20.0)) == pytest.approx([0.1])
     assert estimate_first_rate(dates(0.0, 10.0, 20.0), at(200.0)) == pytest.approx([0.01])
     assert np.isnan(estimate_first_rate(dates(5.0), at(200.0))).all()
     assert np.isnan(estimate_first_rate(None, at(200.0))).all()
 
 
-def test_patterns_are_found_and_each_feed_gets_its_own() -> None:
+def test_patterns_are_found_and_assigned() -> None:
     """Thirty feeds post at 9, thirty at 21: two clusters, and each is expected when it posts."""
     rng = np.random.default_rng(2)
     e, feeds = ClusterPattern(60, clusters=2), 60
@@ -231,7 +231,7 @@ def test_patterns_are_found_and_each_feed_gets_its_own() -> None:
     assert (in_hour > 0.9 * whole).all()
 
 
-def test_kmeans_finds_what_is_there_and_does_not_mind_the_order() -> None:
+def test_kmeans_finds_the_clusters_in_any_order() -> None:
     rng = np.random.default_rng(3)
     truth = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
     points = np.repeat(truth, 50, axis=0) + rng.normal(0, 0.5, (150, 2))

@@ -1,4 +1,4 @@
-"""Names lead to estimators, and wrong names to a helpful sentence."""
+"""Estimators are found by name, and wrong names get a helpful message."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def test_an_own_estimator_is_loaded_by_module_and_name() -> None:
         ("headwater.estimate.estimator:Ragged", "is not a subclass of Estimator"),
     ],
 )
-def test_a_wrong_name_is_answered_with_what_to_do(spec: str, says: str) -> None:
+def test_wrong_name_gets_a_helpful_message(spec: str, says: str) -> None:
     with pytest.raises(SettingsError, match=says.replace("?", r"\?")):
         load(spec)

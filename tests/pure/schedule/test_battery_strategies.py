@@ -1,4 +1,4 @@
-"""One battery of promises over every strategy of the registry."""
+"""Checks that every registered strategy passes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_answers_before_it_has_learned_anything(kind: type[Strategy]) -> None:
     ticks=st.integers(0, 30),
 )
 @settings(max_examples=12, deadline=None)
-def test_takes_only_candidates_each_once_within_the_budget(
+def test_chooses_only_candidates_once_each_within_the_budget(
     kind: type[Strategy], budget: int, rate: float, mask: list[bool], ticks: int
 ) -> None:
     world = World(kind(FEEDS), RATES).run(ticks)
@@ -121,7 +121,7 @@ def test_keeps_within_the_room_of_each_host(kind: type[Strategy]) -> None:
 
 
 @every
-def test_inputs_are_left_as_they_were(kind: type[Strategy]) -> None:
+def test_does_not_change_its_inputs(kind: type[Strategy]) -> None:
     world = World(kind(FEEDS), RATES).run(20)
     table, mask = copy.deepcopy(world.table), np.ones(FEEDS, bool)
     seen = world.seen(np.arange(5), EPOCH + 2 * DAY)
@@ -186,7 +186,7 @@ def test_state_of_another_version_is_refused(kind: type[Strategy]) -> None:
 
 
 @every
-def test_memory_is_bounded_and_growing_keeps_what_was_learned(kind: type[Strategy]) -> None:
+def test_memory_is_bounded_and_resizing_keeps_state(kind: type[Strategy]) -> None:
     world = World(kind(FEEDS), RATES)
     before = world.strategy.bytes_per_feed
     world.run(150)
@@ -232,7 +232,7 @@ def test_a_higher_rate_never_lowers_the_priority(kind: type[Strategy]) -> None:
 
 
 @every
-def test_a_budget_of_nothing_chooses_nothing_and_no_feeds_are_fine(kind: type[Strategy]) -> None:
+def test_empty_budget_and_empty_table_choose_nothing(kind: type[Strategy]) -> None:
     if kind.within_budget:
         assert len(kind(FEEDS).choose(Table.of(FEEDS), EPOCH, Budget(0, 0.0)).rows) == 0
     assert len(kind(0).choose(Table.of(0), EPOCH, Budget(5, 1.0)).rows) == 0
@@ -255,7 +255,7 @@ def test_has_a_rule_a_source_and_an_example(kind: type[Strategy]) -> None:
     assert ">>>" in said
 
 
-def test_the_lazy_choice_of_the_best_utilities_is_the_eager_one() -> None:
+def test_lazy_choice_of_the_best_utilities_equals_the_eager_one() -> None:
     """`top_utility` integrates only the promising feeds; valuing all of them must choose the same."""
     rng, feeds = np.random.default_rng(8), 500
     estimator = PeriodicRate(feeds)

@@ -1,4 +1,4 @@
-"""The cap holds in every minute, whichever one looks at."""
+"""The request budget never exceeds its cap in any minute."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_reserved_bytes_never_exceed_their_cap(cap: float, calls: list[tuple[flo
 
 
 @given(st.floats(0.5, 300), st.floats(0, 1))
-def test_a_greedy_spender_gets_the_whole_cap_in_the_long_run(cap: float, phase: float) -> None:
+def test_greedy_caller_gets_the_whole_cap_in_the_long_run(cap: float, phase: float) -> None:
     purse, total = RequestBudget(RequestCap(cap)), 0
     for tick in range(1200):
         taken = purse.available(phase + tick)
@@ -88,14 +88,14 @@ def test_a_smaller_cap_counts_what_the_larger_one_spent() -> None:
     assert purse.rate == 2.0
 
 
-def test_a_clock_that_steps_back_frees_nothing() -> None:
+def test_clock_set_back_frees_nothing() -> None:
     purse = RequestBudget(RequestCap(6), burst=60)
     purse.spend(100.0, 6)
     assert purse.available(20.0) == 0
     assert purse.available(130.0) == 0
 
 
-def test_the_moment_of_the_next_refill_is_when_something_is_available() -> None:
+def test_next_refill_is_when_a_refresh_is_available() -> None:
     purse = RequestBudget(RequestCap(12))
     purse.spend(0.0, purse.available(0.0))
     at = purse.next_refill(0.1)
@@ -103,14 +103,14 @@ def test_the_moment_of_the_next_refill_is_when_something_is_available() -> None:
     assert purse.available(at + 0.01) == 1
 
 
-def test_people_come_before_first_refreshes_and_both_before_the_strategy() -> None:
+def test_manual_refreshes_come_first_then_first_refreshes_then_the_strategy() -> None:
     assert split_requests(10, 2, 3) == (2, 3, 5)
     assert split_requests(4, 6, 3) == (4, 0, 0)
     assert split_requests(0, 6, 3) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_budget_of_nothing_is_refused_in_words(bad: float) -> None:
+def test_budget_of_zero_is_refused_with_a_message(bad: float) -> None:
     with pytest.raises(SettingsError, match="give a number above 0"):
         RequestCap(bad)
     with pytest.raises(SettingsError, match="bytes"):

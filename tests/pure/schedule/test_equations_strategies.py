@@ -1,4 +1,4 @@
-"""The papers' rules and the peers' rules with numbers worked out by hand."""
+"""The rules of papers and peers, with numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_for_a_constant_rate_the_utility_is_half_of_age_times_divergence() -> No
     assert compute_utility(None, table, ROW, 8.0) == pytest.approx([16.0])
 
 
-def test_the_exact_relevant_divergence_of_a_cycle_world_is_used_as_told() -> None:
+def test_exact_relevant_divergence_is_used_as_given() -> None:
     table = known(1)
     table.divergence[0], table.relevant = 25.0, np.array([3.0])
     assert compute_utility(None, table, ROW, 4.0) == pytest.approx([6.0])  # ½·4·Div_A
@@ -118,7 +118,7 @@ def test_the_second_step_is_capped_for_a_server_and_not_for_the_papers_world() -
     assert free.price == pytest.approx(0.105)
 
 
-def test_saturated_feeds_without_anything_relevant_are_left() -> None:
+def test_saturated_feeds_without_relevant_items_are_skipped() -> None:
     table = known(2)
     table.divergence[:], table.relevant = 20.0, np.array([0.0, 1.0])
     assert TwoSteps(2, tau=1e9).choose(table, 2.0, Budget(2)).rows.tolist() == [1]
@@ -138,7 +138,7 @@ def test_tau_finds_its_level_from_far_below_and_far_above() -> None:
     assert ends[0] == pytest.approx(ends[1], rel=0.25)
 
 
-def test_ties_are_decided_by_the_given_chance_only() -> None:
+def test_only_the_given_generator_decides_ties() -> None:
     table = known(50)
     table.divergence[:] = 1.0
     picks = [TopUtility(50, rng=seed).choose(table, 5.0, Budget(5)).rows.tolist() for seed in (1, 1, 2)]
@@ -239,7 +239,7 @@ def test_cho_and_garcia_molinas_five_pages() -> None:
         assert way(pages, np.ones(5), 2.5).sum() == pytest.approx(2.5)
 
 
-def test_an_unknown_way_of_finding_retrieval_times_is_refused() -> None:
+def test_unknown_method_of_retrieval_times_is_refused() -> None:
     with pytest.raises(SettingsError, match="refine or search"):
         Retrieval(1, method="guess")
 
@@ -372,6 +372,6 @@ def test_several_queries_add_their_worth() -> None:
     assert sel == pytest.approx([1.0, 1.0, 1.0])
 
 
-def test_a_wrong_name_of_a_strategy_is_answered_with_the_nearest() -> None:
+def test_misspelt_strategy_gets_a_suggestion() -> None:
     with pytest.raises(SettingsError, match="Did you mean two_steps"):
         load("two_step")

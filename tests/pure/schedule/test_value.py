@@ -1,4 +1,4 @@
-"""`value` plans the moment, keeps its budget, heeds signals and explains itself."""
+"""`value` plans refreshes, keeps its budget, uses signals and explains itself."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def task(feeds: int = 40, seed: int = 1) -> PlanTask:
     )
 
 
-def test_the_compiled_plan_and_the_plan_by_numpy_choose_the_same_moments() -> None:
+def test_numba_and_numpy_plan_the_same_times() -> None:
     pytest.importorskip("numba")
     for seed in range(3):
         np.testing.assert_allclose(
@@ -100,7 +100,7 @@ def test_a_risk_of_overflow_shortens_the_interval() -> None:
     assert plan_next_refresh(narrow).sum() < plan_next_refresh(wide).sum()
 
 
-def test_the_believed_price_spends_the_budget_and_the_control_corrects_what_was_wrong() -> None:
+def test_price_spends_the_budget_and_the_control_corrects_errors() -> None:
     rates = np.array([1.0, 4.0, 9.0])
     price = price_for_budget(rates, np.ones(3), 12.0)
     assert (1 / np.sqrt(2 * price / rates)).sum() == pytest.approx(12.0)
@@ -175,7 +175,7 @@ def learned(feeds: int = 2) -> tuple[Value, Table]:
     return strategy, table
 
 
-def test_a_signal_brings_the_refresh_forward_and_says_nothing_about_other_feeds() -> None:
+def test_signal_brings_only_its_own_feed_forward() -> None:
     strategy, table = learned()
     before = strategy.due.copy()
     table.divergence[0] = 2.0
@@ -184,7 +184,7 @@ def test_a_signal_brings_the_refresh_forward_and_says_nothing_about_other_feeds(
     assert strategy.due[1] == before[1]
 
 
-def test_it_explains_itself_in_words_and_numbers() -> None:
+def test_value_explains_itself_in_words_and_numbers() -> None:
     strategy, table = learned()
     told = strategy.explain(table, 0, 30.5 * DAY)
     assert "items a day" in told.reason

@@ -1,4 +1,4 @@
-"""Feeds with false or missing dates, batches, dead feeds and changing windows, from document to learning."""
+"""Dates are judged from the document to the estimator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def judged(sights: list[tuple[float, list[float | None], int]]) -> list[Refresh]
     return refreshes
 
 
-def test_true_dates_are_believed_and_nothing_is_odd() -> None:
+def test_true_dates_are_kept_without_a_problem() -> None:
     verdict = judge(Known(1, "http://a.example/"), outcome(NOW, [NOW - k * HOUR for k in range(5)]), {})
     assert all(item.dated for item in verdict.new)
     assert len(verdict.refresh.published) == 5
@@ -45,7 +45,7 @@ def test_true_dates_are_believed_and_nothing_is_odd() -> None:
         (FeedKind.FUTURE_DATES, lambda at: [at + DAY + k for k in range(5)]),
     ],
 )
-def test_false_and_missing_dates_teach_nothing_and_are_named(kind: FeedKind, dates) -> None:  # type: ignore[no-untyped-def]
+def test_false_and_missing_dates_are_dropped_and_named(kind: FeedKind, dates) -> None:  # type: ignore[no-untyped-def]
     sights = [(NOW + k * HOUR, dates(NOW + k * HOUR), 2 * k) for k in range(4)]
     refreshes = judged(sights)
     assert all(refresh.published == () for refresh in refreshes)
@@ -53,7 +53,7 @@ def test_false_and_missing_dates_teach_nothing_and_are_named(kind: FeedKind, dat
     assert recognise_kinds(refreshes, NOW + 4 * HOUR) == {kind}
 
 
-def test_a_very_lively_feed_is_not_taken_for_a_forger() -> None:
+def test_very_busy_feed_is_not_taken_for_forged() -> None:
     lively = [NOW - 6 * k for k in range(15)]
     first = judge(Known(1, "http://a.example/"), outcome(NOW, lively), {})
     assert len(first.refresh.published) == 15
@@ -69,7 +69,7 @@ def test_one_item_of_the_future_does_not_spoil_the_others() -> None:
     assert verdict.refresh.message == ""
 
 
-def test_new_items_of_one_moment_in_a_delta_are_believed() -> None:
+def test_new_items_of_one_moment_in_a_partial_document_are_kept() -> None:
     known = replace(Known(1, "http://a.example/"), last_success=NOW - HOUR, window=(("x", "y"),))
     verdict = judge(known, outcome(NOW, [NOW - 600] * 3, ending=Ending.PARTIAL), {})
     assert verdict.refresh.published == (NOW - 600,) * 3

@@ -1,4 +1,4 @@
-"""Feeds without dates, with false ones, with changing windows, in batches, and dead ones are recognised."""
+"""Undated, forged, batch, dead and resizing feeds are recognised."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_feed_that_publishes_in_batches() -> None:
     assert recognise_feed_kinds(visits(days, new, every=6 * HOUR), NOW) == {FeedKind.BATCH}
 
 
-def test_a_dead_feed_is_known_at_first_sight_by_its_dates_and_without_them_by_our_watch() -> None:
+def test_dead_feed_is_recognised_by_its_dates_or_by_our_refreshes() -> None:
     old = steady(NOW - 200 * DAY)
     assert FeedKind.DEAD in recognise_feed_kinds(visits([old], [10]), NOW)
     undated: list[list[float | None]] = [[None] * 5] * 5
@@ -88,7 +88,7 @@ def test_a_dead_feed_is_known_at_first_sight_by_its_dates_and_without_them_by_ou
 
 
 @given(st.lists(st.none() | st.floats(0, 4e9)), st.floats(1e9, 3e9), st.none() | st.floats(1e9, 3e9))
-def test_what_is_believed_was_said_and_is_possible(dates: list[float | None], now: float, last: float | None) -> None:
+def test_kept_dates_are_given_and_possible(dates: list[float | None], now: float, last: float | None) -> None:
     answer = drop_false_dates(dates, now, last)
     assert len(answer) == len(dates)
     for said, believed in zip(dates, answer, strict=True):
@@ -99,9 +99,7 @@ NEAR = st.floats(-DAY, DAY).map(lambda seconds: NOW + seconds)
 
 
 @given(st.lists(st.none() | NEAR | st.floats(0, 4e9)), st.none() | NEAR)
-def test_where_dates_are_ordinary_all_are_believed_and_none_is_odd(
-    dates: list[float | None], last: float | None
-) -> None:
+def test_plausible_dates_are_all_kept_without_a_problem(dates: list[float | None], last: float | None) -> None:
     if are_dates_plausible(dates, NOW):
         assert drop_false_dates(dates, NOW, last) == tuple(dates)
         assert find_date_problem(dates, NOW, last) is None

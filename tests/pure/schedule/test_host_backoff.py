@@ -1,4 +1,4 @@
-"""Retry-After: the scope is learned from what happens."""
+"""The scope of a Retry-After is learned from later answers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def test_the_first_refusal_holds_the_feed_and_lets_another_probe() -> None:
     assert host.blocked_until(2) == PROBE
 
 
-def test_a_probe_that_is_refused_makes_it_the_whole_host() -> None:
+def test_refused_probe_means_the_whole_host() -> None:
     host = note_refusal(note_refusal(HostState(), 1, 0.0, HOUR), 2, 60.0, HOUR)
     assert host.scope is RetryAfterScope.HOST
     assert host.blocked_until(77) == 60 + HOUR
 
 
-def test_a_probe_that_is_answered_makes_it_the_feed() -> None:
+def test_answered_probe_means_the_feed() -> None:
     host = note_answer(note_refusal(HostState(), 1, 0.0, HOUR), 2, 60.0)
     assert host.scope is RetryAfterScope.FEED
     assert host.blocked_until(1) == HOUR
@@ -48,7 +48,7 @@ def test_a_host_known_to_mean_the_feed_leaves_the_others_alone() -> None:
     assert again.blocked_until(1) == 4 * HOUR
 
 
-def test_contrary_evidence_overturns_a_belief() -> None:
+def test_contrary_evidence_overturns_the_scope() -> None:
     feedwise = note_answer(note_refusal(HostState(), 1, 0.0, HOUR), 2, 60.0)
     assert note_refusal(feedwise, 3, 90.0, HOUR).scope is RetryAfterScope.HOST
     hostwise = note_refusal(note_refusal(HostState(), 1, 0.0, HOUR), 2, 60.0, HOUR)
@@ -57,12 +57,12 @@ def test_contrary_evidence_overturns_a_belief() -> None:
     assert in_flight.blocked_until(4) is None
 
 
-def test_a_belief_is_learned_anew_after_a_week() -> None:
+def test_scope_is_learned_again_after_a_week() -> None:
     host = note_refusal(note_refusal(HostState(), 1, 0.0, HOUR), 2, 60.0, HOUR)
     assert note_refusal(host, 1, WEEK + DAY, HOUR).scope is RetryAfterScope.UNKNOWN
 
 
-def test_refusals_slow_the_pace_and_answers_mend_it() -> None:
+def test_refusals_slow_the_rate_and_answers_restore_it() -> None:
     host = HostState()
     for k in range(20):
         host = note_refusal(host, k, float(k), None)

@@ -1,4 +1,4 @@
-"""What a refresh means: identity, updates, loss, moves, and what is kept for the next one."""
+"""A refresh is judged: identity, updates, loss, moves, and the feed's next state."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_everything_is_new_at_the_first_refresh_and_nothing_is_lost() -> None:
     assert verdict.refresh.lost == 0
 
 
-def test_only_what_was_not_known_is_new_and_the_overlap_is_counted() -> None:
+def test_only_unknown_items_are_new_and_the_overlap_is_counted() -> None:
     verdict = after(fetched(*entries(1, 2, 3)), fetched(*entries(2, 3, 4)))
     assert [item.identity for item in verdict.new] == ["guid-4"]
     assert (verdict.refresh.overlap, verdict.refresh.saturated) == (2, False)
@@ -73,7 +73,7 @@ def test_a_changed_text_under_the_same_identity_is_an_update() -> None:
     assert verdict.refresh.updated == 1
 
 
-def test_hashes_of_texts_are_those_that_stores_hold() -> None:
+def test_hashes_of_texts_stay_compatible_with_stored_ones() -> None:
     """Other hashes would make every item of every feed an update."""
     files = (Enclosure("http://f.example/1.mp3"), Enclosure("http://f.example/2.mp3"))
     texts = Entry(id="1", title="Título", summary="short", content="<p>long</p>", enclosures=files)
@@ -97,7 +97,7 @@ def test_identity_is_the_guid_else_the_normalised_link_else_a_hash() -> None:
     assert long.startswith("hash:")
 
 
-def test_a_guid_that_stands_on_different_items_identifies_nothing() -> None:
+def test_guid_shared_by_different_items_is_ignored() -> None:
     verdict = after(fetched(entry(1, id="site"), entry(2, id="site")))
     assert len(verdict.new) == 2
 
@@ -126,7 +126,7 @@ def test_a_partial_document_neither_saturates_nor_forgets_the_window() -> None:
     assert len(verdict.known.window) == 3
 
 
-def test_without_dates_the_loss_is_what_a_poisson_count_exceeds_the_window_by() -> None:
+def test_without_dates_the_loss_is_the_poisson_excess_over_the_window() -> None:
     first = fetched(*[entry(k, published=None) for k in range(5)], at=NOW - 1000)
     known = after(first).known
     verdict = judge(known, fetched(*[entry(k, published=None) for k in range(10, 15)]), {}, rate=0.05)
@@ -156,13 +156,13 @@ def test_one_equal_title_alone_is_a_new_item() -> None:
     assert [item.identity for item in verdict.new] == ["guid-2"]
 
 
-def test_a_missing_or_future_date_becomes_the_first_sight() -> None:
+def test_missing_or_future_date_becomes_the_time_of_the_refresh() -> None:
     verdict = after(fetched(entry(1, published=None), entry(2, published=NOW + 7200), entry(3, published=NOW + 60)))
     assert [(item.published, item.dated) for item in verdict.new] == [(NOW, False), (NOW, False), (NOW + 60, True)]
     assert verdict.refresh.published == (NOW,)
 
 
-def test_dates_that_teach_nothing_are_still_the_dates_a_reader_sees() -> None:
+def test_dates_unfit_for_learning_are_still_shown() -> None:
     midnight = NOW - NOW % 86_400
     verdict = after(fetched(*[entry(k, published=midnight) for k in range(5)]))
     assert {item.published for item in verdict.new} == {midnight}
@@ -191,13 +191,13 @@ def test_one_success_ends_a_series_of_failures() -> None:
     assert (known.failures, known.failing_since, known.last_error) == (0, None, None)
 
 
-def test_what_the_server_asked_for_is_kept_with_its_time() -> None:
+def test_retry_after_and_max_age_are_stored_as_times() -> None:
     known = after(fetched(entry(1), fresh_for=600.0), failed(Ending.THROTTLED, retry_after=120.0)).known
     assert known.fresh_until == NOW + 600
     assert known.not_before == NOW + 120
 
 
-def test_a_permanent_redirect_moves_the_feed_after_repeated_sight_only() -> None:
+def test_permanent_redirect_moves_the_feed_only_after_repetition() -> None:
     moved = fetched(entry(1), moved_to="http://g.example/rss")
     assert after(moved, moved).url is None
     assert after(moved, fetched(entry(1)), moved, moved).url is None
@@ -213,9 +213,7 @@ def test_hub_and_hints_of_the_document_are_kept() -> None:
 
 @settings(max_examples=200)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(1, 6))
-def test_polling_a_stream_of_items_stores_each_once_and_misses_are_never_unnoticed(
-    steps: list[int], width: int
-) -> None:
+def test_polling_stores_each_item_once_and_notices_every_loss(steps: list[int], width: int) -> None:
     """A feed that publishes `steps[k]` items before the k-th poll and shows the newest `width`."""
     known, seen, count, missed = Known(1, "http://f.example/rss"), {}, width, 0
     got: list[str] = []

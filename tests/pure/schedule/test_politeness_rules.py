@@ -1,4 +1,4 @@
-"""Who may be asked when: every rule that stands before a strategy, and the reason it gives."""
+"""Every rule of politeness, and the reason it gives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = 1_000_000 * HOUR  # on the hour, a Saturday in 2084: hour 16 of the day
 POLITE = Known(1, "http://a/", Validators('"x"'), last_refresh=NOW, last_success=NOW, last_change=NOW - DAY, failures=0)
 
 
-def test_a_feed_never_seen_is_free() -> None:
+def test_new_feed_may_be_polled_at_once() -> None:
     assert next_allowed(Known(1, "http://a/"), NOW) == (NOW, Reason.FREE)
 
 
@@ -46,7 +46,7 @@ def test_a_hint_earns_more() -> None:
     assert next_allowed(replace(POLITE, fresh_until=NOW + 300), NOW)[0] == NOW + 300
 
 
-def test_a_person_is_served_at_once_except_against_the_servers_word() -> None:
+def test_manual_refresh_overrides_all_but_refusals() -> None:
     later = NOW + 10 * 60
     slow = replace(POLITE, fresh_until=NOW + DAY / 2, failures=3, hints=Hints(skip_hours=(16,)))
     assert next_allowed(slow, later, asked=True) == (later, Reason.FREE)
@@ -82,17 +82,17 @@ def test_max_age_is_respected_but_cannot_silence_a_feed() -> None:
         (Hints(ttl=float("inf")), HOUR),
     ],
 )
-def test_the_documents_wishes_are_honoured(hints: Hints, wait: float) -> None:
+def test_hints_of_the_document_are_honoured(hints: Hints, wait: float) -> None:
     assert next_allowed(replace(POLITE, hints=hints), NOW)[0] == NOW + wait
 
 
-def test_skipped_hours_and_days_are_slept_through() -> None:
+def test_skipped_hours_and_days_are_skipped() -> None:
     assert next_allowed(replace(POLITE, hints=Hints(skip_hours=(17, 18))), NOW) == (NOW + 3 * HOUR, Reason.SKIPPED)
     weekend = replace(POLITE, hints=Hints(skip_days=("Saturday", "Sunday")))
     assert next_allowed(weekend, NOW) == (NOW + 8 * HOUR + DAY, Reason.SKIPPED)
 
 
-def test_a_feed_that_skips_the_whole_week_is_not_believed() -> None:
+def test_feed_that_skips_the_whole_week_is_polled() -> None:
     absurd = Hints(skip_hours=tuple(range(24)))
     assert next_allowed(replace(POLITE, hints=absurd), NOW) == (NOW + HOUR, Reason.FLOOR)
     days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -151,7 +151,7 @@ feeds = st.builds(
 
 
 @given(st.lists(feeds, min_size=1, max_size=6))
-def test_many_feeds_at_once_are_judged_like_each_alone(known: list[Known]) -> None:
+def test_many_feeds_at_once_get_the_results_of_each_alone(known: list[Known]) -> None:
     table = PolitenessFacts.of(len(known))
     load_facts(table, np.arange(len(known)), known)
     at, why = allowed_from(table, NOW)
@@ -163,6 +163,6 @@ def test_many_feeds_at_once_are_judged_like_each_alone(known: list[Known]) -> No
 
 
 @given(feeds)
-def test_a_feed_always_comes_free_within_a_week_and_a_half_of_the_servers_word(known: Known) -> None:
+def test_every_feed_may_be_polled_within_a_week_and_a_half_of_a_refusal(known: Known) -> None:
     at, _ = next_allowed(known, NOW, jitter=0.5)
     assert NOW <= at <= max(NOW, known.not_before or 0.0) + 10 * DAY

@@ -1,4 +1,4 @@
-"""A person's own strategy that breaks its contract: round robin takes over, says so, and loses nothing."""
+"""A user's strategy that breaks its contract is replaced by round robin."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def rows(*numbers: int) -> Choice:
         (lambda: Choice(np.array([0.5]), np.zeros(1)), "whole numbers"),
     ],
 )
-def test_a_broken_answer_is_replaced_by_round_robin(answer: Callable[[], Any], says: str) -> None:
+def test_invalid_choice_is_replaced_by_round_robin(answer: Callable[[], Any], says: str) -> None:
     guarded, table = GuardedStrategy(returning(answer)(4)), Table.of(4)
     table.last[:] = [4.0, 1.0, 3.0, 0.0]
     candidates = np.array([True, True, True, False])
@@ -52,7 +52,7 @@ def test_a_broken_answer_is_replaced_by_round_robin(answer: Callable[[], Any], s
     assert "uniform has taken over" in guarded.explain(table, 0, 5.0).reason
 
 
-def test_failing_to_learn_is_noticed_too_and_the_feeds_go_on() -> None:
+def test_failure_to_learn_is_noticed_and_polling_continues() -> None:
     class Forgetful(Uniform):
         name = "forgetful"
 
@@ -66,7 +66,7 @@ def test_failing_to_learn_is_noticed_too_and_the_feeds_go_on() -> None:
     assert len(guarded.choose(Table.of(5), 9.0, Budget(5)).rows) == 5
 
 
-def test_a_sound_strategy_is_left_alone() -> None:
+def test_valid_strategy_is_not_replaced() -> None:
     inner, table = TopUtility(3), Table.of(3)
     guarded = GuardedStrategy(inner)
     table.last[:] = 0.0

@@ -1,4 +1,4 @@
-"""The best feeds within the room of their hosts: found among a few, the same as among all."""
+"""Selection of the best feeds within the budget and the room of each host."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ def one_by_one(value: list[float], host: list[int], room: list[int], most: int) 
 
 
 @given(st.data(), st.integers(0, 600), st.integers(0, 90), st.integers(0, 2**32))
-def test_the_best_with_room_are_those_that_going_through_all_of_them_finds(
-    data: st.DataObject, feeds: int, most: int, seed: int
-) -> None:
+def test_best_with_room_equals_a_brute_force_search(data: st.DataObject, feeds: int, most: int, seed: int) -> None:
     hosts = data.draw(st.integers(1, 5))
     room = data.draw(st.lists(st.integers(0, 80), min_size=hosts, max_size=hosts))
     steps = data.draw(st.sampled_from([1, 4, 10_000]))  # many equal values, some, hardly any
@@ -53,12 +51,12 @@ def test_without_hosts_ties_go_to_the_lower_row() -> None:
         assert take_best(rows, value, one_host).rows.tolist() == chosen.rows.tolist()
 
 
-def test_where_hosts_do_not_matter_the_first_are_the_first() -> None:
+def test_without_hosts_the_first_rows_are_taken() -> None:
     assert take_first(np.arange(5), Budget(2)).tolist() == [0, 1]
 
 
 @given(st.lists(st.integers(0, 11), max_size=12))
-def test_a_part_of_the_table_is_its_rows_whatever_their_order(rows: list[int]) -> None:
+def test_part_of_the_table_has_the_given_rows_in_any_order(rows: list[int]) -> None:
     table = Table.of(12)
     table.last[:] = np.arange(12.0)
     table.relevant = np.arange(12.0) + 100

@@ -1,4 +1,4 @@
-"""Counts by the hour, delays, and what the beliefs say is being lost."""
+"""Counts by the hour, delays, and the forecast of losses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.times import DAY, HOUR
 NOTHING = np.empty(0)
 
 
-def test_an_hour_and_a_day_count_what_fell_into_them_and_forget_the_rest() -> None:
+def test_hour_and_day_count_only_their_own_refreshes() -> None:
     tally, now = Tally(), 1000 * HOUR + 10
     tally.record(now - 30 * HOUR, weight=1, got=99, lost=99, delays=NOTHING)
     tally.record(now - 20 * HOUR, weight=10, got=5, lost=5, delays=NOTHING)
@@ -40,7 +40,7 @@ def test_quantiles_of_the_histogram_are_near_the_true_ones(delays: list[float]) 
         assert low / 1.25 - 1 <= figure <= high * 1.25 + 1
 
 
-def test_counts_survive_saving_and_another_shape_changes_nothing() -> None:
+def test_counts_survive_saving_and_another_shape_is_refused() -> None:
     tally, again = Tally(), Tally()
     tally.record(5000.0, weight=7, got=2, lost=1.0, delays=np.array([60.0]))
     assert again.load(tally.save())
@@ -50,7 +50,7 @@ def test_counts_survive_saving_and_another_shape_changes_nothing() -> None:
 
 
 @given(st.integers(1, 200), st.floats(0, 2000))
-def test_the_outlook_keeps_what_poisson_says(window: int, mean: float) -> None:
+def test_loss_forecast_equals_the_poisson_model(window: int, mean: float) -> None:
     told = forecast_loss(np.array([mean, mean + 1]), np.full(2, float(window)))
     counts = np.random.default_rng(1).poisson(mean, 4000)
     lost = np.maximum(counts - window, 0)
@@ -61,7 +61,7 @@ def test_the_outlook_keeps_what_poisson_says(window: int, mean: float) -> None:
     assert told.lost[1] >= told.lost[0] - 1e-9
 
 
-def test_beliefs_that_are_no_numbers_mean_nothing_is_lost() -> None:
+def test_non_finite_forecasts_mean_no_loss() -> None:
     told = forecast_loss(np.array([np.nan, np.inf, -1.0]), np.zeros(3))
     assert told.lost.tolist() == [0.0, 0.0, 0.0]
 
@@ -77,6 +77,6 @@ def test_beliefs_that_are_no_numbers_mean_nothing_is_lost() -> None:
         ({}, "burst"),
     ],
 )
-def test_what_helps_follows_from_what_stands_in_the_way(change: dict[str, float], says: str) -> None:
+def test_advice_follows_from_the_cause_of_the_loss(change: dict[str, float], says: str) -> None:
     usual = {"rate": 20 / HOUR, "window": 20.0, "least": 120.0, "pause": 120.0, "hub": False, "budget_used": 0.1}
     assert says in advise_on_loss(**(usual | change))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Names become a strategy that can run, or a sentence that says why not."""
+"""Strategies are built from names, and wrong names get a helpful message."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ HERE = __name__
         (f"{HERE}:Demanding", None, "cannot be created"),
     ],
 )
-def test_what_cannot_be_built_is_refused_in_words(strategy: str, estimator: str | None, says: str) -> None:
+def test_invalid_combinations_are_refused_with_a_message(strategy: str, estimator: str | None, says: str) -> None:
     with pytest.raises(SettingsError, match=says):
         build_strategy(strategy, estimator)
 
 
-def test_our_own_are_bare_and_a_persons_own_are_guarded() -> None:
+def test_built_in_strategies_are_bare_and_user_strategies_are_guarded() -> None:
     assert not isinstance(build_strategy("value"), GuardedStrategy)
     assert not isinstance(build_strategy("two_steps", "periodic"), GuardedStrategy)
     assert isinstance(build_strategy(f"{HERE}:Mine"), GuardedStrategy)
     assert isinstance(build_strategy("two_steps", f"{HERE}:Belief"), GuardedStrategy)
 
 
-def test_a_guarded_strategy_shows_the_name_the_due_times_and_the_beliefs_of_what_it_guards() -> None:
+def test_guarded_strategy_shows_name_due_times_and_forecasts_of_the_inner_one() -> None:
     guarded = build_strategy(f"{HERE}:Mine")
     guarded.resize(3)
     assert guarded.name == "mine"
@@ -89,7 +89,7 @@ def test_a_guarded_strategy_shows_the_name_the_due_times_and_the_beliefs_of_what
     assert len(rates) == 2
 
 
-def test_beliefs_that_raise_are_the_end_of_a_guarded_strategy_and_of_nothing_else() -> None:
+def test_estimator_that_raises_ends_the_guarded_strategy_only() -> None:
     guarded = build_strategy("two_steps", f"{HERE}:Belief")
     guarded.resize(2)
     assert guarded.ask_estimator(lambda estimator: 1 / 0) is None  # type: ignore[arg-type,return-value]
@@ -98,7 +98,7 @@ def test_beliefs_that_raise_are_the_end_of_a_guarded_strategy_and_of_nothing_els
     assert len(guarded.choose(Table.of(2), 1.0, Budget(2)).rows) == 2
 
 
-def test_a_persons_own_strategy_need_not_know_of_hosts() -> None:
+def test_user_strategy_may_ignore_hosts() -> None:
     guarded = build_strategy(f"{HERE}:Greedy")
     guarded.resize(4)
     budget = Budget(4, host=np.array([0, 0, 1, 1]), room=np.array([1, 2]))
@@ -106,7 +106,7 @@ def test_a_persons_own_strategy_need_not_know_of_hosts() -> None:
     assert guarded.problem is None
 
 
-def test_the_dial_reaches_value_and_nobody_else() -> None:
+def test_only_value_takes_an_objective() -> None:
     made = build_strategy("value", objective=parse_objective("completeness=10,delay=2"))
     assert (made.loss, made.delay, made.freshness) == (10.0, 2.0, 0.0)  # type: ignore[attr-defined]
     with pytest.raises(SettingsError, match="takes no objective"):
@@ -114,11 +114,11 @@ def test_the_dial_reaches_value_and_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "speed", "delay=fast", "delay=1;freshness=2", "delay=-1", "delay=nan", "delay=0"])
-def test_an_objective_that_makes_no_sense_is_refused(text: str) -> None:
+def test_invalid_objective_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="objective"):
         parse_objective(text)
 
 
-def test_every_word_of_the_dial_is_an_objective_that_can_be_written_out() -> None:
+def test_every_named_objective_can_be_written_as_weights() -> None:
     for word, objective in NAMED_OBJECTIVES.items():
         assert parse_objective(word) == parse_objective(str(objective)) == objective
