@@ -120,10 +120,9 @@ class Engine:
         `emitted` names the query feeds that hold an earlier version, `delivered` those that have delivered it. Without
         `emitted`, the engine uses its memory of recent items, and a repeated version has no hits.
         """
-        place = self._find_origin_features(origin or self._find_origin(item.feed_id))
-        analysed = AnalysedItem(item, place.origin, arrived, self.detect)
-        key = analysed.key
-        known = self._recent.get(key)
+        origin_features = self._find_origin_features(origin or self._find_origin(item.feed_id))
+        analysed = AnalysedItem(item, origin_features.origin, arrived, self.detect)
+        known = self._recent.get(analysed.key)
         if known is not None and known.content_hash == item.content_hash and emitted is None:
             return Hits(item, ())
         if known is not None and emitted is None:
@@ -131,47 +130,50 @@ class Engine:
             analysed = analysed.with_item(item)
         elif known is None and not emitted:
             self._frequencies.count_item(analysed)
-        item_features = self._index.make_item_features(analysed, place.features)
+        item_features = self._index.make_item_features(analysed, origin_features.features)
         self._shares.observe_item(item_features.features)
-        before: ItemMemory = None
+        memory: ItemMemory = None
         if emitted is not None:
-            before = CallerMemory(emitted, delivered) if emitted or delivered else None
+            memory = CallerMemory(emitted, delivered) if emitted or delivered else None
         elif known is not None:
-            before = EngineMemory(known)
-        met, rules = self._index.find_candidates(item_features)
+            memory = EngineMemory(known)
+        plain, rules = self._index.find_candidates(item_features)
         self._event_count += 1
         if self._event_count % RETUNE_INTERVAL == 0:
             for owner, feature in self._index.retune(item_features):
                 self._query_feeds.note_move(owner, feature)
-        numbers = met
-        made: Sequence[Hit] = ()
+        numbers = plain
+        hits: Sequence[Hit] = ()
         failures: Sequence[MatchFailure] = ()
         if rules:
             item_pass = ItemPass(
-                item_features, self._query_feeds, self._index, self._frequencies, before, self._event_count
+                item_features, self._query_feeds, self._index, self._frequencies, memory, self._event_count
             )
             item_pass.run(rules)
-            met.extend(item_pass.plain)
-            numbers, made, failures = met + array("I", item_pass.numbers), item_pass.hits, item_pass.failures
+            plain.extend(item_pass.plain)
+            numbers, hits, failures = plain + array("I", item_pass.numbers), item_pass.hits, item_pass.failures
+        self._remember(analysed, known, numbers)
         entries = self._query_feeds.entries
+        if memory is None:
+            return Hits(item, entries, plain, hits, failures=failures)
+        existing = [(number, entry) for number in plain if (entry := entries[number]) is not None]
+        updates = frozenset(number for number, entry in existing if memory.has_emitted(number, entry))
+        delivered_before = frozenset(number for number, entry in existing if memory.has_delivered(number, entry))
+        return Hits(item, entries, plain, hits, updates, delivered_before, failures)
+
+    def _remember(self, analysed: AnalysedItem, known: RecentItem | None, numbers: Sequence[int]) -> None:
+        item = analysed.item
         if known is None:
-            self._recent.put(key, RecentItem(item.content_hash, item.version, numbers))
+            recent = RecentItem(item.content_hash, item.version, numbers)
         else:
-            every = [*{*known.emitted, *numbers}]
-            self._recent.put(key, RecentItem(item.content_hash, item.version, every, known.silent))
-        if before is None:
-            return Hits(item, entries, met, made, failures=failures)
-        mine = [(number, entry) for number in met if (entry := entries[number]) is not None]
-        updates = frozenset(number for number, entry in mine if before.has_emitted(number, entry))
-        delivered_before = frozenset(number for number, entry in mine if before.has_delivered(number, entry))
-        return Hits(item, entries, met, made, updates, delivered_before, failures)
+            recent = RecentItem(item.content_hash, item.version, [*{*known.emitted, *numbers}], known.silent)
+        self._recent.put(analysed.key, recent)
 
     def count_candidates(self, item: Item, origin: Origin | None = None) -> int:
         """Count the owners and rules that the index tests for an item."""
-        place = self._find_origin_features(origin or self._find_origin(item.feed_id))
-        return self._index.count_candidates(
-            self._index.make_item_features(AnalysedItem(item, place.origin), place.features)
-        )
+        origin_features = self._find_origin_features(origin or self._find_origin(item.feed_id))
+        analysed = AnalysedItem(item, origin_features.origin)
+        return self._index.count_candidates(self._index.make_item_features(analysed, origin_features.features))
 
     def _find_origin(self, feed_id: int) -> Origin:
         return self._origins.get(feed_id) or Origin(None, f"feed:{feed_id}")
@@ -193,13 +195,15 @@ class Engine:
         """
         backfill = BackfillPass(self._query_feeds, self._index, self._frequencies, name)
         found: list[tuple[Arrival, Hit]] = []
-        for each in past:
-            place = self._find_origin_features(each.origin or self._find_origin(each.item.feed_id))
-            analysed = AnalysedItem(each.item, place.origin, each.arrived, self.detect)
-            hit = backfill.pass_item(self._index.make_item_features(analysed, place.features), each.emitted)
+        for arrival in past:
+            origin = arrival.origin or self._find_origin(arrival.item.feed_id)
+            origin_features = self._find_origin_features(origin)
+            analysed = AnalysedItem(arrival.item, origin_features.origin, arrival.arrived, self.detect)
+            item_features = self._index.make_item_features(analysed, origin_features.features)
+            hit = backfill.pass_item(item_features, arrival.emitted)
             if hit is not None:
-                self._recent.note_backfilled(analysed.key, each.item, backfill.number)
-                found.append((each, hit))
+                self._recent.note_backfilled(analysed.key, arrival.item, backfill.number)
+                found.append((arrival, hit))
         return found
 
     # snapshots

@@ -97,10 +97,10 @@ class QueryFeeds:
             raise QueryError(
                 f"Feed {self._entry_at(number).name} exists already. Use CREATE OR REPLACE FEED to change it."
             )
-        alone = _split_simple_filter(query)
-        if alone is not None and number is None and key not in self._unknown_names:
+        simple = _split_simple_filter(query)
+        if simple is not None and number is None and key not in self._unknown_names:
             number = self._store_entry(create, key)
-            self._entry_at(number).places = self._post_filter(number, *alone)
+            self._entry_at(number).places = self._post_filter(number, *simple)
             return number
         read = {name.key for name in list_read_feeds(query)}
         if read:
@@ -166,15 +166,15 @@ class QueryFeeds:
 
     def _check_cycle(self, key: str, read: set[str]) -> None:
         todo: list[tuple[str, tuple[str, ...]]] = [(name, (key, name)) for name in sorted(read)]
-        met: set[str] = set()
+        visited: set[str] = set()
         while todo:
             here, path = todo.pop()
             if here == key:
                 shown = " → ".join(self._display_name(step) for step in path)
                 raise QueryError(f"Feed {self._display_name(key)} would read itself: {shown}.")
             number = self._numbers.get(here)
-            if number is not None and here not in met:
-                met.add(here)
+            if number is not None and here not in visited:
+                visited.add(here)
                 todo += [(name.key, (*path, name.key)) for name in list_read_feeds(self._find_query(here))]
 
     def _display_name(self, key: str) -> str:
@@ -197,10 +197,10 @@ class QueryFeeds:
 
         All of them are removed before the first is posted again: they share rules, and a rule has one level.
         """
-        above = [self._numbers[user] for user in self._list_readers(key)]
-        for number in above:
+        readers = [self._numbers[reader] for reader in self._list_readers(key)]
+        for number in readers:
             self._unpost_feed(number, self._entry_at(number))
-        for number in above:
+        for number in readers:
             self._post_feed(number, self.read_query(self._entry_at(number)))
 
     # posting
@@ -228,20 +228,15 @@ class QueryFeeds:
         """Compute the level of a derived feed and whether it may rewrite items, from the feeds it reads."""
         below = [self._find_derived_feed(name.key) for name in list_read_feeds(query) if name.key in self._numbers]
         derived.level = max((other.level + 1 for other in below), default=0)
-        main = [
-            self._find_derived_feed(query_source.source.key)  # type: ignore[union-attr]
-            for query_source in list_sources(query)
-            if self._reads_query_feed(query_source)
-        ]
+        sources = (query_source.source for query_source in list_sources(query))
+        names = [source.key for source in sources if isinstance(source, FeedName)]
+        main = [self._find_derived_feed(key) for key in names if key in self._numbers]
         derived.rewrites = bool(query.settings) or any(other.rewrites for other in main)
 
     def _find_derived_feed(self, key: str) -> DerivedFeed:
         derived = self._entry_at(self._numbers[key]).derived
         assert derived is not None
         return derived
-
-    def _reads_query_feed(self, query_source: QuerySource) -> bool:
-        return isinstance(query_source.source, FeedName) and query_source.source.key in self._numbers
 
     def build_rules(self, query: Query) -> Iterator[tuple[int, ConditionRule, BranchNumbers]]:
         """Yield the parts of the query, each with a rule per condition and the branches of its sources."""
@@ -253,8 +248,11 @@ class QueryFeeds:
         groups: dict[ConditionNode, dict[str, tuple[int, ...]]] = {}
         for number, query_source in enumerate(found):
             sources = groups.setdefault(build_tree(query_source.condition, self._frequencies), {})
-            inner = self._find_derived_feed(query_source.source.key) if self._reads_query_feed(query_source) else None  # type: ignore[union-attr]
-            feature = features.source_feature(query_source.source) if inner is None else inner.feature
+            source = query_source.source
+            if isinstance(source, FeedName) and source.key in self._numbers:
+                feature = self._find_derived_feed(source.key).feature
+            else:
+                feature = features.source_feature(source)
             sources[feature] = (*sources.get(feature, ()), number)
         for tree, sources in groups.items():
             below = [self._find_derived_feed(source[2:]) for source in sources if source.startswith("@q")]
@@ -272,13 +270,13 @@ class QueryFeeds:
         """Drop a feed and, with `cascade`, its readers. Raises InputError for readers without `cascade`."""
         key = name.casefold()
         entry = self.find_entry(name)
-        users = self._list_readers(key) if entry.derived is not None else []
-        if users and not cascade:
-            listed = ", ".join(self._display_name(user) for user in users)
+        readers = self._list_readers(key) if entry.derived is not None else []
+        if readers and not cascade:
+            listed = ", ".join(self._display_name(reader) for reader in readers)
             raise InputError(f"Feed {entry.name} is used by {listed}. Drop these first, or use CASCADE to drop all.")
-        gone = [key, *users]
-        names = [self._display_name(each) for each in gone]
-        for each in reversed(gone):
+        dropped = [key, *readers]
+        names = [self._display_name(each) for each in dropped]
+        for each in reversed(dropped):
             number = self._numbers.pop(each)
             found = self._entry_at(number)
             if found.derived is not None:

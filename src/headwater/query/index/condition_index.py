@@ -49,6 +49,8 @@ PostingPlace = str | SeveralKeys | ConditionRule
 
 
 class ConditionIndex:
+    """Maps features to the owners and rules posted under them."""
+
     def __init__(self, shares: FeatureShares) -> None:
         self.channels = FeatureChannels()
         self._shares = shares
@@ -111,9 +113,7 @@ class ConditionIndex:
         one, two = parts
         if isinstance(one, NoneOf):
             one, two = two, one
-        if (
-            not isinstance(one, str) or one[0] == "@"
-        ):  # ALL and a source must both hold, and an entry can require only one
+        if not isinstance(one, str) or one[0] == "@":  # an entry cannot require both ALL and another source
             return None
         if isinstance(two, str):
             return self._post_pair(owner, one, two) if two[0] != "@" else None
@@ -132,9 +132,9 @@ class ConditionIndex:
         needle = phrase.needle
         parts = needle.split() if needle.endswith(" ") else needle.split()[:-1]
         found = (features.word_feature(phrase.field, part, phrase.exact) for part in parts)
-        aside = next((each for each in found if each != key), key)
+        other = next((feature for feature in found if feature != key), key)
         self._phrases[owner] = phrase
-        return self._post_entry(owner, key, self._postings.feature_number(aside) | PHRASE)
+        return self._post_entry(owner, key, self._postings.feature_number(other) | PHRASE)
 
     def _post_disjunction(self, owner: int, parts: tuple[ConditionNode, ...]) -> PostingPlace | None:
         keys = tuple(part for part in parts if isinstance(part, str) and part[0] != "@")
@@ -189,13 +189,12 @@ class ConditionIndex:
         if rule.forced:
             return 0
         parts: tuple[ConditionNode, ...] = rule.tree.parts if isinstance(rule.tree, AllOf) else (rule.tree,)
-        known = [part for part in parts if isinstance(part, str) and part not in rule.keys]
+        required = [part for part in parts if isinstance(part, str) and part not in rule.keys]
         if len(rule.sources) == 1 and rule.sources[0] not in (ALL_SOURCES, *rule.keys):
-            known += rule.sources
-        known = [
-            feature for feature in known if not feature.startswith("@q")
-        ]  # not present before that feed has emitted the item
-        return self._postings.feature_number(min(known, key=self._shares.estimate_share)) if known else 0
+            required += rule.sources
+        # @q features are not present before that feed has emitted the item
+        stable = [feature for feature in required if not feature.startswith("@q")]
+        return self._postings.feature_number(min(stable, key=self._shares.estimate_share)) if stable else 0
 
     # dropping
 

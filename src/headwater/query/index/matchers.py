@@ -89,13 +89,18 @@ def _match_contains(condition: ast.Contains) -> Matcher:
 
 
 def _match_near(condition: ast.Near) -> Matcher:
+    """Match items in which both phrases occur in one value of the field, at most `distance` words apart.
+
+    The distance is from the last word of the earlier phrase to the first word of the later one, in either order, and
+    never across two values, such as two authors or two categories.
+    """
     left, right = search_key(condition.left), search_key(condition.right)
 
     def test(analysed: AnalysedItem) -> bool:
-        text = analysed.joined_words(condition.field)
-        if not left or not right or left not in text or right not in text:
-            return False
-        return any(_is_near(value, left, right, condition.distance) for value in text.split(SEPARATOR))
+        words = analysed.joined_words(condition.field)
+        if not left or not right or left not in words or right not in words:
+            return False  # a substring test rules out nearly every item before positions are counted
+        return any(_is_near(value, left, right, condition.distance) for value in words.split(SEPARATOR))
 
     return test
 
@@ -106,9 +111,10 @@ def _is_near(value: str, left: str, right: str, distance: int) -> bool:
     return _is_followed(lefts, rights, distance) or _is_followed(rights, lefts, distance)
 
 
-def _is_followed(ones: list[tuple[int, int]], others: list[tuple[int, int]], distance: int) -> bool:
-    starts = [first for first, _ in others]
-    for _, last in ones:
+def _is_followed(earlier: list[tuple[int, int]], later: list[tuple[int, int]], distance: int) -> bool:
+    """Return whether a later position starts at most `distance` after the end of an earlier one (by bisection)."""
+    starts = [first for first, _ in later]
+    for _, last in earlier:
         at = bisect_right(starts, last)
         if at < len(starts) and starts[at] - last <= distance:
             return True
@@ -117,26 +123,25 @@ def _is_followed(ones: list[tuple[int, int]], others: list[tuple[int, int]], dis
 
 def _find_word_positions(value: str, wanted: str) -> list[tuple[int, int]]:
     """Return the positions of the first and last word of each occurrence, in order."""
-    places: list[tuple[int, int]] = []
+    positions: list[tuple[int, int]] = []
     more_words = wanted.count(" ", 1) - wanted.endswith(" ")
     padded = f" {value.strip()} "
     first = before = 0
     at = padded.find(wanted)
     while at >= 0:
         first += padded.count(" ", before, at)
-        places.append((first, first + more_words))
+        positions.append((first, first + more_words))
         before, at = at, padded.find(wanted, at + 1)
-    return places
+    return positions
 
 
 def _match_equals(condition: ast.Equals) -> Matcher:
     field = condition.field
     values = frozenset(to_comparable(field, value) for value in condition.values)
+    negated = condition.negated
     if condition.all:
-        found: Matcher = lambda analysed: values <= analysed.comparable_values(field)  # noqa: E731 - the two forms read best next to each other
-    else:
-        found = lambda analysed: not values.isdisjoint(analysed.comparable_values(field))  # noqa: E731
-    return (lambda analysed: not found(analysed)) if condition.negated else found
+        return lambda analysed: (values <= analysed.comparable_values(field)) is not negated
+    return lambda analysed: values.isdisjoint(analysed.comparable_values(field)) is negated
 
 
 def compile_pattern(condition: ast.Matches) -> Callable[[str], bool]:
