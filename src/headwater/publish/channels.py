@@ -125,7 +125,7 @@ async def find_path(store: Store, where: str) -> str:
 async def create_feed_token(store: Store, where: str, label: str, base: str, now: float) -> NewFeedToken:
     """Create a token for a feed and store its hash."""
     path = await find_path(store, where)
-    made = secrets.token_urlsafe(24)
-    await store.write(add_feed_token, path, hashlib.sha256(made.encode()).digest(), label, now)
+    token = secrets.token_urlsafe(24)
+    await store.write(add_feed_token, path, hashlib.sha256(token.encode()).digest(), label, now)
     private = path.casefold() in (await store.read(load_public_access)).private
-    return NewFeedToken(path, made, f"{base.rstrip('/')}{quote(path)}.rss?token={made}", private)
+    return NewFeedToken(path, token, f"{base.rstrip('/')}{quote(path)}.rss?token={token}", private)

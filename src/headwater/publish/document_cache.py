@@ -153,7 +153,7 @@ class DocumentCache:
             return None
         if known not in found.deltas:
             seen = found.before[known]
-            fresh = tuple(one for one in found.document.items if _entry_sign(one) not in seen)
+            fresh = tuple(entry for entry in found.document.items if _entry_hash(entry) not in seen)
             part = replace(found.document, items=fresh)
             found.deltas[known] = render_document(part)
         return found.deltas[known]
@@ -190,29 +190,29 @@ class DocumentCache:
         async with self._check_lock:
             if time.monotonic() - self._checked_at > CHECK_SECONDS:
                 self._expired = False
-                seen = await self._store.read(read_publication_version)
-                if seen != self._version:
+                version = await self._store.read(read_publication_version)
+                if version != self._version:
                     self._access = await self._store.read(load_public_access)
-                self._version = seen
+                self._version = version
                 if not self._expired:  # otherwise the version may be older than the change
                     self._checked_at = time.monotonic()
 
-    def _store_document(self, key: DocumentKey, made: CachedDocument | None) -> None:
+    def _store_document(self, key: DocumentKey, cached: CachedDocument | None) -> None:
         old = self._cached.pop(key, None)
         self._bytes -= old.size if old else 0
-        if made is None:
+        if cached is None:
             return
-        self._cached[key] = made
-        self._bytes += made.size
+        self._cached[key] = cached
+        self._bytes += cached.size
         while self._bytes > MOST_BYTES and len(self._cached) > 1:
-            _, gone = self._cached.popitem(last=False)
-            self._bytes -= gone.size
+            _, dropped = self._cached.popitem(last=False)
+            self._bytes -= dropped.size
 
     async def _build_document(self, key: DocumentKey, old: CachedDocument | None) -> CachedDocument | None:
         path, format, page, token = key
-        now, at = self._clock(), self._version
+        now, version = self._clock(), self._version
         if format == "opml":
-            return await self._build_opml(DocumentPlace(self.base, path, format, None, token), old, now, at)
+            return await self._build_opml(DocumentPlace(self.base, path, format, None, token), old, now, version)
         channel = await channels.find_channel(self._store, path)
         if channel is None:
             return None
@@ -224,20 +224,20 @@ class DocumentCache:
             channel.list_shown(now) if page is None else channel.list_past((page - 1) * PAGE_ITEMS, PAGE_ITEMS)
         )
         feeds = await self._load_feeds(items)
-        signs = (channel.title, archives, *((item.id, item.version) for item in items), *feeds.values())
-        if old is not None and old.stamp == signs:
-            old.version, old.read = at, now
+        stamp = (channel.title, archives, *((item.id, item.version) for item in items), *feeds.values())
+        if old is not None and old.stamp == stamp:
+            old.version, old.read = version, now
             return old
         place = DocumentPlace(self.base, path, format, page, token)
-        shown, when = to_entries(items, feeds), last_change(items, now) or channel.since
-        document = compose_document(place, channel.title, shown, when, archives=archives, hub=self.hubs)
-        made = await asyncio.to_thread(_make_cached, render_document(document), MEDIA_TYPES[format], when, old)
-        made.archive, made.document, made.stamp, made.version, made.read = page is not None, document, signs, at, now
-        made.links = self._list_links(place)
-        made.before[made.etag] = frozenset(map(_entry_sign, shown))
-        while len(made.before) > REMEMBERED_STATES:
-            made.before.popitem(last=False)
-        return made
+        entries, changed = to_entries(items, feeds), last_change(items, now) or channel.since
+        document = compose_document(place, channel.title, entries, changed, archives=archives, hub=self.hubs)
+        cached = await asyncio.to_thread(_make_cached, render_document(document), MEDIA_TYPES[format], changed, old)
+        cached.archive, cached.document, cached.stamp = page is not None, document, stamp
+        cached.version, cached.read, cached.links = version, now, self._list_links(place)
+        cached.before[cached.etag] = frozenset(map(_entry_hash, entries))
+        while len(cached.before) > REMEMBERED_STATES:
+            cached.before.popitem(last=False)
+        return cached
 
     async def _load_feeds(self, items: Sequence[Item]) -> Mapping[int, Feed]:
         return await self._store.read(find_feeds, {item.feed_id for item in items})
@@ -246,7 +246,7 @@ class DocumentCache:
         return ((place.url, "self"), *((hub, "hub") for hub in self.hubs))
 
     async def _build_opml(
-        self, place: DocumentPlace, old: CachedDocument | None, now: float, at: Hashable
+        self, place: DocumentPlace, old: CachedDocument | None, now: float, version: Hashable
     ) -> CachedDocument | None:
         path = place.path
         tag = path.removeprefix("/tags/") if path.startswith("/tags/") else None
@@ -257,12 +257,12 @@ class DocumentCache:
             return None
         if tag is None:  # the subscriptions of other readers are private
             owner = await self._store.read(find_owner)
-            mine = {one.feed_id for one in await self._store.read(list_subscriptions, owner.id)}
-            feeds = [feed for feed in feeds if feed.id in mine]
+            subscribed = {subscription.feed_id for subscription in await self._store.read(list_subscriptions, owner.id)}
+            feeds = [feed for feed in feeds if feed.id in subscribed]
         body = await asyncio.to_thread(render_opml, feeds, "Subscriptions" if tag is None else tag)
-        made = _make_cached(body, MEDIA_TYPES["opml"], max((feed.added for feed in feeds), default=0.0), old)
-        made.version, made.read, made.links = at, now, self._list_links(place)
-        return made
+        cached = _make_cached(body, MEDIA_TYPES["opml"], max((feed.added for feed in feeds), default=0.0), old)
+        cached.version, cached.read, cached.links = version, now, self._list_links(place)
+        return cached
 
 
 def _make_cached(body: bytes, type: str, modified: float, old: CachedDocument | None) -> CachedDocument:
@@ -274,6 +274,6 @@ def _make_cached(body: bytes, type: str, modified: float, old: CachedDocument | 
     return CachedDocument(body, gzip.compress(body, 6, mtime=0), etag, modified, type, before=before)
 
 
-def _entry_sign(entry: Entry) -> Hashable:
+def _entry_hash(entry: Entry) -> Hashable:
     """Return the hash by which states of a document are compared; a changed item counts as new."""
     return hash(entry)

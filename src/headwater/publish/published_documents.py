@@ -34,19 +34,19 @@ def write_page(document: Document) -> bytes:
     """Write an HTML page with titles, times and texts. Texts are sanitised already; the rest is escaped here."""
     here, _, query = (document.current or document.self or "").partition("?")
     here = here.removesuffix(".html")
-    asked = f"?{query}" if query else ""
+    parameters = f"?{query}" if query else ""
     title = document.title or "Untitled"
     lines = [_PAGE_HEAD.format(language=escape_text(document.language or "en")), write_element("title", title)]
     for suffix, name, kind in _ALTERNATES:
-        address = escape_text(f"{here}.{suffix}{asked}")
+        address = escape_text(f"{here}.{suffix}{parameters}")
         lines.append(f'<link rel="alternate" type="application/{kind}" title="{name}" href="{address}">')
     lines += ['</head>\n<body>\n<main class="items">', write_element("h1", title), "<p>"]
-    lines += [write_element("a", name, href=f"{here}.{suffix}{asked}") for suffix, name, _ in _ALTERNATES]
+    lines += [write_element("a", name, href=f"{here}.{suffix}{parameters}") for suffix, name, _ in _ALTERNATES]
     lines += ["</p>", *(line for entry in document.items for line in _write_article(entry))]
     if not document.items:
         lines.append("<p>Nothing has been published here yet.</p>")
-    turns = (("next", "Older", document.next), ("prev", "Newer", document.previous))
-    lines += [write_element("a", word, rel=relation, href=address) for relation, word, address in turns if address]
+    page_links = (("next", "Older", document.next), ("prev", "Newer", document.previous))
+    lines += [write_element("a", word, rel=relation, href=address) for relation, word, address in page_links if address]
     return "\n".join([*lines, "</main>\n</body>\n</html>\n"]).encode()
 
 
@@ -87,8 +87,8 @@ class DocumentPlace:
 
     def page_place(self, page: int | None) -> str:
         query = {"page": page, "token": self.token}
-        asked = urlencode({name: value for name, value in query.items() if value is not None})
-        return f"{self.base}{quote(self.path)}.{self.format}{'?' if asked else ''}{asked}"
+        parameters = urlencode({name: value for name, value in query.items() if value is not None})
+        return f"{self.base}{quote(self.path)}.{self.format}{'?' if parameters else ''}{parameters}"
 
 
 DocumentKey = tuple[str, str, int | None, str | None]  # path, format, page, token
@@ -152,8 +152,8 @@ def to_entries(items: Iterable[Item], feeds: Mapping[int, Feed]) -> tuple[Entry,
     """Convert items to entries; of several items with one identity, keep the first."""
     found: dict[str, Entry] = {}
     for item in items:
-        made = to_entry(item, feeds.get(item.feed_id))
-        found.setdefault(made.id or "", made)
+        entry = to_entry(item, feeds.get(item.feed_id))
+        found.setdefault(entry.id or "", entry)
     return tuple(found.values())
 
 

@@ -40,10 +40,10 @@ class DeliveryPlanner:
             return
         now = self._clock()
         ids = {hit.query_id for hit in fresh}
-        asked = {row.id: row for row in connection.execute(_DELIVERY_CACHE.where(query_feed.c.id.in_(sorted(ids))))}
+        rows = {row.id: row for row in connection.execute(_DELIVERY_QUERIES.where(query_feed.c.id.in_(sorted(ids))))}
         new = []
         for hit in fresh:
-            row = asked.get(hit.query_id)
+            row = rows.get(hit.query_id)
             deliver, every = read_delivery_clause(row.active or row.text) if row is not None else (None, None)
             if row is None or deliver is None or deliver.kind not in KINDS or not deliver.address:
                 continue
@@ -66,7 +66,7 @@ class DeliveryPlanner:
             return self._server_zone
 
 
-_DELIVERY_CACHE = select(
+_DELIVERY_QUERIES = select(
     query_feed.c.id, query_feed.c.name, query_feed.c.text, query_feed.c.active, user.c.time_zone
 ).select_from(query_feed.outerjoin(user, user.c.id == query_feed.c.author_id))
 
