@@ -68,8 +68,8 @@ class _SortedItems:
     new: list[Item] = field(default_factory=list)
     updated: list[Item] = field(default_factory=list)
     old: list[Entry] = field(default_factory=list)
-    believed: list[float | None] = field(default_factory=list)  # plausible dates of the new items
-    odd: str = ""  # the problem with the dates
+    plausible: list[float | None] = field(default_factory=list)  # dates of the new items, None if implausible
+    problem: str = ""  # the problem with the dates
     unstable: bool = False  # most identities have changed
 
 
@@ -80,22 +80,22 @@ def _sort_items(known: Known, outcome: Outcome, document: Document, seen: Mappin
     again = find_renamed(names, hashes, known, seen)
     if again:
         names = [again.get(name, name) for name in names]
-    told = [entry.published if entry.published is not None else entry.updated for entry in entries]
-    dates, odd = judge_dates(known, outcome, told, names, at)
-    found = _SortedItems(odd=odd, unstable=are_mostly_renamed(again, names))
+    given_dates = [entry.published if entry.published is not None else entry.updated for entry in entries]
+    dates, problem = judge_dates(known, outcome, given_dates, names, at)
+    found = _SortedItems(problem=problem, unstable=are_mostly_renamed(again, names))
     window, had = found.window, {**seen, **dict(known.window)}
-    for name, digest, entry, said, date in zip(names, hashes, entries, told, dates, strict=True):
+    for name, digest, entry, given, date in zip(names, hashes, entries, given_dates, dates, strict=True):
         if name in window:  # a duplicate in the document: keep the first
             continue
         window[name] = digest
         last = had.get(name)
         if last is None:
-            found.new.append(_make_item(known.feed_id, name, digest, entry, said, at))
-            found.believed.append(date)
+            found.new.append(_make_item(known.feed_id, name, digest, entry, given, at))
+            found.plausible.append(date)
         else:
             found.old.append(entry)
             if last != digest:
-                found.updated.append(_make_item(known.feed_id, name, digest, entry, said, at))
+                found.updated.append(_make_item(known.feed_id, name, digest, entry, given, at))
     return found
 
 
@@ -106,8 +106,8 @@ def _judge_document(
     found = _sort_items(known, outcome, document, seen, at)
     complete = outcome.ending is not Ending.PARTIAL  # a partial document says nothing about what is not in it
     last, lost = known.last_success, None
-    if complete and last is not None and known.window and found.new and not overlaps_known(found.believed, found.old):
-        lost = estimate_lost_items(found.believed, last, at, rate)
+    if complete and last is not None and known.window and found.new and not overlaps_known(found.plausible, found.old):
+        lost = estimate_lost_items(found.plausible, last, at, rate)
     window = found.window if complete else _merge_window(known, found.window, bounded=outcome.pushed)
     refresh = Refresh(
         feed_id=known.feed_id,
@@ -123,8 +123,8 @@ def _judge_document(
         saturated=lost is not None,
         lost=lost or 0.0,
         reason=reason,
-        message="; ".join(filter(None, [outcome.message, found.odd])),
-        published=order_dates(found.believed, at) or date_by_last_modified(known, outcome, len(found.new), at),
+        message="; ".join(filter(None, [outcome.message, found.problem])),
+        published=order_dates(found.plausible, at) or date_by_last_modified(known, outcome, len(found.new), at),
     )
     after = msgspec.structs.replace(
         after_success(known, outcome, at),

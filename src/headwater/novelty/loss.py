@@ -40,8 +40,8 @@ def estimate_lost_items(new: Sequence[float | None], last: float, now: float, ra
     """
     dates = sorted(date for date in new if date is not None)
     if len(dates) == len(new) and len(dates) > 1 and dates[-1] > dates[0]:
-        pace = (len(dates) - 1) / (dates[-1] - dates[0])
-        return max(0.0, pace * (dates[0] - last) - 1.0)
+        rate_shown = (len(dates) - 1) / (dates[-1] - dates[0])
+        return max(0.0, rate_shown * (dates[0] - last) - 1.0)
     width = len(new)
     mean = max((rate or 0.0) * (now - last), float(width))
     return _expected_excess(mean, width)

@@ -65,7 +65,7 @@ def order_dates(dates: Sequence[float | None], at: float) -> tuple[float, ...]:
     >>> order_dates([30.0, None, 10.0, 25.0], 20.0)
     (10.0, 20.0, 20.0)
     """
-    told = sorted([date for date in dates if date is not None])
-    if told and told[-1] > at:
-        told = [min(date, at) for date in told]
-    return tuple(told)
+    ordered = sorted([date for date in dates if date is not None])
+    if ordered and ordered[-1] > at:
+        ordered = [min(date, at) for date in ordered]
+    return tuple(ordered)

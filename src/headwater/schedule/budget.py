@@ -36,11 +36,11 @@ class RequestBudget:
     `spend` records both at once, for simulations. The bucket holds `burst` seconds' worth, at least one request. Below
     one request a minute the same rules apply to a longer span: one request in 60/requests seconds.
 
-    >>> purse = RequestBudget(RequestCap(requests=60), burst=10.0)
-    >>> purse.available(0.0)  # ten seconds at one a second
+    >>> budget = RequestBudget(RequestCap(requests=60), burst=10.0)
+    >>> budget.available(0.0)  # ten seconds at one a second
     10
-    >>> purse.spend(0.0, 10)
-    >>> purse.available(0.5), purse.available(3.0), purse.available(59.9)
+    >>> budget.spend(0.0, 10)
+    >>> budget.available(0.5), budget.available(3.0), budget.available(59.9)
     (0, 3, 10)
     """
 

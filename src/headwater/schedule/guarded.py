@@ -88,7 +88,7 @@ class GuardedStrategy(Strategy):
         self._call_inner("hearing of failures", lambda: self.inner.observe_failures(table, rows, at, failures))
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        def asked() -> Choice:
+        def choose_checked() -> Choice:
             choice = self.inner.choose(table, now, budget, None if candidates is None else candidates.copy())
             broken = find_breach(choice, table, budget, candidates, self.inner.within_budget)
             if broken:
@@ -97,20 +97,20 @@ class GuardedStrategy(Strategy):
                 choice if budget.room is None else take_best(np.asarray(choice.rows), _value_by_order(choice), budget)
             )
 
-        answer = self._call_inner("choosing", asked)
+        answer = self._call_inner("choosing", choose_checked)
         return answer if answer is not None else self._uniform.choose(table, now, budget, candidates)
 
     def why(self, table: Table, row: int, now: float) -> str:
         return self.explain(table, row, now).reason
 
     def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
-        told = self._call_inner("explaining", lambda: self.inner.reasons(table, rows, now))
-        return super().reasons(table, rows, now) if told is None else told
+        reasons = self._call_inner("explaining", lambda: self.inner.reasons(table, rows, now))
+        return super().reasons(table, rows, now) if reasons is None else reasons
 
     def explain(self, table: Table, row: int, now: float) -> Decision:
-        told = self._call_inner("explaining", lambda: self.inner.explain(table, row, now))
-        if told is not None:
-            return told
+        decision = self._call_inner("explaining", lambda: self.inner.explain(table, row, now))
+        if decision is not None:
+            return decision
         by_turn = self._uniform.explain(table, row, now)
         return Decision(f"{self.problem} {by_turn.reason}", by_turn.value, by_turn.price, by_turn.due)
 

@@ -229,12 +229,14 @@ class Bayes(Estimator):
         return RateForecast(self._columns["at"][rows], clocks, base, parts, self.scales[:-1])
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
-        told = self.forecast(rows)
+        forecast = self.forecast(rows)
         place = np.arange(len(rows))
-        origin = np.where(np.isfinite(told.now), told.now, start)
-        lower = self._to_own_time(told.clocks, place, start) - self._to_own_time(told.clocks, place, origin)
-        upper = self._to_own_time(told.clocks, place, end) - self._to_own_time(told.clocks, place, origin)
-        return np.maximum(integrate_forecast(told, np.maximum(upper, lower)) - integrate_forecast(told, lower), 0.0)
+        origin = np.where(np.isfinite(forecast.now), forecast.now, start)
+        lower = self._to_own_time(forecast.clocks, place, start) - self._to_own_time(forecast.clocks, place, origin)
+        upper = self._to_own_time(forecast.clocks, place, end) - self._to_own_time(forecast.clocks, place, origin)
+        return np.maximum(
+            integrate_forecast(forecast, np.maximum(upper, lower)) - integrate_forecast(forecast, lower), 0.0
+        )
 
     def slow_rate(self, rows: Rows) -> Floats:
         """Return the slow rate, in items per day."""
@@ -255,11 +257,11 @@ def expect_given_at_least(least: Floats, mean: Floats) -> Floats:
     return np.where(likely, np.maximum(hidden, least), least)
 
 
-def integrate_forecast(told: RateForecast, own: Floats) -> Floats:
+def integrate_forecast(forecast: RateForecast, own: Floats) -> Floats:
     """Return ∫ λ over the first `own` days of own time of each row; before its last refresh the slow rate applies."""
-    total = told.base * own
-    for k, scale in enumerate(told.scales):
-        total = total + told.parts[:, k] * scale * (1.0 - np.exp(-np.maximum(own, 0.0) / scale))
+    total = forecast.base * own
+    for k, scale in enumerate(forecast.scales):
+        total = total + forecast.parts[:, k] * scale * (1.0 - np.exp(-np.maximum(own, 0.0) / scale))
     return np.asarray(total)
 
 

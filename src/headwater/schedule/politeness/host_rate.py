@@ -18,12 +18,12 @@ from headwater.times import MINUTE
 class HostRate:
     """Allows `per_minute` requests to each host; None is no limit.
 
-    >>> pace = HostRate(6)
-    >>> pace.spend(1, 0.0)
-    >>> pace.limit_room(np.array([4, 4, 4]), 9.0).tolist(), pace.limit_room(np.array([4, 4, 4]), 10.0).tolist()
+    >>> rate = HostRate(6)
+    >>> rate.spend(1, 0.0)
+    >>> rate.limit_room(np.array([4, 4, 4]), 9.0).tolist(), rate.limit_room(np.array([4, 4, 4]), 10.0).tolist()
     ([1, 0, 1], [1, 1, 1])
-    >>> pace.note_requests(np.array([2]), np.array([5.0]))
-    >>> pace.limit_room(np.array([4, 4, 4]), 10.0).tolist()
+    >>> rate.note_requests(np.array([2]), np.array([5.0]))
+    >>> rate.limit_room(np.array([4, 4, 4]), 10.0).tolist()
     [1, 1, 0]
     """
 

@@ -26,8 +26,8 @@ def syndication_period(hints: Hints) -> float | None:
 
 def hinted_interval(hints: Hints) -> float | None:
     """Return the pause between polls that the document asks for: the longer of ttl and, without a base, sy:*."""
-    asked = [hints.ttl, syndication_period(hints) if hints.update_base is None else None]
-    given = [seconds for seconds in asked if seconds is not None and seconds > 0 and math.isfinite(seconds)]
+    intervals = [hints.ttl, syndication_period(hints) if hints.update_base is None else None]
+    given = [seconds for seconds in intervals if seconds is not None and seconds > 0 and math.isfinite(seconds)]
     return max(given) if given else None
 
 

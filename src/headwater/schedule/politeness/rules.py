@@ -152,7 +152,7 @@ def _allowed_from_block(
     why = np.zeros(len(feeds), np.int8)
 
     def hold(until: Floats, reason: Reason, rows: Rows | None = None) -> None:
-        """Not before `until`, a moment for each of `rows`, or of all feeds."""
+        """Hold `rows`, or all feeds, until the time given for each."""
         later = np.flatnonzero(until > (at if rows is None else at[rows]))
         held = later if rows is None else rows[later]
         at[held] = until[later]
@@ -167,11 +167,11 @@ def _allowed_from_block(
     why[bare[why[bare] == Reason.FLOOR]] = Reason.UNCHANGING
     if len(pushed := np.flatnonzero(feeds.pushed)):
         hold(feeds.last[pushed] + SAFETY_POLL * stretch[pushed], Reason.PUSHED, pushed)
-    wishing = np.flatnonzero(
+    hinting = np.flatnonzero(
         ((feeds.fresh_until > now) | (feeds.success + feeds.wish > now)) & (feeds.success > -np.inf)
     )
-    if len(wishing):
-        hold(_find_freshness_end(feeds, wishing), Reason.FRESH, wishing)
+    if len(hinting):
+        hold(_find_freshness_end(feeds, hinting), Reason.FRESH, hinting)
     if len(failing := np.flatnonzero(feeds.failures > 0)):
         hold(
             feeds.last[failing] + back_off_pause(feeds.failures[failing], feeds.jitter[failing]),

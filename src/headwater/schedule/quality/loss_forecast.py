@@ -23,8 +23,8 @@ class LossForecast:
 def forecast_loss(expected: Floats, window: Floats) -> LossForecast:
     """Predict what Poisson counts of these means do to windows of this size at this moment.
 
-    >>> told = forecast_loss(np.array([0.0, 10.0, 40.0]), np.full(3, 20.0))
-    >>> told.lost.round(2).tolist(), told.missing.round(2).tolist()
+    >>> forecast = forecast_loss(np.array([0.0, 10.0, 40.0]), np.full(3, 20.0))
+    >>> forecast.lost.round(2).tolist(), forecast.missing.round(2).tolist()
     ([0.0, 0.0, 20.0], [0.0, 0.5, 1.0])
     """
     expected = np.where(np.isfinite(expected), np.maximum(expected, 0.0), 0.0)

@@ -49,7 +49,7 @@ class QueryTargetPlan:
 
 
 def meet_query_targets(
-    wishes: Sequence[QueryTarget],
+    targets: Sequence[QueryTarget],
     rates: Floats,
     windows: Floats,
     weights: Floats,
@@ -60,74 +60,78 @@ def meet_query_targets(
     """Plan each target on `budget` requests per minute; `weights` are the feeds' weights without targets.
 
     >>> many = np.ones(10)
-    >>> wish = QueryTarget(QualityTarget(delay=300.0), np.arange(2), np.ones(2))
-    >>> (one,) = meet_query_targets([wish], 0.001 * many, 50 * many, many, 0.5)  # every feed every twenty minutes
+    >>> query = QueryTarget(QualityTarget(delay=300.0), np.arange(2), np.ones(2))
+    >>> (one,) = meet_query_targets([query], 0.001 * many, 50 * many, many, 0.5)  # every feed every twenty minutes
     >>> one.met, round(one.times, 1), one.delay <= 300
     (True, 7.3, True)
     """
-    if not wishes:
+    if not targets:
         return []
     rates = np.maximum(rates, 1e-9)
-    chosen, many, wishes = _sample_feeds(wishes, rates)
+    chosen, many, targets = _sample_feeds(targets, rates)
     rates, windows, weights = rates[chosen], np.maximum(windows[chosen], 1.0), weights[chosen]
     spread = BudgetSpread(rates, windows, many, shortest)
-    times = np.ones(len(wishes))
+    times = np.ones(len(targets))
 
     def intervals(at: Floats) -> Floats:
         worth = weights.copy()
-        for wish, factor in zip(wishes, at, strict=True):
-            worth[wish.rows] += (factor - 1) * wish.worth * wish.share
+        for query, factor in zip(targets, at, strict=True):
+            worth[query.rows] += (factor - 1) * query.worth * query.share
         return spread.intervals(worth, budget)
 
     def outcomes(at: Floats) -> list[tuple[float, float, float]]:
         every = intervals(at)
-        return [_predict_for_target(wish, rates, windows, every) for wish in wishes]
+        return [_predict_for_target(query, rates, windows, every) for query in targets]
 
     found = outcomes(times)
-    open_ = np.array([_measure_shortfall(wish, one) > 0 for wish, one in zip(wishes, found, strict=True)])
+    open_ = np.array([_measure_shortfall(query, one) > 0 for query, one in zip(targets, found, strict=True)])
     while open_.any():
         more = np.where(open_, np.minimum(times * 2, MAX_FACTOR), times)
         after = outcomes(more)
-        for at, wish in enumerate(wishes):
-            before, now = _measure_shortfall(wish, found[at]), _measure_shortfall(wish, after[at])
+        for at, query in enumerate(targets):
+            before, now = _measure_shortfall(query, found[at]), _measure_shortfall(query, after[at])
             if open_[at] and (now <= 0 or now > before * (1 - MIN_GAIN) or more[at] >= MAX_FACTOR):
                 open_[at] = False
                 more[at] = times[at] if now > before * (1 - MIN_GAIN) else more[at]
             elif not open_[at] and before <= 0 < now and more[at] < MAX_FACTOR:
                 open_[at] = True  # the gain of another target has undone this one
         times, found = more, after
-    times = _reduce_factors(times, wishes, outcomes)
+    times = _reduce_factors(times, targets, outcomes)
     every = intervals(times)
     answers = []
-    for wish, factor in zip(wishes, times.tolist(), strict=True):
-        one = _predict_for_target(wish, rates, windows, every)
-        spent = float((many[wish.rows] * 60.0 / every[wish.rows]).sum())
-        answers.append(QueryTargetPlan(factor, _measure_shortfall(wish, one) <= 0, *one, spent))
+    for query, factor in zip(targets, times.tolist(), strict=True):
+        one = _predict_for_target(query, rates, windows, every)
+        spent = float((many[query.rows] * 60.0 / every[query.rows]).sum())
+        answers.append(QueryTargetPlan(factor, _measure_shortfall(query, one) <= 0, *one, spent))
     return answers
 
 
 def _reduce_factors(
-    times: Floats, wishes: Sequence[QueryTarget], outcomes: Callable[[Floats], list[tuple[float, float, float]]]
+    times: Floats, targets: Sequence[QueryTarget], outcomes: Callable[[Floats], list[tuple[float, float, float]]]
 ) -> Floats:
     """Reduce factors to nearly the least that suffices; the last doubling was up to a factor of two too much."""
     low, high = np.where(times > 1, times / 2, times), times
     for _ in range(3):
         middle = np.sqrt(low * high)
-        met = np.array([_measure_shortfall(wish, one) <= 0 for wish, one in zip(wishes, outcomes(middle), strict=True)])
+        met = np.array(
+            [_measure_shortfall(query, one) <= 0 for query, one in zip(targets, outcomes(middle), strict=True)]
+        )
         low, high = np.where(met, low, middle), np.where(met, middle, high)
     return np.asarray(high)
 
 
-def _predict_for_target(wish: QueryTarget, rates: Floats, windows: Floats, every: Floats) -> tuple[float, float, float]:
-    if not len(wish.rows):
+def _predict_for_target(
+    query: QueryTarget, rates: Floats, windows: Floats, every: Floats
+) -> tuple[float, float, float]:
+    if not len(query.rows):
         return 1.0, 1.0, 0.0
-    share = np.maximum(wish.share, 1e-9)
-    return predict_quality(rates[wish.rows], windows[wish.rows], share, every[wish.rows])
+    share = np.maximum(query.share, 1e-9)
+    return predict_quality(rates[query.rows], windows[query.rows], share, every[query.rows])
 
 
-def _measure_shortfall(wish: QueryTarget, seen: tuple[float, float, float]) -> float:
+def _measure_shortfall(query: QueryTarget, seen: tuple[float, float, float]) -> float:
     """Return how far the target is from being met, as a share; 0 or less if it is met."""
-    target, (completeness, freshness, delay) = wish.target, seen
+    target, (completeness, freshness, delay) = query.target, seen
     parts = [-1.0]
     if target.completeness is not None:
         parts.append((target.completeness - completeness) / max(1 - target.completeness, 1e-4))
@@ -138,19 +142,19 @@ def _measure_shortfall(wish: QueryTarget, seen: tuple[float, float, float]) -> f
     return max(parts)
 
 
-def _sample_feeds(wishes: Sequence[QueryTarget], rates: Floats) -> tuple[Rows, Floats, list[QueryTarget]]:
+def _sample_feeds(targets: Sequence[QueryTarget], rates: Floats) -> tuple[Rows, Floats, list[QueryTarget]]:
     """Return rows that stand for all, how many each stands for, and the targets on the sample."""
-    wished = np.unique(np.concatenate([wish.rows for wish in wishes]).astype(np.intp))
-    others = np.setdiff1d(np.arange(len(rates), dtype=np.intp), wished)
-    parts = [_sample_evenly(wished, rates, TARGET_SAMPLE), _sample_evenly(others, rates, OTHER_SAMPLE)]
+    with_target = np.unique(np.concatenate([query.rows for query in targets]).astype(np.intp))
+    others = np.setdiff1d(np.arange(len(rates), dtype=np.intp), with_target)
+    parts = [_sample_evenly(with_target, rates, TARGET_SAMPLE), _sample_evenly(others, rates, OTHER_SAMPLE)]
     chosen = np.concatenate([rows for rows, _ in parts])
     many = np.concatenate([np.full(len(rows), each) for rows, each in parts])
     place = np.full(len(rates), -1, np.intp)
     place[chosen] = np.arange(len(chosen))
     small = []
-    for wish in wishes:
-        here = place[wish.rows] >= 0
-        small.append(QueryTarget(wish.target, place[wish.rows][here], wish.share[here], wish.worth))
+    for query in targets:
+        here = place[query.rows] >= 0
+        small.append(QueryTarget(query.target, place[query.rows][here], query.share[here], query.worth))
     return chosen, many, small
 
 

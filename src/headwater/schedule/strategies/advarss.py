@@ -42,10 +42,10 @@ class AdvaRSS(RankingStrategy):
         super().__init__(feeds, estimator=estimator if estimator is not None else HourlyRate(), rng=rng)
 
     def score(self, table: Table, rows: Rows, now: float) -> Floats:
-        asked = table.part(rows)
-        articles = estimate_divergence(self.estimator, asked, rows, now)
-        people = 1 + self.c * asked.subscribers
-        return np.asarray(articles * people * asked.weight * asked.selectivity / asked.cost)
+        subtable = table.part(rows)
+        articles = estimate_divergence(self.estimator, subtable, rows, now)
+        readers = 1 + self.c * subtable.subscribers
+        return np.asarray(articles * readers * subtable.weight * subtable.selectivity / subtable.cost)
 
     def filter_ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
         rested = np.flatnonzero(now - table.last[rows] >= self.politeness)
@@ -71,7 +71,7 @@ class MinDelay(AdvaRSS):
         assert self.estimator is not None
         last = table.last[rows]
         waited = self.estimator.delay(rows, last, np.full(len(rows), now))
-        told = table.divergence[rows]
-        waited = np.where(np.isnan(told), waited, told * (now - last) / 2)
-        people = 1 + self.c * table.subscribers[rows]
-        return np.asarray(waited * people * table.weight[rows] * table.selectivity[rows] / table.cost[rows])
+        divergence = table.divergence[rows]
+        waited = np.where(np.isnan(divergence), waited, divergence * (now - last) / 2)
+        readers = 1 + self.c * table.subscribers[rows]
+        return np.asarray(waited * readers * table.weight[rows] * table.selectivity[rows] / table.cost[rows])

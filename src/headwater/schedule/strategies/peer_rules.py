@@ -244,8 +244,8 @@ class FreshRSS(IntervalStrategy):
         super().__init__(feeds, scale=scale)
 
     def next_interval(self, table: Table, seen: Observed) -> Floats:
-        asked = read_hints(seen)
-        return np.maximum(self.ttl, np.where(asked > 0, np.clip(asked, 800.0, DAY), 0.0))
+        hint = read_hints(seen)
+        return np.maximum(self.ttl, np.where(hint > 0, np.clip(hint, 800.0, DAY), 0.0))
 
 
 class LemonReader(IntervalStrategy):

@@ -85,8 +85,7 @@ class RankingStrategy(Strategy):
         return rows, value
 
     def why(self, table: Table, row: int, now: float) -> str:
-        told = self.explain(table, row, now)
-        return told.reason
+        return self.explain(table, row, now).reason
 
     def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
         price = self.price
@@ -147,27 +146,27 @@ def filter_blocks(sift: Callable[[Rows], tuple[NDArray[Any], ...]], rows: Rows) 
     return tuple(np.concatenate(column) for column in zip(*kept, strict=True))
 
 
-def estimate_divergence(estimator: Estimator | None, asked: Table, rows: Rows, now: float) -> Floats:
+def estimate_divergence(estimator: Estimator | None, subtable: Table, rows: Rows, now: float) -> Floats:
     """Return the items published since the last refresh (Div_F): exact where a signal gives the number, else expected.
 
-    `asked` is the part of the table for `rows`.
+    `subtable` is the part of the table for `rows`.
     """
-    unknown = np.isnan(asked.divergence)
+    unknown = np.isnan(subtable.divergence)
     if estimator is None or not unknown.any():
-        return np.where(unknown, 0.0, asked.divergence)
+        return np.where(unknown, 0.0, subtable.divergence)
     if unknown.all():
-        return estimator.expected(rows, asked.last, np.full(len(rows), now))
-    told = asked.divergence.copy()
-    told[unknown] = estimator.expected(rows[unknown], asked.last[unknown], np.full(int(unknown.sum()), now))
-    return told
+        return estimator.expected(rows, subtable.last, np.full(len(rows), now))
+    divergence = subtable.divergence.copy()
+    divergence[unknown] = estimator.expected(rows[unknown], subtable.last[unknown], np.full(int(unknown.sum()), now))
+    return divergence
 
 
-def value_window_divergence(asked: Table, published: Floats) -> Floats:
+def value_window_divergence(subtable: Table, published: Floats) -> Floats:
     """Return the worth of the wanted items in the windows: Div_A·weight/cost.
 
     Div_A is exact where the table has it, else selectivity × min(Div_F, W).
     """
-    wanted = asked.selectivity * np.minimum(published, asked.window)
-    if asked.relevant is not None:
-        wanted = np.where(np.isnan(asked.relevant), wanted, asked.relevant)
-    return np.asarray(wanted * asked.weight / asked.cost)
+    wanted = subtable.selectivity * np.minimum(published, subtable.window)
+    if subtable.relevant is not None:
+        wanted = np.where(np.isnan(subtable.relevant), wanted, subtable.relevant)
+    return np.asarray(wanted * subtable.weight / subtable.cost)

@@ -39,23 +39,23 @@ def compute_utility(estimator: Estimator | None, table: Table, rows: Rows, now: 
     >>> float(compute_utility(FixedRate(1, rate=1.0), table, np.array([0]), 4.0)[0])  # (4·4 − ½·4·4) · 3
     24.0
     """
-    asked = table.part(rows)
-    published = estimate_divergence(estimator, asked, rows, now)
-    late = compute_utility_share(estimator, rows, asked.last, asked.divergence, published, now)
-    return np.asarray((now - asked.last) * value_window_divergence(asked, published) * late)
+    subtable = table.part(rows)
+    published = estimate_divergence(estimator, subtable, rows, now)
+    late = compute_utility_share(estimator, rows, subtable.last, subtable.divergence, published, now)
+    return np.asarray((now - subtable.last) * value_window_divergence(subtable, published) * late)
 
 
 def compute_utility_share(
-    estimator: Estimator | None, rows: Rows, last: Floats, told: Floats, published: Floats, now: float
+    estimator: Estimator | None, rows: Rows, last: Floats, divergence: Floats, published: Floats, now: float
 ) -> Floats:
     """Return Uti / (age·Div), at most 1: ½ for a constant rate or an exact divergence, more where items came late."""
-    believed = np.isnan(told)
-    if estimator is None or not believed.any():
+    estimated = np.isnan(divergence)
+    if estimator is None or not estimated.any():
         return np.full(len(rows), 0.5)
-    if not believed.all():
+    if not estimated.all():
         share = np.full(len(rows), 0.5)
-        few = rows[believed], last[believed], told[believed], published[believed]
-        share[believed] = compute_utility_share(estimator, *few, now)
+        few = rows[estimated], last[estimated], divergence[estimated], published[estimated]
+        share[estimated] = compute_utility_share(estimator, *few, now)
         return share
     waited = estimator.delay(rows, last, np.full(len(rows), now))
     whole = (now - last) * published
@@ -78,12 +78,12 @@ class UtilityStrategy(RankingStrategy):
         """Return the rows of utility `least` or more with their utility; feeds never refreshed come first."""
 
         def sift(part: Rows) -> tuple[Rows, Floats]:
-            asked = table.part(part)
-            known = np.isfinite(asked.last)
+            subtable = table.part(part)
+            known = np.isfinite(subtable.last)
             if known.all():
-                published = estimate_divergence(self.estimator, asked, part, now)
+                published = estimate_divergence(self.estimator, subtable, part, now)
                 return self.filter_by_utility(
-                    asked, part, published, value_window_divergence(asked, published), now, least
+                    subtable, part, published, value_window_divergence(subtable, published), now, least
                 )
             good, value = sift(part[known]) if known.any() else (part[:0], np.empty(0))
             new = part[~known]
@@ -93,16 +93,16 @@ class UtilityStrategy(RankingStrategy):
         return good, value
 
     def filter_by_utility(
-        self, asked: Table, rows: Rows, published: Floats, worth: Floats, now: float, least: float
+        self, subtable: Table, rows: Rows, published: Floats, worth: Floats, now: float, least: float
     ) -> tuple[Rows, Floats]:
         """Return the rows of utility `least` or more, with their utility.
 
         Utility never exceeds age·Div, so the curve is integrated only where that bound allows it: a few numbers per
         feed instead of all, which matters for a million feeds.
         """
-        ceiling = (now - asked.last) * worth
+        ceiling = (now - subtable.last) * worth
         few = np.flatnonzero(ceiling >= least)
-        some = rows[few], asked.last[few], asked.divergence[few], published[few]
+        some = rows[few], subtable.last[few], subtable.divergence[few], published[few]
         value = ceiling[few] * compute_utility_share(self.estimator, *some, now)
         good = np.flatnonzero(value >= least)
         return rows[few[good]], value[good]
@@ -220,9 +220,9 @@ class OnlySat(UtilityStrategy):
     monotone = True
 
     def score(self, table: Table, rows: Rows, now: float) -> Floats:
-        asked = table.part(rows)
-        published = estimate_divergence(self.estimator, asked, rows, now)
-        return np.where(published >= asked.window, value_window_divergence(asked, published), 0.0)
+        subtable = table.part(rows)
+        published = estimate_divergence(self.estimator, subtable, rows, now)
+        return np.where(published >= subtable.window, value_window_divergence(subtable, published), 0.0)
 
     def filter_ready(self, table: Table, rows: Rows, value: Floats, now: float) -> tuple[Rows, Floats]:
         full = np.flatnonzero(value > 0)
@@ -272,10 +272,10 @@ class TwoSteps(OnlyTau):
 
     def _find_saturated(self, table: Table, rows: Rows, now: float) -> tuple[Rows, Floats]:
         """Return the saturated feeds among `rows` with their window divergence."""
-        asked = table.part(rows)
-        published = estimate_divergence(self.estimator, asked, rows, now)
-        brings = value_window_divergence(asked, published)
-        full = np.flatnonzero((published >= asked.window) & (brings > 0))
+        subtable = table.part(rows)
+        published = estimate_divergence(self.estimator, subtable, rows, now)
+        brings = value_window_divergence(subtable, published)
+        full = np.flatnonzero((published >= subtable.window) & (brings > 0))
         return rows[full], brings[full]
 
     def _adjust_tau(self, used: int, budget: Budget) -> None:

@@ -1,7 +1,7 @@
 """Steers the price of a refresh so that the budget is spent.
 
 At a price ν a feed of rate λ whose items cost w per day of waiting is refreshed every T = √(2ν / wλ) days, so the price
-that spends a budget follows from the beliefs. Errors of the beliefs are corrected by the requests really spent. The
+that spends a budget follows from the forecasts. Errors of the forecasts are corrected by the requests really spent. The
 correction is slow, because feeds respond to a change of price only at their next refresh.
 """
 

@@ -57,7 +57,7 @@ def plan_next_refresh(task: PlanTask, fast: bool = False) -> Floats:
         return np.empty(0)
     step = task.usual / USUAL_STEPS
     if fast and NUMBA_AVAILABLE:
-        moment = np.empty(len(task.now))
+        next_step = np.empty(len(task.now))
         compile_with_numba(_plan_kernel)(
             np.ascontiguousarray(task.now, dtype=np.float64),
             task.clocks,
@@ -70,11 +70,11 @@ def plan_next_refresh(task: PlanTask, fast: bool = False) -> Floats:
             task.window,
             step,
             task.dispersion,
-            moment,
+            next_step,
         )
     else:
-        moment = _plan_with_numpy(task, step)
-    return np.asarray(moment * step)
+        next_step = _plan_with_numpy(task, step)
+    return np.asarray(next_step * step)
 
 
 def expect_overflow(items: Floats, window: Floats, dispersion: float) -> Floats:
@@ -146,7 +146,7 @@ def _plan_kernel(
     window: Any,
     step: Any,
     dispersion: float,
-    moment: Any,
+    next_step: Any,
 ) -> None:
     """Compute `_plan_with_numpy` row by row in plain loops, for numba."""
     items = np.empty(STEPS + 1)
@@ -203,4 +203,4 @@ def _plan_kernel(
             bend = cost[best - 1] - 2 * cost[best] + cost[best + 1]
             if bend > 0:
                 shift = min(max(0.5 * (cost[best - 1] - cost[best + 1]) / bend, -0.5), 0.5)
-        moment[row] = best + shift
+        next_step[row] = best + shift

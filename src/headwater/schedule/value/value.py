@@ -101,18 +101,18 @@ class Value(IntervalStrategy):
         return np.maximum(wanted + shown, 1e-6)
 
     def _build_task(self, table: Table, rows: Rows) -> PlanTask:
-        told = self.beliefs.forecast(rows)
+        forecast = self.beliefs.forecast(rows)
         worth = self.value_item_days(table, rows)
         price = self.price * table.cost[rows]
         window = np.maximum(table.window[rows], 1.0)
-        rate = np.maximum(told.base + 0.5 * np.maximum(told.parts, 0.0).sum(1), 1e-6)
+        rate = np.maximum(forecast.base + 0.5 * np.maximum(forecast.parts, 0.0).sum(1), 1e-6)
         usual = np.minimum(np.sqrt(2 * price / (worth * rate)), 0.5 * window / rate + 0.02)
         return PlanTask(
-            told.now,
-            told.clocks,
-            told.base,
-            told.parts,
-            told.scales,
+            forecast.now,
+            forecast.clocks,
+            forecast.base,
+            forecast.parts,
+            forecast.scales,
             worth,
             self.loss * table.weight[rows] * table.selectivity[rows],
             price,
@@ -125,10 +125,10 @@ class Value(IntervalStrategy):
         """Return the interval, in seconds, at which the index reaches the price; used without a plan."""
         task = self._build_task(table, rows)
         low, high = np.full(len(rows), SHORTEST / DAY), np.full(len(rows), LONGEST / DAY)
-        told = self.beliefs.forecast(rows)
+        forecast = self.beliefs.forecast(rows)
         for _ in range(24):
             middle = np.sqrt(low * high)
-            enough = self._compute_index(task, integrate_forecast(told, middle), middle) >= task.price
+            enough = self._compute_index(task, integrate_forecast(forecast, middle), middle) >= task.price
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return np.asarray(high * DAY)
 
@@ -141,7 +141,7 @@ class Value(IntervalStrategy):
         return np.asarray(task.worth * items * age / 2 + task.loss * np.maximum((soon - lost) * 10 - lost, 0.0))
 
     def steer(self, table: Table, now: float, budget: Budget) -> None:
-        """Set the price from the beliefs and from the requests spent."""
+        """Set the price from the forecasts and from the requests spent."""
         last = float(self._shared["steered"])
         if now < last + self.steering:
             return
@@ -183,9 +183,9 @@ class Value(IntervalStrategy):
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
         self.steer(table, now, budget)
-        told = np.flatnonzero(table.divergence[: len(self)] > 0)
-        if len(told):
-            self.apply_signals(table, told, table.divergence[told], now)
+        signalled = np.flatnonzero(table.divergence[: len(self)] > 0)
+        if len(signalled):
+            self.apply_signals(table, signalled, table.divergence[signalled], now)
         return super().choose(table, now, budget, candidates)
 
     def explain(self, table: Table, row: int, now: float) -> Decision:
@@ -195,13 +195,13 @@ class Value(IntervalStrategy):
         return self.explain(table, row, now).reason
 
     def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
-        return [told.reason for told in self._explain_rows(table, rows, now)]
+        return [decision.reason for decision in self._explain_rows(table, rows, now)]
 
     def _explain_rows(self, table: Table, rows: Rows, now: float) -> list[Decision]:
         known = np.isfinite(table.last[rows])
-        told = self._explain_known(table, rows[known], now) if known.any() else iter(())
+        decisions = self._explain_known(table, rows[known], now) if known.any() else iter(())
         new = Decision(NEVER_READ, np.inf, self.price, now)
-        return [next(told) if one else new for one in known.tolist()]
+        return [next(decisions) if is_known else new for is_known in known.tolist()]
 
     def _explain_known(self, table: Table, rows: Rows, now: float) -> Iterator[Decision]:
         at, since, price = np.full(len(rows), now), table.last[rows], self.price

@@ -66,16 +66,16 @@ class ValueIndex(RankingStrategy):
         shown, next_shown = expect_shown(window, items), expect_shown(window, items + soon)
         worth = table.weight[rows] * table.selectivity[rows] / table.cost[rows]
         index = worth * (shown - steps * (next_shown - shown))
-        told = ~np.isnan(table.divergence[rows])
-        if told.any():
-            index[told] = self._index_with_divergence(table, rows[told], soon[told], window[told])
+        given = ~np.isnan(table.divergence[rows])
+        if given.any():
+            index[given] = self._index_with_divergence(table, rows[given], soon[given], window[given])
         index *= 1 - self.freshness
         if self.freshness:
             matters = chance_window_shows_wanted(table.selectivity[rows], window)
             index += self.freshness * matters * self._index_staleness(rows, last, age, items, window) / self.step
         if self.delay:
             index += self.delay * worth * items * steps / 2
-        # Feeds of no worth take turns, so that a wrong belief is corrected some day.
+        # Feeds of no worth take turns, so that a wrong forecast is corrected some day.
         return np.asarray(np.maximum(index, 0.0) + 1e-9 * age / DAY)
 
     def _index_with_divergence(self, table: Table, rows: Rows, soon: Floats, window: Floats) -> Floats:
