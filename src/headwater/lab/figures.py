@@ -1,4 +1,4 @@
-"""What all figures of the lab share: the Agg canvas, colours that colour-blind readers can tell apart, saving."""
+"""Creates and saves figures in the lab's style, with colours that colour-blind readers can distinguish."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from headwater.errors import SettingsError, TraceError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette; line styles and markers repeat the distinction for print without colour.
+# Okabe and Ito's palette; line styles and markers make the same distinction in print without colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C3E")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":", "-", "--", "-.", ":")
 
 
 def create_figure(rows: int = 1, columns: int = 1, width: float = 6.0, height: float = 4.2) -> tuple[Figure, list[Any]]:
-    """A figure with a grid of axes, flat; the caller sets titles that say the finding."""
+    """Create a figure with a grid of axes; return it and the axes in one list."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def create_figure(rows: int = 1, columns: int = 1, width: float = 6.0, height: f
 
 
 def line_style(place: int, *, marker: bool = True) -> dict[str, Any]:
-    """Colour, line and marker of the n-th curve."""
+    """Return colour, line and marker of the n-th curve."""
     look: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place % len(LINES)]}
     if marker:
         look |= {"marker": MARKERS[place % len(MARKERS)], "markersize": 5}
@@ -42,12 +42,12 @@ def line_style(place: int, *, marker: bool = True) -> dict[str, Any]:
 
 
 def prepare_saving(path: Path) -> Callable[[Figure], None]:
-    """A function that writes a figure to `path`; what would keep it from that is told now, not after the work."""
+    """Return a function that saves a figure to `path`. Raises TraceError now, not after hours of work."""
     if path.suffix.lower() not in (".png", ".svg"):
         raise TraceError(f"The plot cannot be written to {path.name}: its name must end in .png or .svg.")
     if not path.parent.is_dir():
         raise TraceError(f"The plot cannot be written to {path}: the folder does not exist.")
-    create_figure()  # says if matplotlib is missing
+    create_figure()  # raises SettingsError if matplotlib is missing
 
     def save(figure: Figure) -> None:
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)

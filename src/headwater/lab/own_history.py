@@ -1,7 +1,7 @@
-"""Strategies compared on a server's own feeds: a trace made of the items it has stored, replayed at equal cost.
+"""Compares strategies on a server's own feeds: replays the stored items at equal cost.
 
-What a server has is what it caught: items it lost are missing in the trace, so the comparison flatters whatever polled
-then, a little. Called in a worker process, one strategy at a time, so that progress can be told.
+Items that the server lost are missing in its trace, so the comparison slightly favours the strategy it ran with. A worker
+process runs one strategy at a time, so that progress can be shown.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ COMPARED_STRATEGIES = (
     "miniflux_entry_frequency",
     "two_steps",
     "value",
-)  # quick first
-MOST_REFRESHES = 30_000  # refreshes of one replay; of more feeds a sample is taken
-FEWEST_FEEDS = 50  # feeds of a sample
+)  # quick ones first
+MOST_REFRESHES = 30_000  # of one replay; beyond that a sample of the feeds is replayed
+FEWEST_FEEDS = 50  # in a sample
 LEAST_DAYS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """What one strategy would have got: shares and seconds."""
+    """The result of one strategy: shares and seconds."""
 
     strategy: str
     completeness: float
@@ -39,15 +39,15 @@ class ComparisonRow:
     mean_delay: float
     median_delay: float
     requests: int
-    off: float  # how far its requests are from the common number, as a share
+    off: float  # deviation from the common number of requests, as a share
 
 
 def build_trace(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:
-    """A trace of (feed, time) pairs; TraceError says how long to wait where they are too few."""
+    """Make a trace of (feed, time) pairs. Raises TraceError with the time to wait where they are too few."""
     if not len(times) or float(times.max() - times.min()) < LEAST_DAYS * DAY:
         days = 0.0 if not len(times) else float(times.max() - times.min()) / DAY
         raise TraceError(
-            f"There are items of {days:.1f} days. A comparison needs {LEAST_DAYS:g} days of dated ones: come back then."
+            f"The stored items span {days:.1f} days. A comparison needs dated items of {LEAST_DAYS:g} days; try again later."
         )
     order = np.lexsort((times, feeds))
     feeds, times = feeds[order], times[order]
@@ -58,7 +58,7 @@ def build_trace(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:
 
 
 def sample_feeds(trace: Trace, per_day: float) -> Trace:
-    """As many of the feeds as can be replayed while somebody waits; slow and busy ones as all have them."""
+    """Sample as many feeds as can be replayed while somebody waits, slow and busy ones in proportion."""
     if trace.feeds * trace.days * per_day <= MOST_REFRESHES:
         return trace
     from headwater.lab.simulation.equal_cost import sample_by_activity
@@ -67,8 +67,8 @@ def sample_feeds(trace: Trace, per_day: float) -> Trace:
 
 
 def compare_strategy(trace: Trace, name: str, per_day: float) -> ComparisonRow:
-    """One strategy at `per_day` refreshes per feed and day; a third of the time is history and warm-up."""
-    # Imported here: a server that shows rows need not load the simulator.
+    """Replay one strategy at `per_day` refreshes per feed and day; a third of the time is history and warm-up."""
+    # Imported here, so that a server that only shows rows does not load the simulator.
     from headwater.lab.experiments.peers import make_knob
     from headwater.lab.simulation.equal_cost import replay_at_cost
     from headwater.lab.simulation.replay import ReplaySettings
@@ -89,6 +89,6 @@ def compare_strategy(trace: Trace, name: str, per_day: float) -> ComparisonRow:
 
 
 def find_best(rows: Sequence[ComparisonRow]) -> ComparisonRow:
-    """The one with the lowest mean delay among those that lose next to nothing more than the fullest."""
+    """Return the row of lowest mean delay among those within .005 of the best completeness."""
     fullest = max(row.completeness for row in rows)
     return min((row for row in rows if row.completeness >= fullest - 0.005), key=lambda row: row.mean_delay)

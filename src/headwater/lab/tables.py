@@ -1,4 +1,4 @@
-"""How the lab's measures are called and written for people, in a terminal and on a page."""
+"""Names and formats the lab's measures for terminals and pages."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ HIDDEN_COLUMNS = ("paper", "thesis")
 
 
 def describe_measure(key: str) -> tuple[str, str]:
-    """A measure's heading and how its values are written."""
+    """Return a measure's heading and the format of its values."""
     return MEASURES.get(key, (key.replace("_", " "), "{:.4g}"))
 
 
 def format_value(value: Any, form: str) -> str:
-    """One value of a row as text; a mean carries its standard deviation.
+    """Format one value of a row; a mean is followed by its standard deviation.
 
     >>> format_value({"mean": 0.5, "sd": 0.1}, "{:.2f}"), format_value(9000.0, DURATION), format_value(None, DURATION)
     ('0.50 ±0.10', '2.50 h', '')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from headwater.lab.experiment import (
     Experiment,
     ExperimentResult,
     LabSettings,
+    Progress,
     ignore_progress,
     list_experiments,
     load_experiment,
 )
-from headwater.lab.experiments import two_steps
+from headwater.lab.experiments import tau, two_steps
 from headwater.lab.report import ReportSection, render_report, run_section
 
 
@@ -109,11 +111,6 @@ def test_a_model_of_the_day_errs_less_on_waves_and_alike_on_uniform_feeds() -> N
     assert error["uniform", "periodic"] == pytest.approx(error["uniform", "single"], rel=0.15)
 
 
-def test_networks_become_deeper_with_alpha_and_every_hop_costs_time() -> None:
-    result = run("network", seeds=2, quick=True)
-    assert not [text for text in broken(result) if "hop" in text and "longer paths" not in text]
-
-
 @pytest.fixture(scope="module")
 def written_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixty days of a busy source with words in its titles, and of a dozen quieter ones."""
@@ -130,18 +127,29 @@ def written_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_cascades_run_on_the_words_of_a_real_source(written_trace: Path) -> None:
-    result = run("network", seeds=2, quick=True, trace=written_trace)
-    real = [row for row in result.rows if row["network"] == "profiles on written.csv"]
+@pytest.fixture(scope="module")
+def networks(written_trace: Path) -> ExperimentResult:
+    """One run of the experiment, on synthetic sources and on the written trace."""
+    return run("network", seeds=2, quick=True, trace=written_trace)
+
+
+def test_networks_become_deeper_with_alpha_and_every_hop_costs_time(networks: ExperimentResult) -> None:
+    synthetic = [text for text in broken(networks) if not text.startswith("on written.csv")]
+    assert not [text for text in synthetic if "hop" in text and "longer paths" not in text]
+
+
+def test_cascades_run_on_the_words_of_a_real_source(networks: ExperimentResult) -> None:
+    real = [row for row in networks.rows if row["network"] == "profiles on written.csv"]
     assert {row["alpha"] for row in real} == {4.0, 20.0, 100.0}
     for row in real:
         assert set(row["completeness"]) == set(row["freshness"]) == {"mean", "sd"}
         assert 0 < row["completeness"]["mean"] <= 1
-    hops = next(check for check in result.checks if check.statement.startswith("on written.csv: every hop adds half"))
+    hops = next(check for check in networks.checks if check.statement.startswith("on written.csv: every hop adds half"))
     assert hops.holds, hops.figures
 
 
-def test_tau_finds_one_level_on_a_trace(written_trace: Path) -> None:
+def test_tau_finds_one_level_on_a_trace(written_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tau, "SETTINGS", replace(tau.SETTINGS, feeds=25))
     result = run("tau", seeds=1, trace=written_trace, budget=(4.0,))
     real = [row for row in result.rows if row["strategy"] == "two_steps on written.csv"]
     assert [row["start"] for row in real] == [0.01, 1.0, 10.0, 100.0, 1000.0]
@@ -154,11 +162,18 @@ def test_a_trace_without_text_has_nothing_for_query_feeds(tmp_path: Path) -> Non
     file.write_text("source,published_at\n" + "".join(f"a,{k * 1000}\n" for k in range(300)))
     with pytest.raises(TraceError, match="no source with 100 titles or categories"):
         run("network", seeds=1, quick=True, trace=file)
-    section = run_section(
-        load_experiment("network"), LabSettings(seeds=1, quick=True, trace=file, jobs=1), ignore_progress
-    )
+
+
+def test_a_report_falls_back_to_synthetic_worlds_where_an_experiment_cannot_use_the_trace() -> None:
+    def needs_text(settings: LabSettings, progress: Progress) -> ExperimentResult:
+        if settings.trace is not None:
+            raise TraceError("The trace has no text.")
+        return ExperimentResult("x", {}, [])
+
+    experiment = Experiment("x", "A paper", "a thing", needs_text, takes=frozenset({"seeds", "trace"}))
+    section = run_section(experiment, LabSettings(trace=Path("bare.csv")), ignore_progress)
     assert section.result is not None
-    assert [note.partition(":")[0] for note in section.result.notes] == ["On synthetic worlds only"]
+    assert section.result.notes == ["On synthetic worlds only: The trace has no text."]
     assert "peers needs a trace" in run_section(load_experiment("peers"), LabSettings(), ignore_progress).trouble
 
 

@@ -153,7 +153,7 @@ def test_bounds_are_ordered_and_met_where_they_are_known() -> None:
 
 def test_no_strategy_exceeds_its_bound_in_a_small_world() -> None:
     settings = CycleSettings(feeds=15, window=4, warmup=60, measured=40)
-    worlds = [run_world(settings, 5.0, seed, bound_seen=True) for seed in range(2)]
+    worlds = [run_world(5.0, seed, settings, bound_seen=True) for seed in range(2)]
     bounds = [check for check in check_bounds(5.0, worlds) if "exceed" in check.statement]
     assert len(bounds) == 10
     assert all(check.holds for check in bounds), [check for check in bounds if not check.holds]

@@ -1,7 +1,7 @@
-"""How much, how regularly and in which daily shape the feeds of a trace publish (thesis chapter 6).
+"""Measures how much, how regularly and in which daily shape the feeds of a trace publish (thesis chapter 6).
 
-All counts are by hour of the day, UTC. Only hours in which something was published are kept, never a dense array of
-feeds × days × hours, so memory is linear in items.
+All counts are by hour of the day, UTC. Only hours with items are kept, never a dense array of feeds × days × hours, so
+memory is linear in items.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from headwater.lab.traces.trace import Trace
 from headwater.times import DAY
 
 HOURS = 24
-# Items per day; the thesis speaks of below 1, 1–10, above 10 and above 48.
+# Items per day; the thesis has below 1, 1–10, above 10 and above 48.
 CLASS_EDGES = (1.0, 5.0, 10.0, 24.0, 48.0)
 CLASS_NAMES = ("< 1", "1–5", "5–10", "10–24", "24–48", "≥ 48")
 
 
 class DayShape(IntEnum):
-    """The three forms a day of publications can have."""
+    """The shape of a day of publications."""
 
     PEAKS = 0
     UNIFORM = 1
@@ -32,7 +32,7 @@ class DayShape(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class HourlyCounts:
-    """Counts of every feed by hour of the day: `total[f, h]`, and the sum of squares over days, for the deviation."""
+    """Counts of every feed by hour of the day: `total[f, h]`, and the sum of squares over days."""
 
     days: int
     total: Floats
@@ -48,12 +48,12 @@ class HourlyCounts:
 
 
 def count_days(trace: Trace) -> int:
-    """Days of the calendar that the trace touches."""
+    """Return the number of calendar days that the trace touches."""
     return int(trace.end // DAY - trace.start // DAY) + 1
 
 
 def count_by_hour(trace: Trace) -> HourlyCounts:
-    """Count items by feed, day and hour, keeping only what is not zero."""
+    """Count items by feed, day and hour."""
     days = count_days(trace)
     hour = ((trace.times - trace.start // DAY * DAY) // 3600.0).astype(np.int64)
     cells, counts = np.unique(trace.item_feeds().astype(np.int64) * (days * HOURS) + hour, return_counts=True)
@@ -65,12 +65,12 @@ def count_by_hour(trace: Trace) -> HourlyCounts:
 
 
 def daily_rates(trace: Trace) -> Floats:
-    """Items per day of each feed over the whole trace."""
+    """Return the items per day of each feed over the whole trace."""
     return trace.counts / max(trace.days, 1.0 / HOURS)
 
 
 def classify_rates(per_day: Floats) -> NDArray[np.int64]:
-    """The activity class of each feed: its place in `CLASS_NAMES`.
+    """Return the activity class of each feed as an index of `CLASS_NAMES`.
 
     >>> classify_rates(np.array([0.5, 1.0, 30.0])).tolist()
     [0, 1, 4]
@@ -79,16 +79,20 @@ def classify_rates(per_day: Floats) -> NDArray[np.int64]:
 
 
 def measure_variation(counts: HourlyCounts) -> Floats:
-    """CV = 1/24 · Σ σᵢ/μᵢ over the hours with μᵢ ≠ 0 (thesis 6.3): small for feeds that repeat their day."""
+    """Return CV = 1/24 · Σ σᵢ/μᵢ over the hours with μᵢ ≠ 0 (thesis 6.3).
+
+    It is small for feeds that repeat their day.
+    """
     mean, sd = counts.mean, counts.sd
     ratio = np.divide(sd, mean, out=np.zeros_like(sd), where=mean > 0)
     return np.asarray(ratio.sum(1) / HOURS)
 
 
 def classify_shapes(slots: Floats, high: float = 1.5, low: float = 0.5, share: float = 1.0) -> NDArray[np.int64]:
-    """Algorithm 6.1 on rows of slot rates: peaks if every slot is ≥ ε₁ or < ε₂ times the mean, uniform if none is.
+    """Classify rows of slot rates by algorithm 6.1.
 
-    With `share` below 1 that share of the slots is enough (the thesis' 80 % variant); what is neither is waves.
+    Peaks: every slot is ≥ ε₁ or < ε₂ times the mean. Uniform: none is. Waves: anything else. With `share` below 1 that share
+    of the slots is enough (the thesis' 80 % variant).
 
     >>> classify_shapes(np.array([[4.0, 0, 4, 0], [1, 1, 1, 1], [0, 1, 2, 1]])).tolist()
     [0, 1, 2]

@@ -1,4 +1,4 @@
-"""What a trace is like: how active, how regular, in which shapes and patterns, on which subjects, how repetitive."""
+"""Describes a trace: activity, regularity, daily shapes and patterns, subjects, duplicates."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class PatternClusters:
 
 
 def hour_shares(totals: Floats) -> Floats:
-    """Counts by hour as shares of each feed's postings (Sia & Cho 4.3.1)."""
+    """Return counts by hour as shares of each feed's postings (Sia & Cho 4.3.1)."""
     return np.asarray(totals / np.maximum(totals.sum(1, keepdims=True), 1.0))
 
 
 def cluster_patterns(points: Floats, k: int, rng: np.random.Generator, starts: int = 4) -> PatternClusters:
-    """The best of several starts of the estimators' own K-means; fewer distinct points than K give fewer centres."""
+    """Run the estimators' k-means several times and return the best; few distinct points give fewer than K centres."""
     if not len(points):
-        raise TraceError("There is no feed to group; take a trace with more items.")
+        raise TraceError("The trace has no feed to group; give one with more items.")
     found = [_measure_clusters(points, *kmeans(points, k, rng)) for _ in range(starts)]
     best = min(found, key=lambda each: each.inertia)
     order = np.argsort(-best.sizes, kind="stable")
@@ -55,9 +55,12 @@ def _measure_clusters(points: Floats, centres: Floats, of: Rows) -> PatternClust
 
 @dataclass(frozen=True, slots=True)
 class PowerLaw:
-    """`line` is the slope b of Sia & Cho's curve y = a·x^b (figure 7) by least squares on both logarithms, one point
-    per count that occurs; `scale` its a. `likelihood` is the exponent γ on [1, largest] by maximum likelihood, which
-    does not let the many counts that occur once weigh as much as the few that occur often."""
+    """Two fits of a power law to the number of items per feed.
+
+    `line` is the slope b of Sia & Cho's curve y = a·x^b (figure 7) by least squares on both logarithms, one point per count
+    that occurs, and `scale` its a. `likelihood` is the exponent γ on [1, largest] by maximum likelihood, which weighs a count
+    by how often it occurs.
+    """
 
     scale: float
     line: float
@@ -66,7 +69,7 @@ class PowerLaw:
 
 
 def fit_power_law(counts: NDArray[np.int64]) -> PowerLaw | None:
-    """Both fits over the feeds that published at all; None if fewer than ten of them or three counts are left."""
+    """Fit both over the feeds with items; None if fewer than ten of them or three different counts are left."""
     positive = counts[counts > 0]
     values, often = np.unique(positive, return_counts=True)
     if len(positive) < 10 or len(values) < 3:
@@ -76,7 +79,7 @@ def fit_power_law(counts: NDArray[np.int64]) -> PowerLaw | None:
 
 
 def _most_likely_exponent(counts: NDArray[np.int64]) -> float:
-    """The γ of greatest likelihood for p(x) = x^−γ / Σ_k k^−γ, x = 1 … largest, found by golden section."""
+    """Return the γ of greatest likelihood for p(x) = x^−γ / Σ_k k^−γ, x = 1 … largest, by golden section."""
     support = np.log(np.arange(1, int(counts.max()) + 1, dtype=float))
     mean_log = float(np.log(counts).mean())
 
@@ -94,12 +97,12 @@ def _most_likely_exponent(counts: NDArray[np.int64]) -> float:
 
 
 CLUSTER_COUNT = 12
-LEAST_ITEMS = 24  # a pattern of 24 hours out of fewer postings would be mostly chance
+LEAST_ITEMS = 24  # a pattern of 24 hours from fewer postings would be mostly chance
 
 
 @dataclass(frozen=True, slots=True)
 class TraceDescription:
-    """Everything `headwater lab describe` prints; arrays have one entry per feed."""
+    """Everything that `headwater lab describe` prints; arrays have one entry per feed."""
 
     feeds: int
     items: int
@@ -158,11 +161,12 @@ class TraceDescription:
         return plain_form
 
     def regular_share(self, above: float) -> float:
-        """The share with CV ≤ 1 among the feeds with more than `above` items a day; NaN without such feeds."""
+        """Return the share with CV ≤ 1 among the feeds with more than `above` items a day; NaN without such feeds."""
         busy = self.per_day > above
         return float((self.variation[busy] <= 1.0).mean()) if busy.any() else float("nan")
 
     def count_shapes(self, shapes: NDArray[np.int64]) -> dict[str, dict[str, int]]:
+        """Count the feeds of each shape by activity class."""
         return {
             name: {shape.name.lower(): int(((self.classes == place) & (shapes == shape)).sum()) for shape in DayShape}
             for place, name in enumerate(CLASS_NAMES)
@@ -170,7 +174,7 @@ class TraceDescription:
 
 
 def describe_trace(trace: Trace, high: float = 1.5, low: float = 0.5, share: float = 0.8) -> TraceDescription:
-    """Describe a trace; `high` and `low` are the thesis' ε₁ and ε₂, `share` that of its less strict variant."""
+    """Describe a trace; `high` and `low` are the thesis' ε₁ and ε₂, `share` belongs to its less strict variant."""
     if not high > 1.0:
         raise TraceError(f"ε₁ (--high) is {high:g}; it must be above 1.")
     if not 0.0 <= low < 1.0:
@@ -205,7 +209,7 @@ def describe_trace(trace: Trace, high: float = 1.5, low: float = 0.5, share: flo
 
 
 def count_duplicates(trace: Trace) -> dict[str, int]:
-    """Items that share their time with another of the feed, or their title with one of the same or another feed."""
+    """Count items with the time of another item of the feed, or the title of one of the same or another feed."""
     owner = trace.item_feeds()
     same_moment = int(((np.diff(trace.times) == 0) & (np.diff(owner) == 0)).sum())
     found = {"same_feed_same_time": same_moment}

@@ -1,4 +1,4 @@
-"""The description of a trace as one figure: classes, shapes, rates and habits above, typical days below."""
+"""Draws the description of a trace: classes, shapes, rates and habits above, typical days below."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ HATCHES = ("//", "", "..")
 
 
 def draw_description(found: TraceDescription, title: str) -> Figure:
+    """Draw all parts of a description as one figure."""
     figure, (cover,) = create_figure(width=15, height=10)
     cover.remove()
     figure.suptitle(f"{title}: {found.feeds:,} feeds, {found.items:,} items in {found.days:,.0f} days")
@@ -45,7 +46,7 @@ def _draw_activity(axis: Any, found: TraceDescription) -> None:
 
 
 def draw_shapes(axis: Any, by_class: dict[str, dict[str, int]], *, legend: bool = True) -> None:
-    """Stacked shares of the three shapes in every activity class, as the thesis' figures 6.6 and 6.7."""
+    """Draw stacked shares of the three shapes in every activity class, as the thesis' figures 6.6 and 6.7."""
     below = np.zeros(len(CLASS_NAMES))
     totals = np.array([max(sum(by_class[name].values()), 1) for name in CLASS_NAMES])
     for shape in DayShape:
@@ -57,7 +58,7 @@ def draw_shapes(axis: Any, by_class: dict[str, dict[str, int]], *, legend: bool 
     axis.set_xlabel("items per feed and day")
     axis.set_ylabel("feeds of the class (%)")
     axis.set_title("Daily shapes per activity class", fontsize=10)
-    axis.set_ylim(0, 114)  # room for the legend above the bars, the same with and without one
+    axis.set_ylim(0, 114)  # leaves room for a legend, also without one
     axis.set_yticks(range(0, 101, 20))
     if legend:
         axis.legend(fontsize=8, loc="upper center", ncols=3, frameon=False)

@@ -1,7 +1,7 @@
-"""Publication habits of feeds as the literature names them: zombie, spontaneous, sliced, constant, chunked, on-the-fly.
+"""Classifies the publication habits of feeds: zombie, spontaneous, sliced, constant, chunked, on-the-fly.
 
-The names are those of a study of 200,000 feeds that the thesis reports (5.1); it gives words, not rules. The rules here
-are ours and stand beside each name, so that anybody can judge what a share means.
+The names come from a study of 200,000 feeds that the thesis reports (5.1), which describes them but gives no rules. The
+rules are ours and stand beside each name, so that anybody can judge the shares.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HABITS = tuple(HABIT_RULES)
 
 
 def classify_habits(trace: Trace) -> NDArray[np.int64]:
-    """The habit of each feed, as its place in `NAMES`; the first rule that fits, in their order."""
+    """Return the habit of each feed as an index of `HABITS`; the first rule that fits wins."""
     silent = min(60 * DAY, (trace.end - trace.start) / 2)
     found = np.full(trace.feeds, HABITS.index("sliced"))
     repeats = _repeat_shares(trace)
@@ -56,7 +56,7 @@ def _classify_feed(times: Floats, end: float, silent: float, repeated: float) ->
 
 
 def _repeat_shares(trace: Trace) -> Floats:
-    """The share of each feed's items whose title the feed has used with another date; 0 where there are no titles."""
+    """Return the share of each feed's items whose title it also uses with another date; 0 without titles."""
     share = np.zeros(trace.feeds)
     if trace.titles is None:
         return share

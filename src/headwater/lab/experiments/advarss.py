@@ -1,7 +1,7 @@
-"""advaRSS's evaluation: items waiting in the fullest feed and in all feeds, against round robin and minimum delay.
+"""Repeats advaRSS's evaluation: items waiting in the fullest feed and in all feeds, beside round robin and minimum delay.
 
-460 feeds, a retrieval rate of 15 % of them per hour, 90 days, as in the paper; its feeds are not public, so they are
-drawn by a power law with daily shapes. With `--trace` the 460 most active feeds of a real trace are polled likewise.
+As in the paper there are 460 feeds, of which 15 % are retrieved per hour, over 90 days. The paper's feeds are not public,
+so they are drawn by a power law with daily shapes. With `--trace` the 460 most active feeds of a real trace are polled.
 """
 
 from __future__ import annotations
@@ -129,6 +129,7 @@ def _check_order(runs: Mapping[str, list[PollingScores]], where: str) -> list[Ch
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
+    """Draw the items waiting in the fullest feed, and those in all feeds by hour."""
     from headwater.lab.figures import COLOURS, create_figure, line_style
 
     traced = "trace_hours" in result.data

@@ -1,8 +1,8 @@
-"""Sia & Cho's evaluation: retrieval scheduling, resource allocation and both, against uniform polling and CGM03.
+"""Repeats Sia & Cho's evaluation: retrieval scheduling, resource allocation and both, against uniform polling and CGM03.
 
-The collection of the paper is not public; its published traits are: rates by a power law x^−.78 on 1 … 1000 items in 90
-days, and six daily shapes that half of the postings follow. Rates and shapes are learned from 14 days and then kept;
-documents show everything, so nothing is lost. With `--trace` the same is measured on a real trace.
+The paper's collection is not public, but its traits are: rates by a power law x^−.78 on 1 … 1000 items in 90 days, and
+six daily shapes that half of the postings follow. Rates and shapes are learned from 14 days and then kept. Documents show
+everything, so nothing is lost. With `--trace` the same is measured on a real trace.
 """
 
 from __future__ import annotations
@@ -166,11 +166,11 @@ def _check_tables(means: dict[RunSetting, float], rates: tuple[float, ...]) -> l
         Check(
             f"{name} shortens the mean delay of uniform polling",
             low <= change[name] <= high,
-            f"by {-high:.0%} to {-low:.0%} (paper: {-told:.0%})",
+            f"by {-high:.0%} to {-low:.0%} (paper: {-paper:.0%})",
             {"change": change[name], "minutes": minutes[name], "uniform": minutes["uniform"]},
             "Table 1, fig. 13",
         )
-        for name, low, high, told in (
+        for name, low, high, paper in (
             ("retrieval", -0.18, -0.08, 581 / 645 - 1),
             ("allocation", -0.35, -0.28, 433 / 645 - 1),
             ("combined", -0.41, -0.33, 395 / 645 - 1),
@@ -184,6 +184,7 @@ def _check_tables(means: dict[RunSetting, float], rates: tuple[float, ...]) -> l
 
 
 def _check_learning(means: dict[RunSetting, float], learning: list[RunSetting]) -> list[Check]:
+    """Check how long rates and patterns must be learned (figures 8 and 11)."""
     if not learning:
         return []
     rate = {f"{days:g} days": means[RunSetting("allocation", 4.0, days)] / 60 for days in WINDOWS}
@@ -210,6 +211,7 @@ def _check_learning(means: dict[RunSetting, float], learning: list[RunSetting]) 
 def _add_trace(
     result: ExperimentResult, given: LabSettings, trace: Path, progress: Progress, names: tuple[str, ...]
 ) -> None:
+    """Run the policies on a trace once a day and check their order."""
     days = given.warmup_days if given.warmup_days is not None else LEARN
     runs = run_each(run_trace, [RunSetting(name, 1.0, days) for name in names], given, progress, "trace", path=trace)
     minutes = {setting.strategy: scores.mean_delay / 60 for setting, scores in runs.items()}
@@ -229,6 +231,7 @@ def _add_trace(
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
+    """Draw figures 13, 8 and 11 of the paper."""
     learning = {(each.strategy, each.per_day, each.learn) for each in result.data["learning"]}
     figure, axes = create_figure(1, 3 if learning else 1, width=5.2)
     rows = [row for row in result.rows if " on " not in row["strategy"]]

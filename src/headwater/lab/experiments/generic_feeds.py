@@ -1,9 +1,9 @@
-"""Urbansky et al.'s evaluation: delay, polls per item and their product for five interval strategies, in both averages.
+"""Repeats Urbansky et al.'s evaluation: delay, polls per item and their product for five interval strategies.
 
-Their feeds are not at hand. The synthetic world has what they tell of them: 19 million items of 180,000 feeds in three
-weeks (five a day on average), a large part of the feeds with intervals above three weeks, 30 % that change their rate.
-A power law x^−1.3 on .003 … 300 items a day has that mean and that median, and a document shows its last items however
-old they are. Every feed weighs the same in the mode "feeds", every poll in "polls"; `finds` says what is counted.
+Their feeds are not public. The synthetic world follows their description: 19 million items of 180,000 feeds in three
+weeks (five a day on average), a large part of the feeds with intervals above three weeks, 30 % that change their rate. A
+power law x^−1.3 on .003 … 300 items a day has that mean and that median, and a document shows its last items however old
+they are. Every feed weighs the same in the mode "feeds", every poll in "polls"; `FindScores` explains the counts.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ def _replay_strategy(name: str, trace: Trace, window: int, warmup: float, begin:
 
 
 def _measure(done: Replay) -> ReplayMeasures:
+    """Measure one replay."""
     trace, span = done.trace, done.end - done.measured
     inside = (trace.times >= done.measured) & (trace.times <= done.end)
     items = np.bincount(trace.item_feeds()[inside], minlength=trace.feeds)
@@ -260,6 +261,7 @@ def _check_statements(rows: list[Row], where: str) -> list[Check]:
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
+    """Draw the paper's figures 2–4: traffic, delay against polls per item, and polled against real intervals."""
     learning = [name for name in LEARNING_STRATEGIES if name in result.data["intervals"]]
     figure, axes = create_figure(1, 2 + len(learning), width=4.3)
     rows = [row for row in result.rows if " on " not in row["strategy"]]

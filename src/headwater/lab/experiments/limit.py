@@ -1,9 +1,8 @@
-"""`limit`: how near the strategies come to what is possible, in the two-steps world.
+"""Measures how near the strategies come to the bounds of what is possible, in the two-steps world.
 
-Three kinds of knowledge, each with the bound that applies: known rates only (open loop), the windows seen at every
-cycle (seen divergence), and nothing but what refreshes return (bounded by the open loop too, since knowing the rates
-could only help). The clairvoyant bound is above all. Online strategies are also measured after all rates have
-changed.
+There are three kinds of knowledge, each with its bound: known rates only (open loop), windows seen at every cycle (seen
+divergence), and only what refreshes return (bounded by the open loop too, since knowing the rates could only help). The
+clairvoyant bound is above all. Online strategies are also measured after all rates have changed.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ BOUND = "bound, "
 VALUE_COLOUR, OTHER_COLOUR = COLOURS[1], COLOURS[0]
 BOUND_COLOURS = {"open loop": COLOURS[2], "seen divergence": COLOURS[3], "clairvoyant": COLOURS[6]}
 BUDGETS = (10.0, 30.0, 50.0)
-BALANCE = 0.65  # θ of the runs that care for freshness too
-KNOWN, TOLD = "value, known rates", "value, seen divergence"
+BALANCE = 0.65  # θ of the runs that weigh freshness too
+KNOWN, VALUE_SEEN = "value, known rates", "value, seen divergence"
 KNOWN_FRESH = "value, known rates, θ=.65, equal cost"
 ONLINE, ONLINE_FRESH = "value, online", "value, online, θ=.65, equal cost"
-TWO_TOLD, TWO_ONLINE = "two_steps, seen divergence", "two_steps, online"
+TWO_SEEN, TWO_ONLINE = "two_steps, seen divergence", "two_steps, online"
 TWO_IMPUTED = "two_steps, online, imputing"
 UNIFORM = "uniform"
 CHANGED, TWO_CHANGED = "value, online, after a change", "two_steps, online, after a change"
@@ -47,7 +46,7 @@ OPEN_BOUND, SEEN_BOUND, CLAIRVOYANT = "bound, open loop", "bound, seen divergenc
 
 
 class ImputingSingle(SingleRate):
-    """Smoothing that replaces a full window's count by its expectation given that it is at least so many."""
+    """Smoothing that replaces the count of a full window by its expectation, given that it is at least that many."""
 
     name = "imputing_single"
 
@@ -75,7 +74,7 @@ class ImputingSingle(SingleRate):
 
 @dataclass(frozen=True, slots=True)
 class WorldMeasure:
-    """One number of one world; bounds have no freshness and cost what is allowed."""
+    """One measurement in one world; a bound has no freshness and uses the whole budget."""
 
     completeness: float
     requests: float
@@ -83,7 +82,7 @@ class WorldMeasure:
 
 
 def make_estimator() -> Bayes:
-    """`bayes` where a day is a cycle: no shape, no dates, one slow memory, resets on change."""
+    """Make `bayes` for cycles as days: no shape, no dates, one slow memory, reset on change."""
     return Bayes(
         scales=(100.0,),
         doubts=(),
@@ -97,18 +96,19 @@ def make_estimator() -> Bayes:
 
 
 def draw_rates(settings: CycleSettings, seed: int) -> Floats:
+    """Draw the rates of a world's feeds."""
     return make_rng(seed, 2).uniform(0.0, settings.top_rate, settings.feeds)
 
 
 def draw_changing_world(settings: CycleSettings, seed: int) -> CycleWorld:
-    """A world whose feeds all get other rates when measuring begins."""
+    """Draw a world whose feeds all get other rates when measuring begins."""
     after = make_rng(seed, 3).uniform(0.0, settings.top_rate, settings.feeds)
     rates = np.where(np.arange(settings.cycles)[:, None] < settings.warmup, draw_rates(settings, seed), after)
     return draw_cycle_world(settings, make_rng(seed, 0), rates)
 
 
 def run_world(budget: float, seed: int, settings: CycleSettings, bound_seen: bool) -> dict[str, WorldMeasure]:
-    """Everything measured in one world at one budget."""
+    """Measure every strategy and bound in one world at one budget."""
     rates = draw_rates(settings, seed)
     world = draw_cycle_world(settings, make_rng(seed, 0), rates)
     changed = draw_changing_world(settings, seed)
@@ -127,18 +127,20 @@ def run_world(budget: float, seed: int, settings: CycleSettings, bound_seen: boo
 
     found: dict[str, WorldMeasure] = {}
 
-    def measure(name: str, strategy: Strategy, of: CycleWorld, told: bool = False, give: float = budget) -> None:
-        scores = run_cycles(of, strategy, give, "divergence" if told else "nothing")
+    def measure(
+        name: str, strategy: Strategy, of: CycleWorld, sees_windows: bool = False, give: float = budget
+    ) -> None:
+        scores = run_cycles(of, strategy, give, "divergence" if sees_windows else "nothing")
         found[name] = WorldMeasure(scores.completeness, scores.requests, scores.freshness)
 
     def spent_by(name: str) -> float:
-        """Requests a cycle: two_steps leaves some of what it is given, and is compared at what it takes."""
+        """Return the requests per cycle; two_steps does not spend its whole budget and is compared at its real cost."""
         return found[name].requests / settings.measured
 
     measure(KNOWN, index(estimator=known), world)
-    measure(TOLD, index(estimator=known), world, told=True)
+    measure(VALUE_SEEN, index(estimator=known), world, sees_windows=True)
     measure(ONLINE, index(), world)
-    measure(TWO_TOLD, two_steps(), world, told=True)
+    measure(TWO_SEEN, two_steps(), world, sees_windows=True)
     measure(TWO_ONLINE, two_steps(), world)
     measure(TWO_IMPUTED, two_steps(ImputingSingle), world)
     measure(UNIFORM, Uniform(feeds, rng=chance()), world)
@@ -161,10 +163,11 @@ def run_world(budget: float, seed: int, settings: CycleSettings, bound_seen: boo
 
 
 def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
+    """Measure strategies and bounds at every budget."""
     settings = CycleSettings(window=given.window or 10)
     budgets = given.budget or ((30.0,) if given.quick else BUDGETS)
     seeds = given.seeds or (3 if given.quick else 20)
-    bound_seen = settings.window <= 10  # 2^(W+1) states: beyond that it is out of reach
+    bound_seen = settings.window <= 10  # larger windows have too many states, 2^(W+1)
     by_budget = run_grid(run_world, budgets, seeds, given, progress, "worlds", settings=settings, bound_seen=bound_seen)
     rows = [_make_row(name, budget, found) for budget, found in by_budget.items() for name in found[0]]
     checks = [check for budget, found in by_budget.items() for check in check_bounds(budget, found)]
@@ -184,7 +187,7 @@ def _make_row(name: str, budget: float, worlds: list[dict[str, WorldMeasure]]) -
 
 
 def check_bounds(budget: float, worlds: list[dict[str, WorldMeasure]]) -> list[Check]:
-    """The acceptance of the design, and that nobody exceeds the bound of what he knows."""
+    """Check that `value` comes near its bounds, and that no strategy exceeds the bound of its knowledge."""
 
     def mean(name: str) -> float:
         return float(np.mean([found[name].completeness for found in worlds]))
@@ -198,10 +201,10 @@ def check_bounds(budget: float, worlds: list[dict[str, WorldMeasure]]) -> list[C
     ]
     if SEEN_BOUND in worlds[0]:
         text = f"{at}: value with seen divergence reaches its bound"
-        checks.append(_check_least(text, mean(TOLD), 0.97 * mean(SEEN_BOUND)))
+        checks.append(_check_least(text, mean(VALUE_SEEN), 0.97 * mean(SEEN_BOUND)))
     if budget == 30:
         gets = f"{at}: online, as dear as two_steps with smoothing of censored counts, value gets .04 more"
-        known = {"with the rates known": mean(KNOWN_FRESH)}  # what no learning could exceed
+        known = {"with the rates known": mean(KNOWN_FRESH)}  # no learning can exceed this
         checks += [
             _check_least(gets, mean(ONLINE_FRESH), mean(TWO_ONLINE) + 0.04, known),
             _check_least(f"{at}: … and its windows are no less fresh", fresh(ONLINE_FRESH), fresh(TWO_ONLINE)),
@@ -217,8 +220,8 @@ def check_bounds(budget: float, worlds: list[dict[str, WorldMeasure]]) -> list[C
     above |= {
         TWO_IMPUTED: OPEN_BOUND,
         UNIFORM: OPEN_BOUND,
-        TOLD: SEEN_BOUND,
-        TWO_TOLD: SEEN_BOUND,
+        VALUE_SEEN: SEEN_BOUND,
+        TWO_SEEN: SEEN_BOUND,
         SEEN_BOUND: CLAIRVOYANT,
     }
     for name, bound in above.items():
@@ -226,7 +229,7 @@ def check_bounds(budget: float, worlds: list[dict[str, WorldMeasure]]) -> list[C
             # A world's items are random; three standard errors of the difference are not an excess.
             apart = np.array([found[name].completeness - found[bound].completeness for found in worlds])
             excess = float(apart.mean())
-            # Cost is equal only nearly: what a few more requests could bring is no excess either.
+            # Costs are only nearly equal; the gain of a few more requests is not an excess either.
             dearer = np.mean([found[name].requests / found[bound].requests for found in worlds])
             excess -= max(float(dearer) - 1.0, 0.0)
             noise = 3 * float(apart.std()) / max(len(worlds), 1) ** 0.5 + 0.01 / max(len(worlds), 1) ** 0.5
@@ -240,6 +243,7 @@ def _check_least(statement: str, value: float, least: float, beside: dict[str, f
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
+    """Draw the completeness of every strategy beside the bounds, for each budget."""
     budgets = sorted({row["budget"] for row in result.rows})
     many = sum(row["budget"] == budgets[0] and not row["strategy"].startswith(BOUND) for row in result.rows)
     figure, axes = create_figure(1, len(budgets), width=5.6, height=1.6 + 0.3 * many)

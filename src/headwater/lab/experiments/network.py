@@ -1,7 +1,7 @@
-"""Aggregation networks for α = 4, 20, 100: their shapes, and the quality along cascades of aggregators (thesis 1.6).
+"""Grows aggregation networks for α = 4, 20, 100 and measures their shapes and the quality along cascades (thesis 1.6).
 
-With `--trace` the cascades also run on a real source of about sixty items a day, whose commonest words are what the
-query feeds choose among.
+With `--trace` the cascades also run on a real source of about sixty items a day; the query feeds choose among its
+commonest words.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def run_tree(alpha: float, seed: int, window: int, interval: float, path: str | 
     else:
         times, words = select_source(path, PER_DAY_ITEMS, WORDS)
         end = float(times[-1])
-    edge = min(2 * DAY, end / 5)  # the first items have no past, the last no time to travel
+    edge = min(2 * DAY, end / 5)  # the first items have no past, the last ones no time to arrive
     have = run_cascade(tree, profiles, times, words, window, interval, rng.random(QUERIES + 1) * interval)
     samples = rng.uniform(edge, end - edge, 100)
     return measure_nodes(have, tree, profiles, times, words, window, edge, end - edge, samples)
@@ -156,6 +156,8 @@ def _average_by_hops(served: list[NodeQuality]) -> dict[int, dict[str, float]]:
 
 
 def _check_shapes(forms: dict[float, list[dict[str, float]]], nodes: int) -> list[Check]:
+    """Check the networks of points against the thesis' description."""
+
     def mean(alpha: float, key: str) -> float:
         return float(np.mean([form[key] for form in forms[alpha]]))
 
@@ -188,6 +190,7 @@ def _check_shapes(forms: dict[float, list[dict[str, float]]], nodes: int) -> lis
 
 
 def _check_cascades(by_hops: dict[float, dict[int, dict[str, float]]], interval: float) -> list[Check]:
+    """Check delay, freshness and completeness along the cascades."""
     by_hops = {alpha: table for alpha, table in by_hops.items() if table}
     delays = {
         f"α = {alpha:g}, {hops} hops": values["mean_delay_s"] / interval
@@ -263,7 +266,7 @@ def _draw_tree(axis: Any, points: Any, tree: Any, title: str) -> None:
 
     child = np.arange(1, len(points))
     lines = np.stack([points[child], points[tree.parents[child]]], axis=1)
-    # As picture elements even in an SVG: ten thousand lines would make it megabytes.
+    # Rasterised even in an SVG, which ten thousand lines would make megabytes long.
     axis.add_collection(LineCollection(list(lines), linewidths=0.3, colors=COLOURS[0], alpha=0.6, rasterized=True))
     axis.plot(*points[0], marker="*", color=COLOURS[1], markersize=11)
     axis.set_xlim(0, 1)

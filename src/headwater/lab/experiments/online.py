@@ -1,7 +1,8 @@
-"""Online estimation of when feeds publish, and what it is worth to two_steps (thesis 7.3, figs 7.6–7.10).
+"""Measures online estimation of publication times, alone and inside two_steps (thesis 7.3, figs 7.6–7.10).
 
-Three parts: how fast a periodic model follows a feed that changes its shape (7.6, 7.7), the divergence error of single,
-periodic and hybrid by shape and refresh rate (7.8), and completeness and freshness of two_steps with each (7.9, 7.10).
+It has three parts: how fast a periodic model follows a feed that changes its shape (7.6, 7.7), the divergence error of
+single, periodic and hybrid by shape and refresh rate (7.8), and completeness and freshness of two_steps with each of them
+(7.9, 7.10).
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ QualityByKey = Mapping[tuple[str, str, float], tuple[Floats, Floats]]
 SHAPES = ("peaks", "uniform", "waves")
 MODELS = ("single", "periodic", "hybrid")
 HOURS = (0.5, 1.0, 2.0, 4.0, 8.0, 24.0)
-ALPHAS = (0.02, 0.07, 0.2)  # the best is taken for each model, shape and refresh rate, as the thesis does
-PER_FEED = 48.0  # items a day: the same for all feeds, so that only their shapes differ
+ALPHAS = (0.02, 0.07, 0.2)  # the best is used for each model, shape and refresh rate, as in the thesis
+PER_FEED = 48.0  # items a day, the same for all feeds, so that only shapes differ
 FEEDS = 10
 WARMUP_DAYS, MEASURED_DAYS = 14, 14
 QUALITY_HOURS, QUALITY_DAYS = (1.0, 4.0, 24.0), 5
@@ -62,7 +63,7 @@ WINDOW = 20
 
 
 def draw_counts(shape: str, feeds: int, days: int, rng: np.random.Generator) -> ItemCounts:
-    """Items of feeds of one shape in every cycle of ten minutes."""
+    """Draw the items of feeds of one shape in every cycle of ten minutes."""
     kind: Any = shape
     choices = list_shapes(kind)
     chosen = [choices[int(rng.integers(len(choices)))] for _ in range(feeds)]
@@ -76,13 +77,14 @@ def draw_counts(shape: str, feeds: int, days: int, rng: np.random.Generator) -> 
 
 
 def make_model(name: str, alpha: float) -> Estimator:
+    """Make an estimator with this smoothing factor."""
     kind: Any = ESTIMATORS[name]  # all three take α; estimators in general do not
     made: Estimator = kind(0, alpha=alpha)
     return made
 
 
 def measure_errors(shape: str, name: str, hours: float, alpha: float, seeds: int) -> Floats:
-    """Eq. 7.4 for every seed, as a share of a day's items. Feeds are independent, so all seeds run as one array."""
+    """Return eq. 7.4 for every seed, as a share of a day's items. Feeds are independent, so all seeds run as one array."""
     days = WARMUP_DAYS + MEASURED_DAYS
     rngs = [make_rng(seed, SHAPES.index(shape), 7) for seed in range(seeds)]
     counts = np.hstack([draw_counts(shape, FEEDS, days, rng) for rng in rngs])
@@ -94,7 +96,7 @@ def measure_errors(shape: str, name: str, hours: float, alpha: float, seeds: int
 
 
 def follow_changing_feed(hours: float, seeds: int, phase_weeks: int) -> Floats:
-    """Distance between the true and the periodic model at the end of every week, weeks × seeds."""
+    """Return the distance between the true and the periodic model at the end of every week: weeks × seeds."""
     weeks = 3 * phase_weeks
     parts, plans = [], []
     for seed in range(seeds):
@@ -110,7 +112,7 @@ def follow_changing_feed(hours: float, seeds: int, phase_weeks: int) -> Floats:
 
 
 def run_two_steps(shape: str, name: str, hours: float, seed: int) -> CycleScores:
-    """two_steps on ten feeds of one shape, each refreshed every `hours` on average, believing a model."""
+    """Run two_steps with a model on ten feeds of one shape, each refreshed every `hours` on average."""
     days = 7 + QUALITY_DAYS
     rng = make_rng(seed, SHAPES.index(shape), 8)
     counts = draw_counts(shape, FEEDS, days, rng)
@@ -131,7 +133,7 @@ def run_two_steps(shape: str, name: str, hours: float, seed: int) -> CycleScores
 
 
 def _make_known_model(counts: ItemCounts) -> PeriodicRate:
-    """The publication model of the whole run, known beforehand and never updated (the thesis' offline case)."""
+    """Make the true model of the whole run, which is never updated (the thesis' offline case)."""
     days = counts.reshape(-1, 24, 6, counts.shape[1]).sum(2).mean(0).T
     known = PeriodicRate(counts.shape[1], alpha=0.0)
     known.set_slots(np.arange(counts.shape[1]), np.maximum(days, 1e-6))
@@ -139,7 +141,10 @@ def _make_known_model(counts: ItemCounts) -> PeriodicRate:
 
 
 def measure_trace_errors(path: Path, hours: tuple[float, ...]) -> dict[str, dict[str, list[float]]]:
-    """Divergence errors on up to ten feeds of each shape with at least ten items a day, over their last four weeks."""
+    """Measure divergence errors on a trace, by shape and model.
+
+    Up to ten feeds of each shape with at least ten items a day count, over their last four weeks.
+    """
     trace = load_trace(path)
     last = trace.select_period(trace.end - 28 * daily_shapes.DAY, trace.end + 1)
     counted = activity.count_by_hour(last)
@@ -154,8 +159,8 @@ def measure_trace_errors(path: Path, hours: tuple[float, ...]) -> dict[str, dict
         counts = np.zeros((28 * CYCLES_PER_DAY, len(busy)))
         inside = cycle < len(counts)
         np.add.at(counts, (cycle[inside], chosen.item_feeds()[inside]), 1)
-        # Normalised as in the thesis: what counts is the shape, not how much a feed publishes. Ten thousandths of a
-        # day's items keep the counts whole.
+        # Normalised as in the thesis, because only the shape counts. Ten thousandths of a day's items keep the counts
+        # whole.
         normal = np.round(counts / counts.sum(0) * 28 * 10_000).astype(np.int64)
         label = shape.name.lower()
         found[label] = {name: [] for name in MODELS}
@@ -179,6 +184,7 @@ def measure_trace_errors(path: Path, hours: tuple[float, ...]) -> dict[str, dict
 
 
 def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
+    """Run all three parts on synthetic feeds, and the second on the trace if there is one."""
     seeds = given.seeds or (2 if given.quick else 20)
     hours = (1.0, 8.0, 24.0) if given.quick else HOURS
     phase = 6 if given.quick else PHASE_WEEKS
@@ -210,6 +216,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
 def _add_error_rows(
     given: LabSettings, progress: Progress, seeds: int, hours: tuple[float, ...], rows: list[Row]
 ) -> dict[tuple[str, str, float], Floats]:
+    """Measure the errors with the best smoothing factor, and add their rows."""
     keys = [(shape, name, each) for shape in SHAPES for name in MODELS for each in hours]
     jobs = [(*key, alpha) for key in keys for alpha in ALPHAS]
     found = run_each(measure_errors, jobs, given, progress, "divergence errors", seeds=seeds)
@@ -227,6 +234,7 @@ def _add_error_rows(
 def _add_quality_rows(
     given: LabSettings, progress: Progress, seeds: int, hours: tuple[float, ...], rows: list[Row]
 ) -> dict[tuple[str, str, float], tuple[Floats, Floats]]:
+    """Measure two_steps with each model, and add the rows."""
     keys = [(shape, name, each) for shape in SHAPES for name in ("known", *MODELS) for each in hours]
     runs = run_grid(run_two_steps, keys, seeds, given, progress, "two_steps")
     quality = {}
@@ -251,11 +259,12 @@ def check_all(
     quality_hours: Sequence[float],
     phase: int,
 ) -> list[Check]:
+    """Check the thesis' statements about all three parts."""
     return [*_check_following(distance, phase), *_check_errors(errors, hours), *_check_quality(quality, quality_hours)]
 
 
 def _check_following(distance: Mapping[str, Floats], phase: int) -> list[Check]:
-    """Figures 7.6 and 7.7: distances at the end of each phase, and whether they still fall within it."""
+    """Check figures 7.6 and 7.7: the distances at the end of each phase, and whether they fall within it."""
     ends = [phase * (k + 1) - 1 for k in range(3)]
     often = {f"1 h, week {end + 1}": float(distance["1 h"][end].mean()) for end in ends}
     rare = {f"24 h, week {end + 1}": float(distance["24 h"][end].mean()) for end in ends}
@@ -281,7 +290,7 @@ def _check_following(distance: Mapping[str, Floats], phase: int) -> list[Check]:
 
 
 def _error_ratios(errors: ErrorsByKey, shape: str, hours: Sequence[float]) -> dict[str, float]:
-    """Error of periodic over that of single, per refresh interval."""
+    """Return the error of periodic over that of single by refresh interval."""
     return {
         f"{each:g} h": float(errors[shape, "periodic", each].mean() / errors[shape, "single", each].mean())
         for each in hours
@@ -289,6 +298,7 @@ def _error_ratios(errors: ErrorsByKey, shape: str, hours: Sequence[float]) -> di
 
 
 def _check_errors(errors: ErrorsByKey, hours: Sequence[float]) -> list[Check]:
+    """Check figure 7.8: which model errs less for which shape."""
     waves, flat = _error_ratios(errors, "waves", hours), _error_ratios(errors, "uniform", hours)
     peaks = _error_ratios(errors, "peaks", hours)
     often = {key: value for key, value in peaks.items() if float(key[:-2]) <= 1.0}
@@ -342,6 +352,8 @@ def _check_errors(errors: ErrorsByKey, hours: Sequence[float]) -> list[Check]:
 
 
 def _check_quality(quality: QualityByKey, hours: Sequence[float]) -> list[Check]:
+    """Check figures 7.9 and 7.10: what the models are worth to two_steps."""
+
     def gap(shape: str, each: float, measure: int) -> float:
         return float((quality[shape, "periodic", each][measure] - quality[shape, "single", each][measure]).mean())
 
@@ -389,7 +401,7 @@ def _check_quality(quality: QualityByKey, hours: Sequence[float]) -> list[Check]
 def check_trace_errors(
     real: Mapping[str, Mapping[str, Sequence[float]]], hours: Sequence[float], name: str
 ) -> list[Check]:
-    """The statement about waves, and that about uniform feeds, on a real trace."""
+    """Check the statements about waves and uniform feeds on a real trace."""
     checks = []
     for shape, low, high, text in (
         ("waves", 0.0, 1.0, "the periodic model errs less than the single one for waves"),
@@ -414,6 +426,7 @@ def check_trace_errors(
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
+    """Draw figures 7.7–7.10: errors, completeness and freshness by shape, and the distance of a changing feed."""
     figure, axes = create_figure(4, 3, width=4.6, height=3.1)
     hours = result.data["hours"]
     for column, shape in enumerate(SHAPES):

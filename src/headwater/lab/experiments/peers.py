@@ -1,7 +1,7 @@
-"""`peers`: every strategy on a real trace, at equal cost and as it is, by one protocol.
+"""Replays every strategy and every peer's rule on a real trace, at equal cost and as it is.
 
 A feed's document shows its newest W items; 7 days of history are visible at the start, a warm-up follows, the rest is
-measured. Strategies learn only from what their polls return. At equal cost each has one constant (a stretch of its
+measured. Strategies learn only from their polls. At equal cost each strategy has one constant (a stretch of its
 intervals, a budget, a price), found so that all make the same number of requests. Lost items count in completeness, not
 in delay.
 """
@@ -44,22 +44,27 @@ if TYPE_CHECKING:
 
 VALUE_COLOUR, OTHER_COLOUR, FORESIGHT_COLOUR = COLOURS[1], COLOURS[0], "#8C8C8C"
 AS_IT_IS = " as it is"
-MOST_LABELS = 12  # points that are named beside themselves; with more of them only the fastest are, the bars name all
+MOST_LABELS = 12  # labelled points; if there are more, only the fastest have labels, and the bars name all
 TICKS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
-LINE_HEIGHT = 9.0  # height of a line of names, in points
-LEAST_MISSING = 5e-4  # share of items not obtained that is drawn as none: a logarithm knows no nought
+LINE_HEIGHT = 9.0  # height of a label, in points
+LEAST_MISSING = 5e-4  # smallest share of missing items drawn: a logarithmic axis has no zero
 RATES = (0.25, 1.0, 4.0)
 ONLINE, BARE, OPEN = "value_online", "value_without_plan", "open_loop"
 FORESIGHT = frozenset({OPEN})  # knows each feed's true mean rate
-LEFT_OUT = frozenset({"reference", "value_index"})  # everything at every tick; and the index for worlds of cycles
-MOST_OWN_REFRESHES = 20_000_000  # refreshes in a replay of a rule as it is; longer ones look at a sample of the feeds
-MOST_REFRESHES = 4_000_000  # refreshes of each replay at equal cost; beyond, a sample of the feeds is replayed
-LONGEST_DAYS = 3000.0  # days of a trace that are replayed, its last ones
-LEAST_SHARE = 0.02  # share of the items that must be among them: a few dates far ahead are mistakes, no trace
+LEFT_OUT = frozenset(
+    {"reference", "value_index"}
+)  # one refreshes everything at every tick, the other is for worlds of cycles
+MOST_OWN_REFRESHES = 20_000_000  # of a rule as it is; beyond that a sample of the feeds is replayed
+MOST_REFRESHES = 4_000_000  # at equal cost; beyond that a sample of the feeds is replayed
+LONGEST_DAYS = 3000.0  # only the last days of a longer trace are replayed
+LEAST_SHARE = 0.02  # share of the items in those days; fewer mean that some dates lie far in the future by mistake
 
 
 class OpenLoopStrategy(IntervalStrategy):
-    """T = 1 / √λ days, shortened where the window would overflow; it learns nothing and needs nothing."""
+    """Polls every T = 1 / √λ days, with each feed's true mean rate λ known: a yardstick with foresight.
+
+    It learns nothing.
+    """
 
     name = "open_loop"
 
@@ -69,10 +74,10 @@ class OpenLoopStrategy(IntervalStrategy):
 
     @classmethod
     def from_trace(cls, trace: Trace, protocol: ReplaySettings) -> OpenLoopStrategy:
-        """For the mean rates of the measured span."""
+        """Make the strategy for the mean rates of the measured span."""
         _, measured, end = protocol.time_span(trace)
         counted = trace.item_feeds()[trace.times >= measured]
-        # A feed that publishes nothing in the span would never be polled; half an item keeps it in the round.
+        # Half an item, so that a feed that publishes nothing in the span is polled too.
         rate = np.maximum(np.bincount(counted, minlength=trace.feeds), 0.5) / ((end - measured) / DAY)
         return cls(trace.feeds, intervals=DAY / np.sqrt(rate))
 
@@ -81,6 +86,7 @@ class OpenLoopStrategy(IntervalStrategy):
 
 
 def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
+    """Replay all strategies at every cost, and rules with intervals of their own as they are."""
     if given.trace is None:
         raise TraceError("The experiment peers needs a trace: give --trace FILE (Parquet or CSV).")
     window = given.window or 20
@@ -115,14 +121,14 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
 
 
 def list_strategies() -> tuple[str, ...]:
-    """`value` and its variants first, then every registered strategy that can be given a cost."""
+    """Name `value` and its variants first, then every registered strategy whose cost can be set."""
     others = [name for name in STRATEGIES if name not in LEFT_OUT and name != "value"]
     return ("value", ONLINE, BARE, OPEN, *others)
 
 
 @lru_cache(maxsize=2)
 def _load_reduced(path: str, quick: bool, per_day: float) -> Trace:
-    """The trace, or as much of it as can be replayed some hundred times in minutes."""
+    """Load the trace, or as much of it as can be replayed some hundred times in minutes."""
     trace = load_trace(path)
     if quick:
         return trace.select_feeds(np.arange(0, trace.feeds, max(trace.feeds // 150, 1)))
@@ -143,11 +149,12 @@ def _load_reduced(path: str, quick: bool, per_day: float) -> Trace:
 
 
 def _count_refreshes(trace: Trace, per_day: float) -> float:
+    """Return the number of refreshes of one replay."""
     return trace.feeds * trace.days * per_day
 
 
 def describe_reduction(whole: Trace, used: Trace) -> list[str]:
-    """What was left out of a trace that is too large to be replayed wholly."""
+    """Say which part of a large trace was replayed."""
     if used.feeds == whole.feeds and used.start == whole.start:
         return []
     return [
@@ -157,7 +164,7 @@ def describe_reduction(whole: Trace, used: Trace) -> list[str]:
 
 
 def make_knob(name: str, trace: Trace, protocol: ReplaySettings, per_day: float) -> CostKnob:
-    """How the strategy called `name` is brought to a cost."""
+    """Return the knob that brings a strategy to a cost."""
     start = 0.08 / per_day**2  # the price of most traces lies within a factor of ten of it
     if name == "value":
         return price_knob(lambda price: Value(price=price, fast=True), per_day, start)
@@ -176,7 +183,7 @@ def _strategy_factory(name: str) -> Callable[[], Strategy]:
 
 
 def run_at_cost(path: str, quick: bool, highest: float, window: int, warmup: float, name: str, per_day: float) -> Row:
-    """One strategy at one cost."""
+    """Replay one strategy at one cost."""
     trace, protocol = _load_reduced(path, quick, highest), ReplaySettings(window=window, warmup_days=warmup)
     if name == ONLINE:
         strategy = Value(fast=True)
@@ -188,7 +195,7 @@ def run_at_cost(path: str, quick: bool, highest: float, window: int, warmup: flo
 
 
 def run_as_is(path: str, quick: bool, highest: float, window: int, warmup: float, name: str) -> Row:
-    """A rule with its own intervals, at the cost they have."""
+    """Replay a rule with its own intervals, at the cost they have."""
     trace, protocol = _load_reduced(path, quick, highest), ReplaySettings(window=window, warmup_days=warmup)
     strategy = _strategy_factory(name)()
     begin, _, end = protocol.time_span(trace)
@@ -223,7 +230,7 @@ def _estimate_work(job: SweepJob) -> float:
 
 
 def make_row(name: str, budget: float, scores: ReplayScores, more: Row, off: float) -> Row:
-    """A row as the lab's JSON carries it."""
+    """Make a row in the order of the lab's JSON."""
     measures = dataclasses.asdict(scores)
     row: Row = {"strategy": name, "budget": budget}
     keys = ("requests", "completeness", "freshness", "mean_delay_s", "median_delay_s", "p95_delay_s", "polls_per_item")
@@ -233,6 +240,7 @@ def make_row(name: str, budget: float, scores: ReplayScores, more: Row, off: flo
 
 
 def list_notes(rows: list[Row]) -> list[str]:
+    """Note the strategies that could not be brought to the common cost."""
     return [
         f"{row['strategy']} at {row['budget']:g} a day could not be brought nearer than {row['off_budget']:+.1%} "
         "to the common cost."
@@ -242,7 +250,7 @@ def list_notes(rows: list[Row]) -> list[str]:
 
 
 def check_value(rows: list[Row]) -> list[Check]:
-    """What `value` promises against everybody who does not know the future, at each cost."""
+    """Check that `value` beats every strategy without foresight at each cost."""
     checks = []
     for budget in sorted({row["budget"] for row in rows if "as it is" not in row["strategy"]}):
         same = {row["strategy"]: row for row in rows if row["budget"] == budget and "as it is" not in row["strategy"]}
@@ -286,7 +294,7 @@ def check_value(rows: list[Row]) -> list[Check]:
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
-    """A column for each cost, and one for the rules as they are where they were run."""
+    """Draw a column for each cost, and one for the rules as they are if they were run."""
     equal = [row for row in result.rows if not row["strategy"].endswith(AS_IT_IS)]
     own = [row for row in result.rows if row["strategy"].endswith(AS_IT_IS)]
     costs = sorted({row["budget"] for row in equal})
@@ -297,12 +305,12 @@ def draw_figure(result: ExperimentResult) -> Figure:
     scattered = []
     for column, cost in enumerate(costs):
         rows = sorted((row for row in equal if row["budget"] == cost), key=lambda row: row["mean_delay_s"])
-        told = f"{cost:g} poll{'' if cost == 1 else 's'} per feed and day"
+        rate = f"{cost:g} poll{'' if cost == 1 else 's'} per feed and day"
         _draw_scatter(axes[column], rows)
         scattered.append((axes[column], rows))
-        axes[column].set_title(f"{told}, the same for all", fontsize=10)
+        axes[column].set_title(f"{rate}, the same for all", fontsize=10)
         _draw_bars(axes[columns + column], rows, [_strategy_label(row) for row in rows])
-        axes[columns + column].set_title(f"Mean and median delay at {told}", fontsize=10)
+        axes[columns + column].set_title(f"Mean and median delay at {rate}", fontsize=10)
     if own:
         own.sort(key=lambda row: row["mean_delay_s"])
         _draw_own_costs(axes[columns - 1], own, [row for row in equal if row["strategy"] == "value"])
@@ -340,7 +348,7 @@ def _missing_share(row: Row) -> float:
 
 
 def _draw_scatter(axis: Any, rows: list[Row]) -> None:
-    """Right is late, low is incomplete: the best are at the top left."""
+    """Draw delay against completeness; the best are at the top left."""
     for row in rows:
         star = row["strategy"] == "value"
         look = {"marker": "*", "s": 190, "zorder": 4} if star else {"marker": "o", "s": 34, "zorder": 3}
@@ -367,10 +375,10 @@ def _draw_scatter(axis: Any, rows: list[Row]) -> None:
 
 
 def _label_points(axis: Any, rows: list[Row]) -> None:
-    """Names beside their points, moved until none lies on another name or point; the layout must be final."""
+    """Label the points, moving labels until none covers another label or point. The layout must be final."""
     box, scale = axis.get_window_extent(), 72.0 / axis.figure.dpi  # lengths in points, as the offsets are
     low, high = box.y0 * scale + 4, box.y1 * scale - 4
-    start, end = box.x0 * scale - 2, box.x1 * scale + 30  # a name may stick out where nothing follows
+    start, end = box.x0 * scale - 2, box.x1 * scale + 30  # a label may reach beyond the axes at their right end
     at = [tuple(axis.transData.transform((_delay_hours(row), _missing_share(row))) * scale) for row in rows]
     taken = [(x - 5, x + 5, y) for x, y in at]  # left, right, height
     named = range(len(rows)) if len(rows) <= MOST_LABELS else range(MOST_LABELS)
@@ -391,7 +399,7 @@ def _label_points(axis: Any, rows: list[Row]) -> None:
         taken.append((left, left + width, height))
         look = {"fontsize": 8, "color": _strategy_colour(row), "va": "center", "annotation_clip": False}
         look["fontweight"] = "bold" if row["strategy"] == "value" else "normal"
-        if height != y:  # a thin line says whose name it is
+        if height != y:  # a thin line connects label and point
             look["arrowprops"] = {
                 "arrowstyle": "-",
                 "color": _strategy_colour(row),
@@ -450,7 +458,7 @@ def _draw_own_costs(axis: Any, own: list[Row], ours: list[Row]) -> None:
 
 
 def _format_hours(axis: Any, which: str) -> None:
-    """1, 2, 5, 10 in place of powers of ten."""
+    """Label an axis with 1, 2, 5, 10 instead of powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     side = axis.xaxis if which == "x" else axis.yaxis

@@ -1,7 +1,7 @@
-"""Activity, periodicity and daily shapes of feeds (thesis chapter 6): on worlds whose truth is known, and on a trace.
+"""Measures activity, periodicity and daily shapes of feeds (thesis chapter 6) on worlds of known shapes, and on a trace.
 
-The thesis read its statements off two collections that are not public. Here the same measures run over worlds in which
-every feed's shape is known, which tells what the heuristic itself adds, and over any real trace that is given.
+The thesis read its statements off two collections that are not public. Worlds in which every feed's shape is known show
+what the heuristic itself contributes; the statements are checked on any given trace.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ def _label_share(rows: list[Row], truth: str, rate: float, label: str) -> float:
 
 
 def _check_worlds(rows: list[Row]) -> list[Check]:
+    """Check what the heuristic finds where the true shapes are known."""
     fast, slow = CLASS_RATES[-1], CLASS_RATES[0]
     recovered = {truth: _label_share(rows, truth, fast, f"{truth}_80") for truth in TRUTHS}
     seeming = {truth: _label_share(rows, truth, slow, "peaks") for truth in TRUTHS}
@@ -169,6 +170,7 @@ def _add_trace(result: ExperimentResult, path: Path) -> None:
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
+    """Draw the labels by true shape and rate, and the shapes of the trace."""
     from headwater.lab.description.description_figure import draw_shapes
     from headwater.lab.figures import create_figure
 

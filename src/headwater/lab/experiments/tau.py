@@ -1,4 +1,4 @@
-"""The threshold τ of two_steps finds its level from any start, and a new one when all rates change."""
+"""Shows that the threshold τ of two_steps finds its level from any start, and a new one when all rates change."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STARTS = (0.01, 1.0, 10.0, 100.0, 1000.0)
-SETTINGS = CycleSettings(warmup=1000, measured=600)  # all rates are halved where the second part begins
-TAIL = 300  # cycles before the end of each part whose mean is the level
+SETTINGS = CycleSettings(warmup=1000, measured=600)  # all rates are halved when measuring begins
+TAIL = 300  # cycles at the end of each part whose mean is the level
 
 
 def run_world(start: float, seed: int, settings: CycleSettings, budget: float) -> Floats:
@@ -138,6 +138,7 @@ def _check_level(statement: str, level: Floats) -> Check:
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
+    """Draw τ by cycle for every start, as the thesis' figure 4.4."""
     from headwater.lab.figures import create_figure, line_style
 
     budget, curves = next(iter(result.data["curves"].items()))

@@ -1,4 +1,4 @@
-"""The two-steps paper's Table 2 (the thesis' Table 4.1): completeness, freshness and cost of five strategies."""
+"""Repeats Table 2 of the two-steps paper (the thesis' Table 4.1): completeness, freshness and cost of five strategies."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Limits: how many of the wanted items any policy can get in a world of cycles, given what it knows.
+"""Bounds how many wanted items any policy can obtain in a world of cycles, given what it knows.
 
-Each is a Lagrangian bound: with a price ν per refresh the feeds part, each one's best gain is computed exactly, and
-Σ gain + ν·b is above whatever b refreshes per cycle can reach, for every ν; the least over ν is reported. All are in
+Each bound is Lagrangian. With a price ν per refresh the feeds are independent, and the best gain of each is computed
+exactly; Σ gain + ν·b is then an upper bound for b refreshes per cycle, whatever ν is. The least over ν is returned, in
 wanted items per cycle.
 
-- `open_loop`: rates are known, nothing is seen between refreshes. The best is a fixed interval per feed.
-- `seen`: the contents of every window are seen at every cycle (2^(W+1) − 1 states per feed, by value iteration).
-- `clairvoyant`: everything that will be published is known (dynamic programming over the cycles).
+- `bound_open_loop`: rates are known, nothing is seen between refreshes. A fixed interval per feed is best.
+- `bound_seen`: every window is seen at every cycle (2^(W+1) − 1 states per feed, by value iteration).
+- `bound_clairvoyant`: all future items are known (dynamic programming over the cycles).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from headwater.arrays import Floats
 from headwater.estimate.poisson import expect_shown, poisson_pmf
 from headwater.lab.simulation.cycles import CycleWorld
 
-LONGEST_PAUSE = 120  # cycles a feed may be left alone
-PRECISION = 2e-3  # value iteration ends when the gain per cycle is known to so many items
+LONGEST_PAUSE = 120  # cycles between two refreshes of a feed
+PRECISION = 2e-3  # value iteration ends when the gain per cycle is known to this many items
 
 
 def minimise_bound(gain: Callable[[float], float], budget: float, top: float) -> float:
-    """min over ν in [0, top] of gain(ν) + ν·budget, a convex function, by golden sections."""
+    """Minimise gain(ν) + ν·budget, a convex function, over ν in [0, top] by golden section."""
     ratio = (5**0.5 - 1) / 2
     low, high = 0.0, top
     a, b = high - ratio * (high - low), low + ratio * (high - low)
@@ -43,7 +43,7 @@ def minimise_bound(gain: Callable[[float], float], budget: float, top: float) ->
 
 
 def bound_open_loop(rates: Floats, selectivity: Floats, window: int, budget: float) -> float:
-    """Wanted items per cycle at most, with known rates.
+    """Return the most wanted items per cycle that are possible with known rates.
 
     >>> bound_open_loop(np.array([1.0]), np.array([1.0]), 10, 1.0) <= 1.0 + 1e-9  # refreshed every cycle: nearly all
     True
@@ -58,7 +58,7 @@ def bound_open_loop(rates: Floats, selectivity: Floats, window: int, budget: flo
 
 
 def bound_clairvoyant(world: CycleWorld, budget: float) -> float:
-    """Wanted items per measured cycle at most, with everything known in advance."""
+    """Return the most wanted items per measured cycle that are possible with everything known in advance."""
     settings = world.settings
     first, cycles, width = settings.warmup, settings.cycles, settings.window
     positions = world.published[first:cycles]
@@ -68,10 +68,10 @@ def bound_clairvoyant(world: CycleWorld, budget: float) -> float:
     span = cycles - first
 
     def gain(price: float) -> float:
-        best = np.zeros((span, settings.feeds))  # the best up to and with a refresh at this cycle
-        reached = np.zeros(settings.feeds)  # the best with whatever was refreshed before
+        best = np.zeros((span, settings.feeds))  # the best gain up to a refresh at this cycle
+        reached = np.zeros(settings.feeds)  # the best gain over all refreshes so far
         for j in range(span):
-            value = whole[j].copy()  # what came before the measured cycles may have been left unread
+            value = whole[j].copy()  # earlier items may still be unread
             for i in range(max(j - LONGEST_PAUSE, 0), j):
                 np.maximum(value, best[i] + np.minimum(total[j] - total[i], whole[j]), out=value)
             best[j] = value - price
@@ -82,10 +82,10 @@ def bound_clairvoyant(world: CycleWorld, budget: float) -> float:
 
 
 def bound_seen(rates: Floats, selectivity: Floats, window: int, budget: float, price: float | None = None) -> float:
-    """Wanted items per cycle at most, when every window is seen at every cycle and rates are known.
+    """Return the most wanted items per cycle that are possible when every window is seen and rates are known.
 
-    A state is the relevance of the unread items in the window, newest last: d ≤ W bits. Any price gives a bound;
-    without one a few are tried on the coarser states (how many unread, how many wanted), and the best is used.
+    A state is the relevance of the unread items in the window, newest last: d ≤ W bits. Any price gives a bound; without
+    one, a few are tried on coarser states (how many unread, how many wanted) and the best is used.
     """
     if price is None:
         prices = np.linspace(0.05, 0.7, 8) * window * float(selectivity.max(initial=0.1))
@@ -101,7 +101,7 @@ States = tuple[Floats, NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], Flo
 
 
 def _window_states(window: int) -> States:
-    """Every pattern of unread items: what it is worth, and where one more wanted or unwanted item leads."""
+    """List every pattern of unread items: its worth, and the next state after a wanted or an unwanted item."""
     sizes = np.concatenate([np.full(2**d, d) for d in range(window + 1)])
     bits = np.concatenate([np.arange(2**d) for d in range(window + 1)])
     start = 2 ** np.arange(window + 2) - 1
@@ -113,7 +113,7 @@ def _window_states(window: int) -> States:
 
 
 def _count_states(window: int) -> States:
-    """The same by number of unread and of wanted items; in a full window each is equally likely to fall out."""
+    """List states by numbers of unread and wanted items; in a full window each item is equally likely to drop out."""
     pairs = [(d, a) for d in range(window + 1) for a in range(d + 1)]
     place = {pair: k for k, pair in enumerate(pairs)}
     worth = np.array([float(a) for _, a in pairs])
@@ -137,7 +137,7 @@ def _bound_gains(
     price: float,
     rounds: int = 80,
 ) -> Floats:
-    """The most each feed can gain per cycle, less the price of its refreshes; an upper end of value iteration."""
+    """Bound each feed's gain per cycle, less the price of its refreshes, by value iteration."""
     most = int(rates.max() + 5 * np.sqrt(rates.max()) + 4)
     chance = np.array([poisson_pmf(np.array(float(k)), rates) for k in range(most + 1)])
     chance[-1] += 1 - chance.sum(0)

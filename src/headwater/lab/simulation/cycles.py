@@ -1,12 +1,12 @@
-"""The cycle world of the two-steps paper: feeds that publish keywords, a query, and a strategy that picks feeds.
+"""Simulates the cycle world of the two-steps paper: feeds publish keywords, a strategy picks feeds for a query.
 
 Each cycle runs publish → refresh → measure. An item carries max(1, round(.2·|profile|)) keywords of its feed's profile
-and is relevant if the query has one of them; so a feed's items are relevant independently of each other with one
-probability, its selectivity. The whole stream of a feed is drawn before the run and kept as running counts, which makes
-every quantity of a cycle a difference of two looked-up numbers:
+and is relevant if the query has one of them. So the items of a feed are relevant independently of each other with one
+probability, the feed's selectivity. The whole stream of a feed is drawn before the run and kept as running counts, which
+makes every quantity of a cycle a difference of two looked-up numbers:
 
     Div_F = P − L            items published since the last refresh (P: published, L: P at the last refresh)
-    Div_A = R[P] − R[max(L, P − W)]      those of them that are relevant and that the window still shows
+    Div_A = R[P] − R[max(L, P − W)]      those of them that are relevant and still in the window
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Knowledge = Literal["divergence", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class CycleSettings:
-    """Table 1 of the paper, and what scheduling.md fixes beyond it."""
+    """The settings of the paper's Table 1, and those it leaves open."""
 
     feeds: int = 100
     top_rate: float = 6.5
@@ -42,7 +42,7 @@ class CycleSettings:
     share: float = 0.2
     warmup: int = 300
     measured: int = 100
-    seconds: float = 1.0  # what a cycle lasts, for estimators that know days and hours
+    seconds: float = 1.0  # length of a cycle, for estimators that know days and hours
 
     @property
     def cycles(self) -> int:
@@ -51,8 +51,11 @@ class CycleSettings:
 
 @dataclass(frozen=True, slots=True)
 class CycleWorld:
-    """Feeds whose whole future is drawn. `published[c, i]` counts items of feed i up to and with cycle c;
-    `relevant[start[i] + n]` counts the relevant ones among its first n."""
+    """Feeds whose whole future is drawn.
+
+    `published[c, i]` counts the items of feed i up to and including cycle c; `relevant[start[i] + n]` counts the relevant
+    ones among its first n.
+    """
 
     settings: CycleSettings
     selectivity: Floats
@@ -61,12 +64,12 @@ class CycleWorld:
     start: NDArray[np.int64]
 
     def count_relevant(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many of each feed's first `positions` items are relevant."""
+        """Count the relevant items among each feed's first `positions` items."""
         return self.relevant[self.start + np.maximum(positions, 0)]
 
 
 def match_probability(profile: int, shared: int, share: float) -> float:
-    """Probability that an item with its keywords drawn from a profile has one of the `shared` with the query.
+    """Return the probability that an item of a profile has one of the `shared` keywords of the query.
 
     >>> match_probability(5, 2, .2)
     0.4
@@ -80,7 +83,7 @@ def match_probability(profile: int, shared: int, share: float) -> float:
 
 
 def draw_cycle_world(settings: CycleSettings, rng: np.random.Generator, rates: Floats | None = None) -> CycleWorld:
-    """A world by the rules of the paper; `rates` (items per cycle, one row per cycle or one for all) may be given."""
+    """Draw a world by the rules of the paper. `rates` (items per cycle) may be given per feed, or per cycle and feed."""
     feeds = settings.feeds
     if rates is None:
         rates = rng.uniform(0.0, settings.top_rate, feeds)
@@ -97,18 +100,18 @@ def draw_cycle_world(settings: CycleSettings, rng: np.random.Generator, rates: F
 def make_random_world(
     settings: CycleSettings, counts: NDArray[np.int64], chance: Floats, rng: np.random.Generator
 ) -> CycleWorld:
-    """A world whose feeds publish `counts[cycle, feed]` items, each relevant with its feed's chance."""
+    """Make a world whose feeds publish `counts[cycle, feed]` items, each relevant with its feed's chance."""
     totals = counts.sum(0)
     return make_world(settings, counts, rng.random(int(totals.sum())) < np.repeat(chance, totals), chance)
 
 
 def make_world(settings: CycleSettings, counts: NDArray[np.int64], relevant: Bools, chance: Floats) -> CycleWorld:
-    """The same with the fate of every item given: `relevant` holds feed after feed, each in order of time."""
+    """Make a world with the relevance of every item given, feed after feed and each feed in order of time."""
     published = counts.cumsum(0)
     totals = published[-1]
     first = np.cumsum(totals) - totals
     running = np.concatenate([[0], np.cumsum(relevant)])
-    # Each feed's running count begins with a nought of its own.
+    # Each feed's running count begins with a zero of its own.
     start = first + np.arange(settings.feeds)
     item = np.arange(int(totals.sum()) + settings.feeds) - np.repeat(np.arange(settings.feeds), totals + 1)
     own = running[item] - np.repeat(running[first], totals + 1)
@@ -116,14 +119,14 @@ def make_world(settings: CycleSettings, counts: NDArray[np.int64], relevant: Boo
 
 
 def select_busiest(trace: Trace, feeds: int) -> Trace:
-    """The most active feeds of a trace."""
+    """Return the most active feeds of a trace."""
     return trace.select_feeds(np.sort(np.argsort(-trace.counts, kind="stable")[:feeds]))
 
 
 def fit_cycles(trace: Trace, settings: CycleSettings, path: Path) -> CycleSettings:
-    """As many cycles as a trace has, at most those of `settings`, a quarter of them or more measured.
+    """Fit the number and length of cycles to a trace: at most those of `settings`, a quarter or more of them measured.
 
-    A cycle is so long that a feed publishes as much in it on average as in the paper's world.
+    A feed publishes as much per cycle on average as in the paper's world. Raises TraceError for a trace that is too short.
     """
     seconds = settings.top_rate / 2 * trace.feeds * (trace.end - trace.start) / len(trace.times)
     available = int((trace.end - trace.start) / seconds) if seconds > 0 else 0
@@ -135,10 +138,10 @@ def fit_cycles(trace: Trace, settings: CycleSettings, path: Path) -> CycleSettin
 
 
 def make_trace_world(trace: Trace, relevant: Bools, settings: CycleSettings) -> CycleWorld:
-    """The last cycles of a real trace, of which `relevant` says what a standing query keeps."""
+    """Make a world of the last cycles of a trace; `relevant` marks the items that a query wants."""
     begin = trace.end - settings.cycles * settings.seconds
     cycle = np.floor((trace.times - begin) / settings.seconds).astype(np.int64)
-    # What was published exactly at the end belongs to the last cycle.
+    # Items published exactly at the end belong to the last cycle.
     cycle = np.where(trace.times == trace.end, settings.cycles - 1, cycle)
     inside = (cycle >= 0) & (cycle < settings.cycles)
     counts = np.zeros((settings.cycles, trace.feeds), dtype=np.int64)
@@ -149,8 +152,10 @@ def make_trace_world(trace: Trace, relevant: Bools, settings: CycleSettings) -> 
 
 @dataclass(slots=True)
 class CycleScores:
-    """What a run measured after its warm-up; `tau` is the price of a refresh at the end of every
-    cycle, warm-up included, for strategies that have one."""
+    """The scores of a run after its warm-up.
+
+    `tau` is the price of a refresh after every cycle, warm-up included, for strategies that have one.
+    """
 
     completeness: float
     freshness: float
@@ -169,21 +174,21 @@ def run_cycles(
     knowledge: Knowledge = "divergence",
     censored: bool = True,
 ) -> CycleScores:
-    """Let a strategy refresh the feeds of a world, `budget` per cycle; it learns from what its refreshes return.
+    """Let a strategy refresh the feeds of a world, `budget` per cycle, and learn from its refreshes.
 
-    With the knowledge "divergence" the table tells exactly how many items wait, as the papers' offline strategies are
-    told; otherwise it tells nothing. A refresh returns at most a window of items; with `censored=False` the strategy is
-    told the true number all the same, as in the thesis' experiments with estimators (7.3.3).
+    With the knowledge "divergence" the table holds the true number of waiting items, as for the papers' offline strategies;
+    otherwise it holds nothing. A refresh returns at most a window of items. With `censored=False` the strategy still
+    observes the true number, as in the thesis' experiments with estimators (7.3.3).
     """
     settings = world.settings
     feeds, width = settings.feeds, settings.window
     table = Table.of(feeds, width)
     table.selectivity[:] = world.selectivity
-    table.last[:] = 0.0  # everybody starts in step, before anything was published
+    table.last[:] = 0.0  # all feeds count as refreshed before anything is published
     if knowledge == "divergence":
         table.relevant = np.zeros(feeds)
     strategy.resize(feeds)
-    read = np.zeros(feeds, dtype=np.int64)  # L: how many of its items each feed had published at its last refresh
+    read = np.zeros(feeds, dtype=np.int64)  # L: items that each feed had published at its last refresh
     obtained = published = requests = 0
     freshness = 0.0
     taus, spent = np.full(settings.cycles, np.nan), np.zeros(settings.cycles, dtype=np.int64)
@@ -230,7 +235,9 @@ def run_cycles(
             freshness += float(np.where(inside > 0, have / np.maximum(inside, 1), 1.0).mean())
     pending = int((before - world.count_relevant(np.maximum(read, np.maximum(world.published[-1] - width, 0)))).sum())
     return CycleScores(
-        completeness=min(obtained / max(published, 1), 1.0),  # what waited when measuring began may tip it over
+        completeness=min(
+            obtained / max(published, 1), 1.0
+        ),  # items that waited when measuring began may lift it above 1
         freshness=freshness / settings.measured,
         requests=requests,
         published=published,
@@ -242,5 +249,5 @@ def run_cycles(
 
 
 def make_rng(*key: int) -> np.random.Generator:
-    """Randomness that depends on its key only: the same seed and stream give the same numbers in any process."""
+    """Return a generator that depends on its key only: the same seed and stream give the same numbers anywhere."""
     return np.random.default_rng(np.random.SeedSequence(entropy=list(key)))

@@ -1,8 +1,8 @@
-"""Equal cost: the one constant of a strategy at which it makes as many requests as asked, found by search.
+"""Finds the constant at which a strategy makes a given number of requests.
 
-Interval strategies are stretched, ranking strategies get another budget, `value` another price. The number of
-requests falls (or rises) steadily with each, so a secant on logarithms finds it in a few replays; on long traces the
-first of them use a sample of the feeds. A strategy that does not answer is left where it is.
+The intervals of interval strategies are stretched, ranking strategies get another budget, `value` another price. The
+number of requests is monotonic in each constant, so a secant on logarithms finds it in a few replays; on long traces the
+first of them use a sample of the feeds. The search stops for a strategy whose requests hardly depend on its constant.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from headwater.lab.simulation.replay import Replay, ReplaySettings, replay_trace
 from headwater.lab.traces.trace import Trace
 from headwater.schedule.strategy import IntervalStrategy, Strategy
 
-TOLERANCE = 0.005  # of the requests asked for
+TOLERANCE = 0.005  # of the wanted requests
 MOST_REPLAYS = 5
-SAMPLE_REFRESHES = 100_000  # refreshes: replays three times as long look for their constant on a sample first
-LEAST_RESPONSE = (
-    0.05  # a strategy whose requests answer less than this share of what they should cannot be brought to a cost
-)
+SAMPLE_REFRESHES = 100_000  # refreshes; replays three times as long search on a sample first
+LEAST_RESPONSE = 0.05  # the search stops if requests change by less than this share of what the knob predicts
 
-MakeStrategy = Callable[
-    [float], tuple[Strategy, float, float]
-]  # constant → strategy, polls per day to give it, stretch
+MakeStrategy = Callable[[float], tuple[Strategy, float, float]]  # constant → strategy, its polls per day, stretch
 
 
 @dataclass(frozen=True, slots=True)
 class CostKnob:
-    """How a constant makes a strategy, where to start looking, and how requests answer: d log requests / d log
-    constant. A strategy that was told something of each feed of the trace cannot be tried on a sample of them."""
+    """How a constant makes a strategy, where the search starts, and the elasticity d log requests / d log constant.
+
+    A strategy that knows something of each feed of the trace cannot be tried on a sample of them (`sampled`).
+    """
 
     make: MakeStrategy
     start: float
@@ -41,27 +39,28 @@ class CostKnob:
 
 
 def interval_knob(new: Callable[[], Strategy], per_day: float) -> CostKnob:
-    """Lengthen or shorten all intervals."""
+    """Vary the cost by stretching all intervals."""
     return CostKnob(lambda constant: (new(), per_day, constant), 1.0, -1.0)
 
 
 def budget_knob(new: Callable[[], Strategy], per_day: float) -> CostKnob:
-    """Give another budget than the one that shall be spent."""
+    """Vary the cost by giving the strategy another budget."""
     return CostKnob(lambda constant: (new(), constant, 1.0), per_day, 1.0)
 
 
 def price_knob(new: Callable[[float], Strategy], per_day: float, start: float) -> CostKnob:
-    """Fix another price."""
+    """Vary the cost by fixing another price."""
     return CostKnob(lambda constant: (new(constant), per_day, 1.0), start, -0.55)
 
 
 def choose_knob(new: Callable[[], Strategy], per_day: float) -> CostKnob:
+    """Stretch interval strategies; give the others another budget."""
     return interval_knob(new, per_day) if isinstance(new(), IntervalStrategy) else budget_knob(new, per_day)
 
 
 @dataclass(frozen=True, slots=True)
 class FittedReplay:
-    """The replay whose requests come nearest to what was asked, its constant, and how far off it is (a share)."""
+    """The replay whose requests come nearest to the wanted number, its constant, and its deviation (a share)."""
 
     replay: Replay
     constant: float
@@ -79,7 +78,7 @@ def replay_at_cost(knob: CostKnob, trace: Trace, protocol: ReplaySettings, per_d
     start = knob.start
     if (
         refreshes > 3 * SAMPLE_REFRESHES and trace.feeds > 200 and knob.sampled and knob.answer < 0
-    ):  # budgets are nearly spent as they are
+    ):  # a budget is nearly spent as it is
         part = sample_by_activity(trace, max(int(trace.feeds * SAMPLE_REFRESHES / refreshes), 100))
         start = _search_constant(
             knob, part, ReplaySettings(*_shift_settings(protocol, trace, part)), per_day, start, 5 * TOLERANCE
@@ -88,14 +87,14 @@ def replay_at_cost(knob: CostKnob, trace: Trace, protocol: ReplaySettings, per_d
 
 
 def sample_by_activity(trace: Trace, many: int) -> Trace:
-    """About `many` feeds with as many slow and busy ones as all have: every k-th by number of items."""
+    """Sample about `many` feeds, slow and busy ones in proportion: every k-th by number of items."""
     step = max(trace.feeds // many, 1)
     by_items = np.argsort(trace.counts, kind="stable")
     return trace.select_feeds(np.sort(by_items[step // 2 :: step]))
 
 
 def _shift_settings(protocol: ReplaySettings, whole: Trace, part: Trace) -> tuple[int, float, float, float | None]:
-    """The same moments for a part that may begin later than the whole."""
+    """Keep the moments of history and warm-up for a part that may begin later than the whole."""
     later = (part.start - whole.start) / 86_400
     return protocol.window, max(protocol.history_days - later, 0.0), protocol.warmup_days, protocol.tick
 
@@ -118,7 +117,7 @@ def _search_constant(
             measured = (off - tried[-1][1]) / (at - tried[-1][0])
             if measured / knob.answer < LEAST_RESPONSE and abs(at - tried[-1][0]) > 0.05:
                 break
-            # Clumped answers (whole refreshes per day) can mislead a secant; keep it near what is known of the knob.
+            # Whole refreshes per day make steps that can mislead a secant; keep it near the elasticity of the knob.
             answer = min(max(measured / knob.answer, 0.25), 4.0) * knob.answer if measured else knob.answer
         tried.append((at, off))
         step = off / answer

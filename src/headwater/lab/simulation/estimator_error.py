@@ -1,7 +1,7 @@
-"""How well an estimator foretells the divergence of feeds that are refreshed at random moments (thesis 7.3.2).
+"""Measures how well an estimator predicts the divergence of feeds refreshed at random moments (thesis 7.3.2).
 
 Time runs in cycles of ten minutes. A feed is refreshed at irregular intervals, uniformly distributed around a mean; at
-every cycle the divergence the estimator believes in is compared with the true one.
+every cycle the estimated divergence is compared with the true one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ItemCounts = NDArray[np.int64]  # items by cycle and feed
 
 
 def draw_refreshes(cycles: int, feeds: int, mean_hours: float, rng: np.random.Generator) -> Bools:
-    """Which feeds are refreshed in which cycle: intervals uniform between one cycle and twice the mean less one."""
+    """Draw which feeds are refreshed in which cycle: intervals are uniform from one cycle to twice the mean less one."""
     mean = max(round(mean_hours * 6), 1)
     plan = np.zeros((cycles, feeds), dtype=bool)
     for feed in range(feeds):
@@ -32,8 +32,11 @@ def draw_refreshes(cycles: int, feeds: int, mean_hours: float, rng: np.random.Ge
 
 @dataclass(frozen=True, slots=True)
 class EstimatorErrors:
-    """`divergence` is eq. 7.4 (root mean square over the feeds of a group) averaged over the measured cycles;
-    `models` are the estimator's items per hour of the day at the end of every week, for one row per week."""
+    """Errors of an estimator.
+
+    `divergence` is eq. 7.4 (root mean square over the feeds of a group) averaged over the measured cycles; `models` has one
+    row per week: the expected items per hour of the day at the end of that week.
+    """
 
     divergence: Floats
     models: Floats
@@ -42,7 +45,7 @@ class EstimatorErrors:
 def measure_error(
     estimator: Estimator, counts: ItemCounts, plan: Bools, groups: NDArray[np.int64], warmup: int, weekly: bool = False
 ) -> EstimatorErrors:
-    """Let an estimator learn from the refreshes of a plan; errors are per group of feeds."""
+    """Let an estimator learn from planned refreshes and measure its error by group of feeds."""
     cycles, feeds = counts.shape
     rows = np.arange(feeds)
     estimator.resize(feeds)
@@ -71,13 +74,13 @@ def measure_error(
 
 
 def expect_day(estimator: Estimator, feeds: int) -> Floats:
-    """Items every feed is believed to publish in each hour of a day: feeds × 24."""
+    """Return the items that every feed is expected to publish in each hour of a day: feeds × 24."""
     rows = np.repeat(np.arange(feeds), 24)
     start = np.tile(np.arange(24) * 3600.0, feeds)
     return estimator.expected(rows, start, start + 3600.0).reshape(feeds, 24)
 
 
 def average_day(counts: ItemCounts, week: int) -> Floats:
-    """The true items per hour of the day, averaged over the seven days before the end of a week: feeds × 24."""
+    """Return the true items per hour of the day over the seven days before the end of a week: feeds × 24."""
     days = counts[(week - 1) * 7 * CYCLES_PER_DAY : week * 7 * CYCLES_PER_DAY].reshape(7, 24, 6, -1)
     return np.asarray(days.sum(2).mean(0).T)

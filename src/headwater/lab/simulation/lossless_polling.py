@@ -1,9 +1,9 @@
-"""Polling without loss: strategies that plan or rank, feeds whose documents show everything, exact delays.
+"""Simulates polling where nothing is lost, with exact delays, by running sums.
 
-Sia & Cho and advaRSS count delays and pending items only; their feeds never push an item out. Then the delay of a whole
-refresh is a difference of running sums of the items' times, so a run costs as much as its refreshes, not its items.
-A strategy first learns from a history of given length; then every feed is polled once at a random moment of one day, so
-that no schedule begins in step with the clock; measuring starts after that day.
+Sia & Cho and advaRSS count delays and pending items only; their feeds never push an item out. The delay of a whole
+refresh is then a difference of running sums of the items' times, so a run costs as much as its refreshes, not its items.
+A strategy first learns from a history of given length. Then every feed is polled once at a random moment of one day, so
+that no schedule begins in step with the clock. Measuring starts after that day.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from headwater.times import DAY
 
 @dataclass(frozen=True, slots=True)
 class PollingScores:
-    """What a run without loss measured. Delays are in seconds; an item that still waits at the end has the age it
-    reached. `pending` and `fullest` are the items waiting in all feeds and in the fullest one, at every full hour."""
+    """The scores of a run. Delays are in seconds; an item that still waits at the end counts with its age.
+
+    `pending` and `fullest` are the items waiting in all feeds and in the fullest one, at every full hour.
+    """
 
     requests: int
     items: int
@@ -51,8 +53,8 @@ def simulate_polling(
 ) -> PollingScores:
     """Let a strategy poll a trace, `per_day` times per feed and day on average, after `learn_days` of history.
 
-    Ranking strategies get an even share of the budget at every tick; strategies that plan a day of their own
-    (`Allocating`) may refresh whatever they planned, because their plan already keeps the budget.
+    Ranking strategies get an even share of the budget at every tick. Strategies that plan their own day
+    (`AllocationStrategy`) may refresh as planned, because their plan keeps the budget.
     """
     begin = trace.start + learn_days * DAY if begin is None else begin
     end = trace.end if end is None else end
@@ -89,11 +91,11 @@ def simulate_polling(
 
 
 class _PollingRun:
-    """Running sums of every feed's times, and how far each has been read."""
+    """The state of a run: running sums of every feed's times, and how far each feed has been read."""
 
     def __init__(self, trace: Trace, begin: float) -> None:
         self.trace, self.origin = trace, begin
-        # All feeds on one rising axis, so that one search answers for all of them.
+        # All feeds lie on one ascending axis, so that one search serves all of them.
         self._span = trace.end - trace.start + 10 * DAY
         self._keys = trace.item_feeds() * self._span + (trace.times - trace.start)
         relative = trace.times - begin
@@ -108,14 +110,14 @@ class _PollingRun:
         self.fullest: list[float] = []
 
     def count_published(self, when: float, rows: Rows | None = None) -> Rows:
-        """How far each feed's items reach at `when`, as positions in the trace."""
+        """Return how far each feed's items reach at `when`, as positions in the trace."""
         rows = np.arange(self.trace.feeds) if rows is None else rows
         offset = min(max(when - self.trace.start, -DAY), self._span - DAY)
         found: Rows = np.searchsorted(self._keys, rows * self._span + offset, side="right")
         return np.clip(found, self.trace.offsets[rows], self.trace.offsets[rows + 1])
 
     def teach_history(self, strategy: Strategy, start: float, end: float) -> None:
-        """Everything published in [start, end], told as one refresh of every feed."""
+        """Let the strategy observe everything published in [start, end] as one refresh of every feed."""
         rows = np.arange(self.trace.feeds)
         first, last = self.count_published(start), self.count_published(end)
         self.read = first
@@ -165,6 +167,7 @@ class _PollingRun:
         )
 
     def sample_pending(self, when: float) -> None:
+        """Record how many items wait in all feeds and in the fullest one."""
         waiting = self.count_published(when) - self.read
         self.pending.append(float(waiting.sum()))
         self.fullest.append(float(waiting.max()))

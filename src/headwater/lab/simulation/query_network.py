@@ -1,8 +1,8 @@
-"""Networks of aggregators that read each other's query feeds: how they grow, and what reaches whom when (thesis 1.6).
+"""Grows networks of aggregators that read each other's query feeds, and runs items through them (thesis 1.6).
 
-For every source a tree is grown: query feeds join in the order of how many words they want, each if its profile is near
-enough to the source's, at the node that minimises hops + α·distance. A small α gives a star, a large one chains of
-likes. Then items run down the trees: each node polls its parent, keeps what its query wants and publishes that.
+A tree is grown for every source. Query feeds join in order of their number of words, each if its profile is near enough
+to the source's, at the node that minimises hops + α·distance. A small α gives a star, a large one chains of similar
+profiles. Then items run down the trees: each node polls its parent, keeps the items its query wants and publishes them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Parents = NDArray[np.int64]  # node → the node it reads; −1 for the root, �
 
 
 def jaccard_distances(profiles: Bools, one: Bools) -> Floats:
-    """Distance 1 − |A ∩ B| / |A ∪ B| of every profile to one.
+    """Return the distance 1 − |A ∩ B| / |A ∪ B| of every profile to one.
 
     >>> jaccard_distances(np.array([[True, True, False], [False, False, True]]), np.array([True, False, False])).tolist()
     [0.5, 1.0]
@@ -38,7 +38,7 @@ class NetworkTree:
 
     @property
     def degrees(self) -> NDArray[np.int64]:
-        """How many nodes read each node, among the members."""
+        """Return how many members read each member."""
         inside = self.parents >= 0
         return np.bincount(self.parents[inside], minlength=len(self.parents))[self.members]
 
@@ -48,7 +48,7 @@ class NetworkTree:
 
 
 def grow_by_profile(profiles: Bools, alpha: float, radius: float) -> NetworkTree:
-    """The tree of the source in row 0; the other rows are query feeds, joining widest interest first."""
+    """Grow the tree of the source in row 0; the other rows are query feeds and join widest interest first."""
     count = len(profiles)
     near = jaccard_distances(profiles, profiles[0]) <= radius
     near[0] = False
@@ -66,7 +66,7 @@ def grow_by_profile(profiles: Bools, alpha: float, radius: float) -> NetworkTree
 
 
 def grow_by_place(points: Floats, alpha: float) -> NetworkTree:
-    """The same rule with points of the plane and their distance, in the order given; row 0 is the root (fig. 1.6)."""
+    """Grow a tree by the same rule over points of the plane, in the order given; row 0 is the root (fig. 1.6)."""
     count = len(points)
     parents, hops = np.full(count, -1), np.zeros(count)
     for node in range(1, count):
@@ -79,7 +79,7 @@ def grow_by_place(points: Floats, alpha: float) -> NetworkTree:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedItems:
-    """What one node has: positions of the source's items and when each came, in the order in which they came."""
+    """The items that a node has: positions in the source and arrival times, in order of arrival."""
 
     items: NDArray[np.int64]
     at: Floats
@@ -96,9 +96,8 @@ def run_cascade(
 ) -> dict[int, ReceivedItems]:
     """Run a source's items (at `times`, each with its words as bits) down a tree.
 
-    A node polls its parent every `interval` from its own `phase` on. An item is seen if the first poll after it was
-    published there comes before W younger ones have pushed it out; whatever is seen and wanted is published at
-    once.
+    A node polls its parent every `interval`, starting at its own `phase`. It sees an item if its first poll after the item's
+    publication comes before W newer items have pushed it out, and publishes the wanted ones immediately.
     """
     wants = np.array([_profile_bits(profile) for profile in profiles], dtype=np.int64)
     have = {0: ReceivedItems(np.arange(len(times)), times)}
@@ -120,7 +119,7 @@ def _profile_bits(profile: Bools) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NodeQuality:
-    """How well one node is served, against everything the source published that its query wants."""
+    """The quality of one node, relative to all items of the source that its query wants."""
 
     hops: int
     completeness: float
@@ -139,7 +138,7 @@ def measure_nodes(
     until: float,
     samples: Floats,
 ) -> list[NodeQuality]:
-    """Completeness and delay of the items published in [since, until), freshness at the moments `samples`."""
+    """Measure completeness and delay of the items published in [since, until), and freshness at `samples`."""
     counted = (times >= since) & (times < until)
     found = []
     for node in tree.order[1:]:
@@ -157,7 +156,7 @@ def measure_nodes(
 
 
 def _measure_freshness(times: Floats, wanted: Bools, arrival: Floats, window: int, samples: Floats) -> float:
-    """The share of the wanted items in the source's window that the node has, averaged; 1 where none is wanted."""
+    """Return the mean share of the wanted items in the source's window that the node has; 1 where none is wanted."""
     end = np.searchsorted(times, samples, side="right")
     place = end[:, None] - 1 - np.arange(window)
     inside = place >= 0

@@ -1,12 +1,12 @@
-"""Replay: the strategies of the server under a virtual clock, polling the feeds of a trace.
+"""Replays a trace against a strategy of the server, under a virtual clock.
 
-A feed's document shows its newest W items, W being the protocol's or the feed's own. A strategy learns only what its
-polls return; an item that was pushed out of the document before a poll is lost. The first days of a trace are history
-that the first poll may find, then comes a warm-up, and the rest is measured.
+A feed's document shows its newest W items; W is the replay's or the feed's own. A strategy learns only from its polls;
+an item that was pushed out of the document before a poll is lost. The first days of a trace are history that the first
+poll may find, then comes a warm-up, and the rest is measured.
 
-Interval strategies are polled at the exact moments they ask for. Feeds do not influence each other between two
-steering calls, so all feeds that are due before the next one are polled together, each at its own time, in waves, until
-none is due any more. Ranking strategies are asked at every tick.
+Interval strategies are polled at the exact moments they choose. Feeds do not influence each other between two steering
+calls, so all feeds that are due before the next one are polled together, each at its own time, in waves until none is
+due. Ranking strategies choose at every tick.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from headwater.schedule.strategies.ranking import RankingStrategy
 from headwater.schedule.strategy import IntervalStrategy, Observed, Strategy, Table
 from headwater.times import DAY
 
-SHORTEST_INTERVAL = 60.0  # no strategy polls a feed twice within a minute; the server's manners would not let it
+SHORTEST_INTERVAL = 60.0  # seconds; the server's politeness forbids shorter ones too
 _TICKS = 1024  # a second has 1024 ticks: exact in binary, fine enough for any poll
 HEADER_BYTES, ENTRY_BYTES = (
     500.0,
     1200.0,
-)  # bytes of an answer without a document, and of each item in one: a model, not data
+)  # bytes of a response without a document, and of each item: a model, not data
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
-    """How a trace is replayed: the window W, days of visible history, days of warm-up, seconds between two rankings."""
+    """How a trace is replayed: the window W, days of visible history and of warm-up, seconds between rankings."""
 
     window: int = 20
     history_days: float = 7.0
@@ -45,12 +45,12 @@ class ReplaySettings:
 
     def __post_init__(self) -> None:
         if self.window < 1:
-            raise TraceError(f"A window of {self.window} shows nothing; give at least 1.")
+            raise TraceError(f"The window is {self.window}; it must be at least 1.")
         if self.history_days < 0 or self.warmup_days < 0:
             raise TraceError("Days of history and of warm-up cannot be negative.")
 
     def time_span(self, trace: Trace) -> tuple[float, float, float]:
-        """When polling starts, when measuring starts, when both end."""
+        """Return when polling starts, when measuring starts, and when both end."""
         begin = trace.start + self.history_days * DAY
         measured = begin + self.warmup_days * DAY
         if measured >= trace.end:
@@ -61,9 +61,11 @@ class ReplaySettings:
         return begin, measured, trace.end
 
     def tick_seconds(self, trace: Trace, per_day: float) -> float:
-        """Seconds between two rankings: twenty minutes at one poll a day, ten at four, forty at a quarter; longer where
-        few feeds leave less than five polls to choose, or where a trace of years would need more than 30,000 of them;
-        never longer than six hours."""
+        """Return the seconds between two rankings.
+
+        Twenty minutes at one poll a day, ten at four, forty at a quarter. Longer where few feeds leave less than five polls to
+        choose, or where a trace of years would need more than 30,000 ticks; never longer than six hours.
+        """
         if self.tick is not None:
             return self.tick
         begin, _, end = self.time_span(trace)
@@ -73,7 +75,7 @@ class ReplaySettings:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a replay left: when each item was obtained (NaN: not), and each feed's measured polls and bytes."""
+    """The outcome of a replay: when each item was obtained (NaN: never), and each feed's measured polls and bytes."""
 
     trace: Trace
     window: int
@@ -90,22 +92,22 @@ class Replay:
 
     @property
     def per_day(self) -> float:
-        """Polls per feed and day in the measured span."""
+        """Return the polls per feed and day in the measured span."""
         return self.requests / self.trace.feeds / ((self.end - self.measured) / DAY)
 
     @property
     def windows(self) -> NDArray[np.int64]:
-        """The size of each feed's document."""
+        """Return the size of each feed's document."""
         return window_sizes(self.trace, self.window)
 
 
 def window_sizes(trace: Trace, window: int) -> NDArray[np.int64]:
-    """The feeds' own sizes where the trace has them, else `window` for all."""
+    """Return the feeds' own window sizes where the trace has them, else `window` for all."""
     return np.full(trace.feeds, window, dtype=np.int64) if trace.windows is None else trace.windows
 
 
 class _Publishers:
-    """The publishers' side: answers polls and keeps the score."""
+    """The publishers' side of a replay: answers polls and counts."""
 
     def __init__(self, trace: Trace, protocol: ReplaySettings) -> None:
         self.trace, self.window = trace, protocol.window
@@ -118,9 +120,7 @@ class _Publishers:
         self._origin = trace.start
         ticks = np.floor((trace.times - self._origin) * _TICKS).astype(np.int64)
         self._keys = (trace.item_feeds().astype(np.int64) << self._shift) + ticks
-        self._known = (
-            trace.offsets[:-1].astype(np.int64).copy()
-        )  # items up to here have been published at the last poll
+        self._known = trace.offsets[:-1].astype(np.int64).copy()  # items published up to the last poll
         self.table = Table.of(trace.feeds)
         self.table.window[:] = self.windows
         self.obtained = np.full(len(trace.times), np.nan)
@@ -128,7 +128,7 @@ class _Publishers:
         self.bytes = 0.0
 
     def poll_feeds(self, rows: Rows, at: Floats, shown: bool) -> Observed:
-        """The documents of `rows` at `at`, compared with what was known; the table still tells of the time before."""
+        """Poll the documents of `rows` at times `at` and compare them with the known items. The table is not yet updated."""
         keys = (rows << self._shift) + ((at - self._origin) * _TICKS).astype(np.int64)
         upto = np.searchsorted(self._keys, keys, side="right")
         known, first = self._known[rows], self.trace.offsets[rows]
@@ -145,7 +145,7 @@ class _Publishers:
         self.bytes += float(counted.sum() * HEADER_BYTES + ENTRY_BYTES * ((upto - oldest) * (changed & counted)).sum())
         self._known[rows] = upto
         size = upto - oldest
-        told = 1 if self.trace.dated is None else self.trace.dated[rows]  # a feed without dates shows items, not times
+        dated = 1 if self.trace.dated is None else self.trace.dated[rows]  # a feed without dates shows items, not times
         return Observed(
             rows=rows,
             start=self.table.last[rows],
@@ -153,8 +153,8 @@ class _Publishers:
             new=new.astype(np.float64),
             window=size.astype(np.float64),
             saturated=saturated,
-            published=_slice_times(self.trace.times, fresh, new * told),
-            shown=_slice_times(self.trace.times, oldest, size * told) if shown else None,
+            published=_slice_times(self.trace.times, fresh, new * dated),
+            shown=_slice_times(self.trace.times, oldest, size * dated) if shown else None,
         )
 
     def mark_polled(self, seen: Observed) -> None:
@@ -167,7 +167,7 @@ class _Publishers:
 
 
 def _expand_ranges(first: Rows, counts: Rows) -> Rows:
-    """first[0], first[0] + 1, … (counts[0] of them), first[1], …"""
+    """Return first[0], first[0] + 1, … (counts[0] of them), first[1], …"""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(first - (ends - counts), counts) + np.arange(total)
@@ -182,10 +182,10 @@ def _slice_times(times: Floats, first: Rows, counts: Rows) -> Ragged:
 def replay_trace(
     strategy: Strategy, trace: Trace, protocol: ReplaySettings | None = None, per_day: float = 1.0, stretch: float = 1.0
 ) -> Replay:
-    """Let a new strategy poll the trace; `per_day` polls per feed are its budget, `stretch` lengthens its intervals.
+    """Let a new strategy poll a trace with a budget of `per_day` polls per feed; `stretch` lengthens its intervals.
 
-    Every feed is polled once when polling begins; for interval strategies these first polls are spread evenly over a
-    day, so that fixed intervals do not march in step.
+    Every feed is polled once when polling begins. For interval strategies these first polls are spread evenly over a day, so
+    that fixed intervals do not run in step.
     """
     sources = _Publishers(trace, protocol or ReplaySettings())
     strategy.resize(trace.feeds)
@@ -223,14 +223,14 @@ def _replay_intervals(strategy: IntervalStrategy, sources: _Publishers, rate: fl
             if stretch != 1.0:
                 due[active] = at + stretch * (due[active] - at)
             if np.isnan(due[active]).any():
-                raise StrategyError(f"{strategy.name} set a time that is no number.")
+                raise StrategyError(f"{strategy.name} returned a time that is not a number.")
             sources.mark_polled(seen)
             again = np.maximum(due[active], at + SHORTEST_INTERVAL) < stop
             active = active[again]
 
 
 def _steering_periods(sources: _Publishers, length: float) -> Iterator[tuple[float, float]]:
-    """The spans between two steering calls, to the end of the trace."""
+    """Yield the periods between two steering calls, to the end of the trace."""
     if length <= 0:
         yield sources.begin, sources.end
         return
@@ -246,8 +246,8 @@ def _replay_rankings(strategy: Strategy, sources: _Publishers, rate: float, tick
     spent = 0
     for k, now in enumerate(np.arange(sources.begin + tick, sources.end, tick).tolist()):
         quota = int(rate * tick * (k + 1)) - spent
-        spent += quota  # what a strategy leaves unspent is gone, as in the papers' cycles
-        # A ranking needs its number; a strategy that allots a rate by itself may take more at the day's best moments.
+        spent += quota  # unspent budget expires, as in the papers' cycles
+        # A ranking needs a number; a strategy that keeps the rate by itself may take more at good moments of the day.
         budget = Budget(now=quota if isinstance(strategy, RankingStrategy) else len(rows), rate=rate)
         choice = strategy.choose(sources.table, now, budget)
         if not len(choice.rows):

@@ -1,8 +1,8 @@
-"""Scores of a replay: completeness, window freshness, delay, cost, by the definitions of the thesis (chapter 2).
+"""Scores a replay: completeness, window freshness, delay and cost as the thesis defines them (chapter 2), and finds.
 
 Items published in the measured span count. An item that left its document before a poll is *lost*: it lowers
-completeness and has no delay. An item that still waits in its document at the end is *pending*: it is not lost, and
-its delay is the age it has reached, so that a policy cannot gain by never looking.
+completeness and has no delay. An item that still waits in its document at the end is *pending*: it is not lost, and its
+delay is its age, so that a policy cannot gain by never polling.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from headwater.lab.simulation.replay import Replay
 
 @dataclass(frozen=True, slots=True)
 class FindScores:
-    """Minutes from publication to the next poll and polls per find: averages over feeds, and over finds."""
+    """Minutes from publication to the next poll, and polls per find: averages over feeds, and over finds.
+
+    These are the measures of Urbansky et al., inferred from their Table 1. Polling every day is half a day late in both
+    averages, so an item is late until the next poll, whether or not the document still shows it. An interval of one mean gap
+    needs 1.6 polls for a new item: 63 % of Poisson intervals that long are not empty, and 1/.63 = 1.58, so a *find* is a
+    poll that brings at least one item.
+    """
 
     delay_of_feeds: float
     delay_of_polls: float
@@ -26,12 +32,12 @@ class FindScores:
 
 
 def score_finds(run: Replay) -> FindScores:
-    """The measures over the measured span; items that no poll has come to yet are not counted."""
+    """Measure the finds of the measured span; items after the last poll of their feed are not counted."""
     owner = run.trace.item_feeds()
     met = find_next_poll(run)
     counted = np.isfinite(met) & (run.trace.times >= run.measured)
     feed, at, late = owner[counted], met[counted], (met - run.trace.times)[counted] / 60
-    # Items of one find lie side by side: a poll's are those that share its feed and moment.
+    # The items of one find are adjacent: they share feed and poll time.
     begins = np.flatnonzero(np.append(True, (np.diff(feed) > 0) | (np.diff(at) > 0))) if len(feed) else np.zeros(0, int)
     per_find = np.add.reduceat(late, begins) / np.diff(np.append(begins, len(late))) if len(feed) else np.zeros(0)
     many = np.bincount(feed[begins], minlength=run.trace.feeds)
@@ -46,9 +52,9 @@ def score_finds(run: Replay) -> FindScores:
 
 
 def find_next_poll(run: Replay) -> Floats:
-    """When each item's feed was next polled after its publication; NaN if never.
+    """Return when each item's feed was next polled after its publication; NaN if never.
 
-    A lost item was passed over by the poll that brought the first one after it.
+    A lost item was passed over by the poll that brought the next obtained one.
 
     >>> from headwater.lab.simulation.replay import ReplaySettings, replay_trace
     >>> from headwater.lab.traces.trace import Trace
@@ -68,13 +74,15 @@ def find_next_poll(run: Replay) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class MeanDeviation:
+    """A mean and its standard deviation."""
+
     mean: float
     sd: float
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayScores:
-    """What a replay was worth. Delays are in seconds; spreads are over feeds, `completeness.mean` over all items."""
+    """All measures of a replay. Delays are in seconds; deviations are over feeds, `completeness.mean` over all items."""
 
     requests: int
     items: int
@@ -95,7 +103,7 @@ class ReplayScores:
 
 
 def score_replay(run: Replay) -> ReplayScores:
-    """All measures of one replay."""
+    """Compute all measures of one replay."""
     trace = run.trace
     owner = trace.item_feeds()
     lost, pending = _classify_missing(run, owner)
@@ -135,11 +143,11 @@ def score_replay(run: Replay) -> ReplayScores:
 
 
 def _classify_missing(run: Replay, owner: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Which items are lost, and which wait in their document at the end."""
+    """Return which items are lost, and which wait in their document at the end."""
     missing = np.isnan(run.obtained)
     last = run.trace.offsets[owner + 1]
     shown = np.arange(len(owner)) >= last - run.windows[owner]
-    # Everything obtained at or after an item's time proves that it was passed over; what nobody has seen is pending.
+    # A missing item before an obtained one was passed over; after the newest obtained one it is pending.
     newest = np.full(run.trace.feeds, -1, dtype=np.int64)
     np.maximum.at(newest, owner[~missing], np.flatnonzero(~missing))
     waiting = missing & shown & (np.arange(len(owner)) > newest[owner])
@@ -147,10 +155,10 @@ def _classify_missing(run: Replay, owner: Rows) -> tuple[np.ndarray, np.ndarray]
 
 
 def measure_window_freshness(run: Replay, owner: Rows | None = None) -> Floats:
-    """F_W of each feed: the share of its window that we have, averaged over the measured time; 1 while it is empty.
+    """Return F_W of each feed: the mean share of its window that we have over the measured time; 1 while it is empty.
 
-    With n(t) items in the window, an item that is in it and not yet here costs ∫ dt / n(t). That integral is the
-    difference of one running integral per feed, so each item is one subtraction.
+    With n(t) items in the window, an item that is in it but not obtained costs ∫ dt / n(t). That integral is a difference of
+    one running integral per feed, so each item costs one subtraction.
     """
     trace = run.trace
     owner = trace.item_feeds() if owner is None else owner
@@ -161,7 +169,7 @@ def measure_window_freshness(run: Replay, owner: Rows | None = None) -> Floats:
     is_last = at + 1 == trace.offsets[owner + 1]
     until_next = np.where(is_last, run.end, following) - trace.times
     steps = until_next / np.minimum(place + 1, window)
-    running = np.cumsum(steps) - steps  # ∫ dt / n(t) up to this item; differences within a feed are what counts
+    running = np.cumsum(steps) - steps  # ∫ dt / n(t) up to this item; only differences within a feed are used
 
     pushed = at + window
     inside = pushed < trace.offsets[owner + 1]
@@ -179,10 +187,10 @@ def measure_window_freshness(run: Replay, owner: Rows | None = None) -> Floats:
 
 
 def _integrate_staleness(run: Replay, feed: Rows, running: Floats, when: Floats) -> Floats:
-    """The running integral of a feed at `when`, which is not before its first item."""
+    """Return the running integral of a feed at `when`, which is not before its first item."""
     trace = run.trace
     span = run.end - trace.start + 1.0
-    # All feeds on one sorted axis; rounding at a boundary moves nothing, because the integral is continuous.
+    # All feeds lie on one sorted axis; rounding at a boundary changes nothing, because the integral is continuous.
     axis = (trace.times - trace.start) + trace.item_feeds() * span
     item = np.searchsorted(axis, (when - trace.start) + feed * span, side="right") - 1
     item = np.clip(item, trace.offsets[feed], trace.offsets[feed + 1] - 1)

@@ -1,9 +1,9 @@
-"""How often feeds publish and when: power-law rates, daily shapes, and Poisson times that follow both.
+"""Draws how often and when feeds publish: power-law rates, daily shapes, and Poisson times that follow both.
 
-A shape is an array with one mean-1 factor per slot of its period (a day unless said otherwise): the rate of a feed at
-some moment is its mean rate times the factor of the slot. Shapes are piecewise constant, so that times are drawn by
-exact inversion of the cumulated rate, without rejecting any, and expectations need no quadrature. The three families
-are those found among real feeds: some publish at a few fixed hours, some at any, some by day rather than by night.
+A shape is an array with one factor per slot of its period (a day by default), with mean 1: a feed's rate at some moment
+is its mean rate times the factor of the slot. Shapes are piecewise constant, so times are drawn by exact inversion of the
+cumulative rate without rejection, and expectations need no quadrature. Real feeds have three families of shapes: some
+publish at a few fixed hours, some at any hour, some by day rather than by night.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SLOTS = 48  # half hours
 
 
 def uniform_shape(slots: int = SLOTS) -> Array:
-    """The same rate at every hour."""
+    """Return a shape with the same rate at every hour."""
     return np.ones(slots)
 
 
 def peak_shape(at: Sequence[float] = (8.5, 17.5), width: float = 1.0, floor: float = 0.0, slots: int = SLOTS) -> Array:
-    """Bursts of `width` hours around the hours `at`; `floor` is the share spread evenly over the whole day.
+    """Return bursts of `width` hours around the hours `at`; `floor` is the share spread evenly over the day.
 
     >>> shape = peak_shape(at=(12,), width=1, slots=24)
     >>> int(shape.argmax()), float(shape.mean())
@@ -41,7 +41,7 @@ def peak_shape(at: Sequence[float] = (8.5, 17.5), width: float = 1.0, floor: flo
 
 
 def wave_shape(top: float = 14.0, depth: float = 0.9, slots: int = SLOTS) -> Array:
-    """A smooth day and night: highest at the hour `top`, `depth` (0–1) says how quiet the opposite hour is.
+    """Return a smooth day and night: highest at the hour `top`; `depth` (0–1) sets how quiet the opposite hour is.
 
     >>> shape = wave_shape(top=12, depth=1, slots=48)
     >>> bool(shape[23] > 1.99), bool(shape[0] < .01)
@@ -52,17 +52,17 @@ def wave_shape(top: float = 14.0, depth: float = 0.9, slots: int = SLOTS) -> Arr
 
 
 def blend_shape(shape: ArrayLike, share: float) -> Array:
-    """The shape that only `share` of the postings follow while the others come at any hour (Sia & Cho's ρ)."""
+    """Return a shape that only `share` of the postings follow while the others come at any hour (Sia & Cho's ρ)."""
     return share * np.asarray(shape, dtype=float) + (1.0 - share)
 
 
 def draw_power_law(rng: np.random.Generator, count: int, low: float, high: float, exponent: float = 0.78) -> Array:
-    """`count` rates on [low, high] with density p(x) ~ x^−exponent, by inverting its distribution function."""
+    """Draw `count` rates on [low, high] with density p(x) ~ x^−exponent by inverting its distribution function."""
     return power_law_quantile(rng.random(count), low, high, exponent)
 
 
 def power_law_quantile(quantile: ArrayLike, low: float, high: float, exponent: float = 0.78) -> Array:
-    """The rate below which the share `quantile` of all feeds lies.
+    """Return the rate below which the share `quantile` of all feeds lies.
 
     >>> float(power_law_quantile(0.0, 1, 1000)), round(float(power_law_quantile(1.0, 1, 1000)), 6)
     (1.0, 1000.0)
@@ -75,14 +75,14 @@ def power_law_quantile(quantile: ArrayLike, low: float, high: float, exponent: f
 
 
 def integrate_shape(shape: Array, times: ArrayLike, period: float = DAY) -> Array:
-    """∫ shape from 0 to each of `times`, in seconds: over whole periods it equals the time itself."""
+    """Return ∫ shape from 0 to each of `times`, in seconds; over whole periods it equals the time itself."""
     turns, within = np.divmod(np.asarray(times, dtype=float), period)
     edges, sums = _running_sums(shape, period)
     return np.asarray(turns * period + np.interp(within, edges, sums))
 
 
 def expect_items(rate: float, shape: Array, start: float, end: float, period: float = DAY) -> float:
-    """How many items a feed of `rate` items a second publishes on average in [start, end).
+    """Return the mean number of items that a feed of `rate` items a second publishes in [start, end).
 
     >>> expect_items(2 / DAY, uniform_shape(), 0, 3 * DAY)
     6.0
@@ -94,10 +94,10 @@ def expect_items(rate: float, shape: Array, start: float, end: float, period: fl
 def draw_poisson_times(
     rng: np.random.Generator, rate: float, shape: Array, start: float, end: float, period: float = DAY
 ) -> Array:
-    """The sorted times in [start, end) at which a feed of `rate` items a second on average publishes.
+    """Draw the sorted times in [start, end) at which a feed of `rate` items a second on average publishes.
 
-    Given their number the times of a Poisson process are independent, each with the rate as its density: so as many
-    uniform positions are drawn on the cumulated rate and mapped back to time.
+    Given their number, the times of a Poisson process are independent with the rate as their density. So that many uniform
+    positions are drawn on the cumulative rate and mapped back to time.
     """
     edges, sums = _running_sums(shape, period)
     low, high = ((at // period) * period + float(np.interp(at % period, edges, sums)) for at in (start, end))
@@ -107,7 +107,7 @@ def draw_poisson_times(
     positions = rng.uniform(low, high, count)
     positions.sort()
     turns, within = np.divmod(positions, period)
-    slot = np.searchsorted(sums, within, side="right") - 1  # to the right: no time falls into a silent slot
+    slot = np.searchsorted(sums, within, side="right") - 1  # side="right": no time falls into a silent slot
     slot = np.minimum(slot, np.flatnonzero(shape)[-1])
     times = turns * period + edges[slot] + (within - sums[slot]) / shape[slot]
     return np.asarray(np.clip(times, start, np.nextafter(end, start)))

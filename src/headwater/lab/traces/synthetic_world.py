@@ -1,7 +1,7 @@
-"""Synthetic worlds: feeds whose rates, hours, bursts, changes and words are drawn from a seed, as traces.
+"""Draws synthetic worlds as traces: feeds with rates, hours, bursts, changes and words drawn from a seed.
 
-A world is described by one value and drawn by one function, so that experiments differ in their descriptions only.
-Everything is drawn feed by feed from a generator that the caller seeds; the result is the same in any process.
+One value describes a world and one function draws it, so that experiments differ only in their descriptions. Everything
+is drawn feed by feed from a generator that the caller seeds; the result is the same in any process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headwater.lab.traces import daily_shapes
 from headwater.lab.traces.trace import Trace
 from headwater.times import DAY
 
-MONDAY = 1_609_718_400.0  # 2021-01-04 00:00 UTC: worlds begin with a week
+MONDAY = 1_609_718_400.0  # 2021-01-04 00:00 UTC: worlds begin on a Monday
 ShapeFamily = Literal["uniform", "peaks", "waves", "six", "mixed"]
 
 # After Sia & Cho's figure 12: peaks at different hours of the day, and two patterns with a burst of two hours.
@@ -37,15 +37,14 @@ SIX_SHAPES: tuple[Floats, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class WorldSettings:
-    """What a world is like. Rates are items per feed and day.
+    """The description of a world. Rates are items per feed and day.
 
-    With `exponent` rates follow p(x) ~ x^−exponent on [low, high], else they are uniform there. `share` of the postings
-    follow the daily shape, `weekend` is the rate on Saturdays and Sundays relative to other days. An event brings
-    `burst` items on average within `burst_minutes`. At each of `changes` (shares of the time) the rates and
-    shapes of the share `changing` of the feeds are drawn anew. Items carry `words` of a dictionary as titles;
-    `windows` are the sizes among which documents are drawn (none: whatever the protocol of the replay says), and
-    `undated` is the share of feeds that give no dates. `past` is how many older items each feed has: a document shows
-    its last items however long ago they were written.
+    With `exponent`, rates follow p(x) ~ x^−exponent on [low, high], else they are uniform there. `share` of the postings
+    follow the daily shape; `weekend` is the rate on Saturdays and Sundays relative to other days. An event brings `burst`
+    items on average within `burst_minutes`. At each of `changes` (shares of the time), the share `changing` of the feeds get
+    new rates and shapes. Items carry `words` of a dictionary as titles. Window sizes are drawn from `windows` (default: the
+    replay's); the share `undated` of the feeds gives no dates. `past` is the number of older items of each feed, because a
+    document shows its last items however old they are.
     """
 
     feeds: int = 200
@@ -67,13 +66,13 @@ class WorldSettings:
 
     def __post_init__(self) -> None:
         if self.feeds < 1 or not self.days > 0:
-            raise TraceError(f"A world of {self.feeds} feeds and {self.days:g} days has nothing in it; give more.")
+            raise TraceError(f"A world of {self.feeds} feeds and {self.days:g} days is empty; give more of both.")
         if not 0 <= self.low <= self.high:
-            raise TraceError(f"Rates from {self.low:g} to {self.high:g} are no range; give 0 ≤ low ≤ high.")
+            raise TraceError(f"Rates from {self.low:g} to {self.high:g} are not a range; give 0 ≤ low ≤ high.")
         if self.exponent is not None and not self.low > 0:
             raise TraceError("A power law cannot begin at 0; give a lowest rate above it.")
         if self.burst < 1:
-            raise TraceError(f"A burst of {self.burst:g} items is none; give at least 1.")
+            raise TraceError(f"A burst has {self.burst:g} items; it must have at least 1.")
         if any(not 0 < when < 1 for when in self.changes) or list(self.changes) != sorted(self.changes):
             raise TraceError("Changes are shares of the time between 0 and 1, in order.")
         if self.windows and min(self.windows) < 1:
@@ -82,23 +81,23 @@ class WorldSettings:
 
 @dataclass(frozen=True, slots=True)
 class SyntheticWorld:
-    """A drawn world: its trace and the truth behind it. `rates` and `shapes` are those of the first part."""
+    """A drawn world: its trace and the truth behind it. `rates` and `shapes` are those before the first change."""
 
     settings: WorldSettings
     trace: Trace
     rates: Floats
     daily_shapes: Floats
-    kinds: NDArray[np.int64]  # which shape of the family each feed has
+    kinds: NDArray[np.int64]  # index of each feed's shape in its family
 
 
 def list_shapes(shape: ShapeFamily) -> tuple[Floats, ...]:
-    """The shapes among which the feeds of a world choose."""
+    """Return the shapes among which the feeds of a world choose."""
     if shape == "six":
         return SIX_SHAPES
     if shape == "mixed":
         return (*list_shapes("peaks"), *list_shapes("waves"), *list_shapes("uniform"))
     if shape == "peaks":
-        # Six short bursts a day at regular distances, as the thesis' robots publish (fig. 6.5a), at different minutes.
+        # Six short bursts a day at equal distances, as the thesis' robots publish (fig. 6.5a), at different minutes.
         return tuple(
             daily_shapes.peak_shape(at=tuple(first + 4.0 * k for k in range(6)), width=0.5)
             for first in (0.5, 1.75, 3.0)
@@ -109,7 +108,7 @@ def list_shapes(shape: ShapeFamily) -> tuple[Floats, ...]:
 
 
 def draw_world(settings: WorldSettings, rng: np.random.Generator) -> SyntheticWorld:
-    """A world of this description."""
+    """Draw a world of this description."""
     choices = np.array([daily_shapes.blend_shape(each, settings.share) for each in list_shapes(settings.shape)])
     edges = [0.0, *settings.changes, 1.0]
     parts: list[list[Floats]] = [[] for _ in range(settings.feeds)]
@@ -137,7 +136,7 @@ def draw_world(settings: WorldSettings, rng: np.random.Generator) -> SyntheticWo
 
 
 def join_times(times: Sequence[Floats], titles: tuple[str, ...] | None = None) -> Trace:
-    """A trace from the sorted times of every feed."""
+    """Make a trace of the sorted times of every feed."""
     offsets = np.concatenate([[0], np.cumsum([len(each) for each in times])]).astype(np.intp)
     names = tuple(f"feed-{k:05d}" for k in range(len(times)))
     return Trace(names, offsets, np.concatenate(times) if times else np.zeros(0), titles)
@@ -152,7 +151,7 @@ def _draw_rates(settings: WorldSettings, rng: np.random.Generator) -> Floats:
 def _draw_times(
     settings: WorldSettings, rng: np.random.Generator, rate: float, shape: Floats, start: float, end: float
 ) -> Floats:
-    """Sorted times of one feed: events of a Poisson process, thinned at weekends, each a burst of items."""
+    """Draw the times of one feed: events of a Poisson process, thinned at weekends, each a burst of items."""
     events_per_second = rate / settings.burst / DAY
     if settings.weekend == 1.0:
         events = daily_shapes.draw_poisson_times(rng, events_per_second, shape, start, end)
@@ -167,20 +166,20 @@ def _draw_times(
         sizes = rng.geometric(1.0 / settings.burst, len(events))
         late = rng.uniform(0.0, settings.burst_minutes * 60.0, int(sizes.sum()))
         first = np.cumsum(sizes) - sizes
-        late[first] = 0.0  # the first of a burst is the event itself
+        late[first] = 0.0  # the first item of a burst is the event itself
         events = np.sort(np.repeat(events, sizes) + late)
         events = events[events < end]
     return events
 
 
 def _draw_past(settings: WorldSettings, rng: np.random.Generator, rate: float, shape: Floats) -> Floats:
-    """The last items before the world begins; fewer where even twice the time they take on average brought fewer."""
+    """Draw the last items before the world begins; fewer if even twice their mean time brings fewer."""
     long_ago = MONDAY - np.ceil(2 * (settings.past + settings.burst) / rate) * DAY
     return _draw_times(settings, rng, rate, shape, long_ago, MONDAY)[-settings.past :]
 
 
 def _draw_titles(settings: WorldSettings, rng: np.random.Generator, counts: list[int]) -> tuple[str, ...] | None:
-    """Titles of one or two words of the feed's profile, each word in the profile with probability ½."""
+    """Draw titles of one or two words of the feed's profile; each word is in a profile with probability ½."""
     if not settings.words:
         return None
     titles: list[str] = []

@@ -1,7 +1,7 @@
-"""Traces: who published what when, read from Parquet or CSV into flat arrays the lab can replay.
+"""Defines a trace: the publication times of many sources in flat arrays, read from Parquet or CSV.
 
-A trace has the columns `source`, `published_at`, and perhaps `title` and `categories` (`trace_files`). Items of one
-source must be in order of time. In memory a trace is two arrays: all times, source by source, and where each begins.
+A file has the columns `source`, `published_at`, and optionally `title` and `categories` (`trace_files`), with the items
+of one source in order of time. In memory a trace is two arrays: all times, source by source, and where each begins.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from headwater.times import DAY
 class Trace:
     """Items of several sources: source k published at `times[offsets[k]:offsets[k + 1]]`, ascending.
 
-    `windows` are the sizes of the sources' documents where they differ from the protocol's, and `dated` says which
-    sources tell their dates; both come from synthetic worlds, files know neither.
+    `windows` are the sizes of the sources' documents where they differ from the replay's, and `dated` marks the sources that
+    give dates. Only synthetic worlds have them.
     """
 
     names: tuple[str, ...]
@@ -60,14 +60,15 @@ class Trace:
         return (self.end - self.start) / DAY
 
     def item_feeds(self) -> Rows:
-        """The feed of each item."""
+        """Return the feed of each item."""
         return np.repeat(np.arange(self.feeds), self.counts)
 
     def feed_times(self, feed: int) -> Floats:
+        """Return the times of one feed."""
         return self.times[self.offsets[feed] : self.offsets[feed + 1]]
 
     def select_feeds(self, feeds: Rows) -> Trace:
-        """The same trace with only these feeds, in this order."""
+        """Return a trace of only these feeds, in this order."""
         counts = self.counts[feeds]
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         items = np.repeat(self.offsets[feeds] - offsets[:-1], counts) + np.arange(offsets[-1])
@@ -82,7 +83,7 @@ class Trace:
         )
 
     def select_period(self, start: float, end: float) -> Trace:
-        """Only the items published in [start, end); feeds without any stay, empty."""
+        """Return a trace of the items published in [start, end); feeds without any stay, empty."""
         keep = np.flatnonzero((self.times >= start) & (self.times < end))
         counts = np.bincount(self.item_feeds()[keep], minlength=self.feeds)
         return Trace(
@@ -97,7 +98,7 @@ class Trace:
 
     @classmethod
     def from_lists(cls, sources: list[list[float]]) -> Trace:
-        """A small trace from lists of times.
+        """Make a small trace from lists of times.
 
         >>> Trace.from_lists([[0.0, 5.0], [], [2.0]]).counts.tolist()
         [2, 0, 1]
@@ -108,7 +109,7 @@ class Trace:
 
 
 def load_trace(path: str | Path, text: bool = False) -> Trace:
-    """Read a Parquet or CSV file; `text` keeps titles and categories. What `headwater export` wrote is sorted here."""
+    """Read a Parquet or CSV file; `text` keeps titles and categories. Files of `headwater export` are sorted first."""
     path = Path(path)
     table, exported = read_columns(path, text)
     times = parse_times(table["published_at"], path.name)

@@ -1,7 +1,8 @@
-"""The files that traces come in: Parquet or CSV, as arrays of seconds and sources, or one sentence on what is wrong.
+"""Reads trace files, Parquet or CSV, into arrays of times and sources.
 
-Only the columns of a trace are read, whatever else a file holds, in any order. Dates may be UTC seconds, Parquet's own
-dates and timestamps (without a zone they are UTC), or text: seconds again, or dates of any form that feeds have.
+Only the columns of a trace are read, in any order and beside any others. Dates may be UTC seconds, Parquet's dates and
+timestamps (UTC where they have no zone), or text: seconds again, or dates of any form that feeds have. Every problem
+with a file is a TraceError of one sentence.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from headwater.formats.values.dates import parse_date
 
 REQUIRED_COLUMNS = ("source", "published_at")
 TEXT_COLUMNS = ("title", "categories")
-# What `headwater export` writes beside them: rows in the order in which they came, not of the publishers' dates.
+# Columns of `headwater export`, whose rows are in order of arrival, not of the publishers' dates.
 _EXPORTED = frozenset({"id", "identity", "first_seen"})
 _BLOCK = 1 << 26  # bytes of CSV parsed at a time; a row with a whole article must fit
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -29,14 +30,14 @@ _UNITS = ((1e17, "nanoseconds", "10⁹"), (1e14, "microseconds", "10⁶"), (1e11
 
 
 def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
-    """The table of a trace's own columns, and whether it is an export in need of sorting."""
+    """Return the table of a trace's columns, and whether the file is an export and needs sorting."""
     try:
         from pyarrow import csv, lib, parquet
     except ImportError as error:
         raise TraceError("Reading traces needs pyarrow; install headwater[lab].") from error
     try:
         there = path.is_file()
-    except OSError as error:  # a name longer than any file's
+    except OSError as error:  # for example a name that is too long
         raise TraceError(f"The trace {path} cannot be read: {error.strerror}.") from error
     if not there:
         raise TraceError(f"There is no trace {path}; give the path of a Parquet or CSV file.")
@@ -57,7 +58,7 @@ def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
             with csv.open_csv(path, reading, parsing) as opened:
                 names = list(opened.schema.names)
             wanted = _choose_columns(names, text, path.name)
-            # As text: what a column looks like in its first rows says nothing about the others.
+            # As text: the first rows of a column say nothing about the type of the others.
             types = dict.fromkeys(wanted, lib.string())
             table = csv.read_csv(path, reading, parsing, csv.ConvertOptions(column_types=types, include_columns=wanted))
     except (lib.ArrowException, OSError) as error:
@@ -73,7 +74,7 @@ def _choose_columns(names: Sequence[str], text: bool, file: str) -> list[str]:
     wanted = [*REQUIRED_COLUMNS, *(TEXT_COLUMNS if text else ())]
     for name in wanted:
         if names.count(name) > 1:
-            raise TraceError(f"The trace {file} has {names.count(name)} columns “{name}”; leave one.")
+            raise TraceError(f"The trace {file} has {names.count(name)} columns “{name}”; remove all but one.")
     for name in REQUIRED_COLUMNS:
         if name not in names:
             raise TraceError(
@@ -84,7 +85,7 @@ def _choose_columns(names: Sequence[str], text: bool, file: str) -> list[str]:
 
 
 def parse_times(column: Any, name: str) -> Floats:
-    """The column published_at as UTC seconds."""
+    """Return the column published_at as UTC seconds."""
     import pyarrow as pa
 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -93,16 +94,18 @@ def parse_times(column: Any, name: str) -> Floats:
     if column.null_count:
         raise _missing_dates(column.null_count, name)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        # Unsafely: what is finer than a microsecond may go. A zone only says how to show it, the value is UTC.
+        # safe=False: nanoseconds may be lost. A zone is only for display, the value is UTC.
         moments = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64(), safe=False)
         return np.asarray(moments.to_numpy() / 1e6, dtype=np.float64)
     if pa.types.is_boolean(kind) or not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
-        raise TraceError(f"The column published_at of {name} holds {kind}, no dates; give UTC seconds since 1970.")
+        raise TraceError(
+            f"The column published_at of {name} holds {kind} instead of dates; give UTC seconds since 1970."
+        )
     return _check_range(np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64), name)
 
 
 def _parse_texts(texts: list[str | None], name: str) -> Floats:
-    """Seconds or dates, written out."""
+    """Parse seconds or dates written as text."""
     missing = sum(not (text or "").strip() for text in texts)
     if missing:
         raise _missing_dates(missing, name)
@@ -136,7 +139,7 @@ def _check_range(times: Floats, name: str) -> Floats:
 
 
 def encode_sources(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The column source as numbers, and what each stands for."""
+    """Return the column source as numbers, and the name of each number."""
     import pyarrow as pa
 
     if column.null_count:
@@ -145,7 +148,7 @@ def encode_sources(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str
         try:
             column = column.cast(pa.string()).dictionary_encode()
         except pa.ArrowException as error:
-            raise TraceError(f"The column source of {name} holds {column.type}, no names; give text.") from error
+            raise TraceError(f"The column source of {name} holds {column.type} instead of names; give text.") from error
     chunk = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     if isinstance(chunk, pa.ChunkedArray):
         chunk = chunk.unify_dictionaries().combine_chunks()
@@ -158,7 +161,7 @@ def encode_sources(column: Any, name: str) -> tuple[NDArray[np.int64], tuple[str
 
 
 def read_strings(table: Any, column: str, order: NDArray[np.intp], empty: str | None) -> tuple[Any, ...] | None:
-    """A column of text in this order; what is no text is written out, lists with semicolons."""
+    """Return a column as text in this order; lists are joined with semicolons."""
     if column not in table.column_names:
         return None
     values = table[column].to_pylist()

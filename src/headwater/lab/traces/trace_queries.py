@@ -1,4 +1,9 @@
-"""Conditions of the query language as predicates over the items of a trace, by the query engine's own code."""
+"""Runs queries over the items of a trace, and finds the subjects and words of its feeds.
+
+A query is a function of title and categories: `compile_condition` makes one from the query language by the engine's own
+code, `KeywordQuery` from a list of words. A feed publishes on a subject if one of the subject's words is in its name or
+in the categories of one of its items (thesis 6.1).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,7 @@ from headwater.query.items.origin import Origin
 from headwater.query.items.similarity import WordFrequencies
 from headwater.times import DAY
 
-ItemTest = Callable[[str, str], bool]  # title, categories → wanted?
+ItemTest = Callable[[str, str], bool]  # (title, categories) → whether the item is wanted
 
 SUBJECTS: dict[str, str] = {
     "economy": "economy business trade transaction deal operation commercial finance market sale auction euro money "
@@ -45,7 +50,7 @@ _WORD = re.compile(r"\w+")
 
 
 def fold_words(text: str | None) -> set[str]:
-    """The words of a text, folded.
+    """Return the case-folded words of a text.
 
     >>> sorted(fold_words("Money; the EURO!"))
     ['euro', 'money', 'the']
@@ -54,7 +59,7 @@ def fold_words(text: str | None) -> set[str]:
 
 
 def find_subjects(trace: Trace) -> dict[str, Bools]:
-    """For every subject, which feeds publish on it."""
+    """Return for every subject which feeds publish on it."""
     keys = {subject: frozenset(text.split()) for subject, text in SUBJECTS.items()}
     found = {subject: np.zeros(trace.feeds, dtype=bool) for subject in keys}
     memory: dict[str, frozenset[str]] = {}
@@ -78,7 +83,7 @@ def find_subjects(trace: Trace) -> dict[str, Bools]:
 
 @dataclass(frozen=True, slots=True)
 class KeywordQuery:
-    """Items that have at least one of these words in their title or categories."""
+    """Matches items that have at least one of these words in their title or categories."""
 
     any_of: frozenset[str]
 
@@ -86,7 +91,7 @@ class KeywordQuery:
     def from_words(cls, *any_of: str) -> KeywordQuery:
         folded = frozenset(word.casefold() for word in any_of if word.strip())
         if not folded:
-            raise TraceError("A query without words keeps nothing; give at least one.")
+            raise TraceError("A query without words matches nothing; give at least one word.")
         return cls(folded)
 
     def __call__(self, title: str, categories: str) -> bool:
@@ -94,9 +99,11 @@ class KeywordQuery:
 
 
 def match_items(trace: Trace, query: ItemTest) -> Bools:
-    """Which items a standing query keeps."""
+    """Return which items a query matches. Raises TraceError for a trace without text."""
     if trace.titles is None and trace.categories is None:
-        raise TraceError("The trace has neither titles nor categories, so a query cannot be asked; give one that has.")
+        raise TraceError(
+            "The trace has neither titles nor categories, so it cannot be queried; give a trace with text."
+        )
     count = len(trace.times)
     titles: Iterable[str | None] = trace.titles if trace.titles is not None else (None for _ in range(count))
     categories: Iterable[str] = trace.categories if trace.categories is not None else ("" for _ in range(count))
@@ -104,20 +111,21 @@ def match_items(trace: Trace, query: ItemTest) -> Bools:
 
 
 def share_matched(trace: Trace, kept: Bools) -> Floats:
-    """The share of each feed's items that a query keeps; 0 for a feed without items."""
+    """Return the share of each feed's items that a query matches; 0 for a feed without items."""
     hits = np.bincount(trace.item_feeds()[kept], minlength=trace.feeds)
     return np.asarray(hits / np.maximum(trace.counts, 1))
 
 
-LEAST_TEXTS = 100  # items with text: of fewer, a cascade tells nothing
-_SHORTEST_WORD = 4  # letters of a word that counts: shorter ones are everywhere
+LEAST_TEXTS = 100  # items with text; a cascade over fewer says nothing
+_SHORTEST_WORD = 4  # letters; shorter words are in every text
 
 
 @lru_cache(maxsize=2)
 def select_source(path: str, per_day: float, most: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Times (from 0) and words of the source that publishes most nearly `per_day` items with text a day.
+    """Select the source that publishes most nearly `per_day` items with text a day; return its times and words.
 
-    A word is one of the `most` commonest in its titles and categories; an item's words are the bits of its number.
+    Times start at 0. The words are the `most` commonest in its titles and categories; an item's words are the bits of a
+    number.
     """
     trace = load_trace(path, text=True)
     texts = _item_words(trace)
@@ -129,8 +137,8 @@ def select_source(path: str, per_day: float, most: int) -> tuple[Floats, NDArray
             "to choose from; give one that has."
         )
     first = int(trace.offsets[feed])
-    told = first + np.flatnonzero(written[first : trace.offsets[feed + 1]])
-    items = np.arange(told[0], told[-1] + 1)  # those without text stand in the window like the others
+    textual = first + np.flatnonzero(written[first : trace.offsets[feed + 1]])
+    items = np.arange(textual[0], textual[-1] + 1)  # items without text fill the window too
     common = Counter(word for k in items for word in texts[k] if len(word) >= _SHORTEST_WORD)
     known = [word for word, _ in sorted(common.items(), key=lambda pair: (-pair[1], pair[0]))[:most]]
     bits = [sum(1 << place for place, word in enumerate(known) if word in texts[k]) for k in items]
@@ -159,7 +167,7 @@ TRACE_ORIGIN = Origin(None, "https://trace.invalid/feed")
 
 
 def compile_condition(text: str) -> ItemTest:
-    """What follows WHERE in a query, as a test of title and categories (separated by semicolons).
+    """Compile the condition after WHERE into a test of title and categories (separated by semicolons).
 
     >>> wanted = compile_condition('TITLE CONTAINS "volcano" OR CATEGORY = "geology"')
     >>> wanted("A volcano in Iceland", ""), wanted("Rocks", "geology;travel"), wanted("Rocks", "travel")
@@ -167,7 +175,7 @@ def compile_condition(text: str) -> ItemTest:
     """
     (statement,) = parse(f"CREATE FEED Wanted AS RETURN ALL WHERE {text}").statements[:1]
     if not isinstance(statement, CreateFeed) or statement.query.where is None:
-        raise TraceError('--query takes a condition, what follows WHERE in a query: ITEM CONTAINS "volcano".')
+        raise TraceError('--query takes a condition, the part of a query after WHERE, such as ITEM CONTAINS "volcano".')
     test = compile_matcher(statement.query.where, WordFrequencies())
 
     def wanted(title: str, categories: str) -> bool:
