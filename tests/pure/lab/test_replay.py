@@ -213,5 +213,5 @@ def test_stretch_lengthens_all_intervals() -> None:
 def test_a_trace_that_is_too_short_is_refused_with_a_sentence() -> None:
     with pytest.raises(TraceError, match="leave nothing to measure"):
         replay_trace(Adaptive(), Trace.from_lists([[0.0, DAY]]), ReplaySettings())
-    with pytest.raises(TraceError, match="window of 0"):
+    with pytest.raises(TraceError, match="The window is 0"):
         ReplaySettings(window=0)
