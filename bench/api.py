@@ -33,20 +33,21 @@ from bench.support.freshrss_floor import Floor
 from headwater.cluster.demo.servers import postgres_server
 from headwater.credentials import hash_secret
 from headwater.node.crawl.crawler import CrawlStatus
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.search import index_queued
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
-from headwater.store.people import Stream, StreamQuery
 from headwater.store.readers.accounts import add_api_token, add_user, find_owner
 from headwater.store.readers.mark_compaction import compact_all_marks
 from headwater.store.readers.marks import mark_items, mark_stream_read, undo_mark_read
-from headwater.store.readers.reader_items import count_unread, find_reader_items, list_reader_items
+from headwater.store.readers.reader_items import find_reader_items, list_reader_items
 from headwater.store.readers.reader_search import search_reader_items
 from headwater.store.readers.shown_items import find_shown_items, list_shown_items
+from headwater.store.readers.stream_values import Stream, StreamQuery
 from headwater.store.readers.streams import list_stream_positions
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
+from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from headwater.web.app import create_app
 from headwater.web.greader.stream_ids import READ, READING_LIST
 

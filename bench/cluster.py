@@ -42,14 +42,14 @@ from headwater.cluster.transport.postgres_transport import PostgresJobSender
 from headwater.cluster.transport.wire_messages import Job
 from headwater.settings import load_settings
 from headwater.store import cluster_jobs, cluster_leases
-from headwater.store.content.feeds import count_feeds
+from headwater.store.content.feeds import NewFeed, count_feeds
 from headwater.store.content.items import count_items
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.saved_state import bump_revision
-from headwater.store.schema.feed_tables import checkpoint, feed_state, index_queue, outbox, refresh
+from headwater.store.schema.feed_tables import feed_state, refresh
+from headwater.store.schema.item_tables import checkpoint, index_queue, outbox
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 HOSTS = 64
 IDLE = 5.0

@@ -34,9 +34,9 @@ from headwater.node.node import Node
 from headwater.node.process_memory import freeze_startup_objects
 from headwater.settings import load_settings
 from headwater.store.content.feed_state import hash_identity
+from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed
 
 ROUNDS = 7  # the first warms caches up
 NEWS, NO_NEWS = "one new item", "no news"

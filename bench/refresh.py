@@ -118,8 +118,8 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
     from headwater.node.node import Node
     from headwater.node.process_memory import freeze_startup_objects
     from headwater.settings import load_settings
+    from headwater.store.content.feeds import NewFeed
     from headwater.store.schema.feed_tables import feed_state
-    from headwater.store.values import NewFeed
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     maintenance.INDEX_SECONDS = 1e9  # indexing has a measurement of its own

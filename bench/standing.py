@@ -30,15 +30,14 @@ from sqlalchemy import Connection, update
 from bench.support.workload import Workload
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
 from headwater.node.queries.processor import CONSUMER
-from headwater.store.content.feeds import change_feed
+from headwater.store.content.feeds import NewFeed, change_feed
 from headwater.store.content.outbox import find_last_position
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.schema.feed_tables import query_feed
+from headwater.store.schema.query_tables import query_feed
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 SCRIPT = 10_000  # statements of one script
 PAUSE = 0.05  # seconds between two items, at least; each has hits of one query in 230, which must be written

@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from headwater.model import Ending, Item, Known, Refresh, Validators, Verdict
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import item_to_row
 from headwater.store.content.search import index_queued
 from headwater.store.content.search_terms import list_index_words
@@ -26,7 +27,6 @@ from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 NOW = 1_700_000_000.0
 BATCH = 50  # verdicts per transaction, as the node groups them

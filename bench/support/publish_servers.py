@@ -31,13 +31,13 @@ from headwater.node.node import Node
 from headwater.node.queries.processor import QueryProcessor
 from headwater.node.websub.push_service import PushService
 from headwater.settings import load_settings
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes
-from headwater.store.content.websub_leases import add_leases
+from headwater.store.content.websub_leases import WebSubLease, add_leases
 from headwater.store.opening import open_store
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed, WebSubLease
 from headwater.web.app import create_app
 
 ITEMS, TEXT = 20, "<p>" + "Something happened somewhere. " * 12 + "</p>"

@@ -15,11 +15,11 @@ from headwater.cluster.leader import JOBS_PER_FETCH
 from headwater.cluster.transport.codec import decode_results
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.store import cluster_leases
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import summarise_activity
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 FEEDS, CONCURRENCY = 60, 4
 

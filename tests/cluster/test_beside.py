@@ -19,11 +19,10 @@ from headwater.cluster.shared_node import SharedNode
 from headwater.errors import ClusterError
 from headwater.fetch.http.remote_session import RemoteRequest
 from headwater.store import cluster_leases
-from headwater.store.content.feeds import list_feeds
+from headwater.store.content.feeds import NewFeed, list_feeds
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 
 async def command(*arguments: str, **more: Any) -> Result:

@@ -21,9 +21,9 @@ from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.shared_node import SharedNode
 from headwater.node.quality.belief_sample import BUDGET_FACTORS, estimate_quality_by_budget
 from headwater.store import cluster_leases
+from headwater.store.content.feeds import NewFeed
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from headwater.web.app import create_app
 
 

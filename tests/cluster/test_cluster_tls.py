@@ -20,11 +20,11 @@ from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.cluster.roles import ROLES
 from headwater.cluster.transport.nats_connection import connect_nats, redact_address
 from headwater.errors import ClusterError, StoreError
+from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 
 class Papers:

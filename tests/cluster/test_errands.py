@@ -21,12 +21,11 @@ from headwater.node.new_feed import add_feed_from_address
 from headwater.node.node import Node
 from headwater.store import cluster_leases
 from headwater.store.content.articles import find_article, want_articles
-from headwater.store.content.feeds import list_feeds
+from headwater.store.content.feeds import NewFeed, list_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 SLOW = 1.0  # seconds that the farm's only host takes to answer
 

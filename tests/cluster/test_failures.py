@@ -36,12 +36,12 @@ from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import count_items, list_items
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support.databases import PostgresServer
 
 

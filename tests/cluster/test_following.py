@@ -14,10 +14,9 @@ from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.wire_messages import encode
 from headwater.model import Feed
 from headwater.store import cluster_leases
-from headwater.store.content.outbox import find_last_position, list_outbox_entries, read_checkpoint
+from headwater.store.content.outbox import OutboxEntry, find_last_position, list_outbox_entries, read_checkpoint
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.store import Store
-from headwater.store.values import OutboxEntry
 from support.store_samples import NOW, a_verdict, an_item, one_feed
 
 

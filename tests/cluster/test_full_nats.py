@@ -23,11 +23,11 @@ from headwater.cluster.transport.nats_dispatch import find_carrier
 from headwater.cluster.transport.nats_errors import JetStreamRefusal, explain_refusal
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.errors import ClusterError
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import count_items
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 MEGABYTE = 1 << 20
 

@@ -14,10 +14,10 @@ from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.audit import find_closest_requests
 from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.shared_node import SharedNode
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import summarise_activity
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 FEEDS, HOSTS = 12, 6
 GAP = 3.0

@@ -10,10 +10,10 @@ from cluster_processes import processes
 
 from headwater.cluster.demo.servers import NatsServer
 from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 FEEDS = 8
 

@@ -20,9 +20,9 @@ from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.wire_messages import read_job
 from headwater.store import cluster_leases
+from headwater.store.content.feeds import NewFeed
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 FEEDS = 12
 log = structlog.get_logger()

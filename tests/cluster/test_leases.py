@@ -17,10 +17,9 @@ from headwater.cluster.transport.terminal_ports import ReceivedJob
 from headwater.cluster.transport.wire_messages import Job
 from headwater.errors import LeaseLost, StoreError
 from headwater.store import cluster_leases
-from headwater.store.content.feeds import count_feeds
+from headwater.store.content.feeds import NewFeed, count_feeds
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 
 async def test_a_lease_has_one_holder_until_it_ends_and_its_epoch_grows_with_each(store: Store) -> None:

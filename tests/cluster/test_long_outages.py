@@ -27,12 +27,11 @@ from full_disks import fill, needs_root, small_disk
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.farm.farm import Farm
-from headwater.store.content.feeds import change_feed, list_feeds
+from headwater.store.content.feeds import NewFeed, change_feed, list_feeds
 from headwater.store.content.items import count_items
 from headwater.store.opening import open_store
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(0)]
 

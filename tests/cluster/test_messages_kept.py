@@ -30,7 +30,8 @@ from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import Document, Enclosure, Ending, Entry, Hints, Item, Known, Outcome, Refresh, Source, Validators
 from headwater.node.crawl.lessons import Lesson
-from headwater.store.values import Delivery, OutboxEntry
+from headwater.store.content.outbox import OutboxEntry
+from headwater.store.publishing.deliveries import Delivery
 
 KEPT = Path(__file__).with_name("messages_kept.json")
 URL = "https://one.example/feed"

@@ -21,10 +21,10 @@ from headwater.cluster.transport.wire_messages import Job
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Outcome
 from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from headwater.web.metrics import ClusterCollector
 
 FEEDS = 12

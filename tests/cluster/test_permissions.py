@@ -17,10 +17,10 @@ from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.web_node import WebNode
 from headwater.fetch.discovery import discover_candidates
+from headwater.store.content.feeds import NewFeed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support import ROOT
 
 DOCUMENT = ROOT / "docs" / "cluster.md"

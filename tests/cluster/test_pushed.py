@@ -15,7 +15,9 @@ from headwater.node.crawl.politeness import Politeness
 from headwater.node.websub import hub_watch
 from headwater.schedule.politeness.rules import SAFETY_POLL
 from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.websub_leases import (
+    WebSubLease,
     add_leases,
     claim_due_leases,
     confirm_lease,
@@ -25,7 +27,6 @@ from headwater.store.content.websub_leases import (
 )
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed, WebSubLease
 
 HUB = "https://hub.example/"
 

@@ -17,12 +17,12 @@ from headwater.formats import read
 from headwater.model import Ending, Outcome
 from headwater.novelty import judge
 from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support.databases import sqlite_url
 
 STARTED = 1_800_000_000.0

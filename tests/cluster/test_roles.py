@@ -11,11 +11,11 @@ from cluster_processes import processes
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import NatsServer
 from headwater.store import cluster_leases
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import count_items
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 
 @pytest.mark.soak  # eight processes; the roles themselves are run by test_same_results

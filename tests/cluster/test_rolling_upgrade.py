@@ -16,12 +16,11 @@ from sqlalchemy import text
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.transport.wire_messages import encode, read_grant
-from headwater.store.content.feeds import change_feed, list_feeds
+from headwater.store.content.feeds import NewFeed, change_feed, list_feeds
 from headwater.store.database.migrate import HEAD
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support import ROOT
 
 SOURCE = ROOT / "src"

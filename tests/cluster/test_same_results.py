@@ -17,9 +17,11 @@ from headwater.cluster.shared_node import SharedNode
 from headwater.cluster.web_node import WebNode
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
-from headwater.store.schema.feed_tables import feed, hit, item
+from headwater.store.content.feeds import NewFeed
+from headwater.store.schema.feed_tables import feed
+from headwater.store.schema.item_tables import item
 from headwater.store.schema.publication_tables import delivery
-from headwater.store.values import NewFeed
+from headwater.store.schema.query_tables import hit
 from support.databases import PostgresServer, sqlite_url
 
 FEEDS = 8

@@ -9,11 +9,10 @@ from cluster_processes import processes
 
 from headwater.cluster.demo.audit import audit_run
 from headwater.store import cluster_leases
-from headwater.store.content.feeds import change_feed, list_feeds
+from headwater.store.content.feeds import NewFeed, change_feed, list_feeds
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 
 async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_on(

@@ -13,10 +13,10 @@ from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.items import Followed
 from headwater.cluster.membership import Membership
 from headwater.cluster.transport.nats_dispatch import find_carrier
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import count_items
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["headwater.cluster.roles", "asyncpg", "sqlalchemy.dialects.postgresql.asyncpg", "nats"])

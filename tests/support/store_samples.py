@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
-from headwater.store.people import Remover
+from headwater.store.content.feeds import NewFeed
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 NOW = 1_700_000_000.0
 SOMEBODY = Remover(None, NOW)  # with the data folder at hand

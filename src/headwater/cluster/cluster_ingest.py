@@ -28,9 +28,9 @@ from headwater.novelty import find_unknown_identities, judge
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.content import verdicts as save
 from headwater.store.content.feed_state import find_seen_identities, load_feed_states
+from headwater.store.content.verdicts import SavedRefresh
 from headwater.store.content.websub_leases import end_lease, list_pushed_feeds
 from headwater.store.store import Store
-from headwater.store.values import SavedRefresh
 
 
 class ClusterIngest:

@@ -21,7 +21,8 @@ from headwater.cluster.transport.wire_messages import MemberReport
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.cluster_leases import ClusterLease, ClusterMember
 from headwater.store.schema.cluster_tables import quarantine
-from headwater.store.schema.feed_tables import checkpoint, outbox, refresh
+from headwater.store.schema.feed_tables import refresh
+from headwater.store.schema.item_tables import checkpoint, outbox
 from headwater.store.schema.publication_tables import delivery
 from headwater.store.store import Store
 

@@ -28,9 +28,8 @@ from headwater.cluster.transport.wire_messages import encode
 from headwater.loops import pause
 from headwater.store.cluster_leases import ClusterLease
 from headwater.store.content.feed_state import load_fetch_plans
-from headwater.store.content.outbox import advance_checkpoint, list_outbox_entries, read_checkpoint
+from headwater.store.content.outbox import OutboxEntry, advance_checkpoint, list_outbox_entries, read_checkpoint
 from headwater.store.store import Store
-from headwater.store.values import OutboxEntry
 
 RELAY = "relay"
 BATCH = 500  # entries that are read at once

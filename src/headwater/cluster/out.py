@@ -20,9 +20,8 @@ from headwater.cluster.transport.wire_messages import encode
 from headwater.loops import pause
 from headwater.publish.delivery.deliverer import LEASE, Deliverer
 from headwater.store.cluster_leases import ClusterLease
-from headwater.store.publishing.deliveries import claim_due_batches
+from headwater.store.publishing.deliveries import Delivery, claim_due_batches
 from headwater.store.store import Store
-from headwater.store.values import Delivery
 
 DISPATCHER = "dispatcher"
 LOOK = 0.5

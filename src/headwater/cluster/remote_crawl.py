@@ -23,8 +23,8 @@ from headwater.settings import Settings
 from headwater.store import cluster_leases
 from headwater.store.content.feed_state import load_feed_states, load_fetch_plans
 from headwater.store.content.refreshes import list_refreshes
+from headwater.store.content.verdicts import SavedRefresh
 from headwater.store.store import Store
-from headwater.store.values import SavedRefresh
 
 WAIT_SECONDS = 60.0  # seconds that a person waits for a refresh
 NEVER_LATE = 1 << 62  # an epoch that no partition reaches: what is pushed to us belongs to nobody's lease

@@ -29,6 +29,7 @@ from headwater.model import Document
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.content import articles
 from headwater.store.content.articles import (
+    Article,
     claim_due_articles,
     list_article_sources,
     queue_articles_from_outbox,
@@ -37,8 +38,8 @@ from headwater.store.content.articles import (
 )
 from headwater.store.content.items import find_item
 from headwater.store.content.outbox import list_outbox_entries, read_checkpoint
+from headwater.store.queries.hits import StoredHit
 from headwater.store.store import Store
-from headwater.store.values import Article, StoredHit
 
 LOOK = 2.0
 LEASE = 300.0

@@ -28,13 +28,12 @@ from headwater.query.source_scope import SourceScope
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store.content.search import has_queued_items, index_queued
-from headwater.store.maintenance.retention import delete_expired
+from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
 from headwater.store.maintenance.trash_restore import delete_expired_trash
 from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
 from headwater.store.readers.mark_compaction import compact_all_marks
 from headwater.store.saved_state import read_revision
 from headwater.store.store import Store
-from headwater.store.values import RetentionPolicy
 
 POLL_SECONDS = 1.0  # seconds between two looks for feeds that another process has added, changed or removed
 SAVE_SECONDS = 300.0

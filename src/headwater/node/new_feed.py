@@ -10,10 +10,9 @@ from headwater.fetch.client import Fetcher
 from headwater.fetch.discovery import FeedCandidate, discover_candidates
 from headwater.model import Ending, Feed, Known, Outcome, Refresh
 from headwater.node.crawl.refresher import Fetched, Refresher
-from headwater.store.content.feeds import find_feed
+from headwater.store.content.feeds import FeedQuotaCheck, NewFeed, find_feed
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import FeedQuotaCheck, NewFeed
 
 ChooseCandidate = Callable[[str, Sequence[FeedCandidate]], FeedCandidate]
 

@@ -34,8 +34,8 @@ from headwater.query.items.language_detection import make_language_detector
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store.opening import open_store
+from headwater.store.queries.hits import StoredHit
 from headwater.store.store import Store
-from headwater.store.values import StoredHit
 from headwater.times import parse_time_zone
 
 log = structlog.get_logger()

@@ -23,10 +23,15 @@ import orjson
 from headwater.errors import InputError
 from headwater.model import Feed, Item, Refresh
 from headwater.store.content.feeds import find_feeds
-from headwater.store.publishing.data_slices import count_slice, list_hit_slice, list_item_slice, list_refresh_slice
+from headwater.store.publishing.data_slices import (
+    DataSlice,
+    count_slice,
+    list_hit_slice,
+    list_item_slice,
+    list_refresh_slice,
+)
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
-from headwater.store.values import DataSlice
 
 FORMATS = ("parquet", "csv", "jsonl")
 _META = b"headwater"

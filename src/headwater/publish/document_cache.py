@@ -30,12 +30,11 @@ from headwater.publish.published_documents import (
     to_entries,
 )
 from headwater.store.content.feeds import find_feeds, list_feeds
-from headwater.store.publishing.private_feeds import load_public_access, read_publication_version
+from headwater.store.publishing.private_feeds import PublicAccess, load_public_access, read_publication_version
 from headwater.store.queries.hits import find_last_hit, list_hits_after
 from headwater.store.readers.accounts import find_owner
 from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.store.store import Store
-from headwater.store.values import PublicAccess
 
 CHECK_SECONDS = 0.25
 STALE_SECONDS = 60.0  # then a window is read again in any case: KEEP 2 DAYS drops items without arrivals

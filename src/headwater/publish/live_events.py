@@ -17,9 +17,8 @@ from headwater.formats.write.json_feed import build_json_item
 from headwater.model import Feed, QueryFeed
 from headwater.publish.published_documents import to_entry
 from headwater.store.content.feeds import find_feeds
-from headwater.store.queries.hits import find_last_hit, list_hits_after
+from headwater.store.queries.hits import StoredHit, find_last_hit, list_hits_after
 from headwater.store.store import Store
-from headwater.store.values import StoredHit
 
 RECENT_EVENTS = 500  # events kept for clients that are up to date
 POLL_SECONDS = 1.0  # between two reads of the store without a wake-up

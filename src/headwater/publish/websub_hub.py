@@ -26,6 +26,8 @@ from headwater.publish.delivery.delivery_messages import sign_body
 from headwater.publish.document_cache import CachedDocument, DocumentCache
 from headwater.publish.published_documents import parse_topic
 from headwater.store.publishing.hub_subscribers import (
+    HubRequest,
+    HubSubscriber,
     add_hub_request,
     claim_due_hub_requests,
     claim_due_subscribers,
@@ -41,7 +43,6 @@ from headwater.store.publishing.hub_subscribers import (
 )
 from headwater.store.publishing.private_feeds import read_publication_version
 from headwater.store.store import Store
-from headwater.store.values import HubRequest, HubSubscriber
 
 HUB_PATH = "/hub"
 LONGEST_LEASE, SHORTEST_LEASE = 10 * 86_400.0, 300.0

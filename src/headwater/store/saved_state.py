@@ -9,7 +9,7 @@ import orjson
 from sqlalchemy import Connection, select, update
 
 from headwater.store.database.dialect import fetch_rows, insert_or_ignore, upsert
-from headwater.store.schema.feed_tables import saved_state
+from headwater.store.schema.item_tables import saved_state
 
 SETTINGS_NAME = "settings"
 

@@ -28,9 +28,9 @@ from headwater.node.node import Node
 from headwater.node.websub.push_service import PushService
 from headwater.publish.document_cache import DocumentCache
 from headwater.publish.live_events import LiveEvents
+from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck, NewFeed
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
 from headwater.web import pages
 from headwater.web.api.api_app import answer_unknown_path, build_api
 from headwater.web.auth.authentication import AccessSettings, Authenticator, Forbidden, NotSignedIn, login_url

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from headwater.cluster.cluster_status import ClusterStatus
 from headwater.node.crawl.crawler import CrawlStatus
 from headwater.node.quality.quality_report import QualityReport
-from headwater.store.values import ActivitySummary
+from headwater.store.content.refreshes import ActivitySummary
 
 
 class ClusterCollector(Collector):

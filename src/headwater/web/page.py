@@ -28,7 +28,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from headwater.errors import HeadwaterError, NotFound, StoreError
-from headwater.store.people import User
+from headwater.store.readers.accounts import User
 from headwater.store.store import Store
 from headwater.web.auth.authentication import Forbidden, Identity, NotSignedIn, explain_missing_scope, require_identity
 from headwater.web.auth.cross_site import RequestRefused

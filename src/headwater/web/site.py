@@ -19,9 +19,9 @@ from headwater import __version__, times
 from headwater.node.crawl.crawler import CrawlStatus
 from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
+from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck
 from headwater.store.readers.accounts import find_user
 from headwater.store.store import Store
-from headwater.store.values import AddedFeed, FeedQuotaCheck
 from headwater.web.auth.oidc import OidcProvider
 from headwater.web.auth.password_login import PasswordLogin
 from headwater.web.shared.article_html import PictureProxy, followable_link

@@ -12,9 +12,8 @@ from rich.console import Console
 
 from headwater.cli.commands import feeds
 from headwater.cli.commands.opml import ImportStopped, import_feeds
-from headwater.store.content.feeds import count_feeds
+from headwater.store.content.feeds import NewFeed, count_feeds
 from headwater.store.opening import open_store
-from headwater.store.values import NewFeed
 
 
 def test_a_narrow_screen_shortens_titles_and_addresses_to_one_line_a_feed(headwater, farm_url, monkeypatch) -> None:

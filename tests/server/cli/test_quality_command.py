@@ -12,10 +12,10 @@ import pytest
 
 from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
 from headwater.schedule.quality.tally import DelaySummary, TallyPeriod
+from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.saved_state import save_state
-from headwater.store.values import NewFeed
 
 HOUR = TallyPeriod(60, 1000, 9, 1.0, 0.9, DelaySummary(9, 100.0, 60.0, 7200.0))
 LOSING = (LosingFeed(7, "[bold]Lively", "http://a.example/", 20, 4.0, 0.6, 0.7, 400.0, 20, "raise --budget"),)

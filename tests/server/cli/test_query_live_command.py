@@ -11,10 +11,10 @@ import pytest
 from headwater.cli.commands.queries import _describe_sources
 from headwater.node.queries.processor import QueryProcessor
 from headwater.store import saved_state
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed
 from support.store_samples import a_verdict, an_item
 
 VOLCANO = 'CREATE FEED Volcano AS RETURN guardian | iris WHERE TITLE CONTAINS "volcano" IMPORTANCE 3;\n'

@@ -9,11 +9,10 @@ from headwater.cli.commands.bulk_refresh import refresh_many
 from headwater.fetch.client import Fetcher
 from headwater.node.crawl.refresher import Refresher
 from headwater.store.content.feed_state import load_feed_states
-from headwater.store.content.feeds import list_feeds
+from headwater.store.content.feeds import NewFeed, list_feeds
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed
 
 
 async def test_servers_that_are_all_silent_are_not_blamed_unless_they_were_named(

@@ -7,13 +7,14 @@ from typing import Any
 
 from headwater.model import Feed, Item
 from headwater.node.queries.processor import QueryProcessor
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.queries.document_hits import list_document_hits
+from headwater.store.queries.hits import StoredHit
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed, StoredHit
 from support.store_samples import NOW, a_verdict, an_item
 
 GUARDIAN, IRIS = "https://guardian.example/rss", "https://iris.example/rss"

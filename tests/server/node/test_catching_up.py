@@ -16,9 +16,9 @@ from headwater.node.new_feed import add_feed_from_address
 from headwater.node.node import Node
 from headwater.schedule import STRATEGIES
 from headwater.schedule.strategy import Strategy
+from headwater.store.content.feed_state import ScheduleRow
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.opening import open_store
-from headwater.store.values import ScheduleRow
 from headwater.times import DAY
 
 FEEDS = 5

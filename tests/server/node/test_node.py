@@ -13,7 +13,7 @@ from headwater.model import Ending
 from headwater.node.crawl import scheduler
 from headwater.node.node import Node
 from headwater.store.content.feed_state import iterate_schedule_rows
-from headwater.store.content.feeds import change_feed, find_feed, list_feeds
+from headwater.store.content.feeds import NewFeed, change_feed, find_feed, list_feeds
 from headwater.store.content.items import count_items, list_items
 from headwater.store.content.refreshes import list_refreshes, summarise_activity
 from headwater.store.content.verdicts import save_refreshes
@@ -22,10 +22,9 @@ from headwater.store.opening import open_store
 from headwater.store.readers import mark_compaction
 from headwater.store.readers.accounts import find_owner
 from headwater.store.readers.marks import mark_items
-from headwater.store.readers.reader_items import count_unread
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
+from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support.store_samples import SOMEBODY, a_verdict, an_item, one_feed
 
 

@@ -27,10 +27,10 @@ from headwater.schedule.budget import RequestCap
 from headwater.schedule.registry import build_strategy
 from headwater.schedule.selection import Budget
 from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed
 from headwater.times import DAY, HOUR
 
 FEEDS, WINDOW, TICK, PER_TICK = 16, 10, 600.0, 4

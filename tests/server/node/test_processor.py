@@ -13,17 +13,16 @@ from headwater.errors import InputError, QueryError
 from headwater.model import QueryFeed
 from headwater.node.queries import definitions
 from headwater.query.items.analysed_item import AnalysedItem
-from headwater.store.content.feeds import change_feed, find_feed
-from headwater.store.content.outbox import find_last_position, list_outbox_entries
+from headwater.store.content.feeds import NewFeed, change_feed, find_feed
+from headwater.store.content.outbox import OutboxEntry, find_last_position, list_outbox_entries
 from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.queries.document_hits import list_document_hits
-from headwater.store.queries.hits import compute_query_statistics, list_hits_after
+from headwater.store.queries.hits import StoredHit, compute_query_statistics, list_hits_after
 from headwater.store.queries.query_feeds import find_query_feed, list_all_query_feeds, list_implicit_feeds
 from headwater.store.queries.query_scripts import drop_query_feed
 from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.schema.feed_tables import query_feed
-from headwater.store.values import NewFeed, OutboxEntry, StoredHit
+from headwater.store.schema.query_tables import query_feed
 from support.store_samples import NOW, SOMEBODY, intercept_reads
 
 

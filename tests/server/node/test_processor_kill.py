@@ -13,11 +13,12 @@ import pytest
 from sqlalchemy import Connection, select
 
 from headwater.node.queries.processor import QueryProcessor
+from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.queries.query_feeds import list_all_query_feeds
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.schema.feed_tables import hit, item, outbox
-from headwater.store.values import NewFeed
+from headwater.store.schema.item_tables import item, outbox
+from headwater.store.schema.query_tables import hit
 from support.store_samples import NOW
 
 FORKS = multiprocessing.get_context("forkserver")

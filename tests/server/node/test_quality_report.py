@@ -21,13 +21,13 @@ from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Observed, Table
 from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import count_items
 from headwater.store.content.refreshes import list_losses, list_refreshes
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.saved_state import load_state
-from headwater.store.values import NewFeed
 from headwater.times import DAY
 
 

@@ -6,7 +6,7 @@ from processed import World
 
 from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.maintenance.trash_restore import restore_from_trash
-from headwater.store.people import Remover
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.queries.hits import list_hits_after
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import drop_query_feed

@@ -6,12 +6,12 @@ import time
 
 from headwater.node.node import Node
 from headwater.node.queries.demand import MIN_WEIGHT
+from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.queries.document_hits import list_document_hits
 from headwater.store.queries.query_feeds import count_query_feeds, find_query_feed
 from headwater.store.queries.query_scripts import drop_query_feed, run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed
 from support.store_samples import SOMEBODY
 
 

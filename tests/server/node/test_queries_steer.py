@@ -19,7 +19,7 @@ from headwater.query.source_scope import SourceScope
 from headwater.schedule import load as load_strategy
 from headwater.schedule.selection import Budget
 from headwater.schedule.strategy import Observed, Strategy, Table
-from headwater.store.values import Selectivity
+from headwater.store.queries.selectivity import Selectivity
 
 HOUR, DAY = 3600.0, 86_400.0
 FEEDS, WANTED, WINDOW = 48, 12, 5

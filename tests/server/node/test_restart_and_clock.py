@@ -16,10 +16,10 @@ from headwater.node.node import Node
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.strategies.learned_interval import Fix1h
 from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed
 
 
 async def test_after_a_restart_with_ten_thousand_feeds_only_the_due_ones_are_asked(farm, given, eventually) -> None:

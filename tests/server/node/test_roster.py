@@ -16,11 +16,10 @@ from headwater.node.crawl.strategy_setup import make_budget_account
 from headwater.node.queries.demand import Demand
 from headwater.schedule import STRATEGIES
 from headwater.settings import load_settings
-from headwater.store.content.feed_state import iterate_schedule_rows
-from headwater.store.content.feeds import list_feeds
+from headwater.store.content.feed_state import ScheduleRow, iterate_schedule_rows
+from headwater.store.content.feeds import NewFeed, list_feeds
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed, ScheduleRow
 
 
 def row(feed: int, url: str | None = None, **more: object) -> ScheduleRow:

@@ -18,9 +18,9 @@ from headwater.node.node import Node
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.politeness.host_rate import HostRate
 from headwater.schedule.strategies.round_robin import Reference, Uniform
+from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed
 
 
 class FastClock:

@@ -21,14 +21,19 @@ from headwater.node.quality.feed_explanation import explain_feed_schedule
 from headwater.node.websub.push_service import PushService
 from headwater.node.websub.websub_client import WebSubClient
 from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import list_items
 from headwater.store.content.refreshes import list_refreshes
-from headwater.store.content.websub_leases import claim_due_cancellations, find_leases_of_feeds, list_pushed_feeds
+from headwater.store.content.websub_leases import (
+    WebSubLease,
+    claim_due_cancellations,
+    find_leases_of_feeds,
+    list_pushed_feeds,
+)
 from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed, WebSubLease
 from headwater.web.published.websub_endpoints import LONGEST_PUSH
 from support.store_samples import SOMEBODY, intercept_reads
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 from pushing_source import Source, source, until
 
-from headwater.store.content.feeds import list_feeds
+from headwater.store.content.feeds import NewFeed, list_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.outbox import find_last_position, read_checkpoint
 from headwater.store.content.refreshes import list_refreshes
@@ -28,7 +28,6 @@ from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 
 @dataclass

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 
 from headwater.node.queries.processor import QueryProcessor
 from headwater.store.content.articles import want_articles
-from headwater.store.content.feeds import change_feed
+from headwater.store.content.feeds import NewFeed, change_feed
 from headwater.store.content.items import list_items
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.maintenance.trash import (
@@ -23,11 +23,11 @@ from headwater.store.maintenance.trash import (
     move_tag_to_trash,
     move_user_to_trash,
 )
-from headwater.store.people import ApiToken, Remover, User
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.publishing.private_feeds import add_feed_token, revoke_feed_tokens, set_private
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import drop_query_feed, run_script
-from headwater.store.readers.accounts import add_api_token, add_user, claim_ownership
+from headwater.store.readers.accounts import ApiToken, User, add_api_token, add_user, claim_ownership
 from headwater.store.readers.marks import mark_items, mark_stream_read
 from headwater.store.readers.subscriptions import (
     add_and_subscribe,
@@ -38,7 +38,6 @@ from headwater.store.readers.subscriptions import (
 )
 from headwater.store.schema.all_tables import metadata
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support.store_samples import NOW, a_verdict, an_item
 
 # Counters, what is to be indexed again, what is read again by consumers, and the removals themselves.

@@ -26,7 +26,8 @@ from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.opening import open_store
 from headwater.store.readers.accounts import claim_ownership, find_owner
 from headwater.store.saved_state import save_state
-from headwater.store.schema import feed_tables
+from headwater.store.schema.all_tables import metadata
+from headwater.store.schema.feed_tables import feed_state
 from support.databases import PostgresServer
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
@@ -47,7 +48,7 @@ async def filled(url: str, items: int = 30) -> None:
         await store.write(move_feed_to_trash, last.id, by=SOMEBODY)
         await store.write(save_state, "odd", 3, bytes(range(256)), NOW)
         await store.write(index_queued)
-        endless = feed_tables.feed_state.update().values(next_refresh=float("inf"))
+        endless = feed_state.update().values(next_refresh=float("inf"))
         await store.write(lambda connection: connection.execute(endless))
 
 
@@ -66,7 +67,7 @@ async def everything(url: str) -> dict[str, list[tuple[Any, ...]]]:
     def rows(connection: Connection) -> dict[str, list[tuple[Any, ...]]]:
         return {
             name: sorted((tuple(row) for row in connection.execute(select(table))), key=repr)
-            for name, table in feed_tables.metadata.tables.items()
+            for name, table in metadata.tables.items()
             if name != "unindexed"
         }
 

@@ -11,7 +11,7 @@ from headwater.formats.opml import Outline, read_opml
 from headwater.formats.write import write_opml
 from headwater.model import Known, Validators
 from headwater.store.content.feed_state import find_seen_of_feed, iterate_schedule_rows, load_feed_states, load_weights
-from headwater.store.content.feeds import change_feed, count_feed_tags, count_feeds, find_feed, list_feeds
+from headwater.store.content.feeds import NewFeed, change_feed, count_feed_tags, count_feeds, find_feed, list_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.outbox import list_outbox_entries
 from headwater.store.content.refreshes import list_refreshes
@@ -22,7 +22,6 @@ from headwater.store.queries.document_hits import load_item_origins
 from headwater.store.readers.accounts import add_user
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headwater.store.publishing.hub_subscribers import (
+    HubRequest,
     add_hub_request,
     claim_due_hub_requests,
     claim_due_subscribers,
@@ -16,7 +17,6 @@ from headwater.store.publishing.hub_subscribers import (
     settle_subscriber,
 )
 from headwater.store.store import Store
-from headwater.store.values import HubRequest
 from support.store_samples import NOW
 
 TOPIC, CALLBACK = "https://feeds.example/feeds/a.atom", "https://example.org/c" + "x" * 1900

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from headwater.errors import InputError, NotFound
 from headwater.store.content import search as searching
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import count_items, find_item, list_items
 from headwater.store.content.search import index_queued, search_items
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support.store_samples import NOW, a_verdict, an_item, one_feed
 
 

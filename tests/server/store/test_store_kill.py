@@ -14,12 +14,12 @@ import killed_writer
 import pytest
 from sqlalchemy import Connection, select
 
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.content.search import index_queued, search_items
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.schema.feed_tables import index_queue, item, outbox, seen_identity
-from headwater.store.values import NewFeed
+from headwater.store.schema.item_tables import index_queue, item, outbox, seen_identity
 from support.store_samples import NOW
 
 # Children are forked from a process that has imported everything and does nothing else: a kill costs no start-up.

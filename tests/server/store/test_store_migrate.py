@@ -22,7 +22,7 @@ from headwater.store.content.feeds import count_feeds, find_feed, list_feeds
 from headwater.store.database.migrate import HEAD
 from headwater.store.opening import open_store
 from headwater.store.schema.all_tables import metadata
-from headwater.store.schema.feed_tables import postgres_metadata
+from headwater.store.schema.metadata import postgres_metadata
 from support.databases import PostgresServer, sqlite_url
 from support.store_samples import one_feed
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import InputError, StoreError
-from headwater.store.content.feeds import change_feed, list_feeds
+from headwater.store.content.feeds import NewFeed, change_feed, list_feeds
 from headwater.store.content.items import count_items, list_items
 from headwater.store.content.outbox import list_outbox_entries
 from headwater.store.content.search import search_items
@@ -20,7 +20,6 @@ from headwater.store.queries.query_feeds import list_all_query_feeds
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.saved_state import load_state, save_state
-from headwater.store.values import NewFeed
 from support.databases import PostgresServer, sqlite_url
 from support.store_samples import NOW, a_verdict, an_item
 

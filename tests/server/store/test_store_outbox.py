@@ -14,7 +14,7 @@ from headwater.store.content.feeds import count_feeds
 from headwater.store.content.outbox import advance_checkpoint, find_last_position, list_outbox_entries, read_checkpoint
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.saved_state import load_state, save_state
-from headwater.store.schema.feed_tables import saved_state
+from headwater.store.schema.item_tables import saved_state
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item, one_feed
 

@@ -21,13 +21,12 @@ from headwater.store.content.feed_overview import (
     load_window_sizes,
 )
 from headwater.store.content.feed_state import find_seen_of_feed
-from headwater.store.content.feeds import change_feed, find_feed, find_feeds
+from headwater.store.content.feeds import NewFeed, change_feed, find_feed, find_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.search import search_items
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.maintenance.trash import merge_feeds_with_undo, move_subscription_to_trash
 from headwater.store.opening import open_store
-from headwater.store.people import Stream
 from headwater.store.readers.accounts import add_user, find_owner
 from headwater.store.readers.recommendations import (
     find_also_read,
@@ -35,9 +34,9 @@ from headwater.store.readers.recommendations import (
     list_recent_texts,
     list_recent_titles,
 )
+from headwater.store.readers.stream_values import Stream
 from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_feed
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item
 
 

@@ -23,7 +23,7 @@ from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.readers.accounts import find_owner
 from headwater.store.readers.marks import mark_items
-from headwater.store.readers.reader_items import count_unread
+from headwater.store.readers.unread_counts import count_unread
 from support import ROOT
 from support.databases import PostgresServer, sqlite_url
 from support.store_samples import NOW, a_verdict, an_item, one_feed

@@ -21,25 +21,26 @@ from sqlalchemy.util import await_only
 from headwater.errors import InputError, NotFound
 from headwater.model import Verdict
 from headwater.store.content import outbox
-from headwater.store.content.feeds import change_feed, find_feed
+from headwater.store.content.feeds import NewFeed, change_feed, find_feed
 from headwater.store.content.items import count_items, list_items
 from headwater.store.content.search import index_queued
-from headwater.store.content.verdicts import save_refreshes
+from headwater.store.content.verdicts import SavedRefresh, save_refreshes
 from headwater.store.database import dialect
 from headwater.store.database.dialect import find_last_settled_item
-from headwater.store.maintenance.retention import delete_expired
+from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
 from headwater.store.maintenance.trash import move_subscription_to_trash, move_tag_to_trash, move_user_to_trash
 from headwater.store.opening import open_store
-from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery, Subscription, User
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers import mark_compaction, read_positions, stream_items
-from headwater.store.readers.accounts import add_user, find_owner
+from headwater.store.readers.accounts import User, add_user, find_owner
 from headwater.store.readers.mark_compaction import compact_all_marks
 from headwater.store.readers.marks import mark_items, mark_items_read, mark_stream_read, undo_mark_read
-from headwater.store.readers.reader_items import count_unread, find_reader_items, list_reader_items
+from headwater.store.readers.reader_items import find_reader_items, list_reader_items
 from headwater.store.readers.reader_search import search_reader_items
 from headwater.store.readers.shown_items import find_shown_items, list_shown_items
+from headwater.store.readers.stream_values import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery
 from headwater.store.readers.subscriptions import (
+    Subscription,
     add_and_subscribe,
     change_subscription_title,
     change_tags,
@@ -51,9 +52,9 @@ from headwater.store.readers.subscriptions import (
     rename_subscription_tag,
     subscribe_to_feed,
 )
+from headwater.store.readers.unread_counts import count_unread
 from headwater.store.saved_state import read_revision
 from headwater.store.store import Store
-from headwater.store.values import NewFeed, RetentionPolicy, SavedRefresh
 from support.databases import PostgresServer, sqlite_url
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 

@@ -12,17 +12,17 @@ from sqlalchemy import Connection, func, select
 
 from headwater.errors import InputError, NotFound
 from headwater.store.content.feed_state import iterate_schedule_rows
-from headwater.store.content.feeds import find_feed
+from headwater.store.content.feeds import NewFeed, find_feed
 from headwater.store.content.items import list_items
 from headwater.store.content.search import search_items
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.maintenance import trash_rows
 from headwater.store.maintenance.database_copy import copy_database
-from headwater.store.maintenance.retention import delete_expired
+from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
 from headwater.store.maintenance.trash import merge_feeds_with_undo, move_feed_to_trash
 from headwater.store.maintenance.trash_restore import delete_expired_trash, empty_trash, list_trash, restore_from_trash
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.opening import open_store
-from headwater.store.people import Remover, StreamQuery
 from headwater.store.queries.query_scripts import drop_query_feed, run_script
 from headwater.store.readers.accounts import (
     add_user,
@@ -34,12 +34,13 @@ from headwater.store.readers.accounts import (
     start_session,
 )
 from headwater.store.readers.marks import mark_items
-from headwater.store.readers.reader_items import count_unread, find_reader_items, list_reader_items
+from headwater.store.readers.reader_items import find_reader_items, list_reader_items
+from headwater.store.readers.stream_values import StreamQuery
 from headwater.store.readers.subscriptions import add_and_subscribe, find_subscription, subscribe_to_feed
+from headwater.store.readers.unread_counts import count_unread
 from headwater.store.saved_state import read_revision
-from headwater.store.schema.trash_tables import removal, removed
+from headwater.store.schema.reader_tables import removal, removed
 from headwater.store.store import Store
-from headwater.store.values import NewFeed, RetentionPolicy
 from support.databases import PostgresServer
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item
 

@@ -8,6 +8,7 @@ from headwater.model import Feed
 from headwater.store.content.feeds import change_feed
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.content.websub_leases import (
+    WebSubLease,
     add_leases,
     claim_due_leases,
     confirm_lease,
@@ -22,7 +23,6 @@ from headwater.store.content.websub_leases import (
 )
 from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.store import Store
-from headwater.store.values import WebSubLease
 from support.store_samples import NOW, SOMEBODY, a_verdict, one_feed
 
 

@@ -21,10 +21,10 @@ from headwater.node.crawl.strategy_setup import build_configured_strategy, make_
 from headwater.node.quality.quality_report import QualityMonitor
 from headwater.settings import Settings
 from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.search import index_queued
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 DAY = 86_400.0
 TAGS = ("news", "science", "blogs", "sport")

@@ -8,12 +8,12 @@ from playwright.async_api import Browser
 
 from headwater.errors import HeadwaterError
 from headwater.model import Enclosure, Ending, Refresh
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import list_items
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from headwater.web.shared.article_html import clean_for_page
 from support.store_samples import a_verdict, an_item
 

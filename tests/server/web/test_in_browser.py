@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import Browser
 
-from headwater.store.content.feeds import count_feeds, list_feeds
+from headwater.store.content.feeds import NewFeed, count_feeds, list_feeds
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support.store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]

@@ -24,12 +24,13 @@ from headwater.farm.farm import Farm
 from headwater.fetch.client import Fetcher
 from headwater.node.new_feed import add_feed_from_address
 from headwater.node.queries.processor import QueryProcessor
-from headwater.store.people import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.accounts import claim_ownership, find_owner
 from headwater.store.readers.marks import mark_items
-from headwater.store.readers.reader_items import count_unread, list_reader_items
+from headwater.store.readers.reader_items import list_reader_items
+from headwater.store.readers.stream_values import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers.subscriptions import list_subscriptions
+from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store
 
 Start = Callable[..., Awaitable[str]]

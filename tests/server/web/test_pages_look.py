@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import list_items
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from support.store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]

@@ -14,16 +14,16 @@ from at_the_field import said_at
 from headwater.credentials import hash_password
 from headwater.errors import InputError
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
-from headwater.store.content.feeds import change_feed, count_feeds, find_feed, list_feeds
+from headwater.store.content.feeds import NewFeed, change_feed, count_feeds, find_feed, list_feeds
 from headwater.store.content.items import count_items, list_items
 from headwater.store.content.verdicts import save_refreshes
-from headwater.store.people import StreamQuery
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.accounts import add_user, change_user, find_owner, list_api_tokens, list_users
-from headwater.store.readers.reader_items import count_unread, list_reader_items
+from headwater.store.readers.reader_items import list_reader_items
+from headwater.store.readers.stream_values import StreamQuery
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions, subscribe_to_feed
+from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from headwater.web.shared.article_html import PictureProxy, picture_type
 from support.store_samples import a_verdict, an_item
 

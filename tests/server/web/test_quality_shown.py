@@ -15,11 +15,11 @@ from headwater.node.crawl.crawler import CrawlStatus
 from headwater.node.quality.quality_history import QualityPoint
 from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
 from headwater.schedule.quality.tally import DelaySummary, TallyPeriod
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import summarise_activity
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.saved_state import save_state
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from headwater.web.app import create_app
 from headwater.web.metrics import render_metrics
 from headwater.web.pages.quality_page import _draw_price

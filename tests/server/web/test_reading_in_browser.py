@@ -10,13 +10,13 @@ import aiohttp
 import pytest
 from playwright.async_api import Browser, Route, expect
 
+from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.queries.query_feeds import list_all_query_feeds
 from headwater.store.readers.accounts import find_owner
-from headwater.store.readers.reader_items import count_unread
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
+from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from headwater.web.pages.sidebar import count_unread_by_path
 from support.store_samples import a_verdict, an_item
 

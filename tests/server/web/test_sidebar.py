@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headwater.store.people import Subscription, UnreadCount, UnreadCounts
+from headwater.store.readers.subscriptions import Subscription
+from headwater.store.readers.unread_counts import UnreadCount, UnreadCounts
 from headwater.web.shared.reader_feeds import ReaderFeeds
 
 

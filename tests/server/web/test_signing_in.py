@@ -16,10 +16,10 @@ from starlette.routing import Route
 from headwater.credentials import hash_password, hash_secret
 from headwater.errors import StoreError
 from headwater.node.crawl.crawler import CrawlStatus
-from headwater.store.content.feeds import count_feeds
+from headwater.store.content.feeds import NewFeed, count_feeds
 from headwater.store.maintenance.trash import move_api_token_to_trash
-from headwater.store.people import User
 from headwater.store.readers.accounts import (
+    User,
     add_api_token,
     add_user,
     claim_ownership,
@@ -31,7 +31,6 @@ from headwater.store.readers.accounts import (
 )
 from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_feed
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 from headwater.web.app import create_app
 from headwater.web.auth.authentication import COOKIE, AccessSettings, require_identity, safe_return_path
 from headwater.web.auth.client_address import TrustedProxyHeaders

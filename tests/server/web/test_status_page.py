@@ -17,11 +17,10 @@ from yarl import URL
 
 from headwater.errors import InputError
 from headwater.model import Ending, Feed, Refresh
-from headwater.store.content.feeds import count_feeds, list_feeds
+from headwater.store.content.feeds import AddedFeed, NewFeed, count_feeds, list_feeds
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import AddedFeed, NewFeed
 from support import ROOT
 from support.store_samples import a_verdict, an_item
 

@@ -32,13 +32,12 @@ from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_streams import NatsStreams, StreamBacklog, list_backlog
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.farm.farm import Farm
-from headwater.store.content.feeds import change_feed, list_feeds
+from headwater.store.content.feeds import NewFeed, change_feed, list_feeds
 from headwater.store.content.items import count_items
 from headwater.store.opening import open_store
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import NewFeed
 
 LEASE = 9.0
 PAUSE = 1.0  # seconds between two requests to a host; how far apart they arrive depends on how busy the machine is

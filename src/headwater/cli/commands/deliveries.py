@@ -25,13 +25,13 @@ from headwater.publish.delivery.deliverer import load_webhook_secret
 from headwater.publish.delivery.delivery_templates import DeliveryTemplate, validate_template
 from headwater.store.publishing import deliveries as stored_deliveries
 from headwater.store.publishing.deliveries import (
+    Delivery,
     count_deliveries,
     list_delivery_templates,
     retry_deliveries,
     set_delivery_template,
 )
 from headwater.store.queries.query_feeds import find_query_feed
-from headwater.store.values import Delivery
 
 STATES = ("due", "failed", "sent", "dead")
 

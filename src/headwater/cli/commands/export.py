@@ -15,7 +15,7 @@ from headwater.formats.values.dates import parse_date
 from headwater.publish.data_export import ExportState
 from headwater.publish.data_export import export_rows as write
 from headwater.store.content.feeds import find_feed
-from headwater.store.values import DataSlice
+from headwater.store.publishing.data_slices import DataSlice
 
 FORMATS = {"": "parquet", ".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 

@@ -36,7 +36,7 @@ from headwater.store.content.feeds import find_feed
 from headwater.store.content.items import count_items, list_items
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.maintenance.trash import move_feed_to_trash
-from headwater.store.people import Remover
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.times import format_number, format_relative, format_time
 
 if TYPE_CHECKING:  # what only some commands need is loaded by them: listing feeds should not wait for a client

@@ -29,10 +29,9 @@ from headwater.cli.console.resources import open_store, run_async
 from headwater.errors import InputError
 from headwater.formats.opml import FeedList, Outline, merge_lists, read_opml
 from headwater.formats.write import write_opml
-from headwater.store.content.feeds import list_feeds
+from headwater.store.content.feeds import AddedFeed, NewFeed, list_feeds, sort_added
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
-from headwater.store.values import AddedFeed, NewFeed, sort_added
 
 MAX_LINES = 10  # lines of a report before it is cut
 

@@ -12,7 +12,7 @@ from headwater.cli.commands.trash import print_undo_hint
 from headwater.cli.console.command import add_command, current_settings, make_group, out, print_json, wants_json
 from headwater.cli.console.resources import open_store, run_async
 from headwater.publish import channels
-from headwater.store.people import Remover
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.publishing import private_feeds
 from headwater.store.publishing.private_feeds import list_feed_tokens, load_public_access, set_private
 

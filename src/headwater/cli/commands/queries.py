@@ -27,13 +27,12 @@ from headwater.node.queries.query_explanation import QueryExplanation, QueryPrev
 from headwater.query.items.language_detection import make_language_detector
 from headwater.query.items.origin import Origin
 from headwater.store.content.articles import want_articles
-from headwater.store.people import Remover
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.queries.document_hits import list_document_hits, load_item_origins
-from headwater.store.queries.hits import compute_query_statistics, count_hits_by_query
+from headwater.store.queries.hits import StoredHit, compute_query_statistics, count_hits_by_query
 from headwater.store.queries.query_feeds import find_query_feed, list_all_query_feeds, load_catalogue
-from headwater.store.queries.query_scripts import drop_query_feed, run_script
+from headwater.store.queries.query_scripts import DroppedQueries, ScriptResult, drop_query_feed, run_script
 from headwater.store.queries.selectivity import list_selectivity
-from headwater.store.values import DroppedQueries, ScriptResult, StoredHit
 from headwater.times import format_relative, format_time
 
 __all__ = ["register"]

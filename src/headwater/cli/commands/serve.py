@@ -31,10 +31,9 @@ from headwater.node.node import Node
 from headwater.node.process_memory import freeze_startup_objects
 from headwater.node.websub.push_service import PushService
 from headwater.settings import Settings, load_settings
-from headwater.store.content.feeds import list_feeds
+from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck, NewFeed, list_feeds
 from headwater.store.database.server_lock import lock_database_file
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
 from headwater.web.app import create_app
 from headwater.web.auth.authentication import AccessSettings
 from headwater.web.auth.client_address import TrustedProxyHeaders

@@ -22,7 +22,7 @@ from headwater.cli.console.command import (
 from headwater.cli.console.resources import open_store, run_async
 from headwater.errors import NotFound
 from headwater.store.maintenance import trash_restore
-from headwater.store.people import RestoredObject, TrashEntry
+from headwater.store.maintenance.trash_rows import RestoredObject, TrashEntry
 from headwater.times import format_relative
 
 

@@ -17,9 +17,20 @@ from headwater.cli.console.resources import open_store, run_async
 from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.errors import InputError
 from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
-from headwater.store.people import OWNER, READ, READER, WRITE, Remover, User
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.readers import accounts
-from headwater.store.readers.accounts import add_api_token, change_user, check_role, claim_ownership, find_user
+from headwater.store.readers.accounts import (
+    OWNER,
+    READ,
+    READER,
+    WRITE,
+    User,
+    add_api_token,
+    change_user,
+    check_role,
+    claim_ownership,
+    find_user,
+)
 from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.store.store import Store
 

@@ -23,7 +23,8 @@ from headwater.store.content.items import count_items, list_items
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.queries.hits import count_hits
 from headwater.store.queries.query_feeds import find_query_feed
-from headwater.store.schema.feed_tables import hit, item, outbox
+from headwater.store.schema.item_tables import item, outbox
+from headwater.store.schema.query_tables import hit
 from headwater.store.store import Store
 
 MANY = 1_000_000

@@ -23,7 +23,7 @@ from headwater.model import Ending
 from headwater.store import cluster_jobs, saved_state
 from headwater.store.cluster_jobs import JobRow
 from headwater.store.saved_state import load_state
-from headwater.store.schema.feed_tables import saved_state as state_table
+from headwater.store.schema.item_tables import saved_state as state_table
 from headwater.store.store import Store
 
 REPLY_SECONDS = 60.0  # seconds that somebody waits

@@ -11,7 +11,7 @@ from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import Outcome, Validators
 from headwater.node.crawl.lessons import Lesson
-from headwater.store.values import FetchPlan
+from headwater.store.content.feed_state import FetchPlan
 
 NO_VALIDATORS = Validators()
 EPOCH_SHIFT = 32  # a generation begins with the epoch of the controller that gave it out

@@ -15,7 +15,7 @@ from headwater.arrays import Bools, Floats, Rows
 from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.node.queries.demand import Demand
 from headwater.schedule.strategy import Table
-from headwater.store.values import ScheduleRow
+from headwater.store.content.feed_state import ScheduleRow
 
 ASSUMED_WINDOW = 10.0  # until a feed's first document shows how long it is
 

@@ -10,9 +10,8 @@ from headwater.fetch.client import Fetcher
 from headwater.model import Known, Outcome, Verdict
 from headwater.novelty import find_unknown_identities, judge
 from headwater.store.content.feed_state import find_seen_identities
-from headwater.store.content.verdicts import save_refreshes
+from headwater.store.content.verdicts import SavedRefresh, save_refreshes
 from headwater.store.store import Store
-from headwater.store.values import SavedRefresh
 
 
 class Fetched(msgspec.Struct, frozen=True):

@@ -19,9 +19,8 @@ from headwater.schedule.budget import split_requests
 from headwater.schedule.quality.least_budget import BudgetPlan
 from headwater.schedule.selection import Budget, take_first
 from headwater.schedule.strategy import Strategy
-from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
+from headwater.store.content.feed_state import ScheduleRow, iterate_schedule_rows, load_feed_states
 from headwater.store.store import Store
-from headwater.store.values import ScheduleRow
 
 CLOCK_STEP = 30.0  # a correction of the clock that is worth following; smaller ones are no matter
 

@@ -25,9 +25,8 @@ from headwater.store.content.feed_overview import list_publication_times
 from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
 from headwater.store.content.feeds import find_feed
 from headwater.store.content.refreshes import list_refreshes
-from headwater.store.content.websub_leases import find_leases_of_feeds
+from headwater.store.content.websub_leases import WebSubLease, find_leases_of_feeds
 from headwater.store.store import Store
-from headwater.store.values import WebSubLease
 from headwater.times import DAY, HOUR, WEEK, format_duration, format_relative
 
 MAX_SIGHTINGS = 50  # refreshes looked at to tell what kind of feed it is

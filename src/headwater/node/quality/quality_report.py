@@ -24,10 +24,9 @@ from headwater.schedule.quality.loss_forecast import LossForecast, advise_on_los
 from headwater.schedule.quality.tally import Tally, TallyPeriod
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import find_feed
-from headwater.store.content.refreshes import list_losses
+from headwater.store.content.refreshes import FeedLoss, list_losses
 from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
-from headwater.store.values import FeedLoss
 from headwater.times import DAY, HOUR
 
 REPORT, TALLY = "quality", "quality_tally"

@@ -21,9 +21,8 @@ from headwater.query.source_scope import SourceScope
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import list_outbox_entries
 from headwater.store.queries import hits, query_feeds, selectivity
-from headwater.store.queries.hits import find_published_items, list_past_items
+from headwater.store.queries.hits import NewHit, find_published_items, list_past_items
 from headwater.store.store import Store
-from headwater.store.values import NewHit
 
 MAX_ITEMS = 10_000  # items of the past that are looked at, the latest of the query's feeds
 MIN_ITEMS = 200  # even where very many queries are filled at a time

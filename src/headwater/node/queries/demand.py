@@ -18,8 +18,8 @@ from headwater.language.normal_form import list_sources
 from headwater.query.source_scope import SourceScope
 from headwater.schedule.weights import combine_query_weights
 from headwater.store.content.feed_state import load_weights
+from headwater.store.queries.selectivity import Selectivity
 from headwater.store.store import Store
-from headwater.store.values import Selectivity
 
 PRIOR_KEPT, PRIOR_LEFT = 0.5, 0.5  # Jeffreys: before anything is known half is kept, after 20 items without any 2 %
 MIN_WEIGHT = 0.01  # what a feed is worth that nobody wants: it is looked at so that we know it is still there

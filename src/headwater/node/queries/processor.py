@@ -31,14 +31,13 @@ from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope
 from headwater.store import saved_state
 from headwater.store.content import outbox
-from headwater.store.content.outbox import find_last_position, list_outbox_entries, read_checkpoint
+from headwater.store.content.outbox import OutboxEntry, find_last_position, list_outbox_entries, read_checkpoint
 from headwater.store.queries import hits, query_feeds, selectivity
 from headwater.store.queries.document_hits import load_item_origins
-from headwater.store.queries.hits import find_showing_queries
+from headwater.store.queries.hits import NewHit, ShowingQueries, StoredHit, find_showing_queries
 from headwater.store.queries.query_feeds import list_all_query_feeds, list_changed_query_feeds
 from headwater.store.saved_state import load_state, read_revisions
 from headwater.store.store import Store
-from headwater.store.values import NewHit, OutboxEntry, ShowingQueries, StoredHit
 
 _NOTHING_EMITTED = ShowingQueries()
 

@@ -22,7 +22,7 @@ from headwater.settings import Settings
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import find_last_position
 from headwater.store.queries.document_hits import load_item_origins
-from headwater.store.queries.hits import compute_query_statistics, count_feed_activity, list_past_items
+from headwater.store.queries.hits import QueryStatistics, compute_query_statistics, count_feed_activity, list_past_items
 from headwater.store.queries.query_feeds import (
     find_dependents,
     find_query_feed,
@@ -32,7 +32,6 @@ from headwater.store.queries.query_feeds import (
 )
 from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
 from headwater.store.store import Store
-from headwater.store.values import QueryStatistics
 
 DAY = 86_400.0
 WEEK_DAYS = 7.0

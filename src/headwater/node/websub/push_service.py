@@ -14,7 +14,7 @@ from headwater.node.node import Node
 from headwater.node.websub.websub_client import WebSubClient
 from headwater.publish.document_cache import DocumentCache
 from headwater.publish.websub_hub import HUB_PATH, WebSubHub
-from headwater.store.values import StoredHit
+from headwater.store.queries.hits import StoredHit
 
 
 class PushService:

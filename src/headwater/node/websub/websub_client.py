@@ -28,6 +28,8 @@ from headwater.loops import StepLoop
 from headwater.node.crawl.crawler import Crawler
 from headwater.node.crawl.refresher import StoredRefresh
 from headwater.store.content.websub_leases import (
+    WebSubCancellation,
+    WebSubLease,
     add_leases,
     claim_due_cancellations,
     claim_due_leases,
@@ -43,7 +45,6 @@ from headwater.store.content.websub_leases import (
     set_lease_message,
 )
 from headwater.store.store import Store
-from headwater.store.values import WebSubCancellation, WebSubLease
 
 PATH = "/push/"
 LEASE_SECONDS = 10 * 86_400.0

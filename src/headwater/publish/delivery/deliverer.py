@@ -23,11 +23,10 @@ from headwater.publish.delivery.sinks import DeliveryFailed, DeliveryMessage, Si
 from headwater.publish.published_documents import to_entry
 from headwater.store import saved_state
 from headwater.store.content.feeds import find_feeds
-from headwater.store.publishing.deliveries import claim_due_batches, find_delivery_template, settle_deliveries
+from headwater.store.publishing.deliveries import Delivery, claim_due_batches, find_delivery_template, settle_deliveries
 from headwater.store.queries.hits import find_hits
 from headwater.store.saved_state import load_state
 from headwater.store.store import Store
-from headwater.store.values import Delivery
 
 LEASE = 300.0  # seconds; longer than any sink takes to send
 CHECK_SECONDS = 1.0

@@ -18,10 +18,11 @@ from sqlalchemy import Connection, select
 from headwater.errors import SettingsError
 from headwater.language.ast import DeliverClause, DeliveryFormat, EveryClause
 from headwater.store.publishing import deliveries
+from headwater.store.publishing.deliveries import Delivery
 from headwater.store.queries import query_feeds
-from headwater.store.schema.feed_tables import query_feed
+from headwater.store.queries.hits import StoredHit
+from headwater.store.schema.query_tables import query_feed
 from headwater.store.schema.reader_tables import user
-from headwater.store.values import Delivery, StoredHit
 from headwater.times import parse_time_zone
 
 KINDS = {DeliveryFormat.EMAIL: "email", DeliveryFormat.WEBHOOK: "webhook", DeliveryFormat.NOTIFY: "notify"}

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 
 from headwater.store.content import outbox, search
+from headwater.store.content.outbox import OutboxEntry
 from headwater.store.database.dialect import insert_or_ignore, to_json
-from headwater.store.schema.feed_tables import article, article_feed, article_query, checkpoint, item
-from headwater.store.values import Article, OutboxEntry, StoredHit
+from headwater.store.queries.hits import StoredHit
+from headwater.store.schema.item_tables import article, article_feed, article_query, checkpoint, item
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """The page behind an item, and what became of fetching it. `state` is due, failed, done or dead."""
+
+    item_id: int
+    url: str
+    state: str = "due"
+    attempts: int = 0
+    message: str | None = None
+    due: float | None = None
+
 
 CONSUMER = "articles"
 

@@ -11,9 +11,10 @@ from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from headwater.model import Ending, Feed
 from headwater.store.content import feeds
-from headwater.store.people import Stream
 from headwater.store.readers.stream_sources import select_subscribed_feeds
-from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, item, refresh
+from headwater.store.readers.stream_values import Stream
+from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, refresh
+from headwater.store.schema.item_tables import item
 from headwater.store.schema.storable_text import replace_unstorable
 
 FEED_STATES = ("failing", "gone", "paused", "new")  # in the order in which a person chooses among them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
@@ -12,10 +12,42 @@ from sqlalchemy import Connection, select
 
 from headwater.model import Hints, Known, Validators
 from headwater.store.database.dialect import SelectByIds, SelectByKeys, to_json
-from headwater.store.schema.feed_tables import feed, feed_state, seen_identity
+from headwater.store.schema.feed_tables import feed, feed_state
+from headwater.store.schema.item_tables import seen_identity
 from headwater.store.schema.storable_text import replace_refused
 from headwater.store.store import Store
-from headwater.store.values import FetchPlan, ScheduleRow
+
+
+class FetchPlan(NamedTuple):
+    """What it takes to ask for a feed. `windowed` says that something is known to which a delta can be added, `well`
+    that its last refresh succeeded."""
+
+    feed_id: int
+    url: str
+    validators: Validators
+    body_hash: str | None
+    windowed: bool
+    well: bool
+
+
+class ScheduleRow(NamedTuple):
+    """What a scheduler must know of a feed when it starts; a tuple, because there are 100,000 of them."""
+
+    feed_id: int
+    url: str
+    weight: float
+    paused: bool
+    gone_since: float | None
+    window: int  # size of the last document, 0 before the first
+    last_refresh: float | None
+    last_success: float | None
+    last_change: float | None
+    next_refresh: float | None
+    not_before: float | None
+    fresh_until: float | None
+    failures: int
+    failing_since: float | None
+
 
 _NO_HINTS = Hints()
 _SCHEDULE_QUERY = (

@@ -3,34 +3,98 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, or_, select, update
 
 from headwater.errors import InputError, NotFound
 from headwater.formats.values.links import normalise_url
 from headwater.model import Feed
 from headwater.store.content import search, websub_leases
 from headwater.store.database.dialect import chunks, insert_or_ignore
-from headwater.store.people import OWNER
+from headwater.store.readers.accounts import OWNER
 from headwater.store.saved_state import bump_revision
-from headwater.store.schema.feed_tables import (
-    feed,
-    feed_state,
-    feed_tag,
-    hit,
-    implicit_feed,
-    item,
-    item_version,
-    offered_count,
-    refresh,
-    seen_identity,
-    selectivity,
-)
+from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, refresh
+from headwater.store.schema.item_tables import item, seen_identity
+from headwater.store.schema.query_tables import hit, implicit_feed, item_version, offered_count, selectivity
 from headwater.store.schema.reader_tables import mark, subscription, subscription_tag, user
 from headwater.store.schema.storable_text import replace_unstorable
-from headwater.store.values import AddedFeed, NewFeed
+
+# Told how many feeds somebody brings here that are new, and how many only they read already; raises to refuse.
+FeedQuotaCheck = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class NewFeed:
+    """A feed to be added. `title` is provisional: the publisher's own replaces it at the first refresh."""
+
+    url: str
+    title: str | None = None
+    name: str | None = None
+    link: str | None = None
+    tags: tuple[str, ...] = ()
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFeed:
+    """What became of a `NewFeed`: the stored feed, and whether it is there since just now."""
+
+    feed: Feed
+    created: bool
+
+
+def sort_added(added: Sequence[AddedFeed]) -> tuple[list[int], list[int], list[int]]:
+    """Of a list that was added, the places of what is new, what was there before, and what the list has twice: in two
+    spellings (with and without :443), which only the store has found to be one feed."""
+    created = {one.feed.id for one in added if one.created}
+    new = [place for place, one in enumerate(added) if one.created]
+    before = [place for place, one in enumerate(added) if one.feed.id not in created]
+    twice = [place for place, one in enumerate(added) if one.feed.id in created and not one.created]
+    return new, before, twice
+
+
+def merge_feeds(connection: Connection, into: int, gone: int) -> int:
+    """How many items moved; those that `into` has under the same identity go with the removed feed."""
+    if into == gone:
+        raise InputError("A feed cannot be merged with itself: choose another.")
+    find_feed(connection, into)
+    old = find_feed(connection, gone)
+    theirs = seen_identity.alias("theirs")
+    has = exists(select(theirs.c.key).where(theirs.c.feed_id == into, theirs.c.key == seen_identity.c.key))
+    rows = connection.execute(
+        select(seen_identity.c.key, seen_identity.c.item_id).where(seen_identity.c.feed_id == gone, ~has)
+    ).all()
+    ids = [row.item_id for row in rows if row.item_id is not None]
+    moved = seen_identity.c.feed_id == gone
+    connection.execute(update(seen_identity).where(moved, ~has).values(feed_id=into))
+    for table, column in ((item, item.c.id), (hit, hit.c.item_id)):
+        for start in range(0, len(ids), 500):
+            connection.execute(update(table).where(column.in_(ids[start : start + 500])).values(feed_id=into))
+    if old.tags:
+        tags = [{"feed_id": into, "tag": tag} for tag in old.tags]
+        connection.execute(insert_or_ignore(connection.dialect.name, feed_tag), tags)
+    _move_readers(connection, into, gone)
+    delete_feed(connection, gone)
+    return len(ids)
+
+
+def _move_readers(connection: Connection, into: int, gone: int) -> None:
+    """Who read the second reads the first, with their tags and marks; where both were read, as the first was."""
+    dialect = connection.dialect.name
+    mine = select(subscription).where(subscription.c.feed_id == gone)
+    rows = [dict(row._mapping) | {"feed_id": into} for row in connection.execute(mine)]
+    if rows:
+        connection.execute(insert_or_ignore(dialect, subscription), rows)
+    tagged = select(subscription_tag).where(subscription_tag.c.feed_id == gone)
+    tags = [dict(row._mapping) | {"feed_id": into} for row in connection.execute(tagged)]
+    if tags:
+        connection.execute(insert_or_ignore(dialect, subscription_tag), tags)
+    here = select(item.c.id).where(item.c.feed_id == into)
+    connection.execute(update(mark).where(mark.c.feed_id == gone, mark.c.item_id.in_(here)).values(feed_id=into))
+
 
 CHUNK = 1000
 CHANGEABLE = ("title", "name", "weight", "paused", "url", "tags")

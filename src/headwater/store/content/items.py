@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Row, func, select, tuple_
 from headwater.errors import NotFound
 from headwater.model import Enclosure, Item, Source
 from headwater.store.database.dialect import chunks, from_json, to_json
-from headwater.store.schema.feed_tables import feed_tag, item
+from headwater.store.schema.feed_tables import feed_tag
+from headwater.store.schema.item_tables import item
 from headwater.store.schema.storable_text import replace_unstorable
 
 CHUNK = 1000

@@ -9,14 +9,29 @@ does, so the lock is held for one insert and one commit.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, select
 
+from headwater.model import Item
 from headwater.store.content.items import ITEM_COLUMNS, read_item_values
 from headwater.store.database.dialect import InsertMany, PreparedStatement, execute_postgres, fetch_rows, upsert
-from headwater.store.schema.feed_tables import checkpoint, outbox
-from headwater.store.values import OutboxEntry
+from headwater.store.schema.item_tables import checkpoint, outbox
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxEntry:
+    """One thing that happened to an item, in the order every consumer sees. `kind` is "new" or "update".
+
+    `item` is the item as it is now, also where it changed after this entry was written (`at`).
+    """
+
+    position: int
+    kind: str
+    item: Item
+    at: float = 0.0
+
 
 _LOCK = 0x6F757462  # "outb"
 _INSERT_ENTRY = InsertMany(outbox, ["kind", "item_id", "at"])

@@ -4,14 +4,52 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
 from headwater.model import Ending, Refresh
 from headwater.store.database.dialect import PreparedStatement, chunks, from_json, to_json, upsert
-from headwater.store.schema.feed_tables import feed, feed_state, hourly_count, item, refresh
-from headwater.store.values import ActivityPeriod, ActivitySummary, FeedLoss
+from headwater.store.schema.feed_tables import feed, feed_state, hourly_count, refresh
+from headwater.store.schema.item_tables import item
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityPeriod:
+    """What happened in the hours that touch a stretch of time."""
+
+    refreshes: Mapping[str, int] = field(default_factory=dict)  # by ending
+    new: int = 0
+    updated: int = 0
+    lost: float = 0.0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ActivitySummary:
+    """The counts of a first page. The periods are counted in whole hours: the current one and 1 or 24 before."""
+
+    feeds: int
+    paused: int
+    gone: int
+    failing: int
+    never_refreshed: int
+    items: int
+    hour: ActivityPeriod
+    day: ActivityPeriod
+    last: tuple[Refresh, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedLoss:
+    """What one feed brought and lost in a stretch of time."""
+
+    feed_id: int
+    got: int
+    lost: float
+    refreshes: int
+
 
 HOUR = 3600
 CHUNK = 1000

@@ -8,6 +8,7 @@ in the index as it now reads; both change in one transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Text, cast, delete, literal_column, select, text
@@ -27,9 +28,19 @@ from headwater.store.content.search_terms import (
     to_tsvector,
 )
 from headwater.store.database.dialect import InsertMany, SelectByIds, fetch_rows, from_json, insert_or_ignore
-from headwater.store.schema.feed_tables import TsQuery, index_queue, item, item_search
+from headwater.store.schema.item_tables import index_queue, item, item_search
+from headwater.store.schema.metadata import TsQuery
 from headwater.store.store import Store
-from headwater.store.values import SearchPage
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """A page of a search: the items, latest arrival first, whether there are more, how many were not searched yet."""
+
+    items: tuple[Item, ...]
+    more: bool = False
+    waiting: int = 0
+
 
 CATCH_UP = 10  # batches that a search indexes before it answers
 _QUEUE = InsertMany(index_queue, ["item_id"])

@@ -27,10 +27,29 @@ from headwater.store.database.dialect import (
 )
 from headwater.store.database.driver_errors import concerns_values
 from headwater.store.readers import marks
-from headwater.store.schema.feed_tables import feed, feed_state, feed_window, item, refresh, seen_identity
+from headwater.store.schema.feed_tables import feed, feed_state, feed_window, refresh
+from headwater.store.schema.item_tables import item, seen_identity
 from headwater.store.schema.storable_text import replace_refused
 from headwater.store.store import Store
-from headwater.store.values import SavedRefresh
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRefresh:
+    """What one verdict really wrote.
+
+    `new_ids` belongs position by position to `new`, the items that were not there before; `updated_ids` are the
+    items whose content was replaced. `skipped` says in words why nothing at all was written: the feed has been
+    removed meanwhile, this very refresh had been saved before, or the database cannot hold what it says.
+    `url_taken_by` is the feed that already has the address this one wanted to move to.
+    """
+
+    feed_id: int
+    new: tuple[Item, ...] = ()
+    new_ids: tuple[int, ...] = ()
+    updated_ids: tuple[int, ...] = ()
+    skipped: str | None = None
+    url_taken_by: int | None = None
+
 
 CHUNK = 1000
 _SELECT_FEEDS = SelectByIds(

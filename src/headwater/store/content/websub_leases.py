@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
@@ -10,7 +11,41 @@ from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, updat
 from headwater.store.database.dialect import chunks, upsert
 from headwater.store.schema.feed_tables import feed, feed_state
 from headwater.store.schema.publication_tables import websub_cancellation, websub_lease
-from headwater.store.values import WebSubCancellation, WebSubLease
+
+
+@dataclass(frozen=True, slots=True)
+class WebSubLease:
+    """Our subscription of a feed at its hub. `state` is asked, active, silent (it does not push) or refused.
+
+    `key` is the end of the callback's address. A verification is awaited until `pending`; the lease runs until `until`
+    and is asked for again at `due`.
+    """
+
+    feed_id: int
+    key: str
+    hub: str
+    topic: str
+    secret: str
+    due: float
+    state: str = "asked"
+    pending: float | None = None
+    since: float | None = None
+    until: float | None = None
+    attempts: int = 0
+    pushes: int = 0
+    pushed: float | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WebSubCancellation:
+    """A subscription at a hub that is to be ended; `attempts` is how often it was told, this time included."""
+
+    key: str
+    hub: str
+    topic: str
+    attempts: int
+
 
 CHUNK = 500
 MOST_UNCONFIRMED = 3  # times a hub is told that perhaps never knew of us

@@ -19,7 +19,7 @@ from headwater.store.content import search
 from headwater.store.database.migrate import HEAD, migrate
 from headwater.store.maintenance.backup_file import FORMAT, BackupReader, BackupWriter, Manifest, Rows
 from headwater.store.schema.all_tables import metadata
-from headwater.store.schema.feed_tables import index_queue
+from headwater.store.schema.item_tables import index_queue
 from headwater.store.schema.reader_tables import user
 
 Progress = Callable[[int, int], None]  # rows done, rows in all

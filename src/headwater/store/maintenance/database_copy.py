@@ -21,8 +21,8 @@ from headwater.store.maintenance import backup
 from headwater.store.opening import open_store
 from headwater.store.schema.all_tables import metadata
 from headwater.store.schema.cluster_tables import job, lease, lesson, member
-from headwater.store.schema.feed_tables import index_queue
-from headwater.store.schema.feed_tables import saved_state as state_table
+from headwater.store.schema.item_tables import index_queue
+from headwater.store.schema.item_tables import saved_state as state_table
 from headwater.store.store import Store
 
 Progress = Callable[[str, int, int], None]  # what is being done, rows done, rows in all

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, or_, select, update
 
@@ -11,9 +12,34 @@ from headwater.store.content.feed_state import hash_identity
 from headwater.store.database.dialect import chunks
 from headwater.store.queries import hits
 from headwater.store.readers import marks
-from headwater.store.schema.feed_tables import checkpoint, hourly_count, item, outbox, refresh, seen_identity
+from headwater.store.schema.feed_tables import hourly_count, refresh
+from headwater.store.schema.item_tables import checkpoint, item, outbox, seen_identity
 from headwater.store.schema.reader_tables import mark
-from headwater.store.values import PrunedCounts, RetentionPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """What retention keeps. None is for ever; an item goes when either limit is passed.
+
+    `days` counts from when the item was first seen, `per_feed` the newest ones of a feed. The identities of
+    deleted items are remembered, so that an old item still shown by its feed does not come back as new.
+    `refresh_days` is for the refresh log, `outbox_days` for entries that some consumer has not read yet.
+    """
+
+    days: float | None = None
+    per_feed: int | None = None
+    refresh_days: float | None = 90.0
+    outbox_days: float | None = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedCounts:
+    """What retention deleted."""
+
+    items: int = 0
+    refreshes: int = 0
+    outbox: int = 0
+
 
 DAY = 86_400.0
 HOUR = 3600

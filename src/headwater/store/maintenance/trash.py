@@ -10,10 +10,9 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, Table, select
 
-from headwater.store.content import feed_merge, feeds, outbox
+from headwater.store.content import feeds, outbox
 from headwater.store.database.dialect import chunks
-from headwater.store.maintenance.trash_rows import Row, TrashWriter
-from headwater.store.people import (
+from headwater.store.maintenance.trash_rows import (
     TRASHED_API_TOKEN,
     TRASHED_FEED,
     TRASHED_MERGE,
@@ -22,29 +21,24 @@ from headwater.store.people import (
     TRASHED_TAG,
     TRASHED_USER,
     Remover,
+    Row,
+    TrashWriter,
 )
 from headwater.store.queries import query_feeds
 from headwater.store.readers import accounts, subscriptions
-from headwater.store.schema.feed_tables import (
-    article_feed,
-    article_query,
-    feed,
-    feed_state,
-    feed_tag,
-    feed_window,
+from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, feed_window, refresh
+from headwater.store.schema.item_tables import article_feed, article_query, item, seen_identity
+from headwater.store.schema.item_tables import outbox as outbox_table
+from headwater.store.schema.query_tables import (
     hit,
     implicit_feed,
-    item,
     item_version,
     offered_count,
     origin,
     query_address,
     query_feed,
-    refresh,
-    seen_identity,
     selectivity,
 )
-from headwater.store.schema.feed_tables import outbox as outbox_table
 from headwater.store.schema.reader_tables import (
     api_token,
     mark,
@@ -91,7 +85,7 @@ def merge_feeds_with_undo(connection: Connection, into: int, gone: int, by: Remo
         )
         rows = [dict(zip(_JOINED[table.name], one, strict=True)) for one in sorted(theirs - ours)]
         keep.add_note(JOINED, [{"table": str(table.name), "feed_id": into} | row for row in rows])
-    return feed_merge.merge_feeds(connection, into, gone), keep.id
+    return feeds.merge_feeds(connection, into, gone), keep.id
 
 
 _JOINED = {

@@ -11,16 +11,17 @@ from sqlalchemy import Connection, delete, select
 
 from headwater.errors import InputError
 from headwater.store.maintenance.trash import READS
-from headwater.store.maintenance.trash_rows import list_trash_rows
-from headwater.store.people import (
+from headwater.store.maintenance.trash_rows import (
     TRASHED_API_TOKEN,
     TRASHED_FEED,
     TRASHED_MERGE,
     TRASHED_QUERY_FEED,
     TRASHED_SUBSCRIPTION,
     TRASHED_USER,
+    list_trash_rows,
 )
-from headwater.store.schema.feed_tables import feed, query_feed
+from headwater.store.schema.feed_tables import feed
+from headwater.store.schema.query_tables import query_feed
 from headwater.store.schema.reader_tables import api_token, query_subscription, subscription, user
 
 

@@ -16,25 +16,28 @@ from headwater.store.content import outbox
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.maintenance.trash import JOINED, QUERY_TAGS, WANTED
 from headwater.store.maintenance.trash_conflicts import check_conflicts
-from headwater.store.maintenance.trash_rows import Row, list_trash_rows, read_trash_rows
-from headwater.store.people import (
-    SCOPES,
+from headwater.store.maintenance.trash_rows import (
     SERVER_KINDS,
     TRASHED_FEED,
     TRASHED_MERGE,
     TRASHED_QUERY_FEED,
     TRASHED_SUBSCRIPTION,
     RestoredObject,
+    Row,
     TrashEntry,
+    list_trash_rows,
+    read_trash_rows,
 )
 from headwater.store.queries import query_feeds
 from headwater.store.readers import marks, subscriptions
+from headwater.store.readers.accounts import SCOPES
 from headwater.store.saved_state import FEEDS, PUBLISHED, QUERIES, bump_revision
 from headwater.store.schema.all_tables import metadata
-from headwater.store.schema.feed_tables import feed, hit, implicit_feed, index_queue, item, query_feed, seen_identity
-from headwater.store.schema.feed_tables import outbox as outbox_table
-from headwater.store.schema.reader_tables import mark, query_subscription, subscription, subscription_tag, user
-from headwater.store.schema.trash_tables import removal
+from headwater.store.schema.feed_tables import feed
+from headwater.store.schema.item_tables import index_queue, item, seen_identity
+from headwater.store.schema.item_tables import outbox as outbox_table
+from headwater.store.schema.query_tables import hit, implicit_feed, query_feed
+from headwater.store.schema.reader_tables import mark, query_subscription, removal, subscription, subscription_tag, user
 
 TRASH_SECONDS = 86_400.0  # seconds for which what was removed is kept
 CHUNK = 500

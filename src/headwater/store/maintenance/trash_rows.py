@@ -4,15 +4,65 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from sqlalchemy import Column, ColumnElement, Connection, Table, insert, select, tuple_
 
 from headwater.store.database.dialect import chunks
-from headwater.store.people import Remover
+from headwater.store.schema.reader_tables import removal, removed
 from headwater.store.schema.storable_text import replace_unstorable
-from headwater.store.schema.trash_tables import removal, removed
+
+TRASHED_FEED, TRASHED_MERGE, TRASHED_QUERY_FEED, TRASHED_USER = "feed", "merged feed", "query feed", "account"
+
+
+TRASHED_FEED_TOKENS = "tokens of a private feed"
+
+
+TRASHED_SUBSCRIPTION, TRASHED_API_TOKEN, TRASHED_TAG = "subscription", "token", "tag"
+
+
+SERVER_KINDS = (
+    TRASHED_FEED,
+    TRASHED_MERGE,
+    TRASHED_QUERY_FEED,
+    TRASHED_USER,
+    TRASHED_FEED_TOKENS,
+)  # what is removed for everybody: any owner takes it back
+
+
+TRASH_KINDS = (*SERVER_KINDS, TRASHED_SUBSCRIPTION, TRASHED_API_TOKEN, TRASHED_TAG)
+
+
+@dataclass(frozen=True, slots=True)
+class Remover:
+    """Who removes something, and when. What is removed by somebody is kept for a day, to be taken back."""
+
+    user_id: int | None  # None: the command line
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrashEntry:
+    """Something that was removed and can be taken back until `until`, by its number."""
+
+    id: int
+    kind: str  # one of KINDS
+    label: str
+    at: float
+    until: float
+    user_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredObject:
+    """What was taken back; `ref` is the id of the feed, or the name of the query feed."""
+
+    kind: str
+    label: str
+    ref: int | str | None = None
+
 
 PIECE_ROWS = 500
 LONGEST_LABEL = 500  # letters of what something is called

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
@@ -9,8 +10,19 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select
 from headwater.model import Item, Refresh
 from headwater.store.content import items, refreshes
 from headwater.store.queries import hits
-from headwater.store.schema.feed_tables import hit, item, refresh
-from headwater.store.values import DataSlice, StoredHit
+from headwater.store.queries.hits import StoredHit
+from headwater.store.schema.feed_tables import refresh
+from headwater.store.schema.item_tables import item
+from headwater.store.schema.query_tables import hit
+
+
+@dataclass(frozen=True, slots=True)
+class DataSlice:
+    """A part of the past: `since` ≤ time < `until`, of one feed or of all."""
+
+    since: float | None = None
+    until: float | None = None
+    feed_id: int | None = None
 
 
 def list_item_slice(connection: Connection, after: int, part: DataSlice, limit: int) -> list[Item]:

@@ -4,13 +4,38 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
 
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.schema.publication_tables import delivery, delivery_template
-from headwater.store.values import Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An item of a query feed on its way to one sink. `kind` is email, webhook or notify.
+
+    `state` is due, failed (to be tried again at `due`), sent or dead (given up). Deliveries with one `batch` go in one
+    message; `slot` is the moment of a digest. `message` says what happened last.
+    """
+
+    id: int
+    query_id: int
+    query: str
+    hit_id: int
+    item_id: int
+    kind: str
+    address: str
+    due: float | None
+    slot: float | None = None
+    state: str = "due"
+    batch: str | None = None
+    attempts: int = 0
+    at: float = 0.0
+    message: str | None = None
+
 
 CHUNK = 500
 

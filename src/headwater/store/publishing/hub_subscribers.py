@@ -4,13 +4,44 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, select, update
 
 from headwater.store.database.dialect import chunks, upsert
 from headwater.store.schema.publication_tables import hub_request, hub_subscriber
-from headwater.store.values import HubRequest, HubSubscriber
+
+
+@dataclass(frozen=True, slots=True)
+class HubRequest:
+    """What somebody asks of our hub, and their callback must confirm. `mode` is subscribe, unsubscribe or denied."""
+
+    mode: str
+    topic: str
+    callback: str
+    secret: str | None = None
+    lease: float | None = None
+    reason: str | None = None
+    attempts: int = 0
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HubSubscriber:
+    """Somebody who is told by our hub when a topic changes, until the lease ends."""
+
+    topic: str
+    callback: str
+    secret: str | None
+    since: float
+    until: float
+    sent: str | None = None
+    due: float | None = None
+    attempts: int = 0
+    message: str | None = None
+    id: int = 0
+
 
 CHUNK = 500
 _REQUEST_FIELDS = ("mode", "topic", "callback", "secret", "lease", "reason")

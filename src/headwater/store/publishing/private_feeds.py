@@ -5,7 +5,8 @@ Which feeds are private and by which tokens they are read, the past of query fee
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, delete, func, select
 
@@ -13,11 +14,26 @@ from headwater.errors import NotFound
 from headwater.store import saved_state
 from headwater.store.content import outbox
 from headwater.store.database.dialect import insert_or_ignore
-from headwater.store.maintenance.trash_rows import TrashWriter
-from headwater.store.people import TRASHED_FEED_TOKENS, Remover
-from headwater.store.schema.feed_tables import hit
+from headwater.store.maintenance.trash_rows import TRASHED_FEED_TOKENS, Remover, TrashWriter
 from headwater.store.schema.publication_tables import feed_token, private_feed
-from headwater.store.values import PrivateFeedToken, PublicAccess
+from headwater.store.schema.query_tables import hit
+
+
+@dataclass(frozen=True, slots=True)
+class PublicAccess:
+    """Which published feeds are private (folded paths), and the path that each token (by its SHA-256) opens."""
+
+    private: frozenset[str] = frozenset()
+    tokens: Mapping[bytes, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateFeedToken:
+    """A token as it can be listed: what it opens, what it was made for, and when."""
+
+    path: str
+    label: str
+    created: float
 
 
 def read_publication_version(connection: Connection) -> Hashable:

@@ -12,10 +12,9 @@ from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.origin import Origin
 from headwater.query.query_document import Emission, select_items
 from headwater.store.content.feeds import find_feed_tags
-from headwater.store.queries.hits import list_window
+from headwater.store.queries.hits import StoredHit, list_window
 from headwater.store.queries.query_feeds import list_implicit_feeds, read_running_definition
 from headwater.store.schema.feed_tables import feed
-from headwater.store.values import StoredHit
 
 CHUNK = 1000
 

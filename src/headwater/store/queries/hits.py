@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -16,12 +16,64 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, delete, func, insert, select, update
 
 from headwater.model import Item
-from headwater.query.hits import Related
+from headwater.query.hits import Hit, Related
 from headwater.store.database.dialect import PreparedStatement, chunks, from_json, insert_or_ignore, reserve_ids
 from headwater.store.queries import returned_items, selectivity
-from headwater.store.schema.feed_tables import hit, item, item_version, outbox, query_feed, refresh
+from headwater.store.schema.feed_tables import refresh
+from headwater.store.schema.item_tables import item, outbox
+from headwater.store.schema.query_tables import hit, item_version, query_feed
 from headwater.store.schema.storable_text import replace_refused
-from headwater.store.values import NewHit, QueryStatistics, ShowingQueries, StoredHit
+
+
+@dataclass(frozen=True, slots=True)
+class NewHit:
+    """A hit to be written: when its item arrived, and the id of its query feed."""
+
+    query_id: int
+    hit: Hit
+    arrived: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHit:
+    """An item as a query feed has published it; `id` is its place in the feed's stream.
+
+    `item` is what is shown, with the fields that SET wrote anew. `fresh` says that it was to be delivered when it was
+    written, `update` that it was there before and has just been changed in place.
+    """
+
+    id: int
+    query_id: int
+    item: Item
+    arrived: float
+    branches: frozenset[int]
+    related: tuple[Related, ...] | None = None
+    fresh: bool = False
+    update: bool = False
+    changed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ShowingQueries:
+    """The query feeds, by name, that show an item, and those that have delivered it (also by an older definition)."""
+
+    by: set[str] = field(default_factory=set)
+    delivered: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatistics:
+    """How lively a query feed is: hits of the last `days` (fewer where it is younger), the last one, all there are."""
+
+    hits: int
+    recent: int
+    days: float
+    last: float | None
+
+    @property
+    def per_day(self) -> float:
+        return self.recent / self.days if self.days > 0 else 0.0
+
 
 CHUNK = 500
 MANY_FEEDS = 5_000  # feeds that a statement may name

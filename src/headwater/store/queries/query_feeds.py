@@ -21,7 +21,8 @@ from headwater.store.content import outbox
 from headwater.store.database.dialect import SelectByIds, chunks
 from headwater.store.queries import hits
 from headwater.store.saved_state import QUERIES, bump_revision
-from headwater.store.schema.feed_tables import feed, feed_tag, implicit_feed, query_address, query_feed
+from headwater.store.schema.feed_tables import feed, feed_tag
+from headwater.store.schema.query_tables import implicit_feed, query_address, query_feed
 from headwater.store.schema.reader_tables import query_subscription
 
 CHUNK = 1000

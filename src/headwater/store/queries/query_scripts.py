@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from sqlalchemy import Connection, insert, select, update
@@ -14,13 +15,40 @@ from headwater.language.ast import CreateFeed, DropFeed, FeedAddress, Position, 
 from headwater.language.diagnostics import Diagnostics
 from headwater.language.normal_form import walk_branches
 from headwater.store.content import feeds
+from headwater.store.content.feeds import NewFeed
 from headwater.store.maintenance import trash
-from headwater.store.people import Remover
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.queries import query_feeds
 from headwater.store.readers import accounts, subscriptions
 from headwater.store.saved_state import bump_revision
-from headwater.store.schema.feed_tables import feed, implicit_feed, query_feed
-from headwater.store.values import DroppedQueries, NewFeed, ScriptResult, StatementResult
+from headwater.store.schema.feed_tables import feed
+from headwater.store.schema.query_tables import implicit_feed, query_feed
+
+
+@dataclass(frozen=True, slots=True)
+class StatementResult:
+    """What a statement of a script did: "created", "replaced", "dropped", "registered"; `name` says to what."""
+
+    action: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptResult:
+    """What a script did, and what its writer should know all the same."""
+
+    done: tuple[StatementResult, ...]
+    warnings: tuple[object, ...] = ()
+    undo: tuple[int, ...] = ()  # the numbers by which what it dropped is taken back
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedQueries:
+    """The names of the query feeds that went, and the number by which they are taken back."""
+
+    names: tuple[str, ...]
+    undo: int
+
 
 IMPLICIT_WEIGHT = 0.0  # nobody wants the feed for itself: only queries give it weight
 

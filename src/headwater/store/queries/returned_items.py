@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, select
 
@@ -17,8 +18,11 @@ from headwater.formats.values.links import normalise_url
 from headwater.formats.write.addresses import build_published_identity, remove_token
 from headwater.model import Item
 from headwater.store.database.dialect import SelectByKeys, chunks, insert_or_ignore
-from headwater.store.schema.feed_tables import feed, origin
-from headwater.store.values import NewHit
+from headwater.store.schema.feed_tables import feed
+from headwater.store.schema.query_tables import origin
+
+if TYPE_CHECKING:
+    from headwater.store.queries.hits import NewHit
 
 CHUNK = 200
 _PUBLISHED = SelectByKeys(origin, "item_id")

@@ -6,12 +6,27 @@ Offered items are counted per feed, kept ones per pair of query and feed that ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from headwater.store.database.dialect import chunks, upsert
-from headwater.store.schema.feed_tables import offered_count, selectivity
-from headwater.store.values import NewHit, Selectivity
+from headwater.store.schema.query_tables import offered_count, selectivity
+
+if TYPE_CHECKING:
+    from headwater.store.queries.hits import NewHit
+
+
+@dataclass(frozen=True, slots=True)
+class Selectivity:
+    """What a query feed keeps of one feed: `kept` of `offered` items."""
+
+    query_id: int
+    feed_id: int
+    kept: int
+    offered: int
+
 
 CHUNK = 500
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -11,10 +12,62 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from headwater.errors import InputError, NotFound
 from headwater.store.database.dialect import fetch_rows
-from headwater.store.people import OWNER, READER, ROLES, SCOPES, ApiToken, Session, User
 from headwater.store.schema.reader_tables import api_token, session, subscription, user
 from headwater.store.schema.storable_text import replace_unstorable
 from headwater.times import parse_time_zone
+
+OWNER, READER = "owner", "reader"
+
+
+ROLES = (OWNER, READER)
+
+
+READ, WRITE, ADMIN = "read", "write", "admin"
+
+
+SCOPES = (READ, WRITE, ADMIN)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """An account. The password's hash is not part of it: whoever prints a user prints no secret."""
+
+    id: int
+    name: str
+    role: str
+    created: float
+    has_password: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    time_zone: str | None = None  # None: the server's
+
+    @property
+    def is_owner(self) -> bool:
+        return self.role == OWNER
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody signed in: `kind` is page (a browser's cookie) or client (Google Reader API)."""
+
+    user: User
+    kind: str
+    label: str
+    created: float
+    last_seen: float
+    expires: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApiToken:
+    """A token as it can be listed."""
+
+    id: int
+    user_id: int
+    label: str
+    scopes: tuple[str, ...]
+    created: float
+    last_used: float | None
+
 
 LONGEST_NAME = 64
 MOST_SESSIONS = 100  # of one person; the longest unused go first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -18,12 +19,22 @@ from headwater.store.database.dialect import (
     last_visible_item_id,
     upsert,
 )
-from headwater.store.people import HIT_ID_OFFSET, MarkedRead, Stream
 from headwater.store.readers.reader_items import find_visible
 from headwater.store.readers.stream_sources import list_stream_feed_ids, list_stream_query_ids
+from headwater.store.readers.stream_values import HIT_ID_OFFSET, Stream
 from headwater.store.readers.subscriptions import require_query_subscription, require_subscription
-from headwater.store.schema.feed_tables import hit, item
+from headwater.store.schema.item_tables import item
+from headwater.store.schema.query_tables import hit
 from headwater.store.schema.reader_tables import mark, mark_undo, query_subscription, subscription
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedRead:
+    """What marking many as read did: how many were unread, and the number by which it can be taken back."""
+
+    count: int
+    undo: int | None
+
 
 CHUNK = 1000
 ALL = Stream()

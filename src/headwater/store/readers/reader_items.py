@@ -6,18 +6,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import orjson
 from sqlalchemy import Connection, and_, bindparam, select
 
 from headwater.store.content.items import ITEM_COLUMNS, read_item_values
-from headwater.store.database.dialect import SelectByUserAndIds, chunks, fetch_rows
-from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamPage, StreamQuery, UnreadCount, UnreadCounts
+from headwater.store.database.dialect import SelectByUserAndIds, chunks
 from headwater.store.queries import hits
-from headwater.store.readers.read_positions import find_read_line_and
 from headwater.store.readers.stream_items import WantedColumns, has_columns
+from headwater.store.readers.stream_values import HIT_ID_OFFSET, ReaderItem, Stream, StreamPage, StreamQuery
 from headwater.store.readers.streams import list_stream_positions
-from headwater.store.readers.subscriptions import read_query_tags
-from headwater.store.schema.feed_tables import hit
+from headwater.store.schema.query_tables import hit
 from headwater.store.schema.reader_tables import mark, query_subscription, subscription
 
 CHUNK = 1000
@@ -176,109 +173,3 @@ _MY_HITS = select(hit.c.id, hit.c.feed_id, hit.c.item_id).where(
 
 
 # counts
-
-# Per feed: items behind the position, less those marked read there, and those marked unread before it.
-_AFTER_POSITION = (
-    "SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM subscribed s CROSS JOIN item i "
-    "WHERE s.user_id = :user AND s.read_up_to < :line AND i.feed_id = s.feed_id AND i.id > s.read_up_to "
-    "GROUP BY s.feed_id"
-)
-_AFTER_LINE = {
-    dialect: (
-        f"SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM item i {by_id} CROSS JOIN subscribed s "
-        "WHERE i.id > :line AND s.user_id = :user AND s.feed_id = i.feed_id AND s.read_up_to >= :line "
-        "AND i.id > s.read_up_to GROUP BY s.feed_id"
-    )
-    for dialect, by_id in (("sqlite", "NOT INDEXED"), ("postgresql", ""))
-}
-_READ_AFTER_POSITION = (
-    "SELECT s.feed_id, -COUNT(*), CAST(NULL AS double precision) FROM subscribed s CROSS JOIN mark m "
-    "WHERE s.user_id = :user AND m.user_id = :user AND m.feed_id = s.feed_id AND m.item_id > s.read_up_to "
-    "AND m.state = 1 GROUP BY s.feed_id"
-)
-_KEPT_UNREAD = (
-    "SELECT m.feed_id, COUNT(*), MAX(m.arrived) FROM mark m CROSS JOIN subscribed s "
-    "WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id "
-    "AND m.item_id <= s.read_up_to GROUP BY m.feed_id"
-)
-# Those marked read first: where all behind a position has been read, the newest is one of those marked unread.
-_MARKED_ITEMS = f"{_READ_AFTER_POSITION} UNION ALL {_KEPT_UNREAD}"
-_NO_UNREAD = UnreadCount(0, 0.0)
-_STARRED_COUNT = "SELECT COUNT(*) FROM mark WHERE user_id = :user AND starred IS NOT NULL"
-_UNREAD_HITS = (
-    "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM query_subscription q CROSS JOIN hit h "
-    "LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = h.feed_id "
-    "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id "
-    "WHERE q.user_id = :user AND h.query_id = q.query_id AND h.id > q.read_up_to AND h.current "
-    "AND (m.state = 0 OR (m.state IS NULL AND h.item_id > COALESCE(s.read_up_to, 0))) GROUP BY h.query_id"
-)
-_HITS_KEPT_UNREAD = (
-    "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM mark m CROSS JOIN hit h CROSS JOIN query_subscription q "
-    "WHERE m.user_id = :user AND m.state = 0 AND h.item_id = m.item_id AND h.current "
-    "AND q.user_id = :user AND q.query_id = h.query_id AND h.id <= q.read_up_to GROUP BY h.query_id"
-)
-
-
-def count_unread(connection: Connection, user_id: int) -> UnreadCounts:
-    """Unread items of everything that a person reads."""
-    user = {"user": user_id}
-    feeds, stars = _count_by_feed(connection, user_id)
-    tags = fetch_rows(connection, _TAGS[connection.dialect.name] if feeds else _TAGS_OF_QUERIES, user)
-    queries: dict[int, UnreadCount] = {}
-    for statement in (_UNREAD_HITS, _HITS_KEPT_UNREAD) if any(query is not None for _, _, query in tags) else ():
-        for id, number, last in fetch_rows(connection, statement, user):
-            before = queries.get(id, UnreadCount(0, 0.0))
-            queries[id] = UnreadCount(before.count + number, max(before.newest, last))
-    return UnreadCounts(
-        feeds,
-        queries,
-        _count_by_tag(feeds, queries, tags),
-        sum(one.count for one in feeds.values()),
-        stars,
-    )
-
-
-def _count_by_feed(connection: Connection, user_id: int) -> tuple[dict[int, UnreadCount], int]:
-    """And how many are starred."""
-    stars, _, line = find_read_line_and(connection, user_id, f"({_STARRED_COUNT})", {})
-    given = {"user": user_id, "line": line.at}
-    behind = fetch_rows(connection, _AFTER_POSITION, given) if line.far else []
-    if line.beyond:
-        behind = [*behind, *fetch_rows(connection, _AFTER_LINE[connection.dialect.name], given)]
-    feeds = {id: UnreadCount(number, newest) for id, number, newest in behind}
-    for id, number, newest in fetch_rows(connection, _MARKED_ITEMS if behind else _KEPT_UNREAD, given):
-        before = feeds.get(id, _NO_UNREAD)
-        left = before.count + number
-        if left > 0:
-            feeds[id] = UnreadCount(left, before.newest if newest is None else max(newest, before.newest))
-        else:  # below nought what arrived, and was read, between the two questions
-            feeds.pop(id, None)
-    return feeds, stars
-
-
-def _count_by_tag(
-    feeds: dict[int, UnreadCount], queries: dict[int, UnreadCount], tags: Iterable[Any]
-) -> dict[str, UnreadCount]:
-    """`tags` are rows: a tag and its feeds, or the tags of a query feed."""
-    found: dict[str, list[UnreadCount]] = {}
-    for said, ids, query in tags:
-        if query is None:
-            some = [one for id in orjson.loads(ids) if (one := feeds.get(id)) is not None]
-            if some:
-                found.setdefault(said, []).extend(some)
-        elif query in queries:
-            for tag in read_query_tags(said):
-                found.setdefault(tag, []).append(queries[query])
-    return {
-        tag: UnreadCount(sum([one.count for one in each]), max([one.newest for one in each]))
-        for tag, each in found.items()
-    }
-
-
-# The feeds of a tag as one value: of 100,000 rows, making them takes longest.
-_TAGS_OF_QUERIES = "SELECT tags, CAST(NULL AS text), query_id FROM query_subscription WHERE user_id = :user"
-_TAGS = {
-    dialect: f"SELECT tag, {feeds}, CAST(NULL AS bigint) FROM subscribed_tag WHERE user_id = :user GROUP BY tag "
-    f"UNION ALL {_TAGS_OF_QUERIES}"
-    for dialect, feeds in (("sqlite", "json_group_array(feed_id)"), ("postgresql", "CAST(json_agg(feed_id) AS text)"))
-}

@@ -8,13 +8,13 @@ from typing import Any
 from sqlalchemy import Connection
 
 from headwater.store.content import search
+from headwater.store.content.search import SearchPage
 from headwater.store.content.search_terms import SearchTerm, to_fts5_query, to_tsquery
 from headwater.store.database.dialect import fetch_rows
-from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream
 from headwater.store.readers import reader_items
 from headwater.store.readers.stream_items import WantedColumns, join_columns
+from headwater.store.readers.stream_values import HIT_ID_OFFSET, ReaderItem, Stream
 from headwater.store.store import Store
-from headwater.store.values import SearchPage
 
 ALL = Stream()
 

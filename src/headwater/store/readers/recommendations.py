@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, exists, func, select
 
 from headwater.store.database.dialect import SelectByUserAndIds, fetch_rows
-from headwater.store.schema.feed_tables import item
+from headwater.store.schema.item_tables import item
 from headwater.store.schema.reader_tables import subscription
 
 FEWEST_READERS = 2  # others who read a feed before it is suggested: one person's reading is nobody's business

@@ -12,11 +12,12 @@ import orjson
 from sqlalchemy import Connection
 
 from headwater.store.database.dialect import SelectByUserAndIds, chunks, to_json
-from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery, Subscription
 from headwater.store.readers import reader_items
 from headwater.store.readers import subscriptions as subscribing
 from headwater.store.readers.stream_items import WantedColumns, has_columns
+from headwater.store.readers.stream_values import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery
 from headwater.store.readers.streams import list_feed_positions, merge_query_positions
+from headwater.store.readers.subscriptions import Subscription
 
 CHUNK = 10_000
 

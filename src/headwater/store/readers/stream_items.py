@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from headwater.store.database.dialect import chunks, fetch_rows
-from headwater.store.people import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers import read_positions
 from headwater.store.readers.read_positions import (
     ALL_BY_FEED,
@@ -28,6 +27,7 @@ from headwater.store.readers.read_positions import (
 )
 from headwater.store.readers.stream_order import StreamOrder, state_condition
 from headwater.store.readers.stream_sources import list_stream_feed_ids
+from headwater.store.readers.stream_values import HIT_ID_OFFSET, Stream, StreamQuery
 
 StreamPosition = Any  # a row: the time that orders, the id, and, where they were asked along, the columns wanted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.store.people import StreamQuery
+from headwater.store.readers.stream_values import StreamQuery
 
 
 class StreamOrder:

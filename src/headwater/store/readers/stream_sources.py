@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, select
 
 from headwater.store.database.dialect import fetch_rows
-from headwater.store.people import Stream
+from headwater.store.readers.stream_values import Stream
 from headwater.store.readers.subscriptions import read_query_tags
 from headwater.store.schema.reader_tables import subscription, subscription_tag
 

@@ -10,10 +10,10 @@ from itertools import islice
 from sqlalchemy import Connection
 
 from headwater.store.database.dialect import fetch_rows
-from headwater.store.people import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers.stream_items import StreamPosition, StreamSelection, WantedColumns
 from headwater.store.readers.stream_order import StreamOrder, state_condition
 from headwater.store.readers.stream_sources import list_stream_query_ids
+from headwater.store.readers.stream_values import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers.subscriptions import require_query_subscription, require_subscription
 
 # 0 unread, 1 read: the mark, else the positions in the query feed and in the feed

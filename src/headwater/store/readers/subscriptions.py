@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, select, text, update
 
 from headwater.errors import InputError, NotFound
 from headwater.formats.values.links import normalise_url
-from headwater.store.content.feeds import add_feeds
+from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck, NewFeed, add_feeds
 from headwater.store.database.dialect import (
     SelectByUser,
     SelectByUserAndIds,
@@ -22,14 +23,36 @@ from headwater.store.database.dialect import (
     insert_or_ignore,
     to_json,
 )
-from headwater.store.people import HIT_ID_OFFSET, QUERY_FEEDS_TAG, Subscription
 from headwater.store.queries import query_feeds
 from headwater.store.readers.accounts import find_owner
+from headwater.store.readers.stream_values import HIT_ID_OFFSET
 from headwater.store.saved_state import PUBLISHED, bump_revision
-from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, hit, implicit_feed, item, query_feed
+from headwater.store.schema.feed_tables import feed, feed_state, feed_tag
+from headwater.store.schema.item_tables import item
+from headwater.store.schema.query_tables import hit, implicit_feed, query_feed
 from headwater.store.schema.reader_tables import mark, query_subscription, subscription, subscription_tag, user
 from headwater.store.schema.storable_text import replace_unstorable
-from headwater.store.values import AddedFeed, FeedQuotaCheck, NewFeed
+
+QUERY_FEEDS_TAG = "Query feeds"  # where query feeds stand unless somebody puts them elsewhere
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """A feed (or a query feed: then `query_id` is set and `feed_id` is not) as one person has it.
+
+    `title` is the person's own, else the feed's, else the address. `url` is the address of the feed; query feeds have
+    the path under which they are published.
+    """
+
+    feed_id: int | None
+    query_id: int | None
+    title: str
+    url: str
+    link: str | None
+    tags: tuple[str, ...]
+    added: float
+    read_up_to: int
+    own_title: str | None = None
+
 
 CHUNK = 1000
 LEAST_UNREAD = 10  # of what a feed had before somebody subscribed, this many (or its window) are unread

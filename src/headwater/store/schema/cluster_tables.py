@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, SmallInteger, Table, Text
 
-from headwater.store.schema.feed_tables import Id, metadata
+from headwater.store.schema.metadata import Id, metadata
 
 # Several machines. A lease is held by one process at a time; `epoch` grows whenever it passes to another, and a write
 # under an old epoch is refused. `until` is the database's clock, the only one all machines share.

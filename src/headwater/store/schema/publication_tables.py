@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint
 
-from headwater.store.schema.feed_tables import Id, feed_reference, metadata
+from headwater.store.schema.metadata import Id, feed_reference, metadata
 
 # Published feeds that are only for those who have a token; all others are public. Paths are folded: /feeds/name.
 private_feed = Table("private_feed", metadata, Column("path", Text, primary_key=True))

@@ -10,9 +10,15 @@ from msgspec import UNSET, Meta, UnsetType
 from headwater.credentials import hash_password, hash_secret, make_secret, verify_password
 from headwater.errors import InputError
 from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
-from headwater.store.people import ApiToken, User
 from headwater.store.readers import accounts
-from headwater.store.readers.accounts import add_api_token, find_password_hash, find_user, list_api_tokens
+from headwater.store.readers.accounts import (
+    ApiToken,
+    User,
+    add_api_token,
+    find_password_hash,
+    find_user,
+    list_api_tokens,
+)
 from headwater.times import parse_time_zone
 from headwater.web.api.api_types import (
     IdParameters,

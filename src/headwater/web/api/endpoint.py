@@ -21,7 +21,8 @@ from starlette.requests import Request
 
 from headwater.node.node import Node
 from headwater.store.content.feeds import find_feed
-from headwater.store.people import Remover, User
+from headwater.store.maintenance.trash_rows import Remover
+from headwater.store.readers.accounts import User
 from headwater.store.readers.subscriptions import require_subscription
 from headwater.store.store import Store
 from headwater.web.auth.authentication import Forbidden, Identity, NotSignedIn, require_identity

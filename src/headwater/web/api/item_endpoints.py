@@ -8,13 +8,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Enclosure
-from headwater.store.people import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery
 from headwater.store.queries.hits import find_showing_queries
 from headwater.store.queries.query_feeds import list_query_feeds
-from headwater.store.readers import marks, reader_items
+from headwater.store.readers import marks, unread_counts
 from headwater.store.readers.marks import mark_stream_read, undo_mark_read
 from headwater.store.readers.reader_items import find_reader_items, list_reader_items
 from headwater.store.readers.reader_search import search_reader_items
+from headwater.store.readers.stream_values import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery
 from headwater.web.api.api_types import (
     Cursor,
     Id,
@@ -174,7 +174,7 @@ class UnreadCountsView(ResponseBody, frozen=True):
 @item_group.get("/items/counts")
 async def count_unread(call: ApiCall) -> UnreadCountsView:
     """Say how much is unread."""
-    counts = await call.store.read(reader_items.count_unread, call.user.id)
+    counts = await call.store.read(unread_counts.count_unread, call.user.id)
 
     def by(found: object) -> dict[str, UnreadCountView]:
         return {str(key): UnreadCountView(count=one.count, newest=one.newest) for key, one in found.items()}  # type: ignore[attr-defined]

@@ -9,9 +9,13 @@ from msgspec import Meta, field
 from headwater.errors import InputError
 from headwater.publish import channels
 from headwater.store.publishing import deliveries, private_feeds
-from headwater.store.publishing.deliveries import retry_deliveries
-from headwater.store.publishing.private_feeds import list_feed_tokens, load_public_access, revoke_feed_tokens
-from headwater.store.values import Delivery, PrivateFeedToken
+from headwater.store.publishing.deliveries import Delivery, retry_deliveries
+from headwater.store.publishing.private_feeds import (
+    PrivateFeedToken,
+    list_feed_tokens,
+    load_public_access,
+    revoke_feed_tokens,
+)
 from headwater.web.api.api_types import (
     Cursor,
     Id,

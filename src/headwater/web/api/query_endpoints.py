@@ -17,12 +17,11 @@ from headwater.query.items.language_detection import make_language_detector
 from headwater.store.content.articles import want_articles
 from headwater.store.queries import query_scripts
 from headwater.store.queries.document_hits import load_item_origins
-from headwater.store.queries.hits import compute_query_statistics, count_hits_by_query, list_latest_hits
+from headwater.store.queries.hits import StoredHit, compute_query_statistics, count_hits_by_query, list_latest_hits
 from headwater.store.queries.query_feeds import find_query_feed, list_query_feeds, load_catalogue
-from headwater.store.queries.query_scripts import drop_query_feed
+from headwater.store.queries.query_scripts import StatementResult, drop_query_feed
 from headwater.store.queries.selectivity import list_selectivity
 from headwater.store.readers.subscriptions import require_query_subscription
-from headwater.store.values import StatementResult, StoredHit
 from headwater.web.api.api_types import (
     Cursor,
     Id,

@@ -10,7 +10,7 @@ from headwater import __version__
 from headwater.errors import NotFound
 from headwater.node.live_settings import CHANGEABLE
 from headwater.store.maintenance.trash_restore import list_trash, restore_from_trash
-from headwater.store.people import TrashEntry
+from headwater.store.maintenance.trash_rows import TrashEntry
 from headwater.web.api.api_types import Id, ListPage, ShortText, Time
 from headwater.web.api.endpoint import (
     ADMIN,

@@ -14,9 +14,9 @@ from headwater.store.maintenance.trash import (
     move_subscription_to_trash,
     move_tag_to_trash,
 )
-from headwater.store.people import Subscription
 from headwater.store.readers import subscriptions as stored_subscriptions
 from headwater.store.readers.subscriptions import (
+    Subscription,
     change_subscription_title,
     change_tags,
     count_subscription_tags,

@@ -18,8 +18,12 @@ from starlette.responses import Response
 
 from headwater.credentials import hash_secret, make_secret
 from headwater.errors import HeadwaterError, InputError, NotFound
-from headwater.store.people import ADMIN, READ, SCOPES, WRITE, User
 from headwater.store.readers.accounts import (
+    ADMIN,
+    READ,
+    SCOPES,
+    WRITE,
+    User,
     add_user,
     end_session,
     extend_session,

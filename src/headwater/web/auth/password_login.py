@@ -10,8 +10,16 @@ from collections import OrderedDict
 from starlette.requests import Request
 
 from headwater.credentials import hash_password, hash_secret, make_secret, verify_password
-from headwater.store.people import READ, WRITE, User
-from headwater.store.readers.accounts import add_user, claim_ownership, find_password_hash, find_token_user, fold_name
+from headwater.store.readers.accounts import (
+    READ,
+    WRITE,
+    User,
+    add_user,
+    claim_ownership,
+    find_password_hash,
+    find_token_user,
+    fold_name,
+)
 from headwater.web.auth.authentication import Authenticator
 from headwater.web.auth.client_address import is_loopback, visitor_address
 from headwater.web.auth.cross_site import RequestRefused

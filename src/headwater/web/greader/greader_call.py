@@ -25,8 +25,7 @@ from starlette.routing import BaseRoute, Route
 
 from headwater.credentials import hash_secret
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
-from headwater.store.people import READ, WRITE, User
-from headwater.store.readers.accounts import find_token_user
+from headwater.store.readers.accounts import READ, WRITE, User, find_token_user
 from headwater.store.store import Store
 from headwater.web.auth.authentication import user_scopes
 from headwater.web.auth.cross_site import RequestRefused

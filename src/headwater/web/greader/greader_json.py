@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from headwater.store.people import HIT_ID_OFFSET, Subscription, UnreadCounts
 from headwater.store.readers.shown_items import ShownItem
-from headwater.store.readers.subscriptions import subscription_number
+from headwater.store.readers.stream_values import HIT_ID_OFFSET
+from headwater.store.readers.subscriptions import Subscription, subscription_number
+from headwater.store.readers.unread_counts import UnreadCounts
 from headwater.web.greader.stream_ids import LABEL_PREFIX, LONG_PREFIX, READ, READING_LIST, STARRED, feed_stream_id
 
 _BITS = (1 << 64) - 1

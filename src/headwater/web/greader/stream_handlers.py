@@ -11,12 +11,12 @@ from headwater.errors import InputError, NotFound
 from headwater.formats.write import write_atom
 from headwater.model import Document, Enclosure, Entry
 from headwater.store.content.feeds import find_feed
-from headwater.store.people import Stream, Subscription
 from headwater.store.readers.marks import mark_items, mark_stream_read
-from headwater.store.readers.reader_items import count_unread
 from headwater.store.readers.shown_items import ShownItem, ShownPage, find_shown_items, list_shown_items
+from headwater.store.readers.stream_values import Stream
 from headwater.store.readers.streams import list_stream_positions
-from headwater.store.readers.subscriptions import find_subscription
+from headwater.store.readers.subscriptions import Subscription, find_subscription
+from headwater.store.readers.unread_counts import count_unread
 from headwater.web.greader import greader_json, stream_ids
 from headwater.web.greader.greader_call import (
     GReaderCall,

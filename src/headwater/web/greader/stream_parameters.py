@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 
 from headwater.errors import InputError
-from headwater.store.people import StreamQuery
+from headwater.store.readers.stream_values import StreamQuery
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.greader import stream_ids
 

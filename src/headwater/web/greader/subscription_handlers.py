@@ -8,16 +8,19 @@ from headwater.errors import InputError, NotFound
 from headwater.formats.opml import Outline, read_opml
 from headwater.formats.write import write_opml
 from headwater.model import Feed
-from headwater.store.content.feeds import find_feed
+from headwater.store.content.feeds import NewFeed, find_feed
 from headwater.store.maintenance.trash import (
     move_query_subscription_to_trash,
     move_subscription_to_trash,
     move_tag_to_trash,
 )
-from headwater.store.people import ADMIN, Remover, Stream, Subscription
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.publishing.private_feeds import load_public_access
 from headwater.store.queries.query_feeds import find_query_names
+from headwater.store.readers.accounts import ADMIN
+from headwater.store.readers.stream_values import Stream
 from headwater.store.readers.subscriptions import (
+    Subscription,
     add_and_subscribe,
     change_subscription_title,
     change_tags,
@@ -27,7 +30,6 @@ from headwater.store.readers.subscriptions import (
     rename_subscription_tag,
     subscribe_to_query_feed,
 )
-from headwater.store.values import NewFeed
 from headwater.web.greader import greader_json, stream_ids
 from headwater.web.greader.greader_call import (
     GReaderCall,

@@ -14,8 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from headwater.credentials import hash_password
 from headwater.errors import InputError, NotFound
-from headwater.store.people import READ, User
-from headwater.store.readers.accounts import add_user, change_user, find_user
+from headwater.store.readers.accounts import READ, User, add_user, change_user, find_user
 from headwater.store.saved_state import load_state, save_state
 from headwater.web.auth.authentication import Forbidden, safe_return_path
 from headwater.web.auth.client_address import is_secure

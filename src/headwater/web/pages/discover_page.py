@@ -9,7 +9,7 @@ from starlette.responses import Response
 from headwater.errors import InputError
 from headwater.fetch.discovery import FeedCandidate, discover_candidates
 from headwater.store.content.feeds import find_feed
-from headwater.store.people import READ, WRITE
+from headwater.store.readers.accounts import READ, WRITE
 from headwater.web.page import PageGroup, Visit
 from headwater.web.shared.reader_quota import join_feed
 from headwater.web.shared.suggestions import suggest_feeds

@@ -11,7 +11,7 @@ from headwater.errors import InputError
 from headwater.model import Ending
 from headwater.store.content.feed_overview import FEED_STATES, FeedFilter, FeedOverview, list_feed_overviews
 from headwater.store.content.feeds import count_feed_tags, count_feeds
-from headwater.store.people import READ, WRITE
+from headwater.store.readers.accounts import READ, WRITE
 from headwater.store.store import Store
 from headwater.web.page import PageGroup, Visit
 from headwater.web.site import redirect_inside

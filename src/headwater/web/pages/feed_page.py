@@ -16,9 +16,10 @@ from headwater.store.content.feed_overview import find_similar_feeds
 from headwater.store.content.items import count_items
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.maintenance.trash import merge_feeds_with_undo, move_feed_to_trash, move_subscription_to_trash
-from headwater.store.people import ADMIN, READ, WRITE, Remover
+from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.queries.query_feeds import find_query_names
 from headwater.store.queries.selectivity import list_selectivity
+from headwater.store.readers.accounts import ADMIN, READ, WRITE
 from headwater.store.readers.subscriptions import find_subscription
 from headwater.store.store import Store
 from headwater.times import WEEK, format_relative, format_time

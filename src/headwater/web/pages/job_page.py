@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from headwater.errors import NotFound
-from headwater.store.people import READ
+from headwater.store.readers.accounts import READ
 from headwater.web.page import PageGroup, Visit
 from headwater.web.site import json_response
 

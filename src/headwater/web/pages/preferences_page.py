@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from headwater.store.people import READ
+from headwater.store.readers.accounts import READ
 from headwater.web.page import OPEN, PageGroup, Visit
 from headwater.web.site import THEMES, redirect_inside
 

@@ -16,8 +16,8 @@ from headwater.node.quality.quality_history import QualityPoint, load_history
 from headwater.node.quality.quality_report import LosingFeed, QualityReport, load_last_report
 from headwater.schedule.quality.what_if import PredictedQuality
 from headwater.store.content.feeds import change_feed, find_feed, find_feeds
-from headwater.store.people import ADMIN
 from headwater.store.queries.hits import count_feed_activity
+from headwater.store.readers.accounts import ADMIN
 from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 from headwater.times import DAY, format_duration, format_time

@@ -17,33 +17,37 @@ from headwater.node.live_settings import CHANGEABLE
 from headwater.schedule.registry import STRATEGIES
 from headwater.settings import Settings
 from headwater.store.content.feed_overview import FailureGroup, group_failures
-from headwater.store.content.refreshes import summarise_activity
+from headwater.store.content.refreshes import ActivitySummary, summarise_activity
 from headwater.store.maintenance import trash_restore
 from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
 from headwater.store.maintenance.trash_restore import list_trash
-from headwater.store.people import (
-    ADMIN,
-    READ,
-    ROLES,
-    SCOPES,
+from headwater.store.maintenance.trash_rows import (
     TRASHED_API_TOKEN,
     TRASHED_FEED,
     TRASHED_MERGE,
     TRASHED_QUERY_FEED,
     TRASHED_SUBSCRIPTION,
     TRASHED_USER,
-    WRITE,
-    ApiToken,
     Remover,
     RestoredObject,
     TrashEntry,
-    User,
 )
-from headwater.store.publishing.deliveries import count_deliveries, list_deliveries, retry_deliveries
+from headwater.store.publishing.deliveries import Delivery, count_deliveries, list_deliveries, retry_deliveries
 from headwater.store.readers import accounts
-from headwater.store.readers.accounts import add_api_token, change_user, list_api_tokens, list_users
+from headwater.store.readers.accounts import (
+    ADMIN,
+    READ,
+    ROLES,
+    SCOPES,
+    WRITE,
+    ApiToken,
+    User,
+    add_api_token,
+    change_user,
+    list_api_tokens,
+    list_users,
+)
 from headwater.store.readers.subscriptions import list_subscriptions
-from headwater.store.values import ActivitySummary, Delivery
 from headwater.web.auth.authentication import user_scopes
 from headwater.web.charts.svg import Chart
 from headwater.web.page import PageGroup, Visit

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from headwater.errors import NotFound
-from headwater.store.people import Stream, Subscription, UnreadCounts
 from headwater.store.queries.query_feeds import find_query_feed, find_query_names
-from headwater.store.readers.reader_items import count_unread
+from headwater.store.readers.stream_values import Stream
+from headwater.store.readers.subscriptions import Subscription
+from headwater.store.readers.unread_counts import UnreadCounts, count_unread
 from headwater.store.store import Store
 from headwater.web.shared.reader_feeds import ReaderFeeds
 from headwater.web.site import parse_integer

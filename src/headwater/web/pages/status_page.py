@@ -16,10 +16,9 @@ from headwater.node.crawl.crawler import CrawlStatus
 from headwater.node.quality.quality_report import load_last_report
 from headwater.store.content.feeds import find_feeds
 from headwater.store.content.items import list_items
-from headwater.store.content.refreshes import summarise_activity
-from headwater.store.people import ADMIN, READ
+from headwater.store.content.refreshes import ActivitySummary, summarise_activity
+from headwater.store.readers.accounts import ADMIN, READ
 from headwater.store.store import Store
-from headwater.store.values import ActivitySummary
 from headwater.web.metrics import CONTENT_TYPE, ClusterCollector, render_metrics
 from headwater.web.page import OPEN, PageGroup, Visit
 from headwater.web.shared.article_html import followable_link

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass
 
 from headwater.formats.opml import read_opml
+from headwater.store.content.feeds import NewFeed, sort_added
 from headwater.store.readers.accounts import find_user
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed, sort_added
 from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.site import Site
 

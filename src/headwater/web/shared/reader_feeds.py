@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from headwater.store.people import Subscription, UnreadCounts
-from headwater.store.readers.subscriptions import list_subscriptions
+from headwater.store.readers.subscriptions import Subscription, list_subscriptions
+from headwater.store.readers.unread_counts import UnreadCounts
 from headwater.store.store import Store
 
 LONG_LIST, CACHE_SECONDS = 2000, 30.0  # longer lists of subscriptions are cached, for so long

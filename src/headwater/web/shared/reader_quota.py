@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from headwater.errors import NotFound
 from headwater.settings import Settings
-from headwater.store.people import User
+from headwater.store.content.feeds import FeedQuotaCheck
+from headwater.store.readers.accounts import User
 from headwater.store.readers.recommendations import FEWEST_READERS
 from headwater.store.readers.subscriptions import count_feeds_brought, count_subscribers, subscribe_to_feed
 from headwater.store.store import Store
-from headwater.store.values import FeedQuotaCheck
 from headwater.web.auth.cross_site import RequestRefused
 
 

@@ -17,8 +17,7 @@ from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
-from headwater.store.people import User
-from headwater.store.readers.accounts import add_api_token, add_user, claim_ownership
+from headwater.store.readers.accounts import User, add_api_token, add_user, claim_ownership
 from headwater.store.store import Store
 from headwater.web.app import create_app
 

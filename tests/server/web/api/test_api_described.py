@@ -30,10 +30,10 @@ from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
 from headwater.settings import load_settings
+from headwater.store.content.feeds import NewFeed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.accounts import add_api_token, claim_ownership, find_owner
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.values import NewFeed
 from headwater.web.api.api_app import GROUPS
 from headwater.web.api.endpoint import RawBody
 from headwater.web.api.openapi import describe_api

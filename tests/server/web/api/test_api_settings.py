@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.store.values import NewFeed
+from headwater.store.content.feeds import NewFeed
 
 LIST = "\n".join(f"https://{n}.example/feed" for n in range(6)).encode()
 

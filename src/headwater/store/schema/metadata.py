@@ -1,0 +1,45 @@
+"""Defines the naming convention of constraints and the column types that all tables share."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, ForeignKey, Integer, MetaData
+from sqlalchemy.types import UserDefinedType
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pk",
+        "ix": "%(table_name)s_%(column_0_N_name)s",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "fk": "%(table_name)s_%(column_0_N_name)s_fk",
+    }
+)
+
+
+Id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER key is SQLite's rowid
+
+
+def feed_reference() -> ForeignKey:
+    return ForeignKey("feed.id", ondelete="CASCADE")
+
+
+class TsVector(UserDefinedType[str]):
+    """PostgreSQL's type, by name: its whole dialect is only loaded by those who use it."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "TSVECTOR"
+
+
+class TsQuery(UserDefinedType[str]):
+    """What a TsVector is asked."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "TSQUERY"
+
+
+# The index of words: this table in PostgreSQL, with a GIN index that only the migration names, because naming it here
+# would load the dialect as well; an FTS5 table of the same name in SQLite.
+postgres_metadata = MetaData(naming_convention=metadata.naming_convention)
