@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Generic
 
 import msgspec
+from typing_extensions import TypeVar
 
 
 class Enclosure(msgspec.Struct, frozen=True):
@@ -39,8 +41,29 @@ class Hints(msgspec.Struct, frozen=True):
     update_base: float | None = None
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One item as its document shows it. `title` is plain text, `content` and `summary` are HTML."""
+class Markup(msgspec.Struct, frozen=True):
+    """HTML as published: not safe to show or to store before `formats.values.html.clean_markup` has cleaned it.
+
+    `base` is the address that relative links are resolved against. Markup of a large document is cleaned by the
+    process that reads it: then `text` is empty, `clean` is the safe HTML and `raw_hash` the hash of the published text.
+    """
+
+    text: str
+    base: str | None = None
+    clean: str | None = None
+    raw_hash: str | None = None
+
+
+Html = TypeVar("Html", default=str)
+"""Safe HTML (`str`), or HTML as published (`Markup`)."""
+
+
+class Entry(msgspec.Struct, Generic[Html], frozen=True):
+    """One item as its document shows it. `title` is plain text; `content` and `summary` are safe HTML.
+
+    The server reads documents as `Document[Markup]` and cleans only new and changed items. An `Item` takes `str`, so
+    that the type checker refuses to store markup that was not cleaned.
+    """
 
     id: str | None = None
     link: str | None = None
@@ -48,15 +71,15 @@ class Entry(msgspec.Struct, frozen=True):
     published: float | None = None
     updated: float | None = None
     authors: tuple[str, ...] = ()
-    summary: str | None = None
-    content: str | None = None
+    summary: Html | None = None
+    content: Html | None = None
     categories: tuple[str, ...] = ()
     enclosures: tuple[Enclosure, ...] = ()
     language: str | None = None
     source: Source | None = None
 
 
-class Document(msgspec.Struct, frozen=True):
+class Document(msgspec.Struct, Generic[Html], frozen=True):
     """A parsed feed document. `format` is rss, atom, rdf, json or cdf with its version ("rss 2.0").
 
     `hub` lists the WebSub hubs. `next` and `previous` are RFC 5005 or JSON Feed pages; `archived` marks them as archive
@@ -82,7 +105,7 @@ class Document(msgspec.Struct, frozen=True):
     current: str | None = None
     archived: bool = False
     hints: Hints = Hints()
-    items: tuple[Entry, ...] = ()
+    items: tuple[Entry[Html], ...] = ()
     encoding: str | None = None
     problems: tuple[str, ...] = ()
 
@@ -136,7 +159,7 @@ class Outcome(msgspec.Struct, frozen=True):
     started: float
     elapsed: float
     status: int | None = None
-    document: Document | None = None
+    document: Document[Markup] | None = None
     validators: Validators | None = None
     moved_to: str | None = None
     fresh_for: float | None = None
@@ -170,8 +193,8 @@ class Feed:
 class Known(msgspec.Struct, frozen=True):
     """The state of a feed between refreshes: everything that the next refresh needs.
 
-    `window` pairs the identity of each item of the last document, in its order, with its content hash. `moves` counts how
-    often in a row `moved_to` was seen. `not_before` comes from Retry-After, `fresh_until` from max-age or ttl. `failures`
+    `window` pairs the identity of each item of the last document, in its order, with the
+    hashes of its content (`novelty.item_identity`). `moves` counts how often in a row `moved_to` was seen. `not_before` comes from Retry-After, `fresh_until` from max-age or ttl. `failures`
     counts failures in a row, since `failing_since`.
     """
 

@@ -14,7 +14,7 @@ from headwater.cluster.transport.codec import encode_result
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.wire_messages import FetchResult, Job
-from headwater.model import Document, Ending, Entry, Outcome
+from headwater.model import Document, Ending, Entry, Markup, Outcome
 from headwater.settings import Settings, load_settings
 from headwater.store.content.outbox import find_last_position, read_checkpoint
 from headwater.store.store import Store
@@ -107,7 +107,7 @@ async def all_matched(store: Store) -> bool:
 
 def result(feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, terminal: str = "t") -> FetchResult:
     """What a terminal would bring of a feed that shows these items."""
-    entries = tuple(Entry(id=one, link=f"{url}/{one}", title=f"Item {one}", content=one) for one in identities)
+    entries = tuple(Entry(id=one, link=f"{url}/{one}", title=f"Item {one}", content=Markup(one)) for one in identities)
     document = Document("rss 2.0", title="A feed", items=entries)
     outcome = Outcome(Ending.CHANGED, url, url, at, 0.1, 200, document, bytes=1000, body_hash=f"{at}")
     return FetchResult(Job(feed_id, partition_of(url), 1, url, "a test"), outcome, terminal, epoch)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from headwater.cluster.transport.codec import SHORTENED, decode_results, encode_results
 from headwater.cluster.transport.wire_messages import FetchResult
-from headwater.model import Entry
+from headwater.model import Entry, Markup
 
 URL = "https://one.example/feed"
 
@@ -21,7 +21,7 @@ def with_text(one: FetchResult, length: int) -> FetchResult:
     assert one.outcome.document is not None
     texts = [chance.randbytes(length).hex()[:length] for _ in one.outcome.document.items]
     items = tuple(
-        Entry(id=entry.id, link=entry.link, title=entry.title, content=text)
+        Entry(id=entry.id, link=entry.link, title=entry.title, content=Markup(text))
         for entry, text in zip(one.outcome.document.items, texts, strict=True)
     )
     return replace(one, outcome=replace(one.outcome, document=replace(one.outcome.document, items=items)))

@@ -28,7 +28,20 @@ from headwater.cluster.transport.wire_messages import (
 )
 from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
-from headwater.model import Document, Enclosure, Ending, Entry, Hints, Item, Known, Outcome, Refresh, Source, Validators
+from headwater.model import (
+    Document,
+    Enclosure,
+    Ending,
+    Entry,
+    Hints,
+    Item,
+    Known,
+    Markup,
+    Outcome,
+    Refresh,
+    Source,
+    Validators,
+)
 from headwater.node.crawl.lessons import Lesson
 from headwater.store.content.outbox import OutboxEntry
 from headwater.store.publishing.deliveries import Delivery
@@ -44,8 +57,8 @@ ENTRY = Entry(
     1_000.0,
     1_100.0,
     ("Ann",),
-    "short",
-    "<p>long</p>",
+    Markup("short"),
+    Markup("<p>long</p>", URL),
     ("news",),
     (Enclosure("https://one.example/1.mp3", "audio/mpeg", 7),),
     "de",

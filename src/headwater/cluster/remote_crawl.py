@@ -14,7 +14,7 @@ from headwater.cluster.leader import CONTROLLER
 from headwater.cluster.transport.wire_messages import EPOCH_SHIFT, FetchResult, Job, make_job
 from headwater.errors import NotFound, RefreshHeld, Unreachable
 from headwater.fetch.client import Fetcher
-from headwater.model import Document, Ending, Known, Outcome, Refresh, Verdict
+from headwater.model import Document, Ending, Known, Markup, Outcome, Refresh, Verdict
 from headwater.node.crawl.crawler import Crawler
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.refresher import Fetched, StoredRefresh
@@ -54,7 +54,7 @@ class RemoteCrawl(Crawler):
                 return await self._make_stored_refresh(known, last[0])
         raise Unreachable(f"No machine has refreshed {known.url} within {WAIT_SECONDS:.0f} seconds.", "timeout")
 
-    async def accept_push(self, feed_id: int, document: Document, size: int) -> StoredRefresh:
+    async def accept_push(self, feed_id: int, document: Document[Markup], size: int) -> StoredRefresh:
         known = await self._load_feed(feed_id)
         outcome = Outcome(
             *(Ending.PARTIAL, known.url, known.url, self._clock(), 0.0), document=document, bytes=size, pushed=True

@@ -36,7 +36,7 @@ from headwater.fetch.http.redirects import FetchProgress, Handover, NotOurHost, 
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest, RemoteSession
 from headwater.fetch.reading.document_reader import DocumentReader, ReadFunction
 from headwater.formats import read_to_keep
-from headwater.model import Document, Ending, Outcome, Validators
+from headwater.model import Document, Ending, Markup, Outcome, Validators
 
 _SMALL_WIRE, _SMALL_DECODED = 64 << 10, 1 << 20  # bytes decoded in the event loop; larger bodies in a thread
 _COMMON_ENDS = (b"</rss>", b"</feed>", b"</rdf:RDF>", b"</rss>\n", b"</feed>\n", b"</rdf:RDF>\n", b"}")
@@ -195,7 +195,7 @@ class Fetcher:
         """Raise AddressError for an address that the guard refuses before its name is resolved."""
         self._session.check_url(url)
 
-    async def read_feed(self, page: Page) -> Document:
+    async def read_feed(self, page: Page) -> Document[Markup]:
         """Parse a page as a feed, within the limits for documents. Raises NotAFeed."""
         return await self._reader.read(page.body, page.final_url, page.headers)
 

@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import feedparser  # type: ignore[import-untyped]
+from msgspec.structs import replace
 
 from headwater.errors import NotAFeed
 from headwater.formats.values.enclosures import parse_size
-from headwater.formats.values.html import HtmlCleaner
+from headwater.formats.values.html import CleanHtmlReader, wrap_clean_html
 from headwater.formats.values.links import resolve_url
 from headwater.formats.values.people import drop_duplicates, extract_names
 from headwater.formats.values.text import html_to_text, replace_forbidden
-from headwater.model import Document, Enclosure, Entry
+from headwater.model import Document, Enclosure, Entry, Markup
 
 
 def read_last_resort(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document:
@@ -29,24 +30,36 @@ def read_last_resort(body: bytes, url: str | None = None, headers: Mapping[str, 
     found = feedparser.parse(body, response_headers=heard, sanitize_html=False)
     if not found.entries:
         raise NotAFeed("Nothing in this document can be read as a feed.", "unknown")
-    cleaner = HtmlCleaner(True)
+    html = CleanHtmlReader()
     feed = found.feed
     return Document(
         format=str(found.get("version") or "unknown"),
         title=html_to_text(replace_forbidden(feed.get("title", ""))),
-        subtitle=cleaner.clean_html(replace_forbidden(feed.get("subtitle", "")), url),
+        subtitle=html.read_html(replace_forbidden(feed.get("subtitle", "")), url),
         link=resolve_url(feed.get("link"), url),
         language=feed.get("language") or None,
         id=replace_forbidden(feed.get("id", "")) or None,
         updated=_to_epoch(feed.get("updated_parsed")),
         authors=_list_authors(feed),
-        items=tuple(_convert_entry(one, cleaner, url) for one in found.entries[:5_000]),
+        items=tuple(_convert_entry(one, html, url) for one in found.entries[:5_000]),
         encoding=found.get("encoding") or None,
         problems=("the document was so damaged that only feedparser could read it",),
     )
 
 
-def _convert_entry(one: Any, cleaner: HtmlCleaner, url: str | None) -> Entry:
+def read_last_resort_to_keep(
+    body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None
+) -> Document[Markup]:
+    """Read a damaged document for the server, which expects markup."""
+    document: Document[Any] = read_last_resort(body, url, headers)
+    items = (
+        replace(item, summary=wrap_clean_html(item.summary), content=wrap_clean_html(item.content))
+        for item in document.items
+    )
+    return replace(document, items=tuple(items))
+
+
+def _convert_entry(one: Any, html: CleanHtmlReader, url: str | None) -> Entry:
     contents = one.get("content") or [{}]
     published = _to_epoch(one.get("published_parsed"))
     updated = _to_epoch(one.get("updated_parsed")) if "updated_parsed" in one else None
@@ -62,8 +75,8 @@ def _convert_entry(one: Any, cleaner: HtmlCleaner, url: str | None) -> Entry:
         published=updated if published is None else published,
         updated=updated,
         authors=_list_authors(one),
-        summary=cleaner.clean_html(replace_forbidden(one.get("summary", "")), url),
-        content=cleaner.clean_html(replace_forbidden(contents[0].get("value", "")), url),
+        summary=html.read_html(replace_forbidden(one.get("summary", "")), url),
+        content=html.read_html(replace_forbidden(contents[0].get("value", "")), url),
         categories=drop_duplicates([replace_forbidden(tag.term) for tag in one.get("tags", ()) if tag.get("term")]),
         enclosures=tuple(enclosures),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -12,7 +13,8 @@ from headwater.formats.parse.context import ReadOptions
 from headwater.formats.parse.document import explain_not_a_feed, find_base_url, read_xml
 from headwater.formats.parse.json_feed import read_json
 from headwater.formats.values.encodings import EBCDIC, find_header_encoding
-from headwater.model import Document
+from headwater.formats.values.html import CleanHtmlReader, MarkupReader, PublishedHtmlReader, clean_early, clean_markup
+from headwater.model import Document, Markup
 
 # Where a document begins after warnings that its server wrote first.
 _DOCUMENT_START = re.compile(rb"<\?xml\s|<(?:rss|feed|rdf:RDF)[\s>]")
@@ -51,43 +53,66 @@ def read(
     `summaries` is off, which is for callers who keep both. Raises NotAFeed, whose `what` says what the document is
     instead.
     """
+    reader = CleanHtmlReader() if clean else PublishedHtmlReader()
+    return _read(body, url, headers, ReadOptions(reader, summaries))
+
+
+def read_to_keep(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document[Markup]:
+    """Read a feed document for a caller who stores it: with HTML as published, to be cleaned where an item is new.
+
+    Content does not stand in for a missing summary, or it would be stored twice.
+    """
+    document = _read(body, url, headers, ReadOptions(MarkupReader(), summaries=False))
+    subtitle: Any = document.subtitle  # markup, too
+    return replace(document, subtitle=clean_markup(subtitle))
+
+
+def read_to_keep_cleaned(
+    body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None
+) -> Document[Markup]:
+    """Read a feed document as `read_to_keep` does and clean all of its HTML at once.
+
+    Cleaning hostile markup can take minutes, so a worker process that can be killed does it for large documents.
+    """
+    document = read_to_keep(body, url, headers)
+    items = (
+        replace(item, summary=clean_early(item.summary), content=clean_early(item.content)) for item in document.items
+    )
+    return replace(document, items=tuple(items))
+
+
+def _read(body: bytes, url: str | None, headers: Mapping[str, str] | None, options: ReadOptions) -> Document[Any]:
     if not isinstance(body, bytes):
         if not isinstance(body, bytearray | memoryview):
             raise TypeError(f"read takes the bytes of a document, not {type(body).__name__}: open files with “rb”.")
         body = bytes(body)
-    heard = {str(name).lower(): str(value) for name, value in headers.items()} if headers else {}
+    lowered = {str(name).lower(): str(value) for name, value in headers.items()} if headers else {}
     start = body[:64].lstrip(b"\xef\xbb\xbf \t\r\n\0\xff\xfe")
     if not start:
         if not body.strip(_BLANK):
             raise NotAFeed("The document is empty.", "empty")
         start = body.lstrip(_BLANK)[:64]
-    wanted = ReadOptions(clean, summaries)
-    charset = find_header_encoding(heard.get("content-type"))
-    base = find_base_url(url, heard)
+    charset = find_header_encoding(lowered.get("content-type"))
+    base = find_base_url(url, lowered)
     if start[:1] in b"{[":
-        return read_json(body, charset, base, wanted)
+        return read_json(body, charset, base, options)
     if body.startswith(_FILE_SIGNATURES) or (b"<" not in body and not body.startswith(EBCDIC)):
         raise NotAFeed(f"This is {_describe_file_type(body)}, not a feed.", "unknown")
     if start[:14].lower().startswith((b"<!doctype html", b"<html")) and not _has_feed_element(body):
         raise explain_not_a_feed("html", body)
     try:
-        return read_xml(body, charset, base, heard, wanted)
+        return read_xml(body, charset, base, lowered, options)
     except NotAFeed as error:
         later = _DOCUMENT_START.search(body, 1)
         if later is None or error.what not in ("html", "xml", "unknown"):
             raise
         try:
-            found = read_xml(body[later.start() :], charset, base, heard, wanted)
+            found = read_xml(body[later.start() :], charset, base, lowered, options)
         except (NotAFeed, UnicodeDecodeError):
             raise error from None
         return replace(found, problems=(*found.problems, "what stood before the document was left out"))
     except UnicodeDecodeError as error:  # libxml2 let bytes through, while recovering, that are no characters
         raise NotAFeed("The document is damaged beyond recovery.", "unknown") from error
-
-
-def read_to_keep(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document:
-    """What a feed document says, for who stores it: no content stands there a second time for want of a summary."""
-    return read(body, url, headers, summaries=False)
 
 
 def _has_feed_element(body: bytes) -> bool:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 import msgspec
 
-from headwater.model import Document, Ending, Entry, Item, Known, Outcome, Refresh, Verdict
+from headwater.model import Document, Ending, Entry, Item, Known, Markup, Outcome, Refresh, Verdict
 from headwater.novelty.feed_memory import after_failure, after_push, after_success, apply_move
 from headwater.novelty.item_identity import (
+    CONTENT_HASH,
     UNSTABLE_AFTER,
     are_mostly_renamed,
+    clean_entry,
     content_hash,
     find_renamed,
     identify_items,
+    raw_hash,
 )
 from headwater.novelty.loss import estimate_lost_items, overlaps_known
 from headwater.novelty.publication_dates import date_by_last_modified, judge_dates, order_dates
@@ -67,40 +70,60 @@ class _SortedItems:
     window: dict[str, str] = field(default_factory=dict)
     new: list[Item] = field(default_factory=list)
     updated: list[Item] = field(default_factory=list)
-    old: list[Entry] = field(default_factory=list)
+    old: list[Entry[Markup]] = field(default_factory=list)
     plausible: list[float | None] = field(default_factory=list)  # dates of the new items, None if implausible
     problem: str = ""  # the problem with the dates
     unstable: bool = False  # most identities have changed
 
 
-def _sort_items(known: Known, outcome: Outcome, document: Document, seen: Mapping[str, str], at: float) -> _SortedItems:
+def _sort_items(
+    known: Known, outcome: Outcome, document: Document[Markup], seen: Mapping[str, str], at: float
+) -> _SortedItems:
     entries = document.items
     names = identify_items(document, known.unstable)
-    hashes = [content_hash(entry) for entry in entries]
+    had = {**seen, **dict(known.window)}
+    clean, hashes, raw = _clean_changed(document, names, had)
     again = find_renamed(names, hashes, known, seen)
     if again:
         names = [again.get(name, name) for name in names]
     given_dates = [entry.published if entry.published is not None else entry.updated for entry in entries]
     dates, problem = judge_dates(known, outcome, given_dates, names, at)
     found = _SortedItems(problem=problem, unstable=are_mostly_renamed(again, names))
-    window, had = found.window, {**seen, **dict(known.window)}
-    for name, digest, entry, given, date in zip(names, hashes, entries, given_dates, dates, strict=True):
+    window = found.window
+    for place, (name, digest, given, date) in enumerate(zip(names, hashes, given_dates, dates, strict=True)):
         if name in window:  # a duplicate in the document: keep the first
             continue
-        window[name] = digest
+        window[name] = digest + raw[place]
         last = had.get(name)
         if last is None:
-            found.new.append(_make_item(known.feed_id, name, digest, entry, given, at))
+            found.new.append(_make_item(known.feed_id, name, digest, clean[place], given, at))
             found.plausible.append(date)
         else:
-            found.old.append(entry)
-            if last != digest:
-                found.updated.append(_make_item(known.feed_id, name, digest, entry, given, at))
+            found.old.append(entries[place])
+            if last[:CONTENT_HASH] != digest:
+                found.updated.append(_make_item(known.feed_id, name, digest, clean[place], given, at))
     return found
 
 
+def _clean_changed(
+    document: Document[Markup], names: Sequence[str], had: Mapping[str, str]
+) -> tuple[dict[int, Entry], list[str], list[str]]:
+    """Clean the entries that are not exactly as before. Return them by place, and the two hashes of every entry."""
+    clean: dict[int, Entry] = {}
+    hashes, raw = [], []
+    for place, (name, entry) in enumerate(zip(names, document.items, strict=True)):
+        raw.append(raw_hash(entry))
+        last = had.get(name, "")
+        if last[CONTENT_HASH:] == raw[-1]:
+            hashes.append(last[:CONTENT_HASH])
+        else:
+            clean[place] = clean_entry(entry)
+            hashes.append(content_hash(clean[place]))
+    return clean, hashes, raw
+
+
 def _judge_document(
-    known: Known, outcome: Outcome, document: Document, seen: Mapping[str, str], reason: str, rate: float | None
+    known: Known, outcome: Outcome, document: Document[Markup], seen: Mapping[str, str], reason: str, rate: float | None
 ) -> Verdict:
     at = outcome.ended_at
     found = _sort_items(known, outcome, document, seen, at)

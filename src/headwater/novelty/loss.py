@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from headwater.model import Entry
+from headwater.model import Entry, Markup
 
 
-def overlaps_known(new: Sequence[float | None], old: Sequence[Entry]) -> bool:
+def overlaps_known(new: Sequence[float | None], old: Sequence[Entry[Markup]]) -> bool:
     """Say whether the document shows a known item behind its new ones.
 
     An item pinned to the top is known too but proves nothing: if all items have dates, a known item must be as old as

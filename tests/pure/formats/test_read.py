@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import NotAFeed
-from headwater.formats import read, read_to_keep
+from headwater.formats import read
 from headwater.model import Enclosure, Hints
 
 RSS = b"""<?xml version="1.0"?>
@@ -345,7 +345,7 @@ def test_content_is_the_summary_of_an_item_without_one_but_is_not_kept_twice(bod
     assert (item.summary, item.content) == ("long", "long")
     (item,) = read((body % "<summary>short</summary>").encode()).items
     assert (item.summary, item.content) == ("short", "long")
-    (item,) = read_to_keep((body % "").encode()).items
+    (item,) = read((body % "").encode(), summaries=False).items
     assert (item.summary, item.content) == (None, "long")
 
 
@@ -355,7 +355,8 @@ def test_content_of_json_is_the_summary_of_an_item_without_one_but_is_not_kept_t
     for value in (feed, rss):
         body = json.dumps(value).encode()
         assert (read(body).items[0].summary, read(body).items[0].content) == ("long", "long")
-        assert (read_to_keep(body).items[0].summary, read_to_keep(body).items[0].content) == (None, "long")
+        (item,) = read(body, summaries=False).items
+        assert (item.summary, item.content) == (None, "long")
 
 
 def test_content_in_several_forms_is_shown_in_the_richest() -> None:

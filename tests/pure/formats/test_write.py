@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import orjson
 import pytest
 from hypothesis import given
@@ -9,10 +11,12 @@ from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
-from headwater.formats import read_to_keep as read
+from headwater.formats import read as read_document
 from headwater.formats.values.text import replace_forbidden
 from headwater.formats.write import write_atom, write_json, write_rss
 from headwater.model import Document, Enclosure, Entry, Hints, Source
+
+read = partial(read_document, summaries=False)
 
 words = (
     st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp", "Zs")), min_size=1, max_size=20)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headwater.model import Document, Enclosure, Ending, Entry, Hints, Known, Outcome, Validators, Verdict
+from headwater.formats.values.html import clean_early, hash_markup
+from headwater.model import Document, Enclosure, Ending, Entry, Hints, Known, Markup, Outcome, Validators, Verdict
 from headwater.novelty import estimate_lost_items, find_unknown_identities, identify_items, judge
 
 NOW = 1_700_000_000.0
@@ -76,9 +77,32 @@ def test_a_changed_text_under_the_same_identity_is_an_update() -> None:
 def test_hashes_of_texts_stay_compatible_with_stored_ones() -> None:
     """Other hashes would make every item of every feed an update."""
     files = (Enclosure("http://f.example/1.mp3"), Enclosure("http://f.example/2.mp3"))
-    texts = Entry(id="1", title="Título", summary="short", content="<p>long</p>", enclosures=files)
+    texts = Entry(id="1", title="Título", summary=Markup("short"), content=Markup("<p>long</p>"), enclosures=files)
     verdict = after(fetched(texts, Entry(id="2"), Entry(id="3", title="\ud800")))
     assert [item.content_hash for item in verdict.new] == ["a2dbf8788e354d95", "cae6694171d0aacb", "0c26add671d0aacb"]
+
+
+def test_an_item_is_cleaned_when_it_is_stored_and_left_alone_while_it_stays_as_it_was() -> None:
+    hostile = Markup("<p onclick='x()'>Hi <a href='/a'>there</a></p>", "http://f.example/rss")
+    first = after(fetched(entry(1, content=hostile)))
+    assert first.new[0].content == '<p>Hi <a href="http://f.example/a" rel="noopener noreferrer">there</a></p>'
+    again = fetched(entry(1, content=replace(hostile, text="", raw_hash=hash_markup(hostile))))  # cleaned: to nothing
+    assert judge(first.known, again, {}).updated == ()
+
+
+def test_what_cleaning_removes_is_no_change() -> None:
+    first, second = (entry(1, content=Markup(f"<p class='x{number}'>Hi</p><!-- {number} -->")) for number in (1, 2))
+    verdict = after(fetched(first), fetched(second))
+    assert (verdict.new, verdict.updated) == ((), ())
+    assert dict(after(fetched(first)).known.window) != dict(verdict.known.window)
+    assert after(fetched(first), fetched(second), fetched(entry(1, content=Markup("<p>Ho</p>")))).refresh.updated == 1
+
+
+def test_cleaning_in_another_process_is_no_change() -> None:
+    markup = Markup("<p class='x'>Hi</p>")
+    verdict = after(fetched(entry(1, content=markup)), fetched(entry(1, content=clean_early(markup))))
+    assert verdict.refresh.updated == 0
+    assert after(fetched(entry(1, content=clean_early(markup)))).new[0].content == "<p>Hi</p>"
 
 
 def test_identity_is_the_guid_else_the_normalised_link_else_a_hash() -> None:
@@ -87,7 +111,7 @@ def test_identity_is_the_guid_else_the_normalised_link_else_a_hash() -> None:
         items=(
             Entry(id="x"),
             Entry(link="HTTP://A.example?utm_source=rss"),
-            Entry(title="t", content="c"),
+            Entry(title="t", content=Markup("c")),
             Entry(id="y" * 600),
         ),
     )
@@ -146,13 +170,15 @@ def test_identities_that_change_at_every_fetch_do_not_flood_the_store() -> None:
 
 def test_identities_and_texts_that_change_are_recognised_by_their_titles() -> None:
     def salted(salt: str) -> Outcome:
-        return fetched(*[replace(e, id=f"{e.id}?{salt}", link=None, content=salt) for e in entries(1, 2, 3, 4)])
+        return fetched(*[replace(e, id=f"{e.id}?{salt}", link=None, content=Markup(salt)) for e in entries(1, 2, 3, 4)])
 
     assert after(salted("a"), salted("b")).new == ()
 
 
 def test_one_equal_title_alone_is_a_new_item() -> None:
-    verdict = after(fetched(entry(1, title="Weather")), fetched(entry(2, title="Weather", content="sun"), entry(1)))
+    verdict = after(
+        fetched(entry(1, title="Weather")), fetched(entry(2, title="Weather", content=Markup("sun")), entry(1))
+    )
     assert [item.identity for item in verdict.new] == ["guid-2"]
 
 

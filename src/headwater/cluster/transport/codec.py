@@ -9,7 +9,8 @@ import zstandard
 from msgspec.structs import replace
 
 from headwater.cluster.transport.wire_messages import FetchResult, encode, read_results
-from headwater.model import Document
+from headwater.formats.values.html import measure_markup, shorten_markup
+from headwater.model import Document, Markup
 
 MIN_COMPRESSED = 16 << 10
 ZSTD_MAGIC = b"(\xb5/\xfd"  # how zstandard begins; MessagePack of a list of ours begins otherwise
@@ -61,10 +62,10 @@ def _encode_compressed(results: Sequence[FetchResult]) -> bytes:
     return body if len(body) < MIN_COMPRESSED else zstandard.ZstdCompressor(level=1).compress(body)
 
 
-def _shorten_document(document: Document, longest: int) -> Document:
+def _shorten_document(document: Document[Markup], longest: int) -> Document[Markup]:
     items = tuple(
-        replace(entry, content=(entry.content or "")[:0] or None, summary=(entry.summary or "")[:longest] or None)
-        if len(entry.content or "") + len(entry.summary or "") > longest
+        replace(entry, content=None, summary=shorten_markup(entry.summary, longest))
+        if measure_markup(entry.content) + measure_markup(entry.summary) > longest
         else entry
         for entry in document.items
     )

@@ -13,7 +13,7 @@ from aiohttp import hdrs
 from msgspec.structs import replace
 from multidict import CIMultiDictProxy, istr
 
-from headwater.model import Document, Validators
+from headwater.model import Document, Markup, Validators
 
 SIGNATURE_METHODS = ("sha1", "sha256", "sha384", "sha512")  # WebSub §7.1
 _MAX_HUBS = 20  # hubs of a feed
@@ -21,7 +21,7 @@ _LINK = re.compile(r"<([^<>]{1,2000})>((?:\s*;\s*[\w*-]{1,20}(?:\s*=\s*(?:\"[^\"
 _PARAMETER = re.compile(r";\s*([\w*-]{1,20})(?:\s*=\s*(?:\"([^\"]*)\"|([^\s\";,]*)))?")
 
 
-def add_header_links(document: Document, header: Sequence[str], base: str) -> Document:
+def add_header_links(document: Document[Markup], header: Sequence[str], base: str) -> Document[Markup]:
     """Add the hubs and the self address of the Link headers; they take precedence over the document's (WebSub §4)."""
     if not header:
         return document

@@ -13,7 +13,7 @@ from urllib.parse import urldefrag, urljoin
 
 from headwater.fetch.http.guarded_session import FetchFailure, GuardedSession, HttpReply
 from headwater.fetch.http.headers import MINUTE, parse_retry_after
-from headwater.model import Document, Ending, Outcome, Validators
+from headwater.model import Document, Ending, Markup, Outcome, Validators
 
 MAX_REDIRECTS = 10
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
@@ -73,7 +73,7 @@ class FetchProgress:
         message: str = "",
         *,
         status: int | None = None,
-        document: Document | None = None,
+        document: Document[Markup] | None = None,
         validators: Validators | None = None,
         fresh_for: float | None = None,
         retry_after: float | None = None,

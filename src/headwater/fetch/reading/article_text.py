@@ -10,7 +10,7 @@ from typing import Any
 
 from headwater.errors import NotAFeed
 from headwater.fetch.reading.worker_pool import WorkerPool
-from headwater.formats.values.html import HtmlCleaner
+from headwater.formats.values.html import clean_html
 from headwater.formats.values.people import drop_duplicates
 from headwater.formats.values.text import to_one_line, truncate_utf8
 from headwater.model import Document, Entry
@@ -35,7 +35,7 @@ def read_article(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
     html = trafilatura.extract(
         body, url=url, include_comments=False, include_links=True, include_formatting=True, output_format="html"
     )
-    content = HtmlCleaner(True).clean_html(html, url) if html else None
+    content = clean_html(html, url) if html else None
     if found is None or not content:
         raise NotAFeed("The page has no main text.", "html")
     named = [*_split_names(found.categories), *_split_names(found.tags)]

@@ -14,15 +14,15 @@ import numpy as np
 
 from headwater.errors import NotAFeed
 from headwater.fetch.reading.worker_pool import WorkerPool
-from headwater.formats import read_to_keep
-from headwater.model import Document
+from headwater.formats.sniff import read_to_keep, read_to_keep_cleaned
+from headwater.model import Document, Markup
 
-ReadFunction = Callable[[bytes, str | None, Mapping[str, str] | None], Document]
+ReadFunction = Callable[[bytes, str | None, Mapping[str, str] | None], Document[Markup]]
 
 LARGE = 64 << 10  # larger documents can cost more than .1 s to parse
 _SMALL = 16 << 10  # smaller documents cannot cost more than some .01 s
 _FEED_ELEMENT = re.compile(rb"(?i)<(?:\w{1,20}:)?(?:rss|feed|rdf|channel)\b")
-_LAST_RESORT = "headwater.formats.lastresort:read_last_resort"
+_LAST_RESORT = "headwater.formats.lastresort:read_last_resort_to_keep"
 _LESS, _SLASH, _AND = np.frombuffer(b"</&", np.uint8)  # as uint8, so that comparing converts nothing
 _FEW_TAGS, _MANY_TAGS, _MANY_UNCLOSED = 600, 4000, 500
 
@@ -67,8 +67,9 @@ class DocumentReader:
         memory: int = 1 << 30,
     ) -> None:
         self._read = read
+        heavy = read_to_keep_cleaned if read is read_to_keep else read  # cleaning may take minutes, too
         self._workers = WorkerPool(
-            f"{read.__module__}:{read.__qualname__}",
+            f"{heavy.__module__}:{heavy.__qualname__}",
             count=workers,
             cpu_seconds=cpu_seconds,
             wall_seconds=wall_seconds,
@@ -76,7 +77,7 @@ class DocumentReader:
         )
         self._last_resort = WorkerPool(_LAST_RESORT, count=1, cpu_seconds=2, wall_seconds=wall_seconds, memory=memory)
 
-    async def read(self, body: bytes, url: str, headers: Mapping[str, str]) -> Document:
+    async def read(self, body: bytes, url: str, headers: Mapping[str, str]) -> Document[Markup]:
         try:
             if is_heavy(body):
                 return await self._workers.read(body, url, dict(headers))

@@ -7,6 +7,7 @@ import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -36,7 +37,7 @@ class WorkerPool:
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(ReadReply)
 
-    async def read(self, body: bytes, url: str, headers: dict[str, str]) -> Document:
+    async def read(self, body: bytes, url: str, headers: dict[str, str]) -> Document[Any]:
         """Read a document in a worker. Raises NotAFeed if it is not a feed or exceeds the limits."""
         message = self._encoder.encode(ReadRequest(body, url, headers))
         async with self._free:

@@ -13,12 +13,12 @@ import os
 import resource
 import sys
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
 from headwater.errors import NotAFeed
-from headwater.model import Document
+from headwater.model import Document, Markup
 
 _RETIRE_AT_KB = 400 << 10  # kB of peak memory; then a new process replaces it
 
@@ -32,15 +32,15 @@ class ReadRequest(msgspec.Struct, array_like=True):
 class ReadReply(msgspec.Struct, array_like=True):
     """The document, or why it could not be read. `retire` asks the pool to replace the worker."""
 
-    document: Document | None
+    document: Document[str | Markup] | None
     message: str = ""
     what: str = ""
     retire: bool = False
 
 
-def import_function(name: str) -> Callable[..., Document]:
+def import_function(name: str) -> Callable[..., Document[Any]]:
     module, _, function = name.partition(":")
-    found: Callable[..., Document] = getattr(importlib.import_module(module), function)
+    found: Callable[..., Document[Any]] = getattr(importlib.import_module(module), function)
     return found
 
 
@@ -54,7 +54,7 @@ def write_frame(stream: BinaryIO, message: bytes) -> None:
     stream.flush()
 
 
-def answer_request(read: Callable[..., Document], request: ReadRequest) -> ReadReply:
+def answer_request(read: Callable[..., Document[Any]], request: ReadRequest) -> ReadReply:
     try:
         return ReadReply(read(request.body, request.url, request.headers))
     except NotAFeed as error:

@@ -9,7 +9,7 @@ import msgspec
 from lxml import etree
 
 from headwater.formats.parse.element_names import ElementNames
-from headwater.formats.values.html import HtmlCleaner
+from headwater.formats.values.html import HtmlReader
 from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import join_base
 
@@ -18,9 +18,9 @@ XML_LANG: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
-    """What somebody wants of a document: its HTML cleaned, and content for the summary where an item has none."""
+    """What a caller wants of a document: its HTML cleaned or not, and content for the summary that an item lacks."""
 
-    clean: bool = True
+    html: HtmlReader
     summaries: bool = True
 
 
@@ -32,7 +32,7 @@ class ReadContext:
     """
 
     names: ElementNames
-    wanted: ReadOptions
+    options: ReadOptions
     base: str | None = None
     has_base: bool = False
     has_lang: bool = False
@@ -41,10 +41,6 @@ class ReadContext:
     rdf: bool = False
     nested: list[etree._Element] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    cleaner: HtmlCleaner = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.cleaner = HtmlCleaner(self.wanted.clean)
 
     def find_base(self, element: etree._Element) -> str | None:
         """The base address in force at an element (XML Base §4)."""

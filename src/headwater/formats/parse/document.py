@@ -30,7 +30,7 @@ _HAS_LANG: Final = etree.XPath("boolean(/*/descendant::*/@xml:lang)")
 
 
 def read_xml(
-    body: bytes, charset: str | None, base: str | None, headers: Mapping[str, str], wanted: ReadOptions
+    body: bytes, charset: str | None, base: str | None, headers: Mapping[str, str], options: ReadOptions
 ) -> Document:
     """The Document an XML body holds."""
     parsed = parse_xml(body, charset)
@@ -43,7 +43,7 @@ def read_xml(
     has_base = marked and bool(_HAS_BASE(parsed.root))
     context = ReadContext(
         names=names,
-        wanted=wanted,
+        options=options,
         base=base if has_base else join_base(base, root.get(XML_BASE)),
         has_base=has_base,
         has_lang=marked and bool(_HAS_LANG(parsed.root)),
@@ -59,10 +59,10 @@ def read_xml(
 
 
 def read_rss_elements(
-    root: etree._Element, base: str | None, wanted: ReadOptions, encoding: str, problems: tuple[str, ...]
+    root: etree._Element, base: str | None, options: ReadOptions, encoding: str, problems: tuple[str, ...]
 ) -> Document:
     """The Document that the elements of RSS say which did not come as XML."""
-    context = ReadContext(STANDARD_NAMES, wanted, base)
+    context = ReadContext(STANDARD_NAMES, options, base)
     context.problems.extend(problems)
     return _read_document(root, "rss", context, {}, encoding)
 

@@ -68,7 +68,7 @@ def add_content(draft: EntryDraft, element: etree._Element, context: ReadContext
         text = element.text  # by far the most are this, so without asking further
         if text is not None:
             base = context.find_base(element) if context.has_base else context.base
-            draft.offer("content", 1, context.cleaner.clean_html(text.strip(), base))
+            draft.offer("content", 1, context.options.html.read_html(text.strip(), base))
         return
     if element.get("url") and context.names[element.tag] == "content":
         add_media_content(draft, element, context)

@@ -43,7 +43,7 @@ def read_entry(element: etree._Element, context: ReadContext, inherited: FeedDef
     get = draft.values.get
     identity = get("id")
     summary, content = get("summary"), get("content")
-    if summary is None and context.wanted.summaries:
+    if summary is None and context.options.summaries:
         summary = content
     updated = get("updated")
     published = get("published")

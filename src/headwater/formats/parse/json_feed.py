@@ -16,7 +16,7 @@ from headwater.formats.parse.document import read_rss_elements
 from headwater.formats.parse.element_names import NAMESPACES
 from headwater.formats.values import enclosures, encodings
 from headwater.formats.values.dates import parse_date
-from headwater.formats.values.html import HtmlCleaner
+from headwater.formats.values.html import HtmlReader
 from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import is_web_url, resolve_url
 from headwater.formats.values.people import drop_duplicates
@@ -73,13 +73,13 @@ def _to_text(value: Any) -> str | None:
 _ITEM_LIMIT: Final = 5_000
 
 
-def read_json(body: bytes, charset: str | None, base: str | None, wanted: ReadOptions) -> Document:
+def read_json(body: bytes, charset: str | None, base: str | None, options: ReadOptions) -> Document:
     """The Document a JSON body holds; raises NotAFeed when it holds none."""
     value, codec, problems = _load_json(body, charset)
     if not isinstance(value, dict):
         raise NotAFeed("This is JSON but no JSON Feed: it is not an object.", "json")
     if is_rss_in_json(value):
-        return read_rss_elements(build_rss_elements(value), base, wanted, codec, tuple(problems))
+        return read_rss_elements(build_rss_elements(value), base, options, codec, tuple(problems))
     version = _read_string(value.get("version")) or ""
     items = value.get("items")
     if "jsonfeed.org" not in version and not (
@@ -91,15 +91,14 @@ def read_json(body: bytes, charset: str | None, base: str | None, wanted: ReadOp
     base = feed_url if base is None else base
     spoken = normalise_language(_read_string(value.get("language")))
     authors = _read_authors(value)
-    shown = _ItemDefaults(HtmlCleaner(wanted.clean), authors, spoken, wanted.summaries)
-    cleaner = shown.cleaner
+    shown = _ItemDefaults(options.html, authors, spoken, options.summaries)
     items = items if isinstance(items, list) else []
     if len(items) > _ITEM_LIMIT:
         problems.append(f"{len(items)} items, of which the first {_ITEM_LIMIT} were read")
     return Document(
         format=f"json {number}" if number in ("1", "1.1") else "json",
         title=_read_title(value),
-        subtitle=cleaner.escape_plain_text(_read_string(value.get("description"))),
+        subtitle=shown.html.read_plain_text(_read_string(value.get("description"))),
         link=resolve_url(_read_string(value.get("home_page_url")), base),
         language=spoken,
         id=feed_url,
@@ -139,27 +138,26 @@ class _ItemDefaults:
     """How the items of a document are made: what cleans them, whom and which language they have when they say nothing,
     and whether their content stands for a summary that they lack."""
 
-    cleaner: HtmlCleaner
+    html: HtmlReader
     authors: tuple[str, ...]
     language: str | None
     summaries: bool
 
 
 def _read_item(item: Mapping[str, Any], base: str | None, shown: _ItemDefaults) -> Entry:
-    cleaner = shown.cleaner
     identity = item.get("id")
     link = resolve_url(_read_string(item.get("url")), base) or resolve_url(_read_string(item.get("external_url")), base)
     identity = _read_string(identity) or link
     published = parse_date(_read_string(item.get("date_published")))
     updated = parse_date(_read_string(item.get("date_modified")))
-    html = cleaner.clean_html(_read_string(item.get("content_html")), link or base)
-    content = html or cleaner.escape_plain_text(_read_string(item.get("content_text")))
-    summary = cleaner.escape_plain_text(_read_string(item.get("summary")))
+    html = shown.html.read_html(_read_string(item.get("content_html")), link or base)
+    content = html or shown.html.read_plain_text(_read_string(item.get("content_text")))
+    summary = shown.html.read_plain_text(_read_string(item.get("summary")))
     more = item.get("_headwater")
     if isinstance(more, dict):  # what `formats.write` says there because JSON Feed cannot
         if more.get("summary_only") is True:
             summary, content = content, None
-        elif given := cleaner.clean_html(_read_string(more.get("summary_html")), link or base):
+        elif given := shown.html.read_html(_read_string(more.get("summary_html")), link or base):
             summary = given
     return Entry(
         id=truncate_utf8(identity, TITLE_LIMIT) if identity else None,

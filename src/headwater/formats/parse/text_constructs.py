@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Final
+from typing import Any, Final
 
 from lxml import etree
 
@@ -71,24 +71,24 @@ def read_title(element: etree._Element, context: ReadContext) -> str | None:
     return to_one_line(text) if kind == "text" else html_to_text(text, sure=kind == "html")
 
 
-def read_html(element: etree._Element, context: ReadContext) -> str | None:
+def read_html(element: etree._Element, context: ReadContext) -> Any:
     """Safe HTML of a summary, description or content."""
     base = context.find_base(element) if context.has_base else context.base
     if not context.atom and len(element) == 0:
         text = element.text
-        return context.cleaner.clean_html(text.strip(), base) if text is not None else None
+        return context.options.html.read_html(text.strip(), base) if text is not None else None
     text, kind = read_construct(element, context)
     if text is None:
         return None
     if kind == "html":
         if context.has_base and len(element) == 1 and element[0].get(XML_BASE):
             base = context.find_base(element[0])
-        return context.cleaner.clean_html(text, base)
+        return context.options.html.read_html(text, base)
     if kind == "text":
-        return context.cleaner.escape_plain_text(text)
+        return context.options.html.read_plain_text(text)
     if context.atom and "}" in element.tag and not is_markup(text):
-        return context.cleaner.escape_plain_text(decode_references(text) if "&" in text else text)
-    return context.cleaner.clean_html(text, base)
+        return context.options.html.read_plain_text(decode_references(text) if "&" in text else text)
+    return context.options.html.read_html(text, base)
 
 
 def _serialise_markup(element: etree._Element) -> str | None:

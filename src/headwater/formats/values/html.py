@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from hashlib import blake2b
 from html import escape
-from typing import Final
+from typing import Any, Final, Protocol
 
 import nh3
 from lxml import etree
@@ -17,6 +18,7 @@ from headwater.formats.values.text import (
     replace_forbidden,
     truncate_utf8,
 )
+from headwater.model import Markup
 
 _SURELY_WITHIN_LIMIT: Final = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
 XHTML: Final = "{http://www.w3.org/1999/xhtml}"
@@ -47,36 +49,114 @@ _RELATIVE: Final = re.compile(
 )
 
 
-class HtmlCleaner:
-    """Cleans the HTML of one document; with `clean` off it hands HTML through as published."""
+class HtmlReader(Protocol):
+    """Turns the texts of a document into HTML: cleaned, or kept as published."""
 
-    def __init__(self, clean: bool) -> None:
-        self.on = clean
+    def read_html(self, text: str | None, base: str | None) -> Any: ...
 
-    def clean_html(self, text: str | None, base: str | None) -> str | None:
-        """Safe HTML of HTML."""
-        if not text:
-            return None
-        if not text.isascii():
-            text = repair_mojibake(text)
-        if not self.on:
-            return text if len(text) < _SURELY_WITHIN_LIMIT else truncate_utf8(text, CONTENT_LIMIT)
-        if "<" in text:
-            if len(text) >= _SURELY_WITHIN_LIMIT:
-                text = truncate_utf8(text, CONTENT_LIMIT)
-            has_numbers = "&#" in text
-            text = get_nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text)
-            if has_numbers:
-                text = replace_forbidden(text)  # nh3 writes the characters that references name, forbidden ones too
-        elif "&" in text:
-            text = escape(decode_references(text), quote=False)
-        if len(text) >= _SURELY_WITHIN_LIMIT:
-            text = truncate_utf8(text, CONTENT_LIMIT)
-        return text.strip() or None
+    def read_plain_text(self, text: str | None) -> Any: ...
 
-    def escape_plain_text(self, text: str | None) -> str | None:
-        """HTML of plain text, which needs no cleaning."""
-        return truncate_utf8(escape(text, quote=False), CONTENT_LIMIT) if text else None
+
+class CleanHtmlReader:
+    """Returns safe HTML."""
+
+    def read_html(self, text: str | None, base: str | None) -> str | None:
+        text = _repair(text)
+        return clean_html(text, base) if text else None
+
+    def read_plain_text(self, text: str | None) -> str | None:
+        return _escape_plain_text(text)
+
+
+class PublishedHtmlReader:
+    """Returns HTML as published, for callers who clean it themselves."""
+
+    def read_html(self, text: str | None, base: str | None) -> str | None:
+        return _repair(text)
+
+    def read_plain_text(self, text: str | None) -> str | None:
+        return _escape_plain_text(text)
+
+
+class MarkupReader:
+    """Returns `Markup`, which is cleaned when it is known to be new."""
+
+    def read_html(self, text: str | None, base: str | None) -> Markup | None:
+        text = _repair(text)
+        return Markup(text, base) if text else None
+
+    def read_plain_text(self, text: str | None) -> Markup | None:
+        return wrap_clean_html(_escape_plain_text(text))
+
+
+def _repair(text: str | None) -> str | None:
+    if not text:
+        return None
+    if not text.isascii():
+        text = repair_mojibake(text)
+    return text if len(text) < _SURELY_WITHIN_LIMIT else truncate_utf8(text, CONTENT_LIMIT)
+
+
+def _escape_plain_text(text: str | None) -> str | None:
+    return truncate_utf8(escape(text, quote=False), CONTENT_LIMIT) if text else None
+
+
+def clean_html(text: str, base: str | None) -> str | None:
+    """Return safe HTML, its relative links resolved against `base`; None when nothing is left."""
+    if "<" in text:
+        has_numbers = "&#" in text
+        text = get_nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text)
+        if has_numbers:
+            text = replace_forbidden(text)  # nh3 writes the characters that references name, forbidden ones too
+    elif "&" in text:
+        text = escape(decode_references(text), quote=False)
+    if len(text) >= _SURELY_WITHIN_LIMIT:
+        text = truncate_utf8(text, CONTENT_LIMIT)
+    return text.strip() or None
+
+
+def clean_markup(markup: Markup | None) -> str | None:
+    """Return the safe HTML of markup, or None when nothing is left.
+
+    >>> clean_markup(Markup("<p onclick='x()'>Hi <a href='/a'>there</a></p>", "https://example.org/feed"))
+    '<p>Hi <a href="https://example.org/a" rel="noopener noreferrer">there</a></p>'
+    """
+    if markup is None:
+        return None
+    return clean_html(markup.text, markup.base) if markup.raw_hash is None else markup.clean
+
+
+def clean_early(markup: Markup | None) -> Markup | None:
+    """Clean markup without waiting whether it is new, as for a document that may be hostile."""
+    if markup is None or markup.raw_hash is not None:
+        return markup
+    return Markup("", None, clean_html(markup.text, markup.base), hash_markup(markup))
+
+
+def wrap_clean_html(html: str | None) -> Markup | None:
+    """Return markup of HTML that is known to be safe."""
+    return Markup("", None, html, _hash_text(html)) if html else None
+
+
+def hash_markup(markup: Markup | None) -> str:
+    """Return a hash of the text as published, the same before and after cleaning."""
+    if markup is None:
+        return ""
+    return _hash_text(markup.text) if markup.raw_hash is None else markup.raw_hash
+
+
+def measure_markup(markup: Markup | None) -> int:
+    """Return the length of markup in characters."""
+    return 0 if markup is None else len(markup.text) + len(markup.clean or "")
+
+
+def shorten_markup(markup: Markup | None, length: int) -> Markup | None:
+    """Return the first characters of markup. They are cleaned (again), because they may end within a tag."""
+    return None if markup is None else Markup((markup.clean or markup.text)[:length], markup.base)
+
+
+def _hash_text(text: str) -> str:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 @lru_cache(maxsize=64)

@@ -23,7 +23,7 @@ import structlog
 
 from headwater.errors import NotFound, RefreshHeld
 from headwater.fetch.client import Fetcher
-from headwater.model import Document, Ending, Known, Outcome, Verdict
+from headwater.model import Document, Ending, Known, Markup, Outcome, Verdict
 from headwater.node.crawl.lessons import make_lesson
 from headwater.node.crawl.network_outage import NetworkOutage
 from headwater.node.crawl.politeness import Politeness
@@ -119,7 +119,7 @@ class Crawler(Scheduler):
         self._woken.set()
         return await wish
 
-    async def accept_push(self, feed_id: int, document: Document, size: int) -> StoredRefresh:
+    async def accept_push(self, feed_id: int, document: Document[Markup], size: int) -> StoredRefresh:
         """A hub has pushed items that nobody had to ask for; returns when they are stored."""
         known = (await self._store.read(load_feed_states, [feed_id])).get(feed_id)
         if known is None:
