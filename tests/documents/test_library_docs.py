@@ -1,4 +1,4 @@
-"""What docs/library.md shows is what the library does."""
+"""The examples of docs/library.md run as shown."""
 
 from __future__ import annotations
 

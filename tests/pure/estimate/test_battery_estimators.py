@@ -88,7 +88,7 @@ def test_delay_lies_between_zero_and_all_items_waiting_from_the_start(kind: type
         expected = estimator.expected(rows, start, start + span)
         delay = estimator.delay(rows, start, start + span)
         assert (delay <= expected * span * (1 + 1e-5) + 1e-9).all()
-        # By the same integral, cut finely: the exact ones and the default sum must agree with it.
+        # The exact integrals and the default sum must agree with a fine sum.
         cuts = np.array([estimator.expected(rows, start, start + span * k / 400) for k in range(401)])
         assert delay == pytest.approx(np.trapezoid(cuts, axis=0) * span / 400, rel=0.02, abs=1e-6)
 
@@ -168,7 +168,7 @@ def test_resizing_keeps_state(kind: type[Estimator]) -> None:
     fresh = after[:, :, FEEDS:]
     assert np.isfinite(fresh).all()
     assert np.ptp(fresh, axis=2) == pytest.approx(0.0, abs=1e-9), "all new feeds are alike"
-    if not estimator._shared:  # those that pool over feeds let new ones profit from what the old ones taught
+    if not estimator._shared:  # estimators that pool over feeds let new ones profit from the old ones
         assert fresh == pytest.approx(answers(kind(42))[:, :, :40], rel=1e-6)
     estimator.resize(3)
     assert len(estimator) == FEEDS + 40
@@ -204,9 +204,9 @@ def test_has_a_formula_a_source_and_an_example(kind: type[Estimator]) -> None:
     assert ">>>" in kind.__doc__
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ESTIMATORS.values() if kind.name != "fixed"])  # fixed is told
+@pytest.mark.parametrize("kind", [kind for kind in ESTIMATORS.values() if kind.name != "fixed"])  # fixed does not learn
 def test_a_busier_feed_is_expected_to_bring_more(kind: type[Estimator]) -> None:
-    """Two feeds, one ten times as busy, dates given, forty refreshes: every estimator that learns tells them apart."""
+    """Every estimator that learns separates two feeds, one ten times as busy, after forty refreshes with dates."""
     estimator, rng = kind(2), np.random.default_rng(11)
     rows, last, rate = np.arange(2), np.full(2, -np.inf), np.array([0.2, 2.0]) / HOUR
     for k in range(40):
@@ -243,7 +243,7 @@ def test_closed_form_of_time_until_equals_bisection(name: str, seed: int, items:
         start = end
     at = start + rng.uniform(0, DAY, 3)
     told = believed.time_until(rows, at, items, LONGEST)
-    # Where nothing is expected for hours both ends of the gap are the answer; what is expected by then is not.
+    # If nothing is expected for hours, any time in that gap is right, so the expected items are compared.
     reached = believed.expected(rows, at, at + told)
     sure = told < LONGEST
     np.testing.assert_allclose(reached[sure], items, rtol=2e-3, atol=2e-3)

@@ -59,7 +59,7 @@ def test_own_time_stands_nearly_still_at_night_and_a_week_has_seven_days() -> No
 
 
 def weeks(rng: np.random.Generator, days: Sequence[int], hour: float, items: int) -> np.ndarray:
-    """Moments of ten weeks from a Thursday on: on some days of the week, around an hour."""
+    """Return times over ten weeks from a Thursday on: on some days of the week, around an hour."""
     day = rng.choice(np.array(days), items) + 7 * rng.integers(0, 10, items)
     return np.sort((day + (hour + rng.normal(0, 1, items)) / 24) * DAY)
 
@@ -104,7 +104,7 @@ def test_numba_and_numpy_compute_the_same_clocks() -> None:
 
 
 def test_after_an_overflow_only_the_span_shown_was_observed() -> None:
-    """Twenty items in the last two hours of a day: the 22 hours before were not quiet, they were not seen."""
+    """With twenty items in the last two hours of a day, the 22 hours before were not quiet but unobserved."""
     times = 6 * DAY - np.arange(20)[::-1] * 360.0 - 1.0
     told = []
     for full in (YES, NO):
@@ -140,7 +140,7 @@ def test_a_lasting_change_resets_the_slow_memory() -> None:
 
 
 def test_observed_items_correct_the_forecast_of_all_feeds_of_a_rate() -> None:
-    """Feeds that fall silent: their rate is believed too high for months, and the common correction learns that."""
+    """The rate of feeds that fall silent is estimated too high for months; the common correction learns that."""
     feeds = 200
     rows = np.arange(feeds)
     trusting, naive = Bayes(feeds, shaped=False), Bayes(feeds, shaped=False, trusting=False)
@@ -160,6 +160,6 @@ def test_dates_after_the_refresh_count_as_now() -> None:
 
 
 def test_numba_is_imported_only_by_the_lab() -> None:
-    """It takes a second or two to import, which every command would pay."""
+    """Importing numba takes a second or two, which every command would pay."""
     asked = "import sys, headwater.cli.main, headwater.schedule; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

@@ -37,7 +37,7 @@ def entries(*numbers: int) -> list[Entry]:
 
 
 def after(*outcomes: Outcome, known: Known | None = None) -> Verdict:
-    """The verdict on the last of several outcomes in a row; the store remembers every identity."""
+    """Judge several outcomes in a row and return the last verdict; the store knows every identity."""
     state = known or Known(1, "http://f.example/rss")
     seen: dict[str, str] = {}
     for outcome in outcomes:
@@ -75,7 +75,7 @@ def test_a_changed_text_under_the_same_identity_is_an_update() -> None:
 
 
 def test_hashes_of_texts_stay_compatible_with_stored_ones() -> None:
-    """Other hashes would make every item of every feed an update."""
+    """A different hash would turn every stored item into an update."""
     files = (Enclosure("http://f.example/1.mp3"), Enclosure("http://f.example/2.mp3"))
     texts = Entry(id="1", title="Título", summary=Markup("short"), content=Markup("<p>long</p>"), enclosures=files)
     verdict = after(fetched(texts, Entry(id="2"), Entry(id="3", title="\ud800")))
@@ -134,7 +134,7 @@ def test_a_window_without_overlap_is_saturated_and_its_loss_estimated_from_the_d
     first = fetched(*entries(*range(10)), at=NOW - 86_400 + 950)
     verdict = after(first, fetched(*entries(*range(20, 30))))
     assert verdict.refresh.saturated
-    assert verdict.refresh.lost == pytest.approx(9.5)  # items 10 … 19 went by; one of them is a matter of half a gap
+    assert verdict.refresh.lost == pytest.approx(9.5)  # items 10 … 19 were lost; the estimate is off by half a gap
 
 
 def test_a_pinned_item_does_not_hide_a_loss() -> None:

@@ -20,7 +20,7 @@ def outcome(at: float, dates: list[float | None], first: int = 0, ending: Ending
 
 
 def judged(sights: list[tuple[float, list[float | None], int]]) -> list[Refresh]:
-    """The refreshes that a feed's documents lead to: each is (when, dates, number of its first item)."""
+    """Return the refreshes of a feed's documents, each given as (time, dates, number of its first item)."""
     known, refreshes = Known(1, "http://a.example/"), []
     for at, dates, first in sights:
         verdict = judge(known, outcome(at, dates, first), {})
@@ -49,7 +49,7 @@ def test_false_and_missing_dates_are_dropped_and_named(kind: FeedKind, dates) ->
     sights = [(NOW + k * HOUR, dates(NOW + k * HOUR), 2 * k) for k in range(4)]
     refreshes = judged(sights)
     assert all(refresh.published == () for refresh in refreshes)
-    assert [refresh.new for refresh in refreshes] == [5, 2, 2, 2]  # what is new is found without dates
+    assert [refresh.new for refresh in refreshes] == [5, 2, 2, 2]  # new items are found without dates
     assert recognise_kinds(refreshes, NOW + 4 * HOUR) == {kind}
 
 

@@ -111,7 +111,7 @@ def test_chooses_only_candidates_once_each_within_the_budget(
 @every
 def test_keeps_within_the_room_of_each_host(kind: type[Strategy]) -> None:
     if not kind.within_budget:
-        return  # the ceiling knows no limits
+        return  # `reference` ignores limits
     world = World(kind(FEEDS), RATES).run(40)
     host, room = np.arange(FEEDS) % 3, np.array([1, 0, 2])
     for days in range(40):
@@ -206,7 +206,7 @@ def test_memory_is_bounded_and_resizing_keeps_state(kind: type[Strategy]) -> Non
 
 @fair
 def test_no_feed_starves(kind: type[Strategy]) -> None:
-    """One poll every two hours for twelve feeds, forty days: whoever promises fairness visits each of them again."""
+    """With one poll every two hours for twelve feeds, a fair strategy refreshes each again within forty days."""
     world = World(kind(FEEDS), RATES)
     for k in range(480):
         world.tick(EPOCH + k * 2 * HOUR, Budget(1, 1 / (2 * HOUR)))
@@ -216,11 +216,11 @@ def test_no_feed_starves(kind: type[Strategy]) -> None:
 
 @monotone
 def test_a_higher_rate_never_lowers_the_priority(kind: type[Strategy]) -> None:
-    """The same history of polls for two feeds, one publishing more: it is never refreshed less often afterwards."""
+    """Of two feeds with the same history of polls, the busier one is never refreshed less often afterwards."""
     rates = np.full(FEEDS, 0.5 / HOUR)
     rates[1] = 2.0 / HOUR
     world = World(kind(FEEDS), rates)
-    for k in range(60):  # both learn from the same moments
+    for k in range(60):  # both learn from refreshes at the same times
         now = EPOCH + k * 3 * HOUR
         world.strategy.observe(world.table, world.seen(np.arange(FEEDS), now))
         world.table.last[:] = now
@@ -256,7 +256,7 @@ def test_has_a_rule_a_source_and_an_example(kind: type[Strategy]) -> None:
 
 
 def test_lazy_choice_of_the_best_utilities_equals_the_eager_one() -> None:
-    """`top_utility` integrates only the promising feeds; valuing all of them must choose the same."""
+    """`top_utility` integrates only the promising feeds; scoring all of them must choose the same."""
     rng, feeds = np.random.default_rng(8), 500
     estimator = PeriodicRate(feeds)
     estimator.set_slots(np.arange(feeds), rng.gamma(0.3, 1.0, (feeds, 24)))

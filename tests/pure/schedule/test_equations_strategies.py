@@ -210,7 +210,7 @@ def test_exhaustive_search_and_iterative_refinement_find_the_same_delay(shape: n
 
 
 def by_every_plan(curve: PostingCurve, m: int, grid: int = 96) -> float:
-    """The least delay of all plans on a grid, by dynamic programming over the points: slow and sure."""
+    """Return the least delay of all plans on a grid, by dynamic programming over the points."""
     at = np.arange(2 * grid + 1) * (curve.period / grid)
     pile = curve.integrate(at)
     fine = np.array([[curve.integrate(np.array([a]))[0] for a in at]])[0]

@@ -78,4 +78,4 @@ def test_a_host_with_thousands_of_refused_feeds_keeps_a_bounded_memory() -> None
     for k in range(1000):
         host = note_refusal(host, k, float(k), HOUR)
     assert len(host.held) <= 100
-    assert host.blocked_until(5) == 999 + HOUR  # by the host, though the feed's own line is forgotten
+    assert host.blocked_until(5) == 999 + HOUR  # by the host, although the feed's own entry was dropped

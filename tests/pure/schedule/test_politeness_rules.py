@@ -62,7 +62,7 @@ def test_without_validators_and_without_change_a_feed_is_asked_once_a_day() -> N
     assert next_allowed(bare, NOW) == (NOW + DAY, Reason.UNCHANGING)
     assert next_allowed(bare, NOW, earned=120.0) == (NOW + HOUR, Reason.UNCHANGING)
     assert next_allowed(replace(bare, last_change=NOW), NOW) == (NOW + HOUR, Reason.FLOOR)
-    silent = replace(bare, last_success=None, last_change=None, failures=1)  # it has not answered yet, let alone so
+    silent = replace(bare, last_success=None, last_change=None, failures=1)  # no successful refresh yet
     assert next_allowed(silent, NOW) == (NOW + HOUR, Reason.FLOOR)
 
 

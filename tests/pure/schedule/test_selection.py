@@ -11,7 +11,7 @@ from headwater.schedule.strategy import Table
 
 
 def one_by_one(value: list[float], host: list[int], room: list[int], most: int) -> list[int]:
-    """Best first, equal ones in order, each as long as its host has room."""
+    """Take the best first and equal ones in order, each as long as its host has room."""
     left, taken = list(room), []
     for row in sorted(range(len(value)), key=lambda row: -value[row]):
         if len(taken) < most and left[host[row]]:
@@ -37,7 +37,7 @@ def test_best_with_room_equals_a_brute_force_search(data: st.DataObject, feeds: 
 
 
 def test_without_hosts_ties_go_to_the_lower_row() -> None:
-    """Users of the library and the lab pass no hosts; the server does: both get the same feeds in the same order."""
+    """The library and the lab pass no hosts, the server does; both must get the same feeds in the same order."""
     rng = np.random.default_rng(19)
     for _ in range(2_000):
         feeds, most = int(rng.integers(1, 60)), int(rng.integers(0, 20))

@@ -71,7 +71,7 @@ def test_a_plan_for_an_even_feed_is_the_root_rule() -> None:
 
 
 def test_the_plan_waits_for_the_hour_at_which_a_feed_publishes() -> None:
-    """Everything at noon: the refresh comes just after it, not at the even interval."""
+    """If all items come at noon, the refresh comes just after it, not at the even interval."""
     speed = np.full(336, 0.001)
     speed[24::48] = 1.0
     clocks = np.concatenate([[0.0], np.cumsum(speed)])[None] * (7 / speed.sum())
@@ -106,7 +106,7 @@ def test_price_spends_the_budget_and_the_control_corrects_errors() -> None:
     assert (1 / np.sqrt(2 * price / rates)).sum() == pytest.approx(12.0)
     control = PriceControl()
     for _ in range(24 * 20):
-        spent = 10.0 * np.exp(-0.5 * control.correction)  # the world spends as the square root of the price
+        spent = 10.0 * np.exp(-0.5 * control.correction)  # spending follows the inverse square root of the price
         control = steer_price(control, spent / 24, 1 / 24, 5.0)
     assert 10.0 * np.exp(-0.5 * control.correction) == pytest.approx(5.0, rel=0.03)
 
@@ -242,7 +242,7 @@ def test_on_all_of_the_news_it_meets_its_figures(
 
 
 def test_with_a_large_budget_a_very_fast_feed_is_polled_every_two_minutes_from_the_start() -> None:
-    """What the first price allowed (hours) does not hold once the budget is known."""
+    """The intervals of the first price (hours) are replaced once the budget is known."""
     strategy, table, gap, start = Value(1), Table.of(1, 20.0), 60.0, 1.6e9
     now, polls, row = start, [], np.array([0])
     while now < start + 2 * 3600:
