@@ -1,4 +1,4 @@
-"""What is worked out again and again from the same few texts, remembered: names of elements, days, people, tags."""
+"""Remembers a bounded number of computed values."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ V = TypeVar("V")
 
 
 class Memo(dict[K, V]):
-    """Text → what a function makes of it; looked up in half the time that `functools.lru_cache` takes.
+    """Maps a text to the result of a function; a look-up takes half the time of `functools.lru_cache`.
 
-    At most so many are kept, then it begins anew; of texts longer than `longest` none. What the function raises is
-    raised.
+    It is emptied when it holds `max_size` results. Results of texts longer than `max_length` are not remembered, and
+    neither are exceptions.
 
-    >>> lengths = Memo(len, most=1_000)
+    >>> lengths = Memo(len, max_size=1_000)
     >>> lengths["word"], list(lengths)
     (4, ['word'])
     """
 
-    def __init__(self, work_out: Callable[[K], V], *, most: int, longest: int = 500) -> None:
+    def __init__(self, compute: Callable[[K], V], *, max_size: int, max_length: int = 500) -> None:
         super().__init__()
-        self._compute = work_out
-        self._max_size = most
-        self._max_length = longest
+        self._compute = compute
+        self._max_size = max_size
+        self._max_length = max_length
 
     def __missing__(self, text: K) -> V:
         found = self._compute(text)
@@ -35,5 +35,5 @@ class Memo(dict[K, V]):
         return found
 
     def make_room(self) -> None:
-        """Make room."""
+        """Forget results so that another one can be added."""
         self.clear()

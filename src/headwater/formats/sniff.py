@@ -1,4 +1,4 @@
-"""`read`: the way in. Looks at the first bytes to know what the document is, then hands it to its reader."""
+"""Recognises a document by its first bytes and reads it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from headwater.formats.values.encodings import EBCDIC, find_header_encoding
 from headwater.formats.values.html import CleanHtmlReader, MarkupReader, PublishedHtmlReader, clean_early, clean_markup
 from headwater.model import Document, Markup
 
-# Where a document begins after warnings that its server wrote first.
+# The start of a document behind warnings that the server wrote.
 _DOCUMENT_START = re.compile(rb"<\?xml\s|<(?:rss|feed|rdf:RDF)[\s>]")
 _BLANK = b" \t\r\n\0"
-# How files begin that are no feeds, whatever looks like an element inside.
+# First bytes of files that are not feeds, even if they contain `<`.
 _FILE_TYPES = {
     b"%PDF": "a PDF file",
     b"\x89PNG": "a picture",
@@ -45,13 +45,12 @@ def read(
     clean: bool = True,
     summaries: bool = True,
 ) -> Document:
-    """What a feed document says.
+    """Read a feed document.
 
-    `url` is where it came from (relative addresses are resolved against it) and `headers` what the server said about
-    it (Content-Type, Content-Location, Content-Language, Link). HTML is cleaned unless `clean` is off, which is for
-    callers who clean later. An item without a summary has its content as one, as other readers have it, unless
-    `summaries` is off, which is for callers who keep both. Raises NotAFeed, whose `what` says what the document is
-    instead.
+    `url` is the document's address, against which relative links are resolved; `headers` are those of its response
+    (Content-Type, Content-Location, Content-Language and Link are used). With `clean` off, HTML is returned as
+    published, which is not safe to show. With `summaries` off, the content does not stand in for a missing summary.
+    Raises NotAFeed, whose `what` names the kind of document it is instead.
     """
     reader = CleanHtmlReader() if clean else PublishedHtmlReader()
     return _read(body, url, headers, ReadOptions(reader, summaries))
@@ -110,8 +109,8 @@ def _read(body: bytes, url: str | None, headers: Mapping[str, str] | None, optio
             found = read_xml(body[later.start() :], charset, base, lowered, options)
         except (NotAFeed, UnicodeDecodeError):
             raise error from None
-        return replace(found, problems=(*found.problems, "what stood before the document was left out"))
-    except UnicodeDecodeError as error:  # libxml2 let bytes through, while recovering, that are no characters
+        return replace(found, problems=(*found.problems, "text before the document was ignored"))
+    except UnicodeDecodeError as error:  # recovering, libxml2 lets invalid bytes through
         raise NotAFeed("The document is damaged beyond recovery.", "unknown") from error
 
 

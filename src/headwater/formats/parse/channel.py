@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from lxml import etree
 
@@ -17,8 +17,8 @@ from headwater.formats.values.people import drop_duplicates
 from headwater.formats.values.text import TITLE_LIMIT, truncate_utf8
 from headwater.model import Hints
 
-_RDF_ABOUT: Final = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
-_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 class ChannelDraft:
@@ -234,7 +234,7 @@ def _parse_number(text: str | None) -> float | None:
     return number if number is not None and 0 <= number < 1e12 else None
 
 
-CHANNEL_HANDLERS: Final[dict[str, ChannelHandler]] = {
+CHANNEL_HANDLERS: dict[str, ChannelHandler] = {
     "title": title_handler(0),
     "dc:title": title_handler(3),
     "itunes:title": title_handler(4),

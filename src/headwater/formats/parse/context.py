@@ -1,9 +1,8 @@
-"""What holds for a whole document while it is read: names, base address, language, cleaning."""
+"""Holds what the elements of one document share: names, base address, language and options."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 from lxml import etree
@@ -13,8 +12,8 @@ from headwater.formats.values.html import HtmlReader
 from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import join_base
 
-XML_BASE: Final = "{http://www.w3.org/XML/1998/namespace}base"
-XML_LANG: Final = "{http://www.w3.org/XML/1998/namespace}lang"
+XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
+XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
@@ -26,9 +25,11 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class ReadContext:
-    """What can be known beforehand is, because asking an element for an attribute costs more than reading its text:
-    `has_base` and `has_lang` say whether any xml:base or xml:lang is in there below the root, `modes` whether text
-    constructs may have a `mode` (Atom .3), `rdf` whether elements may have an rdf:about.
+    """The document being read.
+
+    Looking up an attribute costs more than reading an element's text, so some facts are found once: `has_base` and
+    `has_lang` (an element below the root has xml:base or xml:lang), `modes` (text constructs may have a `mode`, as in
+    Atom .3) and `rdf` (elements may have rdf:about). `nested` collects items inside items.
     """
 
     names: ElementNames
@@ -43,7 +44,7 @@ class ReadContext:
     problems: list[str] = field(default_factory=list)
 
     def find_base(self, element: etree._Element) -> str | None:
-        """The base address in force at an element (XML Base §4)."""
+        """Return the base address of an element (XML Base §4)."""
         if not self.has_base:
             return self.base
         found: list[str | None] = [element.get(XML_BASE), *(above.get(XML_BASE) for above in element.iterancestors())]
@@ -54,7 +55,7 @@ class ReadContext:
         return base
 
     def find_language(self, element: etree._Element) -> str | None:
-        """The xml:lang in force at an element; "" where one says that none is (XML 1.0 §2.12)."""
+        """Return the language of an element, "" if an empty xml:lang unsets it (XML 1.0 §2.12)."""
         if not self.has_lang:
             return None
         found = element.get(XML_LANG)

@@ -1,10 +1,10 @@
-"""An element tree → Document: finds the feed in it, says which format it is, walks its elements once."""
+"""Finds the feed element in a tree, recognises its format and walks its elements once."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from lxml import etree
 from msgspec.structs import replace
@@ -20,25 +20,25 @@ from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import is_web_url, join_base, resolve_url
 from headwater.model import Document, Entry
 
-ITEM_LIMIT: Final = 5_000
-_FEED_ELEMENTS: Final = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
-_ITEM_ELEMENTS: Final = frozenset({"item", "entry"})
-_CLOSING_TAG: Final = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*(?:>|\Z)", re.IGNORECASE)
-# Whether an element below the root has such an attribute. What only the root has holds for all.
-_HAS_BASE: Final = etree.XPath("boolean(/*/descendant::*/@xml:base)")
-_HAS_LANG: Final = etree.XPath("boolean(/*/descendant::*/@xml:lang)")
+ITEM_LIMIT = 5_000
+_FEED_ELEMENTS = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
+_ITEM_ELEMENTS = frozenset({"item", "entry"})
+_CLOSING_TAG = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*(?:>|\Z)", re.IGNORECASE)
+# Whether an element below the root has the attribute. An attribute of the root applies to all.
+_HAS_BASE = etree.XPath("boolean(/*/descendant::*/@xml:base)")
+_HAS_LANG = etree.XPath("boolean(/*/descendant::*/@xml:lang)")
 
 
 def read_xml(
     body: bytes, charset: str | None, base: str | None, headers: Mapping[str, str], options: ReadOptions
 ) -> Document:
-    """The Document an XML body holds."""
+    """Read an XML document."""
     parsed = parse_xml(body, charset)
     root = _find_feed_element(parsed.root, body)
     kind = get_local_name(root.tag)
     namespace = root.tag.rpartition("}")[0][1:]
     names = ElementNames(namespace) if namespace and find_prefix(namespace) == "?" else STANDARD_NAMES
-    # Most documents have neither, and need not be searched for them.
+    # Most documents have neither, which is quickly seen.
     marked = b"xml:" in body or parsed.encoding != "utf-8"
     has_base = marked and bool(_HAS_BASE(parsed.root))
     context = ReadContext(
@@ -61,14 +61,14 @@ def read_xml(
 def read_rss_elements(
     root: etree._Element, base: str | None, options: ReadOptions, encoding: str, problems: tuple[str, ...]
 ) -> Document:
-    """The Document that the elements of RSS say which did not come as XML."""
+    """Read RSS elements that were not written as XML."""
     context = ReadContext(STANDARD_NAMES, options, base)
     context.problems.extend(problems)
     return _read_document(root, "rss", context, {}, encoding)
 
 
 def _drop_truncated_item(document: Document, body: bytes) -> Document:
-    """A document that breaks off: without the item of which only the start came, and no feed when nothing is left."""
+    """Drop the last item of a truncated document if nothing of it is left. Raises NotAFeed without any item."""
     if _CLOSING_TAG.search(body.replace(b"\0", b"")):
         return document
     items = document.items
@@ -80,7 +80,7 @@ def _drop_truncated_item(document: Document, body: bytes) -> Document:
 
 
 def _find_feed_element(root: etree._Element, body: bytes) -> etree._Element:
-    """The feed's own element: the root, or the first that is one somewhere inside."""
+    """Return the feed's element: the root, or the first one inside it."""
     if get_local_name(root.tag) in _FEED_ELEMENTS:
         return root
     for element in root.iter(etree.Element):
@@ -90,18 +90,18 @@ def _find_feed_element(root: etree._Element, body: bytes) -> etree._Element:
 
 
 def explain_not_a_feed(root: str, body: bytes) -> NotAFeed:
-    """What a document is that has no feed in it."""
+    """Return the error that names the kind of a document without a feed."""
     head = body[:50_000].lower()
     if root in ("html", "head", "body", "div", "p", "meta", "script", "!doctype") or b"<html" in head:
         if b'type="password"' in head or b"type='password'" in head or b"type=password" in head:
-            return NotAFeed("This is a login page, not a feed: the address needs somebody signed in.", "login")
-        return NotAFeed("This is an HTML page, not a feed: look there for a link to its feed.", "html")
+            return NotAFeed("This is a login page, not a feed. The address can only be read after signing in.", "login")
+        return NotAFeed("This is an HTML page, not a feed. Look there for a link to its feed.", "html")
     if root == "opml":
-        return NotAFeed("This is an OPML list of feeds, not a feed: import it instead.", "opml")
+        return NotAFeed("This is an OPML list of feeds, not a feed. Import it instead.", "opml")
     if root in ("urlset", "sitemapindex"):
         return NotAFeed("This is a sitemap, not a feed.", "sitemap")
     if root == "error":
-        return NotAFeed("This is an error message of the server, not a feed.", "error")
+        return NotAFeed("This is an error message from the server, not a feed.", "error")
     return NotAFeed(f"This is an XML document of another kind (its root is <{root[:60]}>), not a feed.", "xml")
 
 
@@ -114,7 +114,7 @@ def _read_document(
         elements.append(root)
     else:
         _collect_elements(root, draft, elements, context)
-    if not elements and context.problems:  # damaged: something before the first item was never closed
+    if not elements and context.problems:  # damaged: an element before the first item was not closed
         elements += (element for element in root.iter(etree.Element) if context.names[element.tag] in _ITEM_ELEMENTS)
     for relation, address in _parse_link_header(headers):
         add_relation(draft, relation, resolve_url(address, context.base))
@@ -128,7 +128,7 @@ def _read_document(
         draft.offer("language", 2, spoken.partition(",")[0].strip())
     fields = draft.to_document_fields()
     if len(elements) > ITEM_LIMIT:
-        context.problems.append(f"{len(elements)} items, of which the first {ITEM_LIMIT} were read")
+        context.problems.append(f"only the first {ITEM_LIMIT} of {len(elements)} items were read")
     inherited = FeedDefaults(fields.get("language"), fields["authors"])
     table = get_handler_table(context.names)
     items = [read_entry(element, context, inherited, table) for element in elements[:ITEM_LIMIT]]
@@ -146,7 +146,7 @@ def _read_document(
 
 
 def _resolve_item_links(items: list[Entry], fields: Mapping[str, Any]) -> list[Entry]:
-    """Items of a document nobody said the address of: their links are relative to what it says itself about that."""
+    """Resolve relative links against the feed's own `self` or `link` if the document's address is unknown."""
     base = next((link for link in (fields.get("self"), fields.get("link")) if is_web_url(link)), None)
     if base is None:
         return items
@@ -156,7 +156,7 @@ def _resolve_item_links(items: list[Entry], fields: Mapping[str, Any]) -> list[E
 def _collect_elements(
     root: etree._Element, draft: ChannelDraft, items: list[etree._Element], context: ReadContext
 ) -> None:
-    """Feed elements go into the draft, items into the list; channels and wrappers are looked into."""
+    """Add the elements of the feed to `draft` and its items to `items`; look inside channels and wrappers."""
     names = context.names
     pending = [root]
     while pending:
@@ -197,7 +197,7 @@ def _name_format(root: etree._Element, kind: str) -> str:
 
 
 def _parse_link_header(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(relation, address) of each link in a Link header (RFC 8288 §3)."""
+    """Return relation and address of each link in a Link header (RFC 8288 §3)."""
     value = headers.get("link")
     links: list[tuple[str, str]] = []
     for part in (value or "")[:8_192].split("<")[1:]:
@@ -212,5 +212,5 @@ def _parse_link_header(headers: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def find_base_url(url: str | None, headers: Mapping[str, str]) -> str | None:
-    """The base address of a document: where it came from, moved by Content-Location (RFC 9110 §8.7)."""
+    """Return the base address of a document: its own, changed by Content-Location (RFC 9110 §8.7)."""
     return join_base(url, headers.get("content-location")) if headers.get("content-location") else url

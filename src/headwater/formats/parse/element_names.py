@@ -1,4 +1,4 @@
-"""Element names: whatever prefix, case or spelling of a namespace a publisher used, one short name for each.
+"""Maps every spelling of an element to one short name, whatever its prefix, case or namespace.
 
 `{http://purl.org/dc/elements/1.1/}Creator` and an undeclared `DC:creator` are both `dc:creator`; elements of RSS and
 Atom, in their namespaces or in none, have no prefix at all.
@@ -6,12 +6,10 @@ Atom, in their namespaces or in none, have no prefix at all.
 
 from __future__ import annotations
 
-from typing import Final
-
 from headwater.formats.memo import Memo
 
 # Namespace (lower case, without a final slash or hash) → prefix. The empty prefix is the core of RSS and Atom.
-NAMESPACES: Final[dict[str, str]] = {
+NAMESPACES: dict[str, str] = {
     "": "",
     "http://www.w3.org/2005/atom": "",
     "https://www.w3.org/2005/atom": "",
@@ -60,41 +58,39 @@ NAMESPACES: Final[dict[str, str]] = {
     "http://purl.org/rss/1.0/modules/link": "l",
     "http://www.w3.org/2007/app": "app",
 }
-PREFIXES: Final = frozenset(NAMESPACES.values()) | {"atom", "atom10", "a10", "rss"}
-MAX_TAGS: Final = 2_048  # remembered
-_CORE_PREFIXES: Final = frozenset({"atom", "atom10", "a10", "rss", "rss1"})
+PREFIXES = frozenset(NAMESPACES.values()) | {"atom", "atom10", "a10", "rss"}
+MAX_TAGS = 2_048  # remembered
+_CORE_PREFIXES = frozenset({"atom", "atom10", "a10", "rss", "rss1"})
 
 
 class ElementNames(Memo[object, str]):
-    """Raw tag → short name, worked out once for each tag.
+    """Maps raw tags to short names.
 
-    `core` is a namespace to take for the core besides the known ones: a root element called `rss` or `feed` means
-    one, whatever its namespace says.
+    `core` is a namespace to treat as that of RSS and Atom: a root element called `rss` or `feed` is one, whatever its
+    namespace.
     """
 
     def __init__(self, core: str | None = None) -> None:
-        super().__init__(self._shorten, most=MAX_TAGS)
+        super().__init__(self._shorten, max_size=MAX_TAGS)
         self._core = core
 
     def _shorten(self, tag: object) -> str:
-        if not isinstance(tag, str):  # an entity that could not be resolved, a comment
+        if not isinstance(tag, str):  # a comment, or an entity that was not resolved
             return "?"
         core = self._core
         return tag[len(core) + 2 :].lower() if core and tag.startswith(f"{{{core}}}") else shorten_tag(tag)
 
 
-STANDARD_NAMES: Final = (
-    ElementNames()
-)  # of all documents without a core of their own, since all feeds use the same few dozen
+STANDARD_NAMES = ElementNames()  # shared by all documents, because feeds use the same few dozen
 
 
 def shorten_tag(tag: str) -> str:
-    """The short name of a raw tag."""
+    """Return the short name of a raw tag."""
     if tag[0] == "{":
         namespace, _, local = tag[1:].rpartition("}")
         prefix = find_prefix(namespace)
     else:
-        prefix, colon, local = tag.rpartition(":")  # recovered: the prefix was never declared
+        prefix, colon, local = tag.rpartition(":")  # the prefix was not declared
         prefix = prefix.lower()
         if prefix in _CORE_PREFIXES:
             prefix = ""
@@ -104,7 +100,7 @@ def shorten_tag(tag: str) -> str:
 
 
 def find_prefix(namespace: str) -> str:
-    """The short prefix of a namespace; `?` for those that mean nothing here."""
+    """Return the short prefix of a namespace, `?` for an unknown one."""
     namespace = "".join(namespace.split()).lower()  # some are broken by line ends
     found = NAMESPACES.get(namespace.rstrip("/#"))
     if found is None:
@@ -113,5 +109,5 @@ def find_prefix(namespace: str) -> str:
 
 
 def get_local_name(tag: object) -> str:
-    """The part after namespace and prefix, lower case."""
+    """Return the name without namespace and prefix, in lower case."""
     return tag.rpartition("}")[2].rpartition(":")[2].lower() if isinstance(tag, str) else ""

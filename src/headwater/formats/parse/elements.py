@@ -5,8 +5,6 @@ Where several elements can give the same field, the better source wins whatever 
 
 from __future__ import annotations
 
-from typing import Final
-
 from lxml import etree
 from msgspec.structs import replace
 
@@ -21,8 +19,9 @@ from headwater.formats.values.links import is_web_url, resolve_url
 from headwater.formats.values.text import SHORT_LINES, TITLE_LIMIT, to_one_line, truncate_utf8
 from headwater.model import Enclosure, Source
 
-_MAX_CATEGORIES: Final = 1_000
-_FOAF_NAME: Final = "{http://xmlns.com/foaf/0.1/}name"
+_MAX_CATEGORIES = 1_000
+_TYPE_OF_MEDIUM = {"image": "image/*", "video": "video/*", "audio": "audio/*"}
+_FOAF_NAME = "{http://xmlns.com/foaf/0.1/}name"
 
 
 def postpone_nested_item(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
@@ -105,7 +104,7 @@ def add_link(draft: EntryDraft, element: etree._Element, context: ReadContext) -
         return
     relation = relation.strip().lower().removeprefix("http://www.iana.org/assignments/relation/")
     if relation == "enclosure":
-        if found := enclosures.read_enclosure(element, context):
+        if found := read_enclosure(element, context):
             draft.enclosures.append(found)
     elif relation == "alternate":
         draft.offer("link", 2, resolve_url(address, base))
@@ -215,13 +214,25 @@ def add_category(categories: list[str], text: str | None) -> None:
         categories.append(text)
 
 
+def read_enclosure(element: etree._Element, context: ReadContext, address: str | None = None) -> Enclosure | None:
+    """Read the file that an element names by url (or href), type and length (or fileSize)."""
+    get = element.get
+    url = resolve_url(address or get("url") or get("href") or get("src"), context.find_base(element))
+    if url is None:
+        return None
+    kind = get("type") or _TYPE_OF_MEDIUM.get((get("medium") or "").strip().lower())
+    return Enclosure(
+        url, (kind.strip().lower() or None) if kind else None, enclosures.parse_size(get("length") or get("fileSize"))
+    )
+
+
 def add_enclosure(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    if found := enclosures.read_enclosure(element, context, None if element.get("url") else read_text(element)):
+    if found := read_enclosure(element, context, None if element.get("url") else read_text(element)):
         draft.enclosures.append(found)
 
 
 def add_media_content(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    if found := enclosures.read_enclosure(element, context):
+    if found := read_enclosure(element, context):
         draft.enclosures.append(found)
     add_media_group(draft, element, context)
 
@@ -236,7 +247,7 @@ def add_media_group(draft: EntryDraft, element: etree._Element, context: ReadCon
 
 
 def add_picture(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    found = enclosures.read_enclosure(element, context, None if element.get("url") else read_text(element))
+    found = read_enclosure(element, context, None if element.get("url") else read_text(element))
     if found:
         draft.pictures.append(found if found.type else Enclosure(found.url, "image/*", found.length))
 
@@ -272,7 +283,7 @@ def set_language(draft: EntryDraft, element: etree._Element, context: ReadContex
     draft.language = normalise_language(read_text(element)) or draft.language
 
 
-_MEDIA_ELEMENTS: Final[dict[str, EntryHandler]] = {
+_MEDIA_ELEMENTS: dict[str, EntryHandler] = {
     "media:content": add_media_content,
     "media:thumbnail": add_picture,
     "media:peerlink": add_enclosure,
@@ -283,10 +294,10 @@ _MEDIA_ELEMENTS: Final[dict[str, EntryHandler]] = {
     "media:keywords": add_keywords,
     "media:group": add_media_group,
 }
-_STANDARD_MEDIA_TABLE: Final = HandlerTable(STANDARD_NAMES, _MEDIA_ELEMENTS)
+_STANDARD_MEDIA_TABLE = HandlerTable(STANDARD_NAMES, _MEDIA_ELEMENTS)
 
 # Element → what it gives. Ranks: lower wins.
-ELEMENTS: Final[dict[str, EntryHandler]] = {
+ELEMENTS: dict[str, EntryHandler] = {
     "item": postpone_nested_item,
     "entry": postpone_nested_item,
     "title": field_handler("title", 0, read_title),

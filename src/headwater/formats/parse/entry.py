@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 from lxml import etree
 
@@ -16,7 +14,7 @@ from headwater.formats.values.links import is_web_url, resolve_url
 from headwater.formats.values.text import TITLE_LIMIT, truncate_utf8
 from headwater.model import Entry
 
-_RDF_ABOUT: Final = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
+_RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 
 
 class FeedDefaults(msgspec.Struct, frozen=True):
@@ -26,7 +24,7 @@ class FeedDefaults(msgspec.Struct, frozen=True):
     authors: tuple[str, ...] = ()
 
 
-_STANDARD_TABLE: Final = HandlerTable(STANDARD_NAMES, ELEMENTS)
+_STANDARD_TABLE = HandlerTable(STANDARD_NAMES, ELEMENTS)
 
 
 def get_handler_table(names: ElementNames) -> HandlerTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from lxml import etree
 
@@ -13,9 +13,7 @@ from headwater.formats.parse.element_names import MAX_TAGS, ElementNames
 from headwater.formats.values.languages import normalise_language
 from headwater.model import Enclosure, Source
 
-_FIELDS_WITH_LANGUAGE: Final = frozenset(
-    {"title", "summary", "content"}
-)  # fields that may be in a language of their own
+_FIELDS_WITH_LANGUAGE = frozenset({"title", "summary", "content"})  # fields that may be in a language of their own
 
 
 class EntryDraft:
@@ -81,7 +79,7 @@ class HandlerTable(Memo[object, EntryHandler | None]):
     """Raw tag → what its element says, by its short name."""
 
     def __init__(self, names: ElementNames, says: Mapping[str, EntryHandler]) -> None:
-        super().__init__(lambda tag: says.get(names[tag]), most=MAX_TAGS)
+        super().__init__(lambda tag: says.get(names[tag]), max_size=MAX_TAGS)
 
 
 def apply_handlers(draft: EntryDraft, parent: etree._Element, table: HandlerTable, context: ReadContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from lxml import etree
@@ -70,7 +70,7 @@ def _to_text(value: Any) -> str | None:
     return replace_forbidden(str(value)) if isinstance(value, str | int | float) else None
 
 
-_ITEM_LIMIT: Final = 5_000
+_ITEM_LIMIT = 5_000
 
 
 def read_json(body: bytes, charset: str | None, base: str | None, options: ReadOptions) -> Document:
@@ -94,7 +94,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, options: ReadO
     shown = _ItemDefaults(options.html, authors, spoken, options.summaries)
     items = items if isinstance(items, list) else []
     if len(items) > _ITEM_LIMIT:
-        problems.append(f"{len(items)} items, of which the first {_ITEM_LIMIT} were read")
+        problems.append(f"only the first {_ITEM_LIMIT} of {len(items)} items were read")
     return Document(
         format=f"json {number}" if number in ("1", "1.1") else "json",
         title=_read_title(value),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, Final
+from typing import Any
 
 from lxml import etree
 
@@ -23,7 +23,7 @@ from headwater.formats.values.text import (
     to_one_line,
 )
 
-_MARKUP_TYPES: Final = frozenset({"html", "text/html", "xhtml", "application/xhtml+xml", "text/x-html"})
+_MARKUP_TYPES = frozenset({"html", "text/html", "xhtml", "application/xhtml+xml", "text/x-html"})
 
 
 def read_text(element: etree._Element) -> str | None:

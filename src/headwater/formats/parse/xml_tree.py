@@ -1,6 +1,6 @@
-"""Bytes → element tree: at full speed when the document is well formed, repaired and recovered when it is not.
+"""Parses XML into an element tree, and repairs or recovers documents that are not well formed.
 
-libxml2 never loads anything, never resolves an entity and keeps its limits on depth and size, so bombs end quickly.
+libxml2 loads nothing, resolves no entities and keeps its limits on depth and size, so XML bombs fail quickly.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from html.entities import html5
-from typing import Final
 
 import msgspec
 from lxml import etree
@@ -17,7 +16,7 @@ from headwater.errors import NotAFeed
 from headwater.formats.values import encodings
 from headwater.formats.values.text import WINDOWS_1252, replace_forbidden
 
-_OPTIONS: Final = {
+_OPTIONS = {
     "resolve_entities": False,
     "no_network": True,
     "huge_tree": False,
@@ -27,24 +26,24 @@ _OPTIONS: Final = {
     "strip_cdata": True,
     "collect_ids": False,
 }
-# Made once: making a parser takes a fifth of what parsing twenty items does. Threads take turns with it.
-_UTF8_PARSER: Final = etree.XMLParser(encoding="utf-8", **_OPTIONS)  # type: ignore[arg-type]
-_ENTITY: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});?")
-_PREDEFINED: Final = frozenset({"amp", "lt", "gt", "quot", "apos"})
-_BARE_AMPERSAND: Final = re.compile(r"&(?!#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z_][\w.\-]{0,63};)")
-_CDATA: Final = re.compile(r"<!\[CDATA\[.*?\]\]>", re.DOTALL)
-_DOCTYPE: Final = re.compile(r"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE)
-# Internal entities worth having: plain text or one character reference. Those made of others are how bombs are built.
-_SAFE_ENTITY: Final = re.compile(
+# Shared, because creating a parser takes a fifth of the time of parsing twenty items. Threads take turns.
+_UTF8_PARSER = etree.XMLParser(encoding="utf-8", **_OPTIONS)  # type: ignore[arg-type]
+_ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});?")
+_PREDEFINED = frozenset({"amp", "lt", "gt", "quot", "apos"})
+_BARE_AMPERSAND = re.compile(r"&(?!#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z_][\w.\-]{0,63};)")
+_CDATA = re.compile(r"<!\[CDATA\[.*?\]\]>", re.DOTALL)
+_DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE)
+# Entities that a document may declare: plain text or one character reference. Nested ones are how bombs are built.
+_SAFE_ENTITY = re.compile(
     r"""<!ENTITY\s+(\w{1,64})\s+(?:"(&#\w{1,8};|[^&"%<]{0,500})"|'(&#\w{1,8};|[^&'%<]{0,500})')\s*>"""
 )
-_CHARACTER: Final = re.compile(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?")
-_TRUNCATED_CDATA: Final = re.compile(r"<!\[?[A-Z]{0,5}\Z")  # the start of a CDATA section, of which nothing came
-_XML_DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
+_CHARACTER = re.compile(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?")
+_TRUNCATED_CDATA = re.compile(r"<!\[?[A-Z]{0,5}\Z")  # a CDATA section that breaks off at its start
+_XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 class ParsedXml(msgspec.Struct, frozen=True):
-    """A tree, what it was encoded in, and what had to be done to get it."""
+    """The root element, the encoding, and the repairs that were needed."""
 
     root: etree._Element
     encoding: str
@@ -52,7 +51,7 @@ class ParsedXml(msgspec.Struct, frozen=True):
 
 
 def parse_xml(body: bytes, charset: str | None = None) -> ParsedXml:
-    """The document's tree; raises NotAFeed when there is nothing to recover."""
+    """Parse a document. Raises NotAFeed if nothing can be recovered."""
     head = body[:4096]
     declared = encodings.find_declared_encoding(head)
     if b"\0" not in head[:4] and b"<!DOCTYPE" not in head:
@@ -62,7 +61,7 @@ def parse_xml(body: bytes, charset: str | None = None) -> ParsedXml:
             except (etree.XMLSyntaxError, ValueError):
                 pass
         if not declared and not charset and b"encoding" in head[:64]:
-            try:  # an encoding that libxml2 may know and Python does not, as TCVN and VISCII
+            try:  # libxml2 knows some encodings that Python does not, such as TCVN and VISCII
                 root = etree.fromstring(body, etree.XMLParser(**_OPTIONS))  # type: ignore[arg-type]
                 return ParsedXml(root, root.getroottree().docinfo.encoding or "utf-8")
             except (etree.XMLSyntaxError, ValueError):
@@ -82,12 +81,12 @@ def _decode_and_parse(body: bytes, charset: str | None) -> ParsedXml:
     if root is None:
         root = parse_with_recovery(text)
     if root is None:
-        raise NotAFeed("The document is no XML that could be read.", "unknown")
+        raise NotAFeed("The document is not XML, or too damaged to be read.", "unknown")
     return ParsedXml(root, codec, tuple(problems))
 
 
 def strip_prolog(text: str) -> str:
-    """The text from its first element on: no declaration, no document type, the latter's entities resolved."""
+    """Return the text from its first element on, with the entities of its document type resolved."""
     text = _XML_DECLARATION.sub("", text.lstrip("\ufeff \t\r\n\0"), count=1).lstrip()
     text, entities = _remove_doctype(text[max(text.find("<"), 0) :])
     return _resolve_entities(text, entities) if entities and "&" in text else text
@@ -112,7 +111,7 @@ def _to_utf8(text: str) -> bytes:
 
 
 def _remove_doctype(text: str) -> tuple[str, dict[str, str]]:
-    """The text without its document type, and the harmless entities that one declared."""
+    """Return the text without its document type, and the safe entities declared there."""
     start = _find_prolog_end(text)
     found = _DOCTYPE.match(text[: start + 200_000], start)
     if found is None:
@@ -120,12 +119,12 @@ def _remove_doctype(text: str) -> tuple[str, dict[str, str]]:
     entities = {
         name: _resolve_entity_value(double or single) for name, double, single in _SAFE_ENTITY.findall(found[0])
     }
-    entities.setdefault("nbsp", "\u00a0")  # a DOCTYPE usually means HTML's entities are meant to exist
+    entities.setdefault("nbsp", "\u00a0")  # a DOCTYPE usually means that HTML's entities are used
     return text[: found.start()] + text[found.end() :], entities
 
 
 def _find_prolog_end(text: str) -> int:
-    """Where comments, instructions and white space end at the start of a document."""
+    """Return the position behind the comments, instructions and white space at the start of a document."""
     at = 0
     while True:
         while text[at : at + 1].isspace():
@@ -148,7 +147,7 @@ def _resolve_entity_value(value: str) -> str:
 
 
 def repair_xml(text: str) -> str:
-    """What can be put right before libxml2 sees it: control characters, HTML's entities, lonely ampersands."""
+    """Replace what libxml2 would stumble over: control characters, HTML's entities, bare ampersands."""
     text = _TRUNCATED_CDATA.sub("", replace_forbidden(text))
     if "&" in text:
         text = _change_outside_cdata(text, lambda part: _BARE_AMPERSAND.sub("&amp;", _resolve_references(part, {})))
@@ -172,7 +171,7 @@ def _change_outside_cdata(text: str, change: Callable[[str], str]) -> str:
 
 
 def _resolve_references(text: str, entities: dict[str, str]) -> str:
-    """HTML's and the document's own entities → characters; everything else left as text that parses."""
+    """Replace HTML's and the document's own entities by their characters, and escape what is neither."""
 
     def character(found: re.Match[str]) -> str:
         name = found[1]

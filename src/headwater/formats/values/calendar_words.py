@@ -5,9 +5,7 @@ Names are lower case. Adding a language is adding a row.
 
 from __future__ import annotations
 
-from typing import Final
-
-_MONTH_ROWS: Final = {
+_MONTH_ROWS = {
     "English": "january february march april may june july august september october november december",
     "English, short": "jan feb mar apr may jun jul aug sep oct nov dec",
     "English, other short": "- - - - - - - - sept - - -",
@@ -49,11 +47,11 @@ _MONTH_ROWS: Final = {
     "Indonesian": "januari februari maret april mei juni juli agustus september oktober november desember",
     "Catalan": "gener febrer març abril maig juny juliol agost setembre octubre novembre desembre",
 }
-MONTHS: Final[dict[str, int]] = {
+MONTHS: dict[str, int] = {
     name: number for row in _MONTH_ROWS.values() for number, name in enumerate(row.split(), 1) if name != "-"
 }
 
-_WEEKDAY_ROWS: Final = {
+_WEEKDAY_ROWS = {
     "English": "monday tuesday wednesday thursday friday saturday sunday",
     "English, short": "mon tue wed thu fri sat sun tues weds thur thurs",
     "German": "montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag",
@@ -79,18 +77,18 @@ _WEEKDAY_ROWS: Final = {
     "Finnish": "maanantai tiistai keskiviikko torstai perjantai lauantai sunnuntai ti ke to pe la su",
     "Ukrainian": "понеділок вівторок середа четвер п'ятниця субота неділя нд",
 }
-WEEKDAYS: Final[frozenset[str]] = frozenset(name for row in _WEEKDAY_ROWS.values() for name in row.split())
+WEEKDAYS: frozenset[str] = frozenset(name for row in _WEEKDAY_ROWS.values() for name in row.split())
 
 # What stands between the parts of a date and says nothing: `2nd of January`, `2 de enero de 2006`.
-FILLERS: Final = frozenset({
+FILLERS = frozenset({
     "-", "of", "the", "at", "de", "del", "den", "der", "le", "el", "il", "um", "à", "às", "kl", "klo", "в", "г", "року",
 })  # fmt: skip
 
-MORNING: Final = frozenset({"am", "a.m.", "오전", "上午", "午前"})
-AFTERNOON: Final = frozenset({"pm", "p.m.", "오후", "下午", "午後"})
+MORNING = frozenset({"am", "a.m.", "오전", "上午", "午前"})
+AFTERNOON = frozenset({"pm", "p.m.", "오후", "下午", "午後"})
 
 # Minutes east of Greenwich. Where a name is used twice, the one of RFC 822 or, failing that, of the larger press.
-ZONES: Final[dict[str, int]] = {
+ZONES: dict[str, int] = {
     "ut": 0, "utc": 0, "gmt": 0, "z": 0, "wet": 0, "uct": 0, "universal": 0, "zulu": 0,
     "est": -300, "edt": -240, "et": -300, "cst": -360, "cdt": -300, "ct": -360,
     "mst": -420, "mdt": -360, "mt": -420, "pst": -480, "pdt": -420, "pt": -480,
@@ -104,14 +102,14 @@ ZONES: Final[dict[str, int]] = {
 }  # fmt: skip
 
 # Zones named for the place, beside those of the tz database.
-PLACES: Final[dict[str, str]] = {
+PLACES: dict[str, str] = {
     "est5edt": "America/New_York",
     "cst6cdt": "America/Chicago",
     "mst7mdt": "America/Denver",
     "pst8pdt": "America/Los_Angeles",
 }
 
-LONG_ZONES: Final[dict[str, str]] = {
+LONG_ZONES: dict[str, str] = {
     f"{place} {half}time": f"{letter}{short}"
     for place, letter in (("eastern", "e"), ("central", "c"), ("mountain", "m"), ("pacific", "p"), ("atlantic", "a"))
     for half, short in (("standard ", "st"), ("daylight ", "dt"), ("", "t"))

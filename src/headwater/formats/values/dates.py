@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
 from zoneinfo import ZoneInfo
 
 from headwater.formats.memo import Memo
@@ -30,24 +29,22 @@ from headwater.formats.values.calendar_words import (
     ZONES,
 )
 
-_EPOCH: Final = date(1970, 1, 1).toordinal()
-_DAY: Final = 86400.0
-_MONTHS: Final = {
-    name.capitalize(): f"{number:02}" for name, number in MONTHS.items() if len(name) == 3 and name.isascii()
-}
-_MONTH_NAMES: Final = {number: name for name, number in _MONTHS.items() if name.isascii()}
-_MONTH_SIGN: Final = re.compile(r"(\d{1,2}) ?[月월]")  # without a year before it: `02 1月 2006`
-_UTC_NAMES: Final = frozenset({"GMT", "+0000", "UTC", "Z", "-0000"})
-_MAX_LENGTH: Final = 120  # no date is longer; spares the tolerant reader a megabyte
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAY = 86400.0
+_MONTHS = {name.capitalize(): f"{number:02}" for name, number in MONTHS.items() if len(name) == 3 and name.isascii()}
+_MONTH_NAMES = {number: name for name, number in _MONTHS.items() if name.isascii()}
+_MONTH_SIGN = re.compile(r"(\d{1,2}) ?[月월]")  # without a year before it: `02 1月 2006`
+_UTC_NAMES = frozenset({"GMT", "+0000", "UTC", "Z", "-0000"})
+_MAX_LENGTH = 120  # no date is longer; spares the tolerant reader a megabyte
 
 # Forms with letters between the numbers, rewritten to plain separators before the tolerant reading.
-_CJK: Final = str.maketrans({
+_CJK = str.maketrans({
     "年": "-", "년": "-", "月": "-", "월": "-", "日": " ", "일": " ", "時": ":", "时": ":", "시": ":",
     "分": ":", "분": ":", "秒": " ", "초": " ", "：": ":", "，": " ", "\u00a0": " ", "\u202f": " ", "−": "-", "–": "-",
 })  # fmt: skip
 
 # ISO 8601 forms Python does not read; two-digit years are of this century, as the standard has it.
-ISO_FORMS: Final = (
+ISO_FORMS = (
     ("YYYY-MM", re.compile(r"(?P<year>\d{4})-(?P<month>\d\d)")),
     ("YYYY-DDD, YYYYDDD", re.compile(r"(?P<year>\d{4})-?(?P<ordinal>[0-3]\d\d)")),
     ("YYYY", re.compile(r"(?P<year>\d{4})")),
@@ -59,22 +56,22 @@ ISO_FORMS: Final = (
     ("-YY", re.compile(r"-(?P<year>\d\d)")),
 )
 
-_TIME: Final = re.compile(r"(\d{1,2})[:.h](\d{1,2})(?:[:.](\d{1,2})(?:[.,](\d+))?)?(.*)")
-_OFFSET: Final = re.compile(r"(?:gmt|utc)?([+-])(\d{1,2})(?::?(\d\d))?")
-_HOURS: Final = re.compile(r"([+-])([01][0-9]|2[0-3])([0-5][0-9])")
-_NUMBERS: Final = re.compile(r"\d+")
-_COMPACT: Final = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?")
-_FRACTION: Final = re.compile(r"\d{10}\.\d{1,9}")
-_DAY_FIRST: Final = re.compile(r"(?<!\d)\d{1,2}\. ?\d{1,2}\. ?\d{4}")  # with points, nobody puts the month first
-_TIME_WITH_POINTS: Final = re.compile(
+_TIME = re.compile(r"(\d{1,2})[:.h](\d{1,2})(?:[:.](\d{1,2})(?:[.,](\d+))?)?(.*)")
+_OFFSET = re.compile(r"(?:gmt|utc)?([+-])(\d{1,2})(?::?(\d\d))?")
+_HOURS = re.compile(r"([+-])([01][0-9]|2[0-3])([0-5][0-9])")
+_NUMBERS = re.compile(r"\d+")
+_COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?")
+_FRACTION = re.compile(r"\d{10}\.\d{1,9}")
+_DAY_FIRST = re.compile(r"(?<!\d)\d{1,2}\. ?\d{1,2}\. ?\d{4}")  # with points, nobody puts the month first
+_TIME_WITH_POINTS = re.compile(
     r"(?:(?<=\d{4} )|(?<=-\d\d ))(\d{1,2})\.(\d\d)(?:\.(\d\d))?(?![.\d])"
 )  # 10.14.55 for 10:14:55
-_SPACES_WITHIN_TIME: Final = re.compile(
+_SPACES_WITHIN_TIME = re.compile(
     r"(?<=\d)\s*T\s*(?=\d)|\s+(?=:\d)|(?<=\d:)\s+(?=\d)"
 )  # blanks around what joins a time
-_OFFSET_AND_Z: Final = re.compile(r"([+-]\d\d:?\d\d)Z")  # both the offset and Greenwich's letter
-_COMMENT: Final = re.compile(r"\([^()]*\)")  # RFC 822 §3.4.3
-_YEAR_TWO: Final = -62_104_000_000.0  # what is dated in the year 1 has no date: zero, to .NET and to Go
+_OFFSET_AND_Z = re.compile(r"([+-]\d\d:?\d\d)Z")  # both the offset and Greenwich's letter
+_COMMENT = re.compile(r"\([^()]*\)")  # RFC 822 §3.4.3
+_YEAR_TWO = -62_104_000_000.0  # what is dated in the year 1 has no date: zero, to .NET and to Go
 
 
 def parse_date(text: str | None) -> float | None:
@@ -136,10 +133,10 @@ def _parse_zone_seconds(text: str) -> float:
     return float(f"{found[1]}1") * (int(found[2]) * 3600 + int(found[3]) * 60)
 
 
-_DAYS: Final = Memo(_parse_day, most=4_096)
-_ZONES: Final = Memo(_parse_zone_seconds, most=512)
-_CLOCK: Final = {f"{hour:02}:{minute:02}": hour * 3600 + minute * 60 for hour in range(24) for minute in range(60)}
-_SECONDS: Final = {f":{second:02}": second for second in range(60)}
+_DAYS = Memo(_parse_day, max_size=4_096)
+_ZONES = Memo(_parse_zone_seconds, max_size=512)
+_CLOCK = {f"{hour:02}:{minute:02}": hour * 3600 + minute * 60 for hour in range(24) for minute in range(60)}
+_SECONDS = {f":{second:02}": second for second in range(60)}
 
 
 def _parse_tolerantly(text: str) -> float | None:

@@ -4,30 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
 
-from lxml import etree
-
-from headwater.formats.parse.context import ReadContext
-from headwater.formats.values.links import resolve_url
 from headwater.model import Enclosure
 
-_MAX_ENCLOSURES: Final = 100  # of one item
-_GUESSES: Final = {"image": "image/*", "video": "video/*", "audio": "audio/*"}
-_SIZE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kmgt]?)b(?:ytes?)?", re.IGNORECASE)
-_UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "t": 1_000_000_000_000}
-
-
-def read_enclosure(element: etree._Element, context: ReadContext, address: str | None = None) -> Enclosure | None:
-    """The file an element names by url (or href), type and length (or fileSize)."""
-    get = element.get
-    url = resolve_url(address or get("url") or get("href") or get("src"), context.find_base(element))
-    if url is None:
-        return None
-    kind = get("type") or _GUESSES.get((get("medium") or "").strip().lower())
-    return Enclosure(
-        url, (kind.strip().lower() or None) if kind else None, parse_size(get("length") or get("fileSize"))
-    )
+_MAX_ENCLOSURES = 100  # of one item
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kmgt]?)b(?:ytes?)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "t": 1_000_000_000_000}
 
 
 def parse_size(text: str | None) -> int | None:

@@ -11,7 +11,6 @@ import codecs
 import re
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Final
 
 _SAMPLE = 20_000  # characters beyond ASCII that are looked at; the first few dozen decide
 _MIN_CHARACTERS = 8
@@ -72,7 +71,7 @@ def _list_usual_characters(codec: str, usual: str | range) -> frozenset[str]:
     return frozenset(char for char in row if len(char) == 1 and char > "\x7f").union(_PUNCTUATION)
 
 
-_BOMS: Final = (
+_BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -80,7 +79,7 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 # The first characters of a document, `<` and a letter or mark, as wide encodings write them.
-_WIDE: Final = (
+_WIDE = (
     (b"<\0\0\0", "utf-32-le"),
     (b"\0\0\0<", "utf-32-be"),
     (b"<\0", "utf-16-le"),
@@ -89,7 +88,7 @@ _WIDE: Final = (
     (b"\0{", "utf-16-be"),
 )
 # Names that promise less than publishers use (the WHATWG encoding standard maps them the same way).
-_SUPERSETS: Final = {
+_SUPERSETS = {
     "iso8859-1": "cp1252",
     "ascii": "cp1252",
     "gb2312": "gb18030",
@@ -101,7 +100,7 @@ _SUPERSETS: Final = {
     "iso8859-9": "cp1254",
     "iso8859-11": "cp874",
 }
-_ALIASES: Final = {
+_ALIASES = {
     "csmacintosh": "mac-roman",
     "mac": "mac-roman",
     "ms-cyrl": "cp1251",
@@ -113,13 +112,13 @@ _ALIASES: Final = {
     "dos-874": "cp874",
     "ibm039": "cp037",
 }
-_LATIN: Final = frozenset({"cp1252", "iso8859-15", "cp1250", "iso8859-2", "cp1254", "iso8859-3", "mac-roman", "cp037"})
-EBCDIC: Final = b"\x4c\x6f\xa7\x94"  # `<?xm`
-_DECLARATION: Final = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([A-Za-z0-9._:\- ]+?)\s*["']""")
-_CHARSET: Final = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
+_LATIN = frozenset({"cp1252", "iso8859-15", "cp1250", "iso8859-2", "cp1254", "iso8859-3", "mac-roman", "cp037"})
+EBCDIC = b"\x4c\x6f\xa7\x94"  # `<?xm`
+_DECLARATION = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([A-Za-z0-9._:\- ]+?)\s*["']""")
+_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
 # Letters and quotation marks in UTF-8 that make no sense as windows-1252 (`Ã¸`, `â€™`).
-_UTF8_LETTER: Final = re.compile(rb"\xc3[\x80-\xbf]|\xc2[\xa0-\xbf]|\xe2\x80[\x90-\xbf]")
-_MAX_BAD_SEQUENCES: Final = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
+_UTF8_LETTER = re.compile(rb"\xc3[\x80-\xbf]|\xc2[\xa0-\xbf]|\xe2\x80[\x90-\xbf]")
+_MAX_BAD_SEQUENCES = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from hashlib import blake2b
 from html import escape
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import nh3
 from lxml import etree
@@ -20,14 +20,14 @@ from headwater.formats.values.text import (
 )
 from headwater.model import Markup
 
-_SURELY_WITHIN_LIMIT: Final = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
-XHTML: Final = "{http://www.w3.org/1999/xhtml}"
+_SURELY_WITHIN_LIMIT = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
+XHTML = "{http://www.w3.org/1999/xhtml}"
 
-_TAGS: Final = nh3.ALLOWED_TAGS | {
+_TAGS = nh3.ALLOWED_TAGS | {
     "address", "audio", "big", "figcaption", "figure", "font", "main", "menu", "meter", "picture", "progress",
     "section", "source", "tfoot", "track", "video",
 }  # fmt: skip
-_ATTRIBUTES: Final = {tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
+_ATTRIBUTES = {tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
 for _tag, _names in {
     "*": {"dir", "lang", "title"},
     "audio": {"src", "controls", "preload", "loop", "muted"},
@@ -39,11 +39,11 @@ for _tag, _names in {
     "ol": {"start", "type"},
 }.items():
     _ATTRIBUTES.setdefault(_tag, set()).update(_names)
-_REMOVED_WITH_CONTENT: Final = {"script", "style", "title", "textarea", "noscript", "template"}
+_REMOVED_WITH_CONTENT = {"script", "style", "title", "textarea", "noscript", "template"}
 
 
 # Where an address may stand that is not complete and needs the base. Too much is found rather than too little.
-_RELATIVE: Final = re.compile(
+_RELATIVE = re.compile(
     r"""=(?:(?<=[\s/]=)|(?<=[hH][rR][eE][fF]=)|(?<=[sS][rR][cC]=)|(?<=[cC][iI][tT][eE]=)|(?<=[sS][tT][eE][rR]=))"""
     r"""(?!["']?(?:https?://|mailto:))"""
 )

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Final
 
-_TAG: Final = re.compile(r"([A-Za-z]{2,3}|[Xx](?=-))(?:-[A-Za-z0-9]{1,8})*")
-_MAX_LENGTH: Final = 40
-_TAG_WITH_UNDERSCORES: Final = re.compile(
+_TAG = re.compile(r"([A-Za-z]{2,3}|[Xx](?=-))(?:-[A-Za-z0-9]{1,8})*")
+_MAX_LENGTH = 40
+_TAG_WITH_UNDERSCORES = re.compile(
     r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]{1,8})+"
 )  # as programs name what a tag joins by hyphens
 
 # ISO 639-1: “jp”, “us” and “xx” look like languages and are none. Three letters (ISO 639-2, -3) are too many to list.
-_CODES: Final = (
+_CODES = (
     " aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz "
     "ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik "
     "io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml "
@@ -21,7 +20,7 @@ _CODES: Final = (
     "ve vi vo wa wo xh yi yo za zh zu "
 )
 
-_NAMES: Final = {
+_NAMES = {
     "afrikaans": "af", "arabic": "ar", "bengali": "bn", "bulgarian": "bg", "catalan": "ca", "chinese": "zh",
     "croatian": "hr", "czech": "cs", "danish": "da", "dansk": "da", "deutsch": "de", "dutch": "nl", "english": "en",
     "español": "es", "estonian": "et", "finnish": "fi", "français": "fr", "francais": "fr", "french": "fr",

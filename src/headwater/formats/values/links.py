@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from headwater.formats.memo import Memo
 from headwater.formats.values.text import decode_references
 
 # Added by senders of links to follow their readers; the page is the same without them.
-_TRACKING: Final = ("utm_", "mc_", "pk_", "fbclid", "gclid", "msclkid", "igshid", "yclid", "wt_mc", "cmpid")
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_TRACKING = ("utm_", "mc_", "pk_", "fbclid", "gclid", "msclkid", "igshid", "yclid", "wt_mc", "cmpid")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @lru_cache(maxsize=4096)
@@ -45,14 +44,14 @@ def normalise_url(url: str) -> str:
 
 
 # What may stand in a link or an enclosure. javascript:, data:, vbscript:, file: and whatever comes next may not.
-SAFE_SCHEMES: Final = frozenset({
+SAFE_SCHEMES = frozenset({
     "http", "https", "ftp", "ftps", "sftp", "gopher", "gemini", "mailto", "news", "nntp", "tel", "sip", "xmpp", "irc",
     "ircs", "magnet", "ed2k", "bitcoin", "rtsp", "rtmp", "mms", "webcal", "feed", "podcast", "itpc", "pcast", "acct",
     "tag", "urn", "doi", "hdl", "ipfs", "ipns", "dat", "at",
 })  # fmt: skip
-_MAX_LENGTH: Final = 8_192
-_HREF: Final = re.compile(r"""^<a\s[^<>]*?href\s*=\s*["']?([^"'<>\s]+)""", re.IGNORECASE)
-_CONTROL_CHARACTERS: Final = dict.fromkeys((*range(32), 127))
+_MAX_LENGTH = 8_192
+_HREF = re.compile(r"""^<a\s[^<>]*?href\s*=\s*["']?([^"'<>\s]+)""", re.IGNORECASE)
+_CONTROL_CHARACTERS = dict.fromkeys((*range(32), 127))
 
 
 def resolve_url(address: str | None, base: str | None) -> str | None:
@@ -106,7 +105,7 @@ def _classify_scheme(head: str) -> str | None:
     return head.lower()
 
 
-_SCHEMES: Final = Memo(_classify_scheme, most=256, longest=20)
+_SCHEMES = Memo(_classify_scheme, max_size=256, max_length=20)
 
 
 def join_base(base: str | None, further: str | None) -> str | None:

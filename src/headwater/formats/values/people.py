@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
 from urllib.parse import unquote
 
 from headwater.formats.memo import Memo
 from headwater.formats.values.text import decode_references, html_to_text
 
-_MAX_LENGTH: Final = 500
+_MAX_LENGTH = 500
 
 
 def extract_names(text: str | None) -> tuple[str, ...]:
@@ -24,7 +23,7 @@ def _extract_names(text: str) -> tuple[str, ...]:
     return tuple(name for one in found if (name := extract_name(one)))
 
 
-_NAMES_IN_TEXT: Final = Memo(_extract_names, most=4_096, longest=80)  # the same few people write most of what comes
+_NAMES_IN_TEXT = Memo(_extract_names, max_size=4_096, max_length=80)  # the same few people write most of what comes
 
 
 def extract_name(text: str) -> str | None:

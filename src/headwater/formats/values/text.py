@@ -5,39 +5,36 @@ from __future__ import annotations
 import re
 from html import escape, unescape
 from html.entities import html5
-from typing import Final
 
 from headwater.formats.memo import Memo
 
-TITLE_LIMIT: Final = 2_048  # bytes of UTF-8
-LINE_LIMIT: Final = 500
-CONTENT_LIMIT: Final = 1_048_576
+TITLE_LIMIT = 2_048  # bytes of UTF-8
+LINE_LIMIT = 500
+CONTENT_LIMIT = 1_048_576
 
 # What XML 1.0 §2.2 forbids, less tab and line ends; PostgreSQL refuses NUL and surrogates, readers dislike the rest.
-_FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
-WINDOWS_1252: Final = {code: bytes((code,)).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
+WINDOWS_1252 = {code: bytes((code,)).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
 
 # Elements that publishers put into titles. Anything else in angle brackets is what the title is about.
-_INLINE: Final = (
+_INLINE = (
     "a|abbr|acronym|b|bdi|bdo|big|blink|blockquote|body|br|center|cite|code|del|dfn|div|em|embed|font|h[1-6]|head|hr|"
     "html|i|iframe|img|ins|kbd|li|link|mark|meta|nobr|noscript|object|ol|p|pre|q|s|samp|script|section|small|span|"
     "strike|strong|style|sub|sup|svg|table|tbody|td|textarea|th|tr|tt|u|ul|var|wbr"
 )
-_REST: Final = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""  # of a tag: attributes may hold angle brackets
-_TAG: Final = re.compile(
-    rf"<(?:/?(?:{_INLINE})(?:[\s/]{_REST})?|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL
-)
-_EVERY_TAG: Final = re.compile(rf"<(?:/?[a-z]{_REST}|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
-_HIDDEN: Final = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGNORECASE)
-_ANY_TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
-_MARKUP: Final = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*)?>", re.IGNORECASE)
-_REFERENCE: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-_NUMBERED: Final = re.compile(r"&#(?:[0-9]+|[xX][0-9a-fA-F]+)")
-_QUERY: Final = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` is the query of an address, not a reference
-_MOJIBAKE_BYTES: Final = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-_MOJIBAKE_QUOTES: Final = re.compile("â€.")
-_LINES: Final = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
+_REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""  # of a tag: attributes may hold angle brackets
+_TAG = re.compile(rf"<(?:/?(?:{_INLINE})(?:[\s/]{_REST})?|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
+_EVERY_TAG = re.compile(rf"<(?:/?[a-z]{_REST}|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
+_HIDDEN = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGNORECASE)
+_ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_MARKUP = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*)?>", re.IGNORECASE)
+_REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_NUMBERED = re.compile(r"&#(?:[0-9]+|[xX][0-9a-fA-F]+)")
+_QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` is the query of an address, not a reference
+_MOJIBAKE_BYTES = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_MOJIBAKE_QUOTES = re.compile("â€.")
+_LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
 
 
 def replace_forbidden(text: str) -> str:
@@ -100,7 +97,7 @@ def _to_short_line(text: str) -> str | None:
     return to_one_line(text, LINE_LIMIT)
 
 
-SHORT_LINES: Final = Memo(_to_short_line, most=4_096, longest=80)  # of something short that recurs, as categories do
+SHORT_LINES = Memo(_to_short_line, max_size=4_096, max_length=80)  # of something short that recurs, as categories do
 
 
 def html_to_text(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import Final
 from urllib.parse import quote
 
 from headwater.formats.values.text import replace_forbidden
@@ -78,7 +77,7 @@ def _percent_encode(text: str) -> str:
     return quote(text, safe=_UNRESERVED, errors="replace")
 
 
-_GLOBAL: Final = ("http://", "https://", "tag:", "urn:")
+_GLOBAL = ("http://", "https://", "tag:", "urn:")
 
 
 def build_published_identity(identity: str, feed_url: str) -> str:
