@@ -1,11 +1,11 @@
-"""Reading by the API beside SQL by hand on the same database, laid out as FreshRSS has it; and a client's whole sync.
+"""Measures the reading API against SQL written by hand on tables like FreshRSS's, and a client's whole sync.
 
-python -m bench.api [--small] [--postgres]
+`python -m bench.api [--small] [--postgres]`
 
-`bench.support.freshrss_floor` says what is asked by hand. “store” compares the store's functions with those statements, sent by the
-bare driver; “served” compares the Google Reader API with a server that does nothing but send them and write the same
-JSON. The CPU counted on SQLite is that of all threads, and of client and server together; a PostgreSQL server works in
-processes of its own, so there the clock is read instead.
+`bench.support.freshrss_floor` has the statements. “store” compares the store's functions with them, sent by the bare
+driver; “served” compares the Google Reader API with a server that only sends them and writes the same JSON. On SQLite the
+CPU time of all threads counts, client and server together. A PostgreSQL server works in other processes, so there wall
+time counts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import aiohttp
 import orjson
 import uvicorn
 
-from bench.store import Text, verdict
+from bench.store import ZipfText, make_verdict
 from bench.support import freshrss_floor
 from bench.support.freshrss_floor import Floor
 from headwater.cluster.demo.servers import postgres_server
@@ -53,14 +53,14 @@ from headwater.web.greader.stream_ids import READ, READING_LIST
 
 NOW = 1_700_000_000.0
 STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
-WORD = "hetyfiiz"  # which 2 % of the items have: the texts are always the same
-SMALL, LARGE = (20, 50, 8), (500, 200, 50)  # feeds, items of each, readers at a time
+WORD = "hetyfiiz"  # 2 % of the items contain it; the texts never change
+SMALL, LARGE = (20, 50, 8), (500, 200, 50)  # feeds, items of each, concurrent readers
 
 
 @contextlib.asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-    # On a busy machine a connection that rests for the usual 5 s is closed at the moment at which it is used again.
+    # On a busy machine a connection idle for the usual 5 s is closed at the moment of its next use.
     config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_keep_alive=600)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
@@ -77,7 +77,7 @@ Work = Callable[[], Awaitable[Any]]
 
 @dataclass
 class Pair:
-    """The same work: ours, the floor's, and as FreshRSS does it where that is more. Samples are taken side by side."""
+    """One piece of work: ours, the floor's, and FreshRSS's way where that is more. Samples are taken in turn."""
 
     name: str
     ours: Work
@@ -85,20 +85,20 @@ class Pair:
     freshrss: Work | None = None
 
     async def measure(self, times: int, clock: Callable[[], float]) -> list[float]:
-        """Medians in seconds."""
+        """Return medians in seconds."""
         works = [self.ours, self.floor, *([self.freshrss] if self.freshrss else [])]
-        samples = [[await _spent(work, clock) for work in works] for _ in range(times + 2)]
+        samples = [[await _count_cpu(work, clock) for work in works] for _ in range(times + 2)]
         return [statistics.median(each) for each in zip(*samples[2:], strict=True)]  # the first two fill caches
 
 
-async def _spent(work: Work, clock: Callable[[], float]) -> float:
+async def _count_cpu(work: Work, clock: Callable[[], float]) -> float:
     start = clock()
     await work()
     return clock() - start
 
 
 async def fill(store: Store, feeds: int, each: int) -> None:
-    text = Text()
+    text = ZipfText()
     new = [NewFeed(f"https://{n}.example/feed", title=f"Feed {n}", tags=(f"tag {n % 20}",)) for n in range(feeds)]
     added = [one.feed for one in await store.write(add_and_subscribe, new, NOW)]
     for start in range(0, each, 10):
@@ -106,7 +106,9 @@ async def fill(store: Store, feeds: int, each: int) -> None:
             await save_refreshes(
                 store,
                 [
-                    verdict(text, feed.id, feed.url, start, min(10, each - start), NOW + 60 * start + feed.id * 0.001)
+                    make_verdict(
+                        text, feed.id, feed.url, start, min(10, each - start), NOW + 60 * start + feed.id * 0.001
+                    )
                     for feed in added[some : some + 50]
                 ],
             )
@@ -114,8 +116,8 @@ async def fill(store: Store, feeds: int, each: int) -> None:
         pass
 
 
-def stores(store: Store, floor: Floor, user: int, total: int) -> list[Pair]:
-    """The store's functions beside the statements."""
+def compare_store(store: Store, floor: Floor, user: int, total: int) -> list[Pair]:
+    """Compare the store's functions with the statements."""
     ids = list(range(1, total, max(1, total // 250)))[:250]
     many = list(range(2, total, max(1, total // 1000)))[:1000]
     turn = {"ours": True, "floor": True}
@@ -126,59 +128,61 @@ def stores(store: Store, floor: Floor, user: int, total: int) -> list[Pair]:
 
     async def mark_by_hand() -> None:
         turn["floor"] = not turn["floor"]
-        await floor.changed(floor.marked(many, turn["floor"]))
+        await floor.run_changes(floor.mark_items(many, turn["floor"]))
 
     unread = StreamQuery(unread=True, limit=100, by_arrival=True)
     return [
         Pair(
             "100 unread",
             lambda: store.read(list_shown_items, user, Stream(), unread),
-            lambda: floor.asked(*floor.unread()),
+            lambda: floor.fetch_rows(*floor.unread()),
             floor.unread_as_freshrss,
         ),
         Pair(
             "100 unread, whole items",
             lambda: store.read(list_reader_items, user, Stream(), StreamQuery(unread=True, limit=100)),
-            lambda: floor.asked(*floor.unread()),
+            lambda: floor.fetch_rows(*floor.unread()),
             floor.unread_as_freshrss,
         ),
         Pair(
             "contents of 250",
             lambda: store.read(find_shown_items, user, ids),
-            lambda: floor.asked(*floor.contents(ids)),
+            lambda: floor.fetch_rows(*floor.contents(ids)),
             lambda: floor.contents_as_freshrss(ids),
         ),
         Pair(
             "contents of 250, whole items",
             lambda: store.read(find_reader_items, user, ids),
-            lambda: floor.asked(*floor.contents(ids)),
+            lambda: floor.fetch_rows(*floor.contents(ids)),
             lambda: floor.contents_as_freshrss(ids),
         ),
         Pair(
-            "search", lambda: search_reader_items(store, user, WORD, limit=50), lambda: floor.asked(floor.search(WORD))
+            "search",
+            lambda: search_reader_items(store, user, WORD, limit=50),
+            lambda: floor.fetch_rows(floor.search(WORD)),
         ),
-        Pair("unread counts", lambda: store.read(count_unread, user), lambda: floor.asked(floor.counts())),
+        Pair("unread counts", lambda: store.read(count_unread, user), lambda: floor.fetch_rows(floor.counts())),
         Pair("mark 1,000", mark, mark_by_hand),
     ]
 
 
-async def mark_all(
+async def measure_mark_all(
     store: Store, floor: Floor, user: int, total: int, clock: Callable[[], float]
 ) -> tuple[float, float]:
-    """Everything as read, and back, beside the one UPDATE."""
+    """Mark everything as read, and back, beside one UPDATE."""
     ours, theirs = [], []
     for _ in range(3):
         start = clock()
         done = await store.write(mark_stream_read, user, now=NOW, up_to=total)
         ours.append(clock() - start)
-        theirs.append(await _spent(lambda: floor.changed(floor.all_marked(total, True)), clock))
+        theirs.append(await _count_cpu(lambda: floor.run_changes(floor.mark_all(total, True)), clock))
         if done.undo is not None:
             await store.write(undo_mark_read, user, done.undo, NOW)
-        await floor.changed(floor.all_marked(total, False))
+        await floor.run_changes(floor.mark_all(total, False))
     return statistics.median(ours), statistics.median(theirs)
 
 
-class Asking:
+class ApiClient:
     """A client of one of the servers."""
 
     def __init__(self, session: aiohttp.ClientSession, base: str, secret: str = "") -> None:
@@ -207,13 +211,13 @@ API = "/reader/api/0"
 UNREAD = f"{API}/stream/contents/{READING_LIST}?xt={READ}&n=100"
 
 
-def served(ours: Asking, floor: Asking, total: int) -> list[Pair]:
-    """Whole requests."""
+def compare_served(ours: ApiClient, floor: ApiClient, total: int) -> list[Pair]:
+    """Compare whole requests."""
     ids = [("i", str(id)) for id in range(1, total, max(1, total // 250))][:250]
     many = [("i", str(id)) for id in range(2, total, max(1, total // 1000))][:1000]
     turn = {"ours": "r", "floor": "r"}
 
-    async def mark(who: Asking, key: str, path: str) -> None:
+    async def mark(who: ApiClient, key: str, path: str) -> None:
         turn[key] = "r" if turn[key] == "a" else "a"
         await who.post(path, [*many, (turn[key], READ)])
 
@@ -228,21 +232,21 @@ def served(ours: Asking, floor: Asking, total: int) -> list[Pair]:
     ]
 
 
-async def under_load(who: list[Asking], path: str, seconds: float) -> tuple[float, float]:
-    """The median of a list of 100 unread, and requests a second, with all of them asking all the time."""
+async def measure_load(who: list[ApiClient], path: str, seconds: float) -> tuple[float, float]:
+    """Return the median time of a list of 100 unread items, and requests per second, with all clients busy."""
     times: list[float] = []
     end = time.perf_counter() + seconds
 
-    async def ask(one: Asking) -> None:
+    async def ask(one: ApiClient) -> None:
         while time.perf_counter() < end:
-            times.append(await _spent(lambda: one.get(path), time.perf_counter))
+            times.append(await _count_cpu(lambda: one.get(path), time.perf_counter))
 
     await asyncio.gather(*map(ask, who))
     return statistics.median(times), len(times) / seconds
 
 
-async def synchronise(client: Asking, ids_of_last: set[int]) -> set[int]:
-    """What NetNewsWire does: lists, all unread and starred ids, contents of those it does not have."""
+async def run_sync(client: ApiClient, ids_of_last: set[int]) -> set[int]:
+    """Sync as NetNewsWire does: lists, all unread and starred ids, contents of the missing items."""
     for path in ("tag/list", "subscription/list", "unread-count"):
         await client.get(f"{API}/{path}?output=json")
     ids: list[int] = []
@@ -291,30 +295,32 @@ async def _ask_store(
     store: Store, floor: Floor, user: int, total: int, times: int, clock: Callable[[], float]
 ) -> dict[str, float]:
     figures: dict[str, float] = {}
-    for pair in stores(store, floor, user, total):
+    for pair in compare_store(store, floor, user, total):
         figures[f"store: {pair.name}"] = _say(f"store: {pair.name}", *(await pair.measure(times, clock)))
-    figures["store: mark all"] = _say(f"store: mark all {total:,}", *await mark_all(store, floor, user, total, clock))
-    # The same where all but every hundredth has been read, one by one, and upkeep has been there since.
+    figures["store: mark all"] = _say(
+        f"store: mark all {total:,}", *await measure_mark_all(store, floor, user, total, clock)
+    )
+    # The same after all but every hundredth item was read one by one, and maintenance has run.
     rare = [id for id in range(1, total + 1) if id % 100]
     for start in range(0, len(rare), 20_000):
         await store.write(mark_items, user, rare[start : start + 20_000], NOW, read=True)
     await compact_all_marks(store, NOW)
-    await floor.changed(
-        floor.all_marked(total, True),
-        floor.marked([id for id in range(1, total + 1) if not id % 100], False),
+    await floor.run_changes(
+        floor.mark_all(total, True),
+        floor.mark_items([id for id in range(1, total + 1) if not id % 100], False),
         *floor.statistics,
     )
-    for pair in stores(store, floor, user, total):
+    for pair in compare_store(store, floor, user, total):
         if pair.name in ("100 unread", "100 unread, whole items", "unread counts"):
             name = f"store, 1 of 100 unread: {pair.name}"
             figures[name] = _say(name, *(await pair.measure(times, clock)))
     await store.write(mark_items, user, range(1, total + 1), NOW, read=False)
-    await floor.changed(floor.all_marked(total, False), *floor.statistics)
+    await floor.run_changes(floor.mark_all(total, False), *floor.statistics)
     return figures
 
 
-async def _readers(store: Store, user: int, number: int) -> list[str]:
-    """The secrets of the owner and of others who each read a fifth of the feeds."""
+async def _make_readers(store: Store, user: int, number: int) -> list[str]:
+    """Return the secrets of the owner and of others who each read a fifth of the feeds."""
     await store.write(add_api_token, user, hash_secret("bench"), "bench", ["read", "write"], NOW)
     secrets = ["bench"]
     every = await store.read(list_subscriptions, user)
@@ -331,29 +337,29 @@ async def _serve(
     store: Store, floor: Floor, user: int, total: int, readers: int, times: int, clock: Callable[[], float]
 ) -> dict[str, float]:
     figures: dict[str, float] = {}
-    secrets = await _readers(store, user, readers)
+    secrets = await _make_readers(store, user, readers)
     async with (
         serving(create_app(store, lambda: STATUS)) as base,
         serving(freshrss_floor.app(floor)) as floor_base,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
     ):
-        for pair in served(Asking(session, base, "bench"), Asking(session, floor_base, "bench"), total):
+        for pair in compare_served(ApiClient(session, base, "bench"), ApiClient(session, floor_base, "bench"), total):
             figures[f"served: {pair.name}"] = _say(f"served: {pair.name}", *(await pair.measure(times, clock)))
         seconds = 1.0 if times < 10 else 8.0
-        asking = [Asking(session, base, secret) for secret in secrets]
+        asking = [ApiClient(session, base, secret) for secret in secrets]
         await store.write(mark_items, user, range(1, total + 1), NOW, read=False)
-        median, rate = await under_load(asking, UNREAD, seconds)
-        by_hand = [Asking(session, floor_base, secret) for secret in secrets]
-        floor_median, floor_rate = await under_load(by_hand, "/unread", seconds)
+        median, rate = await measure_load(asking, UNREAD, seconds)
+        by_hand = [ApiClient(session, floor_base, secret) for secret in secrets]
+        floor_median, floor_rate = await measure_load(by_hand, "/unread", seconds)
         figures["load: 100 unread"] = _say(f"load of {readers} readers: 100 unread", median, floor_median)
         print(f"{'':44} {rate:9.0f} /s   floor {floor_rate:9.0f} /s")
-        page, pages = await under_load(asking, "/read/all", seconds)
+        page, pages = await measure_load(asking, "/read/all", seconds)
         print(f"{f'load of {readers} readers: reading page':44} {1e3 * page:9.2f} ms, {pages:.0f} /s", flush=True)
         had: set[int] = set()
         for name in (f"first sync of {total:,} items", "the next, with nothing new"):
-            client = Asking(session, base, "bench")
+            client = ApiClient(session, base, "bench")
             start, cpu = time.perf_counter(), time.process_time()
-            had = await synchronise(client, had)
+            had = await run_sync(client, had)
             took, cpu = time.perf_counter() - start, time.process_time() - cpu
             print(
                 f"{name}: {client.calls} calls, {client.received / 1e6:.2f} MB, {took:.2f} s, "
@@ -369,7 +375,7 @@ async def _serve(
 
 
 def main(small: bool = False, postgres: bool = False) -> dict[str, float]:
-    """The figures by name; ratios, unless they are of the sync."""
+    """Run all comparisons; return the figures by name, ratios except for the sync."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         if postgres:
             url = stack.enter_context(postgres_server(Path(folder) / "postgres"))

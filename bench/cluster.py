@@ -1,11 +1,9 @@
-"""What a cluster costs and brings: jobs per second, refreshes by rung and number of terminals, take-over, and what
-that means for a million feeds.
+"""Measures a cluster: jobs per second, refreshes by rung and number of terminals, take-over, and a million feeds on paper.
 
-Rung 0 (one process, SQLite) is the peer of everything here, on the same farm in the same run. CPU is counted for each
-role by itself, without what starting takes but with what it takes to be there; PostgreSQL and NATS are counted apart.
-The rungs are measured in turn, five times, and the ratios are those of the medians. Lines come as they are known, and
-what is under way is said on standard error; at full size it takes a quarter of an hour on a quiet machine of two cores.
-Run: `python -m bench.cluster [--small]`.
+Everything is compared with rung 0 (one process, SQLite) on the same farm in the same run. CPU is counted for each role,
+without its start but with its idle cost; PostgreSQL and NATS are counted separately. The rungs are measured in turn, five
+times, and the ratios are those of the medians. Lines are printed as soon as they are known, progress on standard error;
+the full size takes a quarter of an hour on an idle machine of two cores. Run: `python -m bench.cluster [--small]`.
 """
 
 from __future__ import annotations

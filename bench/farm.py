@@ -1,8 +1,8 @@
-"""How many requests a farm answers per second of its CPU, beside a bare asyncio protocol that returns constant bytes.
+"""Measures the requests that a farm answers per second of its CPU, beside a bare asyncio protocol with constant bytes.
 
-The bare protocol is the limit: it reads nothing and decides nothing. Both run alone in a process of their own, under
-the same event loop, and get the same conditional requests over the same number of connections; CPU time is the
-server's alone. Run: `python -m bench.farm [--small]`.
+The bare protocol is the limit: it parses nothing and decides nothing. Both run alone in a process of their own, under
+the same event loop, and get the same conditional requests over the same number of connections. Only the server's CPU
+time counts. Run: `python -m bench.farm [--small]`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ CONNECTIONS = 32
 Done = asyncio.Future[None]
 
 
-class Bare(asyncio.Protocol):
-    """Answers whatever arrives with the same bytes."""
+class BareProtocol(asyncio.Protocol):
+    """Answers any request with the same bytes."""
 
     ANSWER = b'HTTP/1.1 304 Not Modified\r\nETag: "constant"\r\n\r\n'
 
@@ -39,7 +39,7 @@ class Bare(asyncio.Protocol):
 
 
 async def serve_bare() -> None:
-    server = await asyncio.get_running_loop().create_server(Bare, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(BareProtocol, "127.0.0.1", 0)
     print(orjson.dumps({"port": server.sockets[0].getsockname()[1]}).decode(), flush=True)
     await server.serve_forever()
 
@@ -57,8 +57,8 @@ def server(*command: str) -> Iterator[tuple[int, psutil.Process]]:
             process.stdout.close()
 
 
-class Asking(asyncio.Protocol):
-    """A client of one connection that sends the next request when the last one is answered."""
+class FarmClient(asyncio.Protocol):
+    """A client of one connection that sends the next request after each response."""
 
     def __init__(self, requests: Iterator[tuple[int, bytes]], known: dict[int, bytes], done: Done) -> None:
         self._requests = requests
@@ -97,7 +97,7 @@ class Asking(asyncio.Protocol):
 
 
 async def ask(port: int, feeds: int, rounds: int, known: dict[int, bytes]) -> None:
-    """Ask for every feed `rounds` times, with the validators in `known`, and keep those that come back there."""
+    """Request every feed `rounds` times with the validators in `known`, and store the returned ones there."""
     head = (
         b"GET /feeds/%d HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUser-Agent: Headwater/1 (+https://example.org)\r\n"
         b"Accept: application/atom+xml, application/rss+xml, */*;q=.1\r\nAccept-Encoding: gzip, br\r\n%b\r\n"
@@ -107,7 +107,7 @@ async def ask(port: int, feeds: int, rounds: int, known: dict[int, bytes]) -> No
     loop = asyncio.get_running_loop()
     ends = [loop.create_future() for _ in range(CONNECTIONS)]
     for end in ends:
-        await loop.create_connection(functools.partial(Asking, shared, known, end), "127.0.0.1", port)
+        await loop.create_connection(functools.partial(FarmClient, shared, known, end), "127.0.0.1", port)
     await asyncio.gather(*ends)
 
 
@@ -126,7 +126,7 @@ async def measured(port: int, process: psutil.Process, feeds: int, rounds: int, 
     await ask(port, feeds, rounds, known)
     after = process.cpu_times()
     cpu = after.user + after.system - before.user - before.system
-    return Measured(max(cpu, 0.01), feeds * rounds)  # the kernel counts in hundredths
+    return Measured(max(cpu, 0.01), feeds * rounds)  # the kernel counts in hundredths of a second
 
 
 def main(small: bool) -> dict[str, float]:

@@ -1,8 +1,8 @@
-"""Requests per CPU second of the fetcher beside a bare aiohttp GET of the same answers, in one run.
+"""Measures requests per CPU second of the fetcher beside a bare aiohttp GET of the same responses.
 
-The server is a process of its own that writes prepared bytes; what is measured is this process. "Bare" is one
-session, one `session.get`, one `read`, nothing checked, kept or parsed. The fetcher is measured without reading the
-document (a `read` that returns at once), because reading is `bench.read`'s to measure.
+The server is a process of its own that writes prepared bytes; only this process is measured. "Bare" is one session, one
+`session.get` and one `read`, with nothing checked, kept or parsed. The fetcher runs without reading the document (a
+`read` that returns at once), because `bench.read` measures that.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _no_reading(body: bytes, url: str | None, headers: Mapping[str, str] | None)
 
 
 async def _rate(one: Callable[[], Awaitable[object]], requests: int, at_once: int = 16) -> float:
-    """Requests per second of CPU, `at_once` of them under way."""
+    """Return requests per CPU second with `at_once` concurrent requests."""
 
     async def several(count: int) -> None:
         for _ in range(count):
@@ -63,7 +63,7 @@ async def _rate(one: Callable[[], Awaitable[object]], requests: int, at_once: in
 
 
 async def measure(port: int, requests: int, rounds: int) -> dict[str, list[tuple[float, float]]]:
-    """Name → (bare aiohttp, fetcher) of each round; both take turns, so that a busy machine disturbs both."""
+    """Return name → (bare aiohttp, fetcher) of each round. Both take turns, so that a busy machine slows both."""
     url = f"http://127.0.0.1:{port}/feed"
     kept = Validators('"abc"', "Sun, 15 Nov 2026 00:00:00 GMT")
     sent = {"If-None-Match": '"abc"', "If-Modified-Since": "Sun, 15 Nov 2026 00:00:00 GMT"}

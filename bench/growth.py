@@ -1,11 +1,11 @@
-"""What a whole refresh costs as the store grows: the same feeds of one farm, in stores of many feeds and of many items.
+"""Measures the cost of a refresh as the store grows: the same feeds in stores of many feeds and of many items.
 
-Every store holds the farm's feeds, spread evenly among others that are not due, and the items of those. A node on each
-of them refreshes the farm's feeds, round after round and in turn, so that what else the machine does meets all of them:
-once without news (304), and once with one new item in a window of twenty (200, read, judged and stored; before each of
-these rounds the newest item is forgotten). CPU time of the whole process, the median round.
+Every store holds the farm's feeds, spread evenly among others that are not due, and their items. A node on each store
+refreshes the farm's feeds, round after round and in turn, so that other load on the machine slows all of them: once
+without news (304), and once with one new item in a window of twenty (200, read, judged and stored; the newest item is
+forgotten before each of these rounds). The figure is the CPU time of the whole process, the median round.
 
-python -m bench.growth [--small]
+`python -m bench.growth [--small]`
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
 
-ROUNDS = 7  # the first warms caches up
+ROUNDS = 7  # the first round fills caches
 NEWS, NO_NEWS = "one new item", "no news"
 
 
 class Size(NamedTuple):
     feeds: int
-    items: int  # of the feeds that are not the farm's
+    items: int  # of the feeds outside the farm
 
     def __str__(self) -> str:
         return f"{self.feeds:,} feeds, {self.items:,} items"
@@ -53,7 +53,7 @@ class Size(NamedTuple):
 SMALL = [Size(100, 400), Size(300, 1000)]
 LARGE = [Size(1_000, 10_000), Size(10_000, 10_000), Size(100_000, 100_000), Size(10_000, 1_000_000)]
 
-# Feeds that are not due, as they would be after some refreshes: with windows, a log, items, and what was seen.
+# Feeds that are not due, as after some refreshes: with windows, a log, items and seen identities.
 _OTHERS = "SELECT id FROM feed WHERE url NOT LIKE '%/feeds/%'"
 _FILL = (
     'UPDATE known SET last_refresh = :now, last_success = :now, next_refresh = :later, "window" = 20 '
@@ -72,7 +72,7 @@ _FILL = (
 )
 
 
-class Grown:
+class GrownStore:
     """A node on a store of some size, and the farm's feeds in it."""
 
     def __init__(self, size: Size) -> None:
@@ -136,7 +136,7 @@ class Grown:
 
 
 def _forget(connection: Connection, feed_ids: Sequence[int]) -> None:
-    """As if the newest item of each feed had never been seen, nor the document."""
+    """Forget the newest item of each feed and the validators of its document."""
     driver: Any = connection.connection.dbapi_connection
     for feed in feed_ids:
         ((entries,),) = driver.execute("SELECT entries FROM feed_window WHERE feed_id = ?", (feed,)).fetchall()
@@ -151,11 +151,11 @@ def _forget(connection: Connection, feed_ids: Sequence[int]) -> None:
 
 async def run(base: str, sizes: Sequence[Size], sample: int, rounds: int, folder: Path) -> dict[str, float]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    maintenance.INDEX_SECONDS = 1e9  # words are indexed behind the refreshes
+    maintenance.INDEX_SECONDS = 1e9  # words are indexed after the refreshes
     async with AsyncExitStack() as opened:
-        running: list[tuple[Grown, Node]] = []
+        running: list[tuple[GrownStore, Node]] = []
         for number, size in enumerate(sizes):
-            grown, database = Grown(size), f"sqlite:///{folder / f'{number}.sqlite'}"
+            grown, database = GrownStore(size), f"sqlite:///{folder / f'{number}.sqlite'}"
             await grown.fill(database, base, sample)
             running.append((grown, await opened.enter_async_context(grown.node(folder / str(number), database))))
             await grown.begun()
@@ -175,7 +175,7 @@ async def run(base: str, sizes: Sequence[Size], sample: int, rounds: int, folder
 
 
 def main(small: bool) -> dict[str, float]:
-    """Prints and returns what a refresh costs in each store, in multiples of the first."""
+    """Print and return the cost of a refresh in each store, in multiples of the first."""
     sizes, sample, rounds = (SMALL, 10, 2) if small else (LARGE, 500, ROUNDS)
     with farm(sample) as base, tempfile.TemporaryDirectory() as folder:
         return uvloop.run(run(base, sizes, sample, rounds, Path(folder)))

@@ -1,4 +1,4 @@
-"""Measures what Headwater costs while nothing happens: CPU of an idle server, memory, and the start of a command.
+"""Measures an idle server: its CPU and memory, and the CPU of starting a command.
 
 `python -m bench.idle [--small] [--seconds N]`. Real processes: `headwater serve` without feeds, then with 1,000 feeds
 of a feed farm that have just been refreshed and are not due for a day, so that only waiting is left. CPU is counted
@@ -131,6 +131,7 @@ def measure_command(*arguments: str, runs: int) -> float:
 
 
 def measure_empty_server(folder: Path, seconds: float, settle: float) -> dict[str, float]:
+    """Measure CPU and memory of a server without feeds."""
     with run_headwater("serve", "--data", str(folder), "--log-level", "error") as (pid, _):
         time.sleep(settle)
         return {
@@ -159,6 +160,7 @@ def measure_server_with_feeds(folder: Path, feeds: int, seconds: float, settle: 
 
 
 def measure_commands(folder: Path, runs: int) -> dict[str, float]:
+    """Measure the CPU of commands."""
     data = ("--data", str(folder))
     return {
         "headwater --help, CPU s": measure_command("--help", runs=runs),
@@ -168,6 +170,7 @@ def measure_commands(folder: Path, runs: int) -> dict[str, float]:
 
 
 def main(small: bool = False, seconds: float | None = None) -> dict[str, float]:
+    """Measure everything, print the figures beside their limits, and return them."""
     feeds = 20 if small else 1_000
     seconds = seconds or (2.0 if small else 60.0)
     settle, runs = (1.0, 1) if small else (SETTLE, 5)

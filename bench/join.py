@@ -1,9 +1,9 @@
-"""How fast a stream is joined by similarity with a window of 10,000 items, and whether copies are found.
+"""Measures how fast a stream is joined by similarity with a window of 10,000 items, and whether copies are found.
 
-`python -m bench.join [--small]`. The items of the matching benchmark come from two feeds; a part of the main feed's are
-copies of items in the window with some words changed. Shown beside each other: the titles (10 words) and the contents
-(150 words); the join of this engine; the cosine with every item of the window (brute force, on a few items); cutting
-alone, which is the limit.
+`python -m bench.join [--small]`. The items of the matching benchmark come from two feeds; some items of the main feed are
+copies of items in the window with some words changed. The benchmark compares titles (10 words) and contents (150 words):
+the engine's join, the cosine with every item of the window (brute force, on a few items), and tokenising alone, which is
+the limit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COPIES = 0.1  # of the main items
 
 
 def copy(item: Item, workload: Workload, random: Random) -> Item:
-    """The item with a fifth of its words replaced by others of the vocabulary, and its sentences otherwise kept."""
+    """Copy an item with a fifth of its words replaced by others of the vocabulary."""
 
     def changed(text: str | None) -> str:
         words = (text or "").split()
@@ -62,7 +62,7 @@ def measure(field: str, window: int, mains: int, workload: Workload) -> None:
     began = process_time()
     for number, (main, _) in enumerate(stream):
         answers.append(engine.match(main, BLOG))
-        engine.match(later[number], NEWS)  # the window moves on with every item
+        engine.match(later[number], NEWS)  # the window moves with every item
     spent = process_time() - began
     began = process_time()
     for number, (main, _) in enumerate(stream):

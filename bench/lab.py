@@ -1,7 +1,7 @@
-"""How many refreshes per CPU second the lab replays, beside a bare event loop over as many events.
+"""Measures how many refreshes per CPU second the lab replays, beside a bare event loop over as many events.
 
-The bare loop is a heap of due times from which the next is taken and put back a day later: no documents, no learning,
-no scores. The lab polls a synthetic trace of feeds with rates of a power law; `value` also learns, steers and plans.
+The bare loop is a heap of due times: the next is taken and put back a day later, without documents, learning or scores.
+The lab polls a synthetic trace of feeds with power-law rates; `value` also learns, steers and plans.
 Run: `python -m bench.lab [--small]`.
 """
 
@@ -44,8 +44,8 @@ def bare_loop(events: int, feeds: int = 10_000) -> float:
     return events / (time.process_time() - began)
 
 
-def replayed(strategy: IntervalStrategy, trace: Trace, stretch: float) -> tuple[float, int]:
-    """Refreshes per CPU second, scores included, and how many there were."""
+def measure_replay(strategy: IntervalStrategy, trace: Trace, stretch: float) -> tuple[float, int]:
+    """Return refreshes per CPU second, scores included, and their number."""
     protocol = ReplaySettings(window=20, history_days=1.0, warmup_days=0.0)
     began = time.process_time()
     run = replay_trace(strategy, trace, protocol, PER_DAY, stretch)
@@ -58,10 +58,10 @@ def main(small: bool = False) -> None:
     floor = bare_loop(100_000 if small else 3_000_000)
     print(f"bare event loop {floor:,.0f} events per CPU second")
     warm = world(50)
-    replayed(Value(fast=True), warm, 1.0)  # compiles the plan, where numba is installed
+    measure_replay(Value(fast=True), warm, 1.0)  # compiles the plan if numba is installed
     trace = world(feeds)
     for name, strategy, stretch in (("fix_1d, four a day", Fix1d(), 0.25), ("value", Value(fast=True), 1.0)):
-        speed, many = replayed(strategy, trace, stretch)
+        speed, many = measure_replay(strategy, trace, stretch)
         print(
             f"{name:20} {feeds:,} feeds × {DAYS} days, {many:,} refreshes: {speed:,.0f} per CPU second, "
             f"{speed / floor:.2f} × the bare loop"

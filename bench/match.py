@@ -1,10 +1,9 @@
-"""What matching costs beside cutting an item into words, at 1,000 to 1,000,000 standing queries.
+"""Measures matching beside tokenising the same item, at 1,000 to 1,000,000 standing queries.
 
-`python -m bench.match [--small] [--queries N …]`. Ratio = time of `Engine.match`, which cuts the item into words
-itself, over the time of the cutting alone, on the same items in turn; process time, the fastest of several rounds;
-without and, where numba is installed, with compiled code.
-Beside it: every query tried on every item (brute force), and SQLite's FTS5 asked in reverse (a table of one row, the
-item, and one full-text query per standing query).
+`python -m bench.match [--small] [--queries N …]`. The ratio is the time of `Engine.match`, which tokenises the item itself,
+over the time of tokenising alone, on the same items in turn; process time, the fastest of several rounds; without
+compiled code, and with it if numba is installed. The peers are brute force (every query on every item) and SQLite's
+FTS5 in reverse (a table of one row, the item, and one full-text query per standing query).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bench.support.workload import NEWS, Workload, written
+from bench.support.workload import NEWS, Workload, format_condition
 from headwater.language import parse
 from headwater.language.ast import CreateFeed, Field
 from headwater.language.normal_form import list_sources
@@ -34,11 +33,11 @@ from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.similarity import WordFrequencies
 
 CHUNK = 10
-TRIED = 2_000  # adds and drops that are timed one by one
+TRIED = 2_000  # adds and drops to time
 
 
 def memory() -> int:
-    """Bytes of resident memory."""
+    """Return the bytes of resident memory."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096
@@ -49,7 +48,7 @@ def tokenise(item: Item) -> None:
 
 
 def ratio(engine: Engine, items: list[Item], rounds: int, act: Callable[[Engine, Item], object]) -> tuple[float, float]:
-    """Seconds per item of cutting alone and of the act, each the fastest of the rounds of every chunk."""
+    """Return seconds per item of tokenising alone and of the action, each the fastest of the rounds of every chunk."""
     alone, whole = 0.0, 0.0
     for start in range(0, len(items), CHUNK):
         cut, done = [], []
@@ -82,7 +81,7 @@ def measure(size: int, workload: Workload, small: bool) -> None:
     engine = Engine(remember=1_000)
     engine.use_compiled(False)
     for item in warm:
-        engine.match(item, NEWS)  # what words are rare is known before the queries come, as after a restart
+        engine.match(item, NEWS)  # word frequencies are known before the queries, as after a restart
     before = memory()
     started = perf_counter()
     for query in workload.queries(size):
@@ -116,18 +115,18 @@ def measure(size: int, workload: Workload, small: bool) -> None:
 def adds_and_drops(engine: Engine, workload: Workload, size: int) -> None:
     more = list(workload.queries(min(TRIED, size), start=size))
     names = [f"q{number}" for number in Random(1).sample(range(size), len(more))]
-    gc.disable()  # a collection looks at every query; the server freezes them, see docs/engine.md
-    added = _in_tens(engine.add_query, more)
-    dropped = _in_tens(engine.drop_query, names)
+    gc.disable()  # a garbage collection visits every query; the server freezes them, see docs/engine.md
+    added = _time_in_tens(engine.add_query, more)
+    dropped = _time_in_tens(engine.drop_query, names)
     gc.enable()
-    parsed = _in_tens(parse, [query.text for query in islice(more, 500)])
+    parsed = _time_in_tens(parse, [query.text for query in islice(more, 500)])
     for what, times in (("add", added), ("drop", dropped), ("parse", parsed)):
         middle, worst = statistics.median(times), statistics.quantiles(times, n=100)[98]
         print(f"  {what:<24}{middle * 1e6:9.1f} µs in the middle, {worst * 1e6:.1f} µs for the slowest of a hundred")
 
 
-def _in_tens(act: Callable[[Any], object], things: Sequence[Any]) -> list[float]:
-    """Seconds for each, timed in tens: asking for the time costs about as much as an add."""
+def _time_in_tens(act: Callable[[Any], object], things: Sequence[Any]) -> list[float]:
+    """Time calls in tens, because reading the clock costs about as much as an add."""
     times = []
     for start in range(0, len(things), 10):
         began = process_time()
@@ -138,7 +137,7 @@ def _in_tens(act: Callable[[Any], object], things: Sequence[Any]) -> list[float]
 
 
 def peers(workload: Workload, size: int, alone: float, whole: float, small: bool) -> None:
-    """Both peers cost the same for every query, so that a part of the queries tells."""
+    """Measure both peers on a part of the queries; they cost the same for every query."""
     sample = list(workload.queries(min(size, 1_000 if small else 5_000)))
     items = workload.items(3, seed=6)
     brute = brute_force(sample, items) * size / len(sample)
@@ -180,7 +179,7 @@ def fts5(queries: list[CreateFeed], items: list[Item]) -> float:
 def _fts5_query(query: CreateFeed) -> str:
     where = query.query.where
     assert where is not None
-    return written(where).replace("ITEM CONTAINS ", "").replace("AND NOT", "NOT")
+    return format_condition(where).replace("ITEM CONTAINS ", "").replace("AND NOT", "NOT")
 
 
 def main(small: bool = False, sizes: list[int] | None = None) -> None:

@@ -1,11 +1,11 @@
-"""What publishing costs and how fast it is, beside bare Starlette and nginx in the same run.
+"""Measures publishing beside bare Starlette and nginx in the same run.
 
-1. Requests per CPU second of the server for a cached feed, 200 and 304, on kept-alive connections.
-2. Idle live streams: how many are held, and the memory of the server for each.
-3. From the fetch of an item to the feed, the live stream and the web hook, and from a push of a hub to the feed,
+1. Requests per CPU second of the server for a cached feed, 200 and 304, on keep-alive connections.
+2. Idle live streams: how many are held, and the server's memory for each.
+3. Delays from the fetch of an item to the feed, the live stream and the web hook, and from a hub's push to the feed,
    while 1,000 items a second come in.
 
-Each server is a process of its own and only its CPU time counts. Every step has a deadline.
+Each server is a process of its own, and only its CPU time counts. Every step has a deadline.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PROBE = re.compile(r"probe (\d+\.\d+)")
 
 @contextmanager
 def server(target: Callable[..., None], *args: Any) -> Iterator[tuple[int, int, Connection]]:
-    """Its pid, its port, and the line to it."""
+    """Start a server; yield its pid, its port and the pipe to it."""
     here, there = SPAWN.Pipe()
     process = SPAWN.Process(target=target, args=(there, *args), daemon=True)
     process.start()
@@ -55,13 +55,13 @@ def server(target: Callable[..., None], *args: Any) -> Iterator[tuple[int, int, 
 
 
 def cpu(pid: int) -> float:
-    """Seconds that all its threads have run."""
+    """Return the CPU seconds of all threads of a process."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def memory(pid: int) -> int:
-    """Bytes in memory, without what is shared with others."""
+    """Return the bytes in memory that a process does not share."""
     fields = Path(f"/proc/{pid}/statm").read_text().split()
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
@@ -80,7 +80,7 @@ async def connected(
 
 
 async def ask(port: int, headers: bytes = b"") -> tuple[bytes, bytes]:
-    """One request: the headers and the body of the answer."""
+    """Send one request; return headers and body of the response."""
     async with connected(port) as (reader, writer):
         writer.write(b"GET %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%b\r\n" % (PATH.encode(), headers))
         answer = await reader.read()
@@ -89,7 +89,7 @@ async def ask(port: int, headers: bytes = b"") -> tuple[bytes, bytes]:
 
 
 async def rate(pid: int, port: int, headers: bytes, requests: int, at_once: int = 16) -> float:
-    """Requests per second of the server's CPU."""
+    """Return requests per second of the server's CPU."""
     request = b"GET %b HTTP/1.1\r\nHost: x\r\n%b\r\n" % (PATH.encode(), headers)
 
     async def several(count: int) -> None:
@@ -108,8 +108,8 @@ async def rate(pid: int, port: int, headers: bytes, requests: int, at_once: int 
         return requests // at_once * at_once / (cpu(pid) - begin)
 
 
-def _named(head: bytes) -> dict[str, str]:
-    """The headers of an answer, without those that the server adds itself."""
+def _own_headers(head: bytes) -> dict[str, str]:
+    """Return the headers of a response without those that the server adds."""
     lines = (line.partition(": ") for line in head.decode().split("\r\n")[1:])
     return {name.lower(): value for name, _, value in lines if name.lower() not in ("date", "connection")}
 
@@ -121,7 +121,7 @@ def _etag(head: bytes) -> bytes:
 
 
 async def requests_per_cpu(folder: Path, requests: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Name of the server → 200 and 304, in requests per CPU second; they take turns, so that disturbances hit all."""
+    """Return server → 200s and 304s per CPU second. Servers take turns, so that disturbances hit all."""
     with contextlib.ExitStack() as stack:
         pid, port, _ = stack.enter_context(server(servers.ours, str(folder)))
         head, body = await ask(port)
@@ -129,7 +129,7 @@ async def requests_per_cpu(folder: Path, requests: int, rounds: int) -> dict[str
         there = {"headwater": (pid, port, etag)}
         bare, _ = await ask(port, b"If-None-Match: %b\r\n" % etag)
         assert bare.startswith(b"HTTP/1.1 304")
-        pid, port, _ = stack.enter_context(server(servers.starlette, body, _named(head), _named(bare)))
+        pid, port, _ = stack.enter_context(server(servers.starlette, body, _own_headers(head), _own_headers(bare)))
         there["bare Starlette"] = (pid, port, etag)
         if servers.NGINX is not None:
             pid, port = stack.enter_context(servers.nginx(folder / "nginx", body))
@@ -145,8 +145,8 @@ async def requests_per_cpu(folder: Path, requests: int, rounds: int) -> dict[str
     return {name: {kind: median(rates) for kind, rates in kinds.items()} for name, kinds in found.items()}
 
 
-async def idle_streams(folder: Path, wanted: int) -> tuple[int, float]:
-    """How many live streams were held at once, and bytes of the server's memory for each."""
+async def hold_idle_streams(folder: Path, wanted: int) -> tuple[int, float]:
+    """Return how many live streams were held at once, and the server's bytes of memory for each."""
     room = servers.raise_limit() - 200
     number = min(wanted, room)
     request = b"GET /feeds/everything/live HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -178,7 +178,7 @@ async def idle_streams(folder: Path, wanted: int) -> tuple[int, float]:
 
 @asynccontextmanager
 async def _receiver(arrived: dict[str, float]) -> AsyncIterator[str]:
-    """A web hook that writes down when each probe came."""
+    """Run a web hook that records when each probe arrives."""
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
@@ -207,7 +207,7 @@ def _note(arrived: dict[str, float], text: str) -> None:
 
 
 async def _push(port: int, pushed: set[str], seconds: float) -> None:
-    """Ten pushes a second, as a hub signs them, each of a document with one probe."""
+    """Send ten signed pushes a second, each a document with one probe."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         sent = f"{time.time():.6f}"
@@ -229,9 +229,12 @@ async def _push(port: int, pushed: set[str], seconds: float) -> None:
         await asyncio.sleep(0.1)
 
 
-async def delays(folder: Path, per_second: int, seconds: float) -> tuple[float, float, dict[str, list[float]]]:
-    """Items per second that really came in, CPU seconds per thousand of them; seconds from fetch to feed, live stream
-    and web hook, and from push to feed."""
+async def measure_delays(folder: Path, per_second: int, seconds: float) -> tuple[float, float, dict[str, list[float]]]:
+    """Measure delays under load.
+
+    Returns the items per second that came in, the CPU seconds per thousand of them, and the seconds from fetch to feed, live
+    stream and web hook, and from push to feed.
+    """
     feed: dict[str, float] = {}
     live: dict[str, float] = {}
     hook: dict[str, float] = {}
@@ -266,7 +269,7 @@ async def delays(folder: Path, per_second: int, seconds: float) -> tuple[float, 
                 )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(15):
-                    while True:  # the last are still on their way
+                    while True:  # the last items are still on their way
                         if len(hook) >= len(live) >= per_second // 100 * seconds + len(pushed):
                             break
                         await asyncio.sleep(0.1)
@@ -279,7 +282,7 @@ async def delays(folder: Path, per_second: int, seconds: float) -> tuple[float, 
 
 
 def main(small: bool) -> dict[str, Any]:
-    """Print it, and return it for whoever checks."""
+    """Print and return all figures."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as place:
         folder = Path(place)
@@ -295,11 +298,11 @@ def main(small: bool) -> dict[str, Any]:
         if "nginx, a file" not in rates:
             print("  nginx is not installed: no column for it")
         wanted = 200 if small else 10_000
-        held, each = asyncio.run(idle_streams(folder / "two", wanted))
+        held, each = asyncio.run(hold_idle_streams(folder / "two", wanted))
         found |= {"held": held, "bytes_each": each}
         short = "" if held >= wanted else f" (of {wanted:,}: the limit of open files forbids more)"
         print(f"Idle live streams held: {held:,}{short}, {each / 1024:.1f} kB of the server's memory for each")
-        speed, worked, waits = asyncio.run(delays(folder / "three", *((400, 2) if small else (1_000, 20))))
+        speed, worked, waits = asyncio.run(measure_delays(folder / "three", *((400, 2) if small else (1_000, 20))))
         found |= {"items_per_second": speed, "cpu_per_thousand": worked, "delays": waits}
         print(
             f"From fetch, at {speed:,.0f} items per second taking {worked:.2f} CPU seconds per thousand "

@@ -1,14 +1,14 @@
-"""Refreshing many feeds, cold (200, parsed and stored) and warm (304): Headwater, lemon24/reader, and the floor.
+"""Measures refreshing many feeds, cold (200, parsed and stored) and warm (304): Headwater, lemon24/reader and the floor.
 
-All against one feed farm in one run, each contender in a process of its own, so that CPU time and memory are its own.
-The floor is what nobody can avoid: an aiohttp GET, an lxml parse, one SQLite transaction for each feed. reader does a
-part of the feeds (its cost per feed does not depend on how many there are) so that the run ends in minutes. Floor and
-Headwater take turns, and medians count: a machine that is shared is slower in some minutes than in others.
+All run against one feed farm, each in a process of its own, so that CPU time and memory are its own. The floor is the
+least possible work: an aiohttp GET, an lxml parse and one SQLite transaction per feed. reader refreshes a part of the
+feeds (its cost per feed does not depend on their number), so that the run ends in minutes. Floor and Headwater take
+turns, and medians count, because a shared machine is slower in some minutes than in others.
 
-What is compared is fetching, reading and storing. Headwater also cleans HTML (so does reader), writes the outbox of its
-query processor and a log of refreshes, and indexes the words of items for searching; neither of the others does the
-last, and reader's search is a step of its own. So the index is made, and measured, after the cold refreshes. Feeds
-are taken round robin, as by the others; what `value`, the default, adds by planning for every feed has its own line.
+The comparison covers fetching, reading and storing. Headwater also cleans HTML (so does reader), writes the outbox of its
+query processor and a log of refreshes, and indexes words for search. The floor does not index, and reader's search is a
+separate step, so indexing is measured after the cold refreshes. Feeds are taken round robin, as by the others; the
+planning of `value`, the default strategy, has its own line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TURNS = 5
 
 @contextmanager
 def farm(feeds: int, *more: str) -> Iterator[str]:
-    """A farm that publishes nothing new while it is measured, in a process of its own."""
+    """Run a farm that publishes nothing new while it is measured, in a process of its own."""
     command = [sys.executable, "-m", "headwater", "farm", "--feeds", str(feeds), "--port", "0", "--prepare", "--json"]
     command += ["--no-hints", "--rates", "5-50", "--speed", "0.001", *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -101,7 +101,7 @@ async def floor(base: str, feeds: int, folder: Path) -> dict[str, Any]:
 
 
 def _texts(body: bytes, etree: Any) -> list[str]:
-    """The items of any of the farm's formats, as raw as they come."""
+    """Return the raw items of any of the farm's formats."""
     if body.startswith(b"{"):
         return [json.dumps(item) for item in json.loads(body)["items"]]
     items = [element for element in etree.fromstring(body).iter() if str(element.tag).endswith(("item", "entry"))]
@@ -122,7 +122,7 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
     from headwater.store.schema.feed_tables import feed_state
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    maintenance.INDEX_SECONDS = 1e9  # indexing has a measurement of its own
+    maintenance.INDEX_SECONDS = 1e9  # indexing is measured separately
     settled: set[int] = set()
     done = asyncio.Event()
 
@@ -141,14 +141,14 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
         with measured(result, "cold", feeds):
             await node.maintenance.follow_feed_changes(node.processor)
             await done.wait()
-        if strategy != "uniform":  # when to ask again is its own business, so there is no warm round of all feeds
+        if strategy != "uniform":  # reader schedules updates itself, so there is no warm round of all feeds
             return result
         with measured(result, "index", feeds):
             while await node.store.write(index_queued):
                 pass
         settled.clear()
         done.clear()
-        # In the store, not only in memory: the node may read the feeds anew at any moment, and waits as they say.
+        # In the store too: the node may reload the feeds at any moment.
         await node.store.write(lambda connection: connection.execute(update(feed_state).values(next_refresh=0.0)))
         with measured(result, "warm", feeds):
             await node.crawler.load_feeds()
@@ -189,7 +189,7 @@ def run_contender(name: str, base: str, feeds: int) -> None:
 
 
 def median(results: Sequence[Any]) -> Any:
-    """Of each figure by itself."""
+    """Return the median of each figure."""
     first = results[0]
     if isinstance(first, dict):
         return {name: median([one[name] for one in results]) for name in first}
@@ -197,7 +197,7 @@ def median(results: Sequence[Any]) -> Any:
 
 
 def main(small: bool) -> dict[str, float]:
-    """Prints the table; returns how many times the floor's CPU a refresh costs, cold and warm."""
+    """Print the table; return a refresh's CPU in multiples of the floor, cold and warm."""
     feeds, part, turns = (100, 10, 1) if small else (10_000, 500, TURNS)
     with farm(feeds) as base:
         names = ("floor", "headwater")

@@ -1,9 +1,9 @@
-"""One decision over many feeds, beside the floor: one numpy pass over the bytes of beliefs and table.
+"""Measures one decision over many feeds, beside the floor: one numpy pass over the bytes of beliefs and table.
 
 `python -m bench.schedule [--small]` prints, for 10k, 100k and 1M feeds with 24 and 168 slots, the CPU time of one
-decision (score every feed, take the best), its ratio to the floor, and the bytes per feed; floor and decisions are
-measured in turn. `value`, the server's
-default, has slots of its own (336 shared by all feeds, 48 factors for each) and has its line at 0 slots.
+decision (score every feed, take the best), its ratio to the floor, and the bytes per feed. Floor and decisions are
+measured in turn. `value`, the server's default, has its own slots (336 shared by all feeds, 48 factors for each) and is
+listed at 0 slots.
 """
 
 from __future__ import annotations
@@ -47,9 +47,12 @@ class Line:
         return self.seconds / self.floor
 
 
-def in_turn(rounds: int, *acts: Callable[[], object]) -> list[float]:
-    """The middle of the CPU times of each, taken in turn: none finds the memory as it left it, and whatever slows the
-    machine down for a while slows all of them. What is compiled or made at a first call is not in it."""
+def measure_in_turn(rounds: int, *acts: Callable[[], object]) -> list[float]:
+    """Return the median CPU time of each function, measured in turn.
+
+    So none finds the memory as it left it, and a slow phase of the machine slows all. First calls, which compile, do not
+    count.
+    """
     for act in acts:
         act()
     spent: list[list[float]] = [[] for _ in acts]
@@ -61,7 +64,7 @@ def in_turn(rounds: int, *acts: Callable[[], object]) -> list[float]:
     return [median(times) for times in spent]
 
 
-def table_of(feeds: int) -> Table:
+def make_table(feeds: int) -> Table:
     rng = np.random.default_rng(1)
     table = Table.of(feeds)
     table.last[:] = NOW - rng.uniform(60, 3 * DAY, feeds)
@@ -77,13 +80,13 @@ def beliefs(feeds: int, slots: int) -> PeriodicRate:
 
 
 def measure(feeds: int, slots: int, rounds: int) -> list[Line]:
-    table, budget = table_of(feeds), Budget(max(feeds // 1000, 1), feeds / DAY)
+    table, budget = make_table(feeds), Budget(max(feeds // 1000, 1), feeds / DAY)
     estimator = beliefs(feeds, slots)
     state = estimator._columns["upto"]
     columns = [table.last, table.window, table.weight, table.selectivity, table.cost, table.divergence]
     asked = TopUtility(estimator=estimator)
     asked.choose(table, NOW, budget)
-    price = asked.price  # where a threshold would have settled
+    price = asked.price  # a typical threshold after convergence
     strategies: list[Strategy] = [
         AdvaRSS(estimator=estimator),
         TopUtility(estimator=estimator),
@@ -92,7 +95,7 @@ def measure(feeds: int, slots: int, rounds: int) -> list[Line]:
     ]
     for one in strategies:
         one.resize(feeds)
-    floor, *seconds = in_turn(
+    floor, *seconds = measure_in_turn(
         rounds,
         lambda: [state.sum(), *(column.sum() for column in columns)],
         *(partial(one.choose, table, NOW, budget) for one in strategies),
@@ -104,33 +107,38 @@ def measure(feeds: int, slots: int, rounds: int) -> list[Line]:
 
 
 def measure_value(feeds: int, rounds: int) -> Line:
-    table, strategy = table_of(feeds), Value(price=0.1)
+    table, strategy = make_table(feeds), Value(price=0.1)
     strategy.resize(feeds)
     strategy.due[:] = table.last + np.random.default_rng(3).uniform(DAY, 4 * DAY, feeds)
     arrays = [*strategy.beliefs._columns.values(), strategy.due, table.divergence]
     budget = Budget(max(feeds // 1000, 1), feeds / DAY)
-    floor, seconds = in_turn(
+    floor, seconds = measure_in_turn(
         rounds, lambda: [array.sum() for array in arrays], lambda: strategy.choose(table, NOW, budget)
     )
     return Line("value", feeds, 0, seconds, floor, strategy.bytes_per_feed)
 
 
 def measure_manners(feeds: int, rounds: int) -> Line:
-    standing = standing_of(feeds)
+    standing = make_facts(feeds)
     arrays = [getattr(standing, name) for name in PolitenessFacts.__slots__]
-    floor, seconds = in_turn(rounds, lambda: [array.sum() for array in arrays], lambda: find_candidates(standing, NOW))
+    floor, seconds = measure_in_turn(
+        rounds, lambda: [array.sum() for array in arrays], lambda: find_candidates(standing, NOW)
+    )
     return Line("manners", feeds, 0, seconds, floor, sum(a.nbytes for a in arrays) / feeds)
 
 
-def standing_of(feeds: int) -> PolitenessFacts:
-    """As in a server's life: a tenth fails, a third names a time in headers or document, few skip hours or are pushed,
-    and half have earned an interval of their own."""
+def make_facts(feeds: int) -> PolitenessFacts:
+    """Make the politeness facts of a typical server.
+
+    A tenth of the feeds fails, a third gives a time in headers or document, few skip hours or are pushed, and half have
+    earned an interval of their own.
+    """
     rng, standing = np.random.default_rng(4), PolitenessFacts.of(feeds)
 
     def some(share: float) -> Bools:
         return rng.random(feeds) < share
 
-    standing.last[:] = standing.success[:] = table_of(feeds).last
+    standing.last[:] = standing.success[:] = make_table(feeds).last
     standing.change[:] = standing.success - rng.exponential(DAY, feeds)
     standing.jitter[:] = rng.random(feeds)
     standing.failures[some(0.1)] = 2

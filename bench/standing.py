@@ -1,10 +1,10 @@
-"""How a server with 100,000 standing queries starts, and whether items wait while more queries come.
+"""Measures how a server with 100,000 standing queries starts, and whether items wait while queries are added.
 
 `python -m bench.standing [--small] [--queries N]`. A store is filled with the queries of the matching benchmark, and an
-item is put into its outbox; then `headwater serve` is started, until that item's hits are written: seconds from the
-start of the process, its CPU time and its memory, beside a server with one query. Then, while items come, one query
-comes, and thousands in one script: how long items wait for their hits, in the median and at most, beside the same
-without new queries. The server looks once a second at what other processes have written.
+item is put into its outbox. `headwater serve` then runs until that item's hits are written: seconds since the start of
+the process, its CPU time and its memory, beside a server with one query. Then, while items come in, one query is added,
+and thousands in one script: how long items wait for their hits, median and maximum, beside the same without new queries.
+The server checks once a second for changes by other processes.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from headwater.store.schema.query_tables import query_feed
 from headwater.store.store import Store
 
 SCRIPT = 10_000  # statements of one script
-PAUSE = 0.05  # seconds between two items, at least; each has hits of one query in 230, which must be written
-LONGEST = 600.0  # seconds until we give up
+PAUSE = 0.05  # least seconds between two items; each matches one query in 230, and the hits must be written
+LONGEST = 600.0  # seconds until the benchmark gives up
 
 
 @dataclass(frozen=True)
-class Place:
+class FilledStore:
     """A store in a folder of its own, and its only feed."""
 
     folder: Path
@@ -56,15 +56,15 @@ class Place:
         return f"sqlite:///{self.folder / 'headwater.sqlite'}"
 
     def position(self) -> int:
-        """Up to where the outbox has been matched and written."""
+        """Return the position up to which the outbox has been matched."""
         with contextlib.closing(sqlite3.connect(self.folder / "headwater.sqlite", timeout=30)) as database:
             asked = "SELECT coalesce(max(position), 0) FROM checkpoint WHERE consumer = ?"
             return int(database.execute(asked, (CONSUMER,)).fetchone()[0])
 
 
-async def filled(folder: Path, queries: int, workload: Workload) -> Place:
-    """A store with queries that run, as a server leaves it behind."""
-    place = Place(folder, Feed(0, "https://news.example/rss"))
+async def fill_store(folder: Path, queries: int, workload: Workload) -> FilledStore:
+    """Fill a store with active queries."""
+    place = FilledStore(folder, Feed(0, "https://news.example/rss"))
     async with await open_store(place.url) as store:
         (added,) = await store.write(add_and_subscribe, [NewFeed(place.feed.url, name="news")], time.time())
         await store.write(change_feed, added.feed.id, paused=True)
@@ -83,8 +83,8 @@ def _activate(connection: Connection) -> None:
     connection.execute(update(query_feed).values(done))
 
 
-async def publish(store: Store, place: Place, item: Item) -> int:
-    """An item comes; its place in the outbox."""
+async def publish(store: Store, place: FilledStore, item: Item) -> int:
+    """Store an item; return its position in the outbox."""
     now = time.time()
     mine = msgspec.structs.replace(item, feed_id=place.feed.id, published=now, first_seen=now)
     window = ((mine.identity, mine.content_hash),)
@@ -98,8 +98,8 @@ async def publish(store: Store, place: Place, item: Item) -> int:
 
 
 @contextlib.contextmanager
-def serving(place: Place) -> Iterator[int]:
-    """A server on the store; the id of its process."""
+def run_server(place: FilledStore) -> Iterator[int]:
+    """Run a server on the store; yield its process id."""
     options = ["--data", str(place.folder), "--port", "0", "--log-level", "error"]
     command = [sys.executable, "-m", "headwater", "serve", *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -110,19 +110,19 @@ def serving(place: Place) -> Iterator[int]:
         process.wait(60)
 
 
-def spent(pid: int) -> float:
-    """CPU seconds of a process so far."""
+def count_cpu(pid: int) -> float:
+    """Return the CPU seconds of a process so far."""
     after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(after[11]) + int(after[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def memory(pid: int, what: str) -> float:
-    """MiB; `what` is VmRSS, or VmHWM for the most there has been."""
+def measure_memory(pid: int, what: str) -> float:
+    """Return the memory in MiB; `what` is VmRSS, or VmHWM for the peak."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1024
 
 
-def wait_for(place: Place, position: int) -> None:
+def wait_for(place: FilledStore, position: int) -> None:
     until = time.monotonic() + LONGEST
     while place.position() < position:
         if time.monotonic() > until:
@@ -130,17 +130,19 @@ def wait_for(place: Place, position: int) -> None:
         time.sleep(0.01)
 
 
-async def start(place: Place, queries: int, workload: Workload, number: int, settling: float = 5.0) -> None:
+async def measure_start(
+    place: FilledStore, queries: int, workload: Workload, number: int, settling: float = 5.0
+) -> None:
     async with await open_store(place.url) as store:
         (item,) = workload.items(1, seed=100 + number)
         position = await publish(store, place, item)
     began = time.monotonic()
-    with serving(place) as pid:
+    with run_server(place) as pid:
         await asyncio.to_thread(wait_for, place, position)
-        took, cpu = time.monotonic() - began, spent(pid)
-        held = memory(pid, "VmRSS")
+        took, cpu = time.monotonic() - began, count_cpu(pid)
+        held = measure_memory(pid, "VmRSS")
         await asyncio.sleep(settling)
-        settled, most = memory(pid, "VmRSS"), memory(pid, "VmHWM")
+        settled, most = measure_memory(pid, "VmRSS"), measure_memory(pid, "VmHWM")
     print(f"\n{queries:,} queries: from the start of the process to the first item's hits")
     print(f"  seconds                 {took:9.1f}   {cpu:.1f} of CPU time")
     print(f"  memory                  {held:9.0f} MiB   {settled:.0f} {settling:g} s later, {most:.0f} at most")
@@ -149,8 +151,10 @@ async def start(place: Place, queries: int, workload: Workload, number: int, set
 # adding
 
 
-async def waits(place: Place, store: Store, items: list[Item], more: str | None, pause: float) -> list[float]:
-    """Seconds that each item waited for its hits while the script was carried out and taken up."""
+async def measure_waits(
+    place: FilledStore, store: Store, items: list[Item], more: str | None, pause: float
+) -> list[float]:
+    """Return the seconds that each item waited for its hits while the script ran."""
     sent: list[tuple[int, float]] = []
     done: list[float] = []
 
@@ -176,11 +180,11 @@ async def waits(place: Place, store: Store, items: list[Item], more: str | None,
     return done
 
 
-async def add(place: Place, queries: int, more: int, items: int, workload: Workload) -> None:
+async def measure_adding(place: FilledStore, queries: int, more: int, items: int, workload: Workload) -> None:
     pause = max(PAUSE, queries / 100_000)
     async with await open_store(place.url) as store:
         position = await publish(store, place, workload.items(1, seed=199)[0])
-        with serving(place) as pid:
+        with run_server(place) as pid:
             await asyncio.to_thread(wait_for, place, position)
             for number, (what, text) in enumerate(
                 (
@@ -189,11 +193,11 @@ async def add(place: Place, queries: int, more: int, items: int, workload: Workl
                     (f"{more:,} queries come", script(workload, more, queries + 1)),
                 )
             ):
-                before = spent(pid)
-                found = await waits(place, store, workload.items(items, seed=200 + number), text, pause)
+                before = count_cpu(pid)
+                found = await measure_waits(place, store, workload.items(items, seed=200 + number), text, pause)
                 middle, worst = statistics.median(found), max(found)
                 print(
-                    f"  {what:<24}{middle:9.2f} s in the middle, {worst:.2f} s at most, CPU {spent(pid) - before:.1f} s"
+                    f"  {what:<24}{middle:9.2f} s in the middle, {worst:.2f} s at most, CPU {count_cpu(pid) - before:.1f} s"
                 )
 
 
@@ -201,15 +205,15 @@ def main(small: bool = False, queries: int | None = None) -> None:
     workload = Workload()
     size = queries or (1_000 if small else 100_000)
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as empty, tempfile.TemporaryDirectory() as full:
-        nothing = asyncio.run(filled(Path(empty), 1, workload))
-        asyncio.run(start(nothing, 1, workload, 0))
+        nothing = asyncio.run(fill_store(Path(empty), 1, workload))
+        asyncio.run(measure_start(nothing, 1, workload, 0))
         began = time.process_time()
-        place = asyncio.run(filled(Path(full), size, workload))
+        place = asyncio.run(fill_store(Path(full), size, workload))
         print(f"\n{size:,} queries created in {time.process_time() - began:.1f} s of CPU time")
         for number in range(1 if small else 3):
-            asyncio.run(start(place, size, workload, number))
+            asyncio.run(measure_start(place, size, workload, number))
         print(f"\nitems that wait for their hits while queries are added to {size:,}")
-        asyncio.run(add(place, size, 200 if small else 5_000, 40 if small else 60, workload))
+        asyncio.run(measure_adding(place, size, 200 if small else 5_000, 40 if small else 60, workload))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What the store costs: rows per second beside a bare sqlite3 executemany, and cost per refresh as the store grows.
+"""Measures the store: rows per second beside a bare sqlite3 executemany, and cost per refresh as the store grows.
 
-python -m bench.store [--small] [--database postgresql://…]
+`python -m bench.store [--small] [--database postgresql://…]`
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 
 NOW = 1_700_000_000.0
-BATCH = 50  # verdicts per transaction, as the node groups them
+BATCH = 50  # verdicts per transaction, as in the node
 WINDOW = 10
 ROUNDS = 9  # of measuring growth
 SMALL = [(200, 400), (400, 2000)]  # feeds, items
@@ -37,8 +37,8 @@ LARGE = [(1000, 10_000), (10_000, 10_000), (100_000, 100_000), (10_000, 1_000_00
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-class Text:
-    """Texts of about 700 characters, words as frequent as in a language (Zipf)."""
+class ZipfText:
+    """Draws texts of about 700 characters with word frequencies of a language (Zipf)."""
 
     def __init__(self, seed: int = 1) -> None:
         self._random = random.Random(seed)
@@ -50,8 +50,8 @@ class Text:
         return " ".join(self._pool[start : start + count])
 
 
-def verdict(text: Text, feed_id: int, url: str, first: int, new: int, at: float) -> Verdict:
-    """A refresh that found `new` items in a window of ten."""
+def make_verdict(text: ZipfText, feed_id: int, url: str, first: int, new: int, at: float) -> Verdict:
+    """Make the verdict of a refresh that found `new` items in a window of ten."""
     items = tuple(
         Item(
             feed_id=feed_id,
@@ -99,8 +99,8 @@ async def with_feeds(store: Store, count: int) -> list[tuple[int, str]]:
     return [(one.feed.id, one.feed.url) for one in added]
 
 
-def bare(folder: Path, verdicts: list[Verdict]) -> float:
-    """The floor: the same item rows into one table with the same key, by executemany, the same batches. CPU seconds."""
+def time_bare_insert(folder: Path, verdicts: list[Verdict]) -> float:
+    """Insert the same item rows into one table with the same key by executemany, in the same batches; return CPU seconds."""
     connection = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -125,8 +125,8 @@ def bare(folder: Path, verdicts: list[Verdict]) -> float:
     return used
 
 
-def bare_index(folder: Path, verdicts: list[Verdict]) -> float:
-    """The floor of indexing: the same words, ready made, into a bare FTS5 table. CPU seconds."""
+def time_bare_index(folder: Path, verdicts: list[Verdict]) -> float:
+    """Insert the same words into a bare FTS5 table; return CPU seconds."""
     connection = sqlite3.connect(folder / "bare-index.sqlite", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -147,12 +147,12 @@ def bare_index(folder: Path, verdicts: list[Verdict]) -> float:
 
 
 async def rates(url: str, folder: Path, feeds: int) -> dict[str, float]:
-    """CPU time of saving and of indexing, each in multiples of its floor."""
-    text = Text()
+    """Return the CPU time of saving and of indexing, each in multiples of its floor."""
+    text = ZipfText()
     async with await open_store(url) as store:
         ids = await with_feeds(store, feeds)
-        cold = [verdict(text, id, address, 0, WINDOW, NOW + k) for k, (id, address) in enumerate(ids)]
-        warm = [verdict(text, id, address, 0, 0, NOW + feeds + k) for k, (id, address) in enumerate(ids)]
+        cold = [make_verdict(text, id, address, 0, WINDOW, NOW + k) for k, (id, address) in enumerate(ids)]
+        warm = [make_verdict(text, id, address, 0, 0, NOW + feeds + k) for k, (id, address) in enumerate(ids)]
         items = feeds * WINDOW
         wall, cpu = await timed(saved(store, cold))
         print(f"save, {WINDOW} new items each   {items / wall:9,.0f} items/s  {items / cpu:9,.0f} items/CPU s")
@@ -160,7 +160,7 @@ async def rates(url: str, folder: Path, feeds: int) -> dict[str, float]:
         print(f"index their words        {items / wall_i:9,.0f} items/s  {items / cpu_i:9,.0f} items/CPU s")
         wall_w, cpu_w = await timed(saved(store, warm))
         print(f"save, nothing new        {feeds / wall_w:9,.0f} refreshes/s {feeds / cpu_w:6,.0f} refreshes/CPU s")
-    floor, floor_i = bare(folder, cold), bare_index(folder, cold)
+    floor, floor_i = time_bare_insert(folder, cold), time_bare_index(folder, cold)
     print(f"bare executemany         {items / floor:9,.0f} items/CPU s")
     print(f"bare FTS5                {items / floor_i:9,.0f} items/CPU s")
     ratios = {"save / bare": cpu / floor, "index / bare": cpu_i / floor_i}
@@ -169,21 +169,21 @@ async def rates(url: str, folder: Path, feeds: int) -> dict[str, float]:
     return ratios
 
 
-async def growth(make: Callable[[], str], sizes: list[tuple[int, int]], sample: int) -> dict[str, float]:
-    """Cost of a refresh with one new item, in stores of growing size, in multiples of the first.
+async def measure_growth(make: Callable[[], str], sizes: list[tuple[int, int]], sample: int) -> dict[str, float]:
+    """Return the cost of a refresh with one new item in stores of growing size, in multiples of the first.
 
-    The stores are filled first and then take turns, round after round, and the median round of each counts: what else
-    the machine does meets all of them, and so does a checkpoint, which falls into some rounds and not into others.
+    The stores are filled first and then take turns, and the median round of each counts: other load on the machine slows all
+    of them, and a checkpoint falls into some rounds only.
     """
-    text = Text()
+    text = ZipfText()
     async with AsyncExitStack() as opened:
         filled = [(await opened.enter_async_context(await open_store(make())), size) for size in sizes]
-        works = [await _filled(store, text, feeds, items, sample) for store, (feeds, items) in filled]
+        works = [await _fill_store(store, text, feeds, items, sample) for store, (feeds, items) in filled]
         spent: list[list[tuple[float, float]]] = [[] for _ in filled]
         for turn in range(ROUNDS + 1):
             for (store, _), work, times in zip(filled, works, spent, strict=True):
                 took = await timed(saved(store, next(work)))
-                if turn:  # the first round warms caches up
+                if turn:  # the first round fills caches
                     times.append((took[0] / sample, took[1] / sample))
     ratios: dict[str, float] = {}
     first = median(cpu for _, cpu in spent[0])
@@ -197,21 +197,21 @@ async def growth(make: Callable[[], str], sizes: list[tuple[int, int]], sample: 
     return ratios
 
 
-async def _filled(store: Store, text: Text, feeds: int, items: int, sample: int) -> Iterator[list[Verdict]]:
-    """Fill a store; then, round by round, refreshes of feeds at random that each found one new item."""
+async def _fill_store(store: Store, text: ZipfText, feeds: int, items: int, sample: int) -> Iterator[list[Verdict]]:
+    """Fill a store; then, round by round, refresh random feeds with one new item each."""
     ids = await with_feeds(store, feeds)
     each = max(items // feeds, 1)
     filling = random.Random(2).sample(ids, min(feeds, items))
     for start in range(0, len(filling), BATCH):
         batch = filling[start : start + BATCH]
-        await save_refreshes(store, [verdict(text, id, url, 0, each, NOW + id / 1e4) for id, url in batch])
+        await save_refreshes(store, [make_verdict(text, id, url, 0, each, NOW + id / 1e4) for id, url in batch])
 
     def rounds() -> Iterator[list[Verdict]]:
         chance = random.Random(3)
         for turn in count():
             at = NOW + 1000 * (turn + 1)
             chosen = enumerate(chance.sample(ids, sample))
-            yield [verdict(text, id, url, each + turn, 1, at + k / sample) for k, (id, url) in chosen]
+            yield [make_verdict(text, id, url, each + turn, 1, at + k / sample) for k, (id, url) in chosen]
 
     return rounds()
 
@@ -227,7 +227,7 @@ async def run(small: bool, database: str | None) -> dict[str, float]:
         figures = await rates(database or make(), folder, 100 if small else 3000)
         if database is None:
             sizes = SMALL if small else LARGE
-            figures |= await growth(make, sizes, 100 if small else 500)
+            figures |= await measure_growth(make, sizes, 100 if small else 500)
         return figures
 
 

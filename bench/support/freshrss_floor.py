@@ -1,10 +1,10 @@
-"""The floor of `bench.api`: tables as FreshRSS has them, and the statements that answer the same requests by hand.
+"""The floor of `bench.api`: tables like FreshRSS's, and statements written by hand for the same requests.
 
-One table of entries with `is_read` and `is_favorite` in it, for one person: what one pays who gives every person a copy
-of every item. Two floors are measured. *Least* is what anybody has to ask who is to send the same answer: the items of
-the list with the name, site and category of their feed, joined in the same statement. *As FreshRSS* sends three
-statements, as its `entriesToArray` does: the items, then every feed with its category, then the labels of the items.
-Both servers look the token of the caller up first; neither checks anything else.
+One table of entries with `is_read` and `is_favorite` serves one user; several users need a copy of every item each. There
+are two floors. *Least* is the least that any server must read for the same response: the items of the list with the
+name, site and category of their feed, joined in one statement. *As FreshRSS* sends three statements, as its
+`entriesToArray` does: the items, then every feed with its category, then the labels of the items. Both servers look up
+the caller's token first and check nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headwater.store.content.search_terms import parse_search, to_fts5_query, to
 from headwater.store.database.sqlite import READERS
 from headwater.web.greader.stream_ids import LABEL_PREFIX, READ, READING_LIST, format_item_id
 
-Statement = tuple[Any, ...]  # its text, then its values
+Statement = tuple[Any, ...]  # text, then parameters
 
 _TABLES = (
     "CREATE TABLE fr_category (id {id} PRIMARY KEY, name TEXT NOT NULL)",
@@ -71,29 +71,29 @@ _COUNTS = "SELECT id_feed, COUNT(*), MAX(id) FROM fr_entry WHERE is_read = 0 GRO
 
 
 class Floor(ABC):
-    """The statements, by the bare driver."""
+    """Sends the statements by the bare driver."""
 
     @abstractmethod
-    async def asked(self, *statements: Statement) -> list[list[Any]]:
-        """The rows of each."""
+    async def fetch_rows(self, *statements: Statement) -> list[list[Any]]:
+        """Return the rows of each statement."""
 
     @abstractmethod
-    async def changed(self, *statements: Statement) -> None:
-        """All of them in one transaction."""
+    async def run_changes(self, *statements: Statement) -> None:
+        """Run all statements in one transaction."""
 
     @abstractmethod
-    def _among(self, column: str, ids: Sequence[int], place: int) -> tuple[str, list[Any]]:
-        """The condition that a column is one of these, and its values, of which the first is the `place`th."""
+    def _in_list(self, column: str, ids: Sequence[int], place: int) -> tuple[str, list[Any]]:
+        """Return the condition `column IN ids` and its values; the first is parameter number `place`."""
 
     id_type: str
     statistics: tuple[Statement, ...] = ()
-    token: str  # the statement that looks a caller's token up
+    token: str  # looks up a caller's token
     matching: str
 
     async def prepare(self) -> None:
-        """The tables; and on PostgreSQL the statistics that a server in use has, of ours and of these."""
-        await self.changed(*((sql.format(id=self.id_type),) for sql in _TABLES))
-        await self.changed(*self.statistics)
+        """Create the tables; on PostgreSQL also the statistics that a server in use has."""
+        await self.run_changes(*((sql.format(id=self.id_type),) for sql in _TABLES))
+        await self.run_changes(*self.statistics)
 
     # what is asked
 
@@ -101,20 +101,20 @@ class Floor(ABC):
         return [(f"{_NAMED} {_UNREAD} {_NAMES} ORDER BY e0.id DESC",)]
 
     def contents(self, ids: Sequence[int]) -> list[Statement]:
-        among, values = self._among("e0.id", ids, 1)
+        among, values = self._in_list("e0.id", ids, 1)
         return [(f"{_NAMED} {_NAMES} WHERE {among} ORDER BY e0.id DESC", *values)]
 
     async def unread_as_freshrss(self) -> None:
-        entries = (await self.asked((f"SELECT {_COLUMNS} FROM fr_entry e0 {_UNREAD} ORDER BY e0.id DESC",)))[0]
-        await self.asked((_FEEDS,), self._labels([row[0] for row in entries]))
+        entries = (await self.fetch_rows((f"SELECT {_COLUMNS} FROM fr_entry e0 {_UNREAD} ORDER BY e0.id DESC",)))[0]
+        await self.fetch_rows((_FEEDS,), self._labels([row[0] for row in entries]))
 
     async def contents_as_freshrss(self, ids: Sequence[int]) -> None:
-        among, values = self._among("e0.id", ids, 1)
+        among, values = self._in_list("e0.id", ids, 1)
         entries = (f"SELECT {_COLUMNS} FROM fr_entry e0 WHERE {among} ORDER BY e0.id DESC", *values)
-        await self.asked(entries, (_FEEDS,), self._labels(ids))
+        await self.fetch_rows(entries, (_FEEDS,), self._labels(ids))
 
     def _labels(self, ids: Sequence[int]) -> Statement:
-        among, values = self._among("et.id_entry", ids, 1)
+        among, values = self._in_list("et.id_entry", ids, 1)
         return (f"SELECT et.id_entry, t.name FROM fr_tag t INNER JOIN fr_entrytag et ON et.id_tag = t.id "
                 f"WHERE {among}", *values)  # fmt: skip
 
@@ -128,16 +128,16 @@ class Floor(ABC):
     @abstractmethod
     def _match(self, word: str) -> str: ...
 
-    def marked(self, ids: Sequence[int], read: bool) -> Statement:
-        among, values = self._among("id", ids, 1)
+    def mark_items(self, ids: Sequence[int], read: bool) -> Statement:
+        among, values = self._in_list("id", ids, 1)
         return (f"UPDATE fr_entry SET is_read = {int(read)} WHERE is_read <> {int(read)} AND {among}", *values)
 
-    def all_marked(self, up_to: int, read: bool) -> Statement:
+    def mark_all(self, up_to: int, read: bool) -> Statement:
         return (f"UPDATE fr_entry SET is_read = {int(read)} WHERE is_read <> {int(read)} AND id <= {up_to}",)
 
 
 class SqliteFloor(Floor):
-    """As many connections as the store reads by; the one used last is the next."""
+    """Uses as many connections as the store has readers, the last used one first."""
 
     id_type = "INTEGER"
     token = "SELECT t.user_id, t.scopes FROM api_token t WHERE t.hash = ?"
@@ -150,17 +150,17 @@ class SqliteFloor(Floor):
             db.executescript("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;")
             self._free.put_nowait(db)
 
-    async def asked(self, *statements: Statement) -> list[list[Any]]:
+    async def fetch_rows(self, *statements: Statement) -> list[list[Any]]:
         db = await self._free.get()
         try:
             return await asyncio.to_thread(lambda: [db.execute(sql, values).fetchall() for sql, *values in statements])
         finally:
             self._free.put_nowait(db)
 
-    async def changed(self, *statements: Statement) -> None:
-        await self.asked(("BEGIN IMMEDIATE",), *statements, ("COMMIT",))
+    async def run_changes(self, *statements: Statement) -> None:
+        await self.fetch_rows(("BEGIN IMMEDIATE",), *statements, ("COMMIT",))
 
-    def _among(self, column: str, ids: Sequence[int], place: int) -> tuple[str, list[Any]]:
+    def _in_list(self, column: str, ids: Sequence[int], place: int) -> tuple[str, list[Any]]:
         return f"{column} IN ({','.join('?' * len(ids))})", list(ids)
 
     def _match(self, word: str) -> str:
@@ -172,7 +172,7 @@ class SqliteFloor(Floor):
 
 
 class PostgresFloor(Floor):
-    """A pool of as many connections as the store has."""
+    """Uses a pool of as many connections as the store has."""
 
     id_type = "BIGINT"
     statistics = (("ANALYZE",),)
@@ -182,16 +182,16 @@ class PostgresFloor(Floor):
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
-    async def asked(self, *statements: Statement) -> list[list[Any]]:
+    async def fetch_rows(self, *statements: Statement) -> list[list[Any]]:
         async with self._pool.acquire() as connection:
             return [await connection.fetch(sql, *values) for sql, *values in statements]
 
-    async def changed(self, *statements: Statement) -> None:
+    async def run_changes(self, *statements: Statement) -> None:
         async with self._pool.acquire() as connection, connection.transaction():
             for sql, *values in statements:
                 await connection.execute(sql, *values)
 
-    def _among(self, column: str, ids: Sequence[int], place: int) -> tuple[str, list[Any]]:
+    def _in_list(self, column: str, ids: Sequence[int], place: int) -> tuple[str, list[Any]]:
         return f"{column} = ANY(${place}::bigint[])", [list(ids)]
 
     def _match(self, word: str) -> str:
@@ -200,7 +200,7 @@ class PostgresFloor(Floor):
 
 @asynccontextmanager
 async def floor(url: str) -> AsyncIterator[Floor]:
-    """On the database that the store has filled."""
+    """Open the floor on the database that the store has filled."""
     if url.startswith("sqlite"):
         one = SqliteFloor(str(make_url(url).database))
         try:
@@ -212,8 +212,8 @@ async def floor(url: str) -> AsyncIterator[Floor]:
         yield PostgresFloor(pool)
 
 
-def _shown(row: Any) -> dict[str, Any]:
-    """An entry as FreshRSS answers it."""
+def _to_json(row: Any) -> dict[str, Any]:
+    """Return an entry as FreshRSS sends it."""
     at = str(row[0])
     return {
         "id": format_item_id(row[0]),
@@ -231,16 +231,16 @@ def _shown(row: Any) -> dict[str, Any]:
 
 
 def app(floor: Floor) -> Starlette:
-    """A server that sends the statements and writes what they bring, for who has a token."""
+    """Make a server that sends the statements for callers with a token and writes the results as JSON."""
 
     def known(request: Request) -> Statement:
         return (floor.token, hash_secret(request.headers["authorization"].removeprefix("Bearer ")))
 
     async def answer(request: Request, statements: Sequence[Statement]) -> Response:
-        who, *_, rows = await floor.asked(known(request), *statements)
+        who, *_, rows = await floor.fetch_rows(known(request), *statements)
         if not who:
             return Response(status_code=401)
-        return Response(orjson.dumps({"items": list(map(_shown, rows))}), media_type="application/json")
+        return Response(orjson.dumps({"items": list(map(_to_json, rows))}), media_type="application/json")
 
     async def unread(request: Request) -> Response:
         return await answer(request, floor.unread())
@@ -252,9 +252,9 @@ def app(floor: Floor) -> Starlette:
     async def mark(request: Request) -> Response:
         form = (await request.form(max_fields=10_000)).multi_items()
         ids, added = [int(value) for key, value in form if key == "i"], any(key == "a" for key, _ in form)
-        if not (await floor.asked(known(request)))[0]:
+        if not (await floor.fetch_rows(known(request)))[0]:
             return Response(status_code=401)
-        await floor.changed(floor.marked(ids, added))
+        await floor.run_changes(floor.mark_items(ids, added))
         return Response(b"OK")
 
     return Starlette(

@@ -1,4 +1,4 @@
-"""The servers that `bench.publish` measures, each a process of its own that tells its port and waits to be ended."""
+"""The servers that `bench.publish` measures, each a process that reports its port and waits to be stopped."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/loca
 
 
 def raise_limit() -> int:
-    """As many open files as the system lets us have."""
+    """Raise the limit of open files as far as the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
@@ -64,7 +64,7 @@ async def _answer(app: Any, told: Connection) -> None:
 
 
 def starlette(told: Connection, body: bytes, headers: dict[str, str], unchanged: dict[str, str]) -> None:
-    """Bare Starlette: one route that answers with prepared bytes and the same headers, or 304."""
+    """Run bare Starlette: one route that returns prepared bytes and the same headers, or 304."""
     etag = headers["etag"]
 
     async def feed(request: Request) -> Response:
@@ -76,7 +76,7 @@ def starlette(told: Connection, body: bytes, headers: dict[str, str], unchanged:
 
 
 def ours(told: Connection, folder: str) -> None:
-    """Headwater's pages over a store with one query feed."""
+    """Run Headwater's pages over a store with one query feed."""
     raise_limit()
     _quietly()
 
@@ -110,7 +110,7 @@ async def _fill(store: Store) -> None:
 
 @contextmanager
 def nginx(folder: Path, body: bytes) -> Iterator[tuple[int, int]]:
-    """nginx, one process, serving the same bytes as a file: its pid and port."""
+    """Run nginx, one process, serving the same bytes as a file; yield its pid and port."""
     assert NGINX is not None
     (folder / "feeds").mkdir(parents=True)
     (folder / "feeds" / "everything.atom").write_bytes(body)
@@ -132,7 +132,7 @@ def nginx(folder: Path, body: bytes) -> Iterator[tuple[int, int]]:
 
 
 def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds: float) -> None:
-    """A node that is given `per_second` items a second, every hundredth of them a probe that a query feed takes."""
+    """Run a node that receives `per_second` items a second; a query feed matches every hundredth of them, a probe."""
     _quietly()
 
     async def main() -> None:
@@ -166,7 +166,7 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
 
 
 async def _publish(node: Node, feed_id: int, told: Connection, per_second: int, seconds: float) -> None:
-    """Documents as a fetch would bring them, ten a second; a probe's title says when."""
+    """Deliver documents as fetches would, ten a second; the title of a probe is its time."""
     while not await asyncio.to_thread(told.poll, 0.1):
         pass
     told.recv()

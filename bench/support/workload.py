@@ -1,4 +1,4 @@
-"""The reference workload of the matching benchmarks: items of 160 words from a Zipf vocabulary, and queries on them."""
+"""The workload of the matching benchmarks: items of 160 words from a Zipf vocabulary, and queries on them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ NEWS = Origin("news", "http://news.example/rss")
 CONSONANTS, VOWELS = "bcdfghklmnprstvz", "aeiou"
 
 
-def spelling(rank: int) -> str:
-    """A pronounceable word for a rank; commoner words are shorter, as in languages."""
+def spell_word(rank: int) -> str:
+    """Return a pronounceable word for a rank; commoner words are shorter, as in languages."""
     letters = []
     while True:
         rank, letter = divmod(rank, len(CONSONANTS) * len(VOWELS))
@@ -44,13 +44,13 @@ def spelling(rank: int) -> str:
 
 @dataclass
 class Workload:
-    """`commonest`: queries ask for words from this rank on, the more often the commoner they are."""
+    """Draws items and queries. Queries use words from rank `commonest` on, common ones more often."""
 
     seed: int = 7
     commonest: int = 500
 
     def __post_init__(self) -> None:
-        self.words = [spelling(rank) for rank in range(VOCABULARY)]
+        self.words = [spell_word(rank) for rank in range(VOCABULARY)]
         shares = 1 / np.arange(1, VOCABULARY + 1)
         self._items = np.cumsum(shares / shares.sum())
         asked = shares[self.commonest :]
@@ -69,7 +69,7 @@ class Workload:
         return made
 
     def queries(self, count: int, start: int = 0) -> Iterator[CreateFeed]:
-        """Four in ten one word; three in ten two words; and one each: either of two, a phrase, one without another."""
+        """Draw queries: four in ten have one word, three two words, and one each either of two, a phrase, one without another."""
         random = Random(self.seed + start)
         rng = np.random.default_rng((self.seed, start))
         for first in range(0, count, 1000):
@@ -93,17 +93,17 @@ def condition(kind: float, one: str, two: str) -> Condition:
 
 def create(name: str, pred: Condition) -> CreateFeed:
     query = Query((Branch(AllSources()),), where=pred)
-    return CreateFeed(FeedName(name), query, text=f"CREATE FEED {name} AS RETURN ALL WHERE {written(pred)};")
+    return CreateFeed(FeedName(name), query, text=f"CREATE FEED {name} AS RETURN ALL WHERE {format_condition(pred)};")
 
 
-def written(pred: Condition) -> str:
+def format_condition(pred: Condition) -> str:
     match pred:
         case Contains(_, values, every):
             joined = (" AND " if every else " OR ").join(f'"{value}"' for value in values)
             return f"ITEM CONTAINS {joined}"
         case And(parts):
-            return " AND ".join(map(written, parts))
+            return " AND ".join(map(format_condition, parts))
         case Not(part):
-            return f"NOT {written(part)}"
+            return f"NOT {format_condition(part)}"
         case _:
             raise TypeError(f"the workload has no {type(pred).__name__}")

@@ -131,9 +131,9 @@ def check_schedule(printed: Printed, folder: Path) -> None:
 
 def check_standing(printed: Printed, folder: Path) -> None:
     workload = Workload()
-    place = asyncio.run(standing.filled(folder, 60, workload))
-    asyncio.run(standing.start(place, 60, workload, 0, settling=0.0))
-    asyncio.run(standing.add(place, 60, 60, 10, workload))
+    place = asyncio.run(standing.fill_store(folder, 60, workload))
+    asyncio.run(standing.measure_start(place, 60, workload, 0, settling=0.0))
+    asyncio.run(standing.measure_adding(place, 60, 60, 10, workload))
     text = printed()
     assert float(re.findall(r"seconds +([\d.]+)", text)[0]) > 0
     assert float(re.findall(r"memory +([\d.]+) MiB", text)[0]) > 50
