@@ -40,7 +40,7 @@ from headwater.web.auth.password_login import PasswordLogin
 from headwater.web.greader import greader_app
 from headwater.web.greader.greader_app import SingleSlashes
 from headwater.web.page import PageGroup, build_routes
-from headwater.web.published.document_responses import DocumentResponses, PublishedResponses
+from headwater.web.published.document_responses import PublishedResponses
 from headwater.web.published.live_endpoint import LiveEndpoint
 from headwater.web.published.websub_endpoints import WebSubEndpoints
 from headwater.web.security_headers import SECURITY_HEADERS, SecurityHeaders
@@ -87,14 +87,13 @@ def create_app(
         routes=[
             *build_routes(find_page_groups(), site),
             *greader_app.routes(store, login, site.add_feed, base, site.reader_quota),
+            *LiveEndpoint(store, documents, live or LiveEvents(store)).routes(),
+            *(WebSubEndpoints(pushing).routes() if pushing else ()),
             Route("/favicon.ico", show_icon),
             build_api(site),
             Mount("/static", StaticFiles(directory=WEB_FOLDER / "static")),
         ],
         middleware=[
-            Middleware(DocumentResponses, documents=documents),
-            Middleware(LiveEndpoint, store=store, documents=documents, live=live or LiveEvents(store)),
-            *([Middleware(WebSubEndpoints, pushing=pushing)] if pushing else []),
             Middleware(SecurityHeaders),
             Middleware(SingleSlashes),
         ],

@@ -15,7 +15,7 @@ from headwater.formats.opml import read_opml
 from headwater.publish import document_cache
 from headwater.store.content.feeds import list_feeds
 from headwater.store.content.verdicts import save_refreshes
-from headwater.store.publishing.private_feeds import read_publication_version, set_private
+from headwater.store.publishing.private_feeds import read_publication_version
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item, intercept_reads, one_feed
@@ -119,19 +119,6 @@ async def test_each_encoding_has_its_own_etag_and_both_are_recognised(store: Sto
             assert (await ask("/tags/news.rss", {"If-None-Match": etag, **headers})).status_code == 304
     for refused in ("gzip;q=0", "gzip;q=0.0, *;q=0.5", "identity"):
         assert "content-encoding" not in (await ask("/tags/news.rss", {"Accept-Encoding": refused})).headers
-
-
-async def test_a_tag_requested_as_a_query_feed_redirects_unless_it_is_private(store: Store, ask) -> None:
-    await filled(store)
-    led = await ask("/feeds/news.atom")
-    assert (led.status_code, led.headers["location"]) == (307, "/tags/news.atom")
-    assert (await ask("/feeds/olds.atom")).status_code == 404
-    await store.write(set_private, "/tags/news", True)
-    await asyncio.sleep(CHANGED)
-    hidden = await ask("/feeds/news.rss")
-    assert hidden.status_code == 404
-    await store.write(run_script, "CREATE FEED news AS RETURN ALL", NOW)
-    assert (await ask("/feeds/news.json")).status_code == 200
 
 
 async def test_head_has_the_headers_of_get(store: Store, ask) -> None:

@@ -362,7 +362,7 @@ async def test_guessing_at_the_present_password_is_told_at_its_field_and_gets_sl
     assert said_at(answer.text, "old").startswith("Too many failed attempts.")
     clock.now += 60
     answer = await client.post("/password", data={**form, "old": PASSWORD, "password": "short", "again": "short"})
-    assert (answer.status_code, said_at(answer.text, "password")[:10]) == (400, "A password")
+    assert (answer.status_code, said_at(answer.text, "password")[:10]) == (400, "The passwo")
     assert (await client.post("/password", data={**form, "old": PASSWORD})).status_code == 303
 
 

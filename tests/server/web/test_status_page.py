@@ -90,7 +90,7 @@ async def test_the_page_tells_what_happened(site: Start, web_store: Store) -> No
     for words in ("The Gazette", "Broken News", "Lava by night", "b.example is broken (500).", "≈ 12", "about 12 lost",
                   "3 refreshes under way", "1 server asked us to stay away", "uniform"):  # fmt: skip
         assert words in page
-    assert re.search(r"the next is due\s+<time[^>]*>in 1.5 min</time>", page)
+    assert re.search(r"the next is due\s+<time[^>]*>in 2 min</time>", page)
     assert page.index("Broken News") < page.rindex("The Gazette")  # the latest refresh first
 
 

@@ -13,10 +13,9 @@ from starlette.requests import Request
 from headwater.errors import InputError
 from headwater.web.api.endpoint import OPML, Endpoint, Parameters, RawBody
 from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.request_body import read_body
 
-LARGEST_BODY = 2_000_000
-LARGEST_LETTER = 13  # bytes that JSON may take for a character (two \uXXXX), with some room for the rest of the body
-LARGEST_LIST = 20_000_000  # an OPML list of 36,515 feeds has 8 MB
+LARGEST_BODY = 20_000_000  # an OPML list of 36,515 feeds has 8 MB, a script in JSON up to 13
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<at>[^`]*)`)?$", re.DOTALL)
 _PLACE = re.compile(r"\[[^\]]*\]")
 _NAMED = re.compile(r"field `([^`]*)`")
@@ -70,35 +69,10 @@ async def read_request_body(endpoint: Endpoint, request: Request) -> Any:
     said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not listed and said != "application/json":
         raise RequestRefused("The body is JSON: send it with Content-Type: application/json.", 415)
-    raw = await _read_bytes(request, LARGEST_LIST if listed else _largest_body(endpoint.given))
+    raw = await read_body(request, LARGEST_BODY, f"The body is larger than {LARGEST_BODY // 1_000_000} MB.")
     if listed:
         return RawBody(raw, said or OPML)
     return _decode_body(lambda: msgspec.json.decode(raw, type=endpoint.given))
-
-
-@cache
-def _largest_body(given: Any) -> int:
-    """A body whose texts are as long as described is taken however JSON writes them: scripts may be a megabyte."""
-    fields: tuple[kinds.Field, ...] = kinds.type_info(given).fields  # type: ignore[attr-defined]
-    return max([LARGEST_BODY, *(LARGEST_LETTER * _longest_text(field.type) for field in fields)])
-
-
-def _longest_text(kind: kinds.Type) -> int:
-    if isinstance(kind, kinds.UnionType):
-        return max(map(_longest_text, kind.types))
-    if isinstance(kind, kinds.Metadata):
-        return _longest_text(kind.type)
-    return (kind.max_length or 0) if isinstance(kind, kinds.StrType) else 0
-
-
-async def _read_bytes(request: Request, largest: int) -> bytes:
-    pieces, size = [], 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > largest:
-            raise RequestRefused(f"The body is larger than {largest // 1_000_000} MB.", 413)
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def _decode_body(read: Any) -> Any:

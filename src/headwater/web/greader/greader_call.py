@@ -30,7 +30,8 @@ from headwater.store.store import Store
 from headwater.web.auth.authentication import user_scopes
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.auth.password_login import PasswordLogin, TooManyAttempts, WrongPassword
-from headwater.web.greader.stream_parameters import LARGEST_FORM, FormFields, read_body
+from headwater.web.greader.stream_parameters import LARGEST_FORM, FormFields
+from headwater.web.request_body import read_body
 from headwater.web.shared.reader_quota import ReaderQuota
 from headwater.web.site import AddFeed
 

@@ -11,8 +11,8 @@ from starlette.requests import Request
 
 from headwater.errors import InputError
 from headwater.store.readers.stream_values import StreamQuery
-from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.greader import stream_ids
+from headwater.web.request_body import read_body
 
 LARGEST_FORM = 4 << 20  # bytes of a form: 10,000 long ids are 700 kB
 MOST_FIELDS = 50_000
@@ -46,15 +46,6 @@ class FormFields:
         """A whole number; what is none counts as not given, as in Google's own server."""
         value = (self.first_value(name) or "").strip()
         return int(value) if value.isascii() and value.isdecimal() and len(value) < 19 else otherwise
-
-
-async def read_body(request: Request, longest: int) -> bytes:
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > longest:
-            raise RequestRefused("The request is larger than anything that is taken here.", 413)
-    return body
 
 
 def _parse_fields(text: str) -> list[tuple[str, str]]:

@@ -1,12 +1,12 @@
-"""Published documents over HTTP, answered before anything else looks at the request.
+"""Answers published documents in raw ASGI: ETag, 304, 226, gzip.
 
     /feeds/NAME.rss  .atom  .json  .html            a query feed      ?page=N is an archive page (RFC 5005)
     /tags/TAG.rss  .atom  .json  .html  .opml       a tag             ?token=… opens a private feed
     /feeds.opml                                     all subscriptions
 
-A document has a strong ETag for each coding and a Last-Modified; who has it already is told 304 (RFC 9110 §13), who
-asks for `A-IM: feed` and has an earlier state gets what is new (226, RFC 3229). No framework here: a popular feed is
-asked for thousands of times between two changes, and all but the choice between these answers has been made before.
+A document has a strong ETag for each coding and a Last-Modified. A client that has it already gets 304 (RFC 9110 §13);
+one that sends `A-IM: feed` and has an earlier state gets only the new items (226, RFC 3229). A popular feed is requested
+thousands of times between two changes, so these answers are prepared beforehand and pass the framework by.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from __future__ import annotations
 import re
 from email.utils import formatdate
 from typing import Any
-from urllib.parse import quote
 
 from starlette.applications import Starlette
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
+from headwater.errors import StoreError
 from headwater.publish.document_cache import CachedDocument, DocumentCache
 from headwater.publish.published_documents import DocumentKey, parse_document_path
-from headwater.web.answers import Headers, send_text
 from headwater.web.security_headers import SECURITY_HEADERS
 
+Headers = list[tuple[bytes, bytes]]
 ReadyResponse = tuple[int, Headers, bytes]
 MAX_AGE, MAX_AGE_ARCHIVE = 60, 86_400
 _PAGE_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
@@ -32,42 +32,28 @@ _ZERO_WEIGHT = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
 
 
 class DocumentResponses:
-    """Answers for published documents; everything else goes on to the application."""
+    """Chooses the answers to requests for published documents."""
 
-    def __init__(self, app: ASGIApp, documents: DocumentCache) -> None:
-        self._app = app
+    def __init__(self, documents: DocumentCache) -> None:
         self._documents = documents
         self._header_cache: dict[tuple[int, bool], tuple[CachedDocument, dict[bool, tuple[Headers, Headers]]]] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or (key := _parse_request(scope["path"], scope["query_string"])) is None:
-            return await self._app(scope, receive, send)
+    async def find_response(self, scope: Scope, key: DocumentKey | str) -> ReadyResponse:
+        """Return the answer to a request for a document, which may have to be built."""
         if scope["method"] not in ("GET", "HEAD"):
-            return await send_text(send, 405, "Only GET and HEAD are answered here.", [(b"allow", b"GET, HEAD")])
+            return _text_response(405, "Use GET or HEAD for this address.", [(b"allow", b"GET, HEAD")])
         if isinstance(key, str):
-            return await send_text(send, 404, key)
-        found = await self._documents.find_document(*key)
+            return _text_response(404, key)
+        try:
+            found = await self._documents.find_document(*key)
+        except StoreError as error:
+            return _text_response(503, str(error))
         if found is None:
-            if (there := await self._find_tag_path(key)) is not None:
-                return await send_text(send, 307, f"The tag is at {there}.", [(b"location", quote(there).encode())])
-            return await send_text(send, 404, _explain_missing(key))
-        private = self._documents.is_private(key[0])
-        return await send_response(send, *self._choose_response(scope, found, private))
-
-    async def _find_tag_path(self, key: DocumentKey) -> str | None:
-        """Where a tag is that somebody looks for among the query feeds, which have the first right to a name."""
-        path, format, page, _ = key
-        if page is not None or not path.startswith("/feeds/"):
-            return None
-        tagged = f"/tags/{path.removeprefix('/feeds/')}"
-        return (
-            f"{tagged}.{format}"
-            if await self._documents.find_document(tagged, format, None, None) is not None
-            else None
-        )
+            return _text_response(404, _explain_missing(key))
+        return self._choose_response(scope, found, self._documents.is_private(key[0]))
 
     def find_ready_response(self, scope: Scope) -> ReadyResponse | None:
-        """The answer where everything is at hand, as it is for nearly all requests; None where somebody must look."""
+        """Return the answer if it needs no other task to run, as nearly all do; None otherwise."""
         if scope["type"] != "http" or not self._documents.is_current or scope["method"] not in ("GET", "HEAD"):
             return None
         key = _parse_request(scope["path"], scope["query_string"])
@@ -118,9 +104,16 @@ _ETAG_INDEX, _MODIFIED_INDEX = 0, 3  # their places in the headers
 _WHOLE_ONLY = (b"content-length", b"cache-control")
 
 
-async def send_response(send: Send, status: int, headers: Headers, body: bytes) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _text_response(status: int, sentence: str, more: Headers | None = None) -> ReadyResponse:
+    body = sentence.encode() + b"\n"
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"x-content-type-options", b"nosniff"),
+        *(more or []),
+        (b"content-length", b"%d" % len(body)),
+        (b"cache-control", b"no-store"),
+    ]
+    return status, headers, body
 
 
 def _delta_headers(whole: Headers, part: bytes) -> Headers:
@@ -134,20 +127,23 @@ def _delta_headers(whole: Headers, part: bytes) -> Headers:
 
 
 class PublishedResponses(Starlette):
-    """An application in front of which published documents are answered as soon as they are at hand.
-
-    Starlette's own middleware costs as much as such an answer. What needs the store goes its way through all of it.
-    """
+    """An application that answers published documents before its own middleware, which costs as much as an answer."""
 
     def __init__(self, documents: DocumentCache, **options: Any) -> None:
         super().__init__(**options)
-        self._responses = DocumentResponses(self, documents)
+        self._responses = DocumentResponses(documents)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (ready := self._responses.find_ready_response(scope)) is not None:
-            await send_response(send, *ready)
-        else:
-            await super().__call__(scope, receive, send)
+        response = self._responses.find_ready_response(scope)
+        if response is None:
+            key = _parse_request(scope["path"], scope["query_string"]) if scope["type"] == "http" else None
+            if key is None:
+                return await super().__call__(scope, receive, send)
+            response = await self._responses.find_response(scope, key)
+        status, headers, body = response
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        return None
 
 
 def _build_headers(found: CachedDocument, zipped: bool, private: bool) -> tuple[Headers, Headers]:
@@ -181,7 +177,7 @@ def _explain_missing(key: DocumentKey) -> str:
     path, format, page, _ = key
     if page is not None:
         return f"There is no page {page} of {path}.{format}."
-    return f"Nothing is published at {path}.{format}, or not without a valid token."
+    return f"Nothing is published at {path}.{format}, or it needs a valid token."
 
 
 def _accepts_gzip(accepts: bytes) -> bool:

@@ -1,97 +1,76 @@
-"""WebSub over HTTP: `POST /hub` for those who want to be told of our changes, `/push/KEY` for hubs that tell us."""
+"""Takes requests to our WebSub hub (`POST /hub`) and pushes from other hubs (`/push/KEY`)."""
 
 from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from headwater.node.websub.push_service import PushService
-from headwater.node.websub.websub_client import PATH as CALLBACKS
-from headwater.node.websub.websub_client import WebSubClient
+from headwater.node.websub.websub_client import PATH as CALLBACK_PATH
 from headwater.publish.websub_hub import HUB_PATH
-from headwater.web.answers import send_text
+from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.request_body import read_body
 
 LONGEST_FORM = 16 << 10
 LONGEST_PUSH = 5 << 20  # as much as a fetched document may weigh
-_FORM = b"application/x-www-form-urlencoded"
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+_FORM_TYPE = "application/x-www-form-urlencoded"
 
 
 class WebSubEndpoints:
-    """Answers for the hub and for callbacks; everything else goes on to the application."""
+    """The endpoints of one server: its hub, and the callbacks of its leases at other hubs."""
 
-    def __init__(self, app: ASGIApp, pushing: PushService) -> None:
-        self._app = app
+    def __init__(self, pushing: PushService) -> None:
         self._hub = pushing.hub
-        self._subscriber = pushing.websub_client
+        self._client = pushing.websub_client
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == HUB_PATH:
-            return await self._accept_hub_request(scope, receive, send)
-        if scope["type"] == "http" and scope["path"].startswith(CALLBACKS):
-            if self._subscriber is None:
-                return await send_text(send, 404, "Nobody is expected here.")
-            return await self._answer_callback(self._subscriber, scope, receive, send)
-        return await self._app(scope, receive, send)
+    def routes(self) -> list[Route]:
+        return [
+            Route(HUB_PATH, self.accept_hub_request, methods=METHODS),
+            Route(f"{CALLBACK_PATH}{{key:path}}", self.answer_callback, methods=METHODS),
+        ]
 
-    async def _accept_hub_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST":
-            sentence = "This is a WebSub hub for the feeds of this server: subscribe to them by POST."
-            return await send_text(send, 405, sentence, [(b"allow", b"POST")])
-        if not dict(scope["headers"]).get(b"content-type", b"").strip().lower().startswith(_FORM):
-            return await send_text(send, 415, f"A request to the hub is a form: {_FORM.decode()}.")
-        body = await read_limited_body(receive, LONGEST_FORM)
-        if body is None:
-            return await send_text(send, 413, f"A request to the hub has at most {LONGEST_FORM:,} bytes.")
+    async def accept_hub_request(self, request: Request) -> Response:
+        """Queue a request of a subscriber; its callback is verified later."""
+        if request.method != "POST":
+            return _say("This is a WebSub hub for the feeds of this server. Subscribe by POST.", 405, Allow="POST")
+        if not request.headers.get("content-type", "").strip().lower().startswith(_FORM_TYPE):
+            return _say(f"A request to the hub must be a form: {_FORM_TYPE}.", 415)
+        try:
+            body = await read_body(request, LONGEST_FORM)
+        except RequestRefused:
+            return _say(f"A request to the hub has at most {LONGEST_FORM:,} bytes.", 413)
         try:
             form = dict(parse_qsl(body.decode(), max_num_fields=50, errors="strict"))
         except ValueError:
-            return await send_text(send, 400, "The form cannot be read: it is not UTF-8, or has too many fields.")
+            return _say("The form cannot be read: it is not UTF-8, or has too many fields.", 400)
         status, sentence = await self._hub.accept_request(form)
-        more = [(b"retry-after", b"600")] if status == 503 else None
-        return await send_text(send, status, sentence, more)
+        headers = {"Retry-After": "600"} if status == 503 else {}
+        return _say(sentence, status, **headers)
 
-    async def _answer_callback(self, subscriber: WebSubClient, scope: Scope, receive: Receive, send: Send) -> None:
-        key = scope["path"].removeprefix(CALLBACKS)
-        if scope["method"] == "GET":
-            answer = await subscriber.verify_intent(key, dict(parse_qsl(scope["query_string"].decode("latin-1"))))
-            if answer is None:
-                return await send_text(send, 404, "Nothing of the kind was asked for here.")
-            return await _send_plain(send, answer.encode())
-        if scope["method"] != "POST":
-            return await send_text(send, 405, "Hubs ask by GET and push by POST.", [(b"allow", b"GET, POST")])
-        body = await read_limited_body(receive, LONGEST_PUSH)
-        if body is None:
-            return await send_text(send, 413, f"A push has at most {LONGEST_PUSH:,} bytes.")
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        status = await subscriber.receive_push(key, body, headers)
-        return await send_text(send, status, "There is no such subscription." if status == 410 else "Taken.")
-
-
-async def _send_plain(send: Send, body: bytes) -> None:
-    """The very bytes of a challenge, as text that no browser takes for a page."""
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"x-content-type-options", b"nosniff"),
-        (b"content-security-policy", b"default-src 'none'"),
-        (b"content-length", b"%d" % len(body)),
-    ]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    async def answer_callback(self, request: Request) -> Response:
+        """Confirm our own subscription to a hub (GET), or take a document that it pushes (POST)."""
+        key = request.path_params["key"]
+        if self._client is None:
+            return _say("This server subscribes to no hub.", 404)
+        if request.method == "GET":
+            challenge = await self._client.verify_intent(key, dict(request.query_params))
+            if challenge is None:
+                return _say("This server did not request this subscription.", 404)
+            return PlainTextResponse(challenge)  # exactly the bytes of the challenge
+        if request.method != "POST":
+            return _say("Hubs verify by GET and push by POST.", 405, Allow="GET, POST")
+        try:
+            body = await read_body(request, LONGEST_PUSH)
+        except RequestRefused:
+            return _say(f"A push has at most {LONGEST_PUSH:,} bytes.", 413)
+        status = await self._client.receive_push(key, body, dict(request.headers))
+        return _say("There is no such subscription." if status == 410 else "Accepted.", status)
 
 
-async def read_limited_body(receive: Receive, most: int) -> bytes | None:
-    """The body of a request; None where it is longer than that, or where the other side hangs up."""
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > most:
-            return None
-        chunks.append(chunk)
-        if not message.get("more_body"):
-            return b"".join(chunks)
+def _say(sentence: str, status: int, **headers: str) -> Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return PlainTextResponse(f"{sentence}\n", status, named)

@@ -22,7 +22,7 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
     assert (changed["strategy"], changed["objective"], changed["keep_days"]) == ("value", "delay", 30)
     assert (await server.owner("GET", "/scheduler"))["strategy"] == "value"
     assert (await server.owner("GET", f"/feeds/{feed}/explanation"))["strategy"] == "value"
-    assert server.node.crawler.roster.learned.max() > 0  # it has learned from the log
+    assert server.node.crawler.feed_table.learned.max() > 0  # it has learned from the log
     assert (await server.owner("POST", f"/feeds/{feed}/refresh"))["ending"]
     aimed = await server.owner("PATCH", "/settings", json={"target_delay": 600.0})
     assert aimed["target_delay"] == 600
