@@ -8,9 +8,8 @@ import numpy as np
 
 from headwater.arrays import Floats
 from headwater.estimate.estimator import Estimator
-from headwater.estimate.models.hour_histogram import PostRate as Minutes
-from headwater.estimate.models.mean_gap import LearnedOnce
-from headwater.estimate.models.mean_gap import MovingAverage as Gaps
+from headwater.estimate.models.hour_histogram import PostRate
+from headwater.estimate.models.mean_gap import LearnedOnce, MovingAverage
 from headwater.schedule.strategy import IntervalStrategy, Observed, Table
 from headwater.times import DAY, HOUR, MINUTE
 
@@ -76,9 +75,7 @@ class PredictedInterval(IntervalStrategy):
 class FixLearned(PredictedInterval):
     """Refresh after u = the mean gap of the first window, else 1 h (Urbansky et al., “Fix Learned”, eq. 1).
 
-    >>> import numpy as np
     >>> from headwater.arrays import Ragged
-    >>> from headwater.schedule.strategy import Observed, Table
     >>> one, s = np.ones(1), FixLearned(1)
     >>> dates = Ragged(np.array([0, 3]), np.array([0.0, 100.0, 600.0]))
     >>> s.observe(Table.of(1), Observed(np.array([0]), -np.inf * one, 600 * one, 3 * one, 3 * one, one > 1, dates))
@@ -96,9 +93,7 @@ class MovingAverageInterval(PredictedInterval):
     """Refresh after u = the mean gap of the last window, with a virtual item at an empty poll (Urbansky et al., eq.
     1–2).
 
-    >>> import numpy as np
     >>> from headwater.arrays import Ragged
-    >>> from headwater.schedule.strategy import Observed, Table
     >>> one, s, table, row = np.ones(1), MovingAverageInterval(1), Table.of(1), np.array([0])
     >>> dates = Ragged(np.array([0, 3]), np.array([0.0, 500.0, 1000.0]))
     >>> s.observe(table, Observed(row, -np.inf * one, 1000 * one, 3 * one, 3 * one, one > 1, dates))
@@ -110,14 +105,12 @@ class MovingAverageInterval(PredictedInterval):
     name = "moving_average"
 
     def __init__(self, feeds: int = 0, *, window: int = 20, scale: float = 1.0) -> None:
-        super().__init__(feeds, estimator=Gaps(window=window), scale=scale)
+        super().__init__(feeds, estimator=MovingAverage(window=window), scale=scale)
 
 
 class PostRateInterval(PredictedInterval):
     """Refresh after u = t_goal − t_now, where Σ postRate(t) ≥ 1 (Urbansky et al., eq. 3).
 
-    >>> import numpy as np
-    >>> from headwater.schedule.strategy import Observed, Table
     >>> one, s = np.ones(1), PostRateInterval(1)  # starts with one item a day
     >>> s.observe(Table.of(1), Observed(np.array([0]), -np.inf * one, 0 * one, one, one, one > 1))
     >>> s.due.round(-1).tolist()
@@ -127,4 +120,4 @@ class PostRateInterval(PredictedInterval):
     name = "post_rate"
 
     def __init__(self, feeds: int = 0, *, slots: int = 1440, scale: float = 1.0) -> None:
-        super().__init__(feeds, estimator=Minutes(slots=slots), scale=scale)
+        super().__init__(feeds, estimator=PostRate(slots=slots), scale=scale)

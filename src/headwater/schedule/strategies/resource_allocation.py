@@ -158,10 +158,7 @@ class AllocationStrategy(Strategy):
 class Allocation(AllocationStrategy):
     """Refresh m_i = k·√(w_i·λ_i) times, evenly spaced (Sia & Cho, Theorem 1; “resource allocation only”).
 
-    >>> import numpy as np
     >>> from headwater.estimate.models.fixed import FixedRate
-    >>> from headwater.schedule.selection import Budget
-    >>> from headwater.schedule.strategy import Table
     >>> rates = FixedRate(2)
     >>> rates.set_rates(np.arange(2), np.array([0.01, 0.04]))
     >>> s, table = Allocation(2, estimator=rates), Table.of(2)
@@ -182,7 +179,6 @@ class CgmAge(AllocationStrategy):
     """Refresh at the frequencies of least average age, evenly spaced (Cho & Garcia-Molina 2003; CGM03(Age) in Sia &
     Cho, Table 2).
 
-    >>> import numpy as np
     >>> CgmAge().allocate(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 5.0).round(3).tolist()
     [0.835, 0.968, 1.034, 1.071, 1.093]
     """
@@ -201,7 +197,6 @@ class CgmFreshness(AllocationStrategy):
 
     It gives up feeds that publish too often, so it guarantees neither fairness nor that a busier feed gets more.
 
-    >>> import numpy as np
     >>> CgmFreshness().allocate(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 5.0).round(2).tolist()
     [1.15, 1.36, 1.35, 1.14, 0.0]
     """

@@ -26,6 +26,8 @@ from headwater.times import DAY
 
 SEARCH_GRID = 288  # the first two times are tried every five minutes
 MAX_REFINED = 12  # retrievals a day beyond which the limit for very many is good enough
+MAX_PLANNED_PER_DAY = 96  # retrievals a day that are planned one by one
+SHAPE_TOLERANCE = 0.04  # patterns that differ in a smaller share of a day's items keep their planned times
 
 
 class PostingCurve:
@@ -155,12 +157,6 @@ def plan_retrieval_times(shape: Floats, m: int, *, period: float = DAY, method: 
 
 def _wrap_into_period(curve: PostingCurve, times: Floats) -> Floats:
     return np.sort(np.mod(times, curve.period))
-
-
-MAX_PLANNED_PER_DAY = 96  # retrievals a day that are planned one by one
-SHAPE_TOLERANCE = (
-    0.04  # patterns that differ in less than this share of a day's items keep the moments planned for them
-)
 
 
 class RetrievalScheduleStrategy(AllocationStrategy):
@@ -302,7 +298,6 @@ class Retrieval(RetrievalScheduleStrategy):
 class Combined(RetrievalScheduleStrategy):
     """Refresh m_i = k·√(w_i·λ_i) times, at the times of Theorems 2 and 3 (Sia & Cho, “combined”).
 
-    >>> import numpy as np
     >>> Combined().allocate(np.array([1.0, 9.0]), np.ones(2), 4.0).tolist()
     [1.0, 3.0]
     """

@@ -13,8 +13,6 @@ from headwater.schedule.strategy import Table
 class Uniform(RankingStrategy):
     """Refresh every feed at the same frequency b/m (Horincar et al., section 5): score = age.
 
-    >>> import numpy as np
-    >>> from headwater.schedule.selection import Budget
     >>> table = Table.of(3)
     >>> table.last[:] = [50.0, 10.0, 30.0]
     >>> Uniform(3).choose(table, 60.0, Budget(2)).rows.tolist()  # waited 10, 50 and 30
@@ -32,8 +30,6 @@ class Uniform(RankingStrategy):
 class RoundRobin(Uniform):
     """Refresh first in, first out (advaRSS's first comparator, section 5); the same rule as `uniform`.
 
-    >>> from headwater.schedule.selection import Budget
-    >>> from headwater.schedule.strategy import Table
     >>> table = Table.of(2)
     >>> table.last[:] = [5.0, 4.0]
     >>> RoundRobin(2).choose(table, 6.0, Budget(1)).rows.tolist()

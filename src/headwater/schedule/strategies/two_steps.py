@@ -25,6 +25,9 @@ from headwater.schedule.strategies.ranking import (
 )
 from headwater.schedule.strategy import Table
 
+THRESHOLD_UP, THRESHOLD_DOWN, THRESHOLD_SHARE = 1.05, 0.95, 0.9
+GUESS = 0.9  # of the last price: prices change slowly, and feeds below need no integral
+
 
 def compute_utility(estimator: Estimator | None, table: Table, rows: Rows, now: float) -> Floats:
     """Return Uti(now) = age·Div − ∫Div per row, times the weight, divided by the cost of a refresh.
@@ -108,9 +111,6 @@ class UtilityStrategy(RankingStrategy):
         return rows[few[good]], value[good]
 
 
-THRESHOLD_UP, THRESHOLD_DOWN, THRESHOLD_SHARE = 1.05, 0.95, 0.9
-
-
 def adjust_threshold(tau: float, used: int, budget: int) -> float:
     """Return the next threshold (thesis, alg. 4.2): τ·1.05 if more than b was used, τ·0.95 if less than p·b (p = .9),
     else τ.
@@ -128,13 +128,9 @@ def store_threshold(cell: NDArray[np.float64], tau: float) -> None:
     cell[...] = min(max(tau, 1e-12), 1e30)
 
 
-GUESS = 0.9  # of the last price: prices change slowly, and feeds below need no integral
-
-
 class TopUtility(UtilityStrategy):
     """Refresh the b feeds of largest Uti = age·Div − ∫Div (“topKUtility”, Horincar et al., section 5).
 
-    >>> from headwater.schedule.selection import Budget
     >>> table = Table.of(2)
     >>> table.last[:] = [0.0, 6.0]
     >>> table.divergence[:] = [3.0, 8.0]
@@ -208,7 +204,6 @@ def lift_budget(budget: Budget, rows: int) -> Budget:
 class OnlySat(UtilityStrategy):
     """Refresh the b saturated feeds (Div_F ≥ W) of largest window divergence Div_A > 0 (thesis, alg. 4.1, step 1).
 
-    >>> from headwater.schedule.selection import Budget
     >>> table = Table.of(3, window=10.0)
     >>> table.last[:] = 0.0
     >>> table.divergence[:] = [9.0, 10.0, 30.0]
