@@ -71,7 +71,7 @@ def test_the_first_five_minutes(shell: Shell, tmp_path: Path) -> None:
         for line in others:
             done = shell.run(line.replace("https://example.org/", f"{farm[0]}feeds/3.html"))
             if line == "headwater quality":  # of a folder in which no server runs
-                assert (done.returncode, "start one with headwater serve" in done.stderr) == (1, True)
+                assert (done.returncode, "Start one with headwater serve" in done.stderr) == (1, True)
             else:
                 assert done.returncode == 0, (line, done.stderr)
         running.send_signal(signal.SIGINT)

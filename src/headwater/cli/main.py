@@ -1,6 +1,6 @@
-"""The `headwater` command: collects the groups and turns errors raised on purpose into one sentence.
+"""Finds the module of a command, imports only that, and turns errors into one sentence.
 
-Only the module of the command that was asked for is imported: a short command must not wait for the lab's libraries.
+A short command must not wait for the libraries of the lab, so every other module stays unimported.
 """
 
 from __future__ import annotations
@@ -15,62 +15,41 @@ from importlib import import_module
 import typer
 
 from headwater import __version__
-from headwater.cli.console.command import EXIT_STOPPED, add_command, fail, make_group, out, print_json, wants_json
+from headwater.cli.console.command import command, make_group
+from headwater.cli.console.output import EXIT_STOPPED, fail, out
 from headwater.errors import HeadwaterError
 
-# Each module has a function `register(app)` that adds its commands.
+# name → (module, summary). The overview imports no module, so the first sentence of a command's help stands here too.
 COMMANDS = {
-    "feeds": "headwater.cli.commands.feeds",
-    "read": "headwater.cli.commands.read",
-    "serve": "headwater.cli.commands.serve",
-    "demo": "headwater.cli.commands.serve",
-    "quality": "headwater.cli.commands.quality",
-    "query": "headwater.cli.commands.queries",
-    "publish": "headwater.cli.commands.publish",
-    "deliveries": "headwater.cli.commands.deliveries",
-    "users": "headwater.cli.commands.users",
-    "removed": "headwater.cli.commands.trash",
-    "export": "headwater.cli.commands.export",
-    "backup": "headwater.cli.commands.database",
-    "restore": "headwater.cli.commands.database",
-    "lab": "headwater.cli.commands.lab",
-    "farm": "headwater.cli.commands.farm",
-    "cluster": "headwater.cli.commands.cluster",
-    "db": "headwater.cli.commands.database_move",
-    "web": "headwater.cli.commands.serve",
-    "controller": "headwater.cli.commands.roles",
-    "terminal": "headwater.cli.commands.roles",
-    "storer": "headwater.cli.commands.roles",
-    "processor": "headwater.cli.commands.roles",
-    "publisher": "headwater.cli.commands.roles",
-}
-
-# What each of them says of itself, so that an overview need not load them all.
-SUMMARIES = {
-    "version": "Print the version.",
-    "feeds": "The feeds we watch.",
-    "read": "Show what we understand of a feed document.",
-    "serve": "Run the server: refresh the feeds within the budget and show what happens on a page.",
-    "demo": "Start a farm of lively feeds and a server that watches them: everything to see without the internet.",
-    "quality": "Show how complete, fresh and quick the watching is, what it costs, and which feeds lose items.",
-    "query": "Standing queries: feeds made of other feeds.",
-    "publish": "Who may read what is published.",
-    "deliveries": "Mails, web hooks and notifications of query feeds.",
-    "users": "Who may use the server.",
-    "removed": "What was removed and can be brought back, for a day.",
-    "export": "Write items, refreshes or a query feed to a file.",
-    "backup": "Write the whole database as of this moment to one file, also while the server runs.",
-    "restore": "Make a database of a backup: a new SQLite file in --data, or in the empty database --database.",
-    "db": "The database as a whole.",
-    "lab": "Measure strategies on synthetic and real traces, and reproduce the papers' tables.",
-    "farm": "Run a farm of feeds that publish by a seed, for trying things out, tests and benchmarks.",
-    "cluster": "Several machines: what they are doing.",
-    "web": "Serve the pages of a cluster from a process of their own; refreshing is done elsewhere.",
-    "controller": "Decide what to refresh and hand the jobs out; of several, one leads and the others stand by.",
-    "terminal": "Fetch and read feeds for the cluster.",
-    "storer": "Judge and store what terminals bring, and pass new items on.",
-    "processor": "Match new items with the standing queries; of several, one does and the others stand by.",
-    "publisher": "Send what queries deliver: mails, web hooks, notices.",
+    "feeds": ("feeds", "Add, list, refresh and explain feeds."),
+    "read": ("read", "Parse a feed document and show the result."),
+    "serve": ("serve", "Run the server: refresh feeds within the budget and serve the pages."),
+    "demo": ("serve", "Start test feeds and a server that watches them, without the internet."),
+    "quality": ("quality", "Show completeness, freshness, delay and cost of the running server."),
+    "query": ("queries", "Write, check and manage standing queries: feeds made of other feeds."),
+    "publish": ("publish", "Make published feeds private or public, and manage their tokens."),
+    "deliveries": ("deliveries", "List and resend mails, web hooks and notifications of query feeds."),
+    "users": ("users", "Manage accounts."),
+    "removed": ("trash", "List, restore or delete what was removed in the last day."),
+    "export": ("export", "Write items, refreshes or a query feed to a file."),
+    "backup": ("database", "Write the whole database to one file, also while the server runs."),
+    "restore": (
+        "database",
+        "Restore a backup into a new SQLite file in --data, or into the empty database --database.",
+    ),
+    "db": ("database", "Move the whole database."),
+    "lab": ("lab", "Measure strategies on synthetic and real traces, and reproduce the papers' tables."),
+    "farm": ("farm", "Run a farm of test feeds."),
+    "cluster": ("cluster", "Show the state of a cluster, or try one on this machine."),
+    "web": ("serve", "Serve the pages of a cluster from a process of their own."),
+    "controller": (
+        "roles",
+        "Decide which feeds to refresh and hand out jobs.",
+    ),
+    "terminal": ("roles", "Fetch and parse feeds for the cluster."),
+    "storer": ("roles", "Store the results of terminals and pass new items on."),
+    "processor": ("roles", "Match new items with standing queries."),
+    "publisher": ("roles", "Send deliveries of query feeds: mails, web hooks, notifications."),
 }
 OPTIONS_WITH_VALUE = ("--data", "--database")  # options before a command's name that have a value
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -78,21 +57,24 @@ _ABOUT = "Headwater watches many web feeds under a budget and loses as few items
 
 
 def build_app(arguments: Sequence[str] = ()) -> typer.Typer:
-    """The application for these arguments; with all commands where none of them is named."""
+    """Build the application for these arguments; with all commands if they name none."""
     app = make_group(_ABOUT)
-    asked = find_command(arguments)
-    add_command(app, "version")(print_version)
-    if asked == "version":
+    command(app, "version", view=out.print, as_json=_version_as_json)(print_version)
+    name = find_command(arguments)
+    if name == "version":
         return app
-    for module in dict.fromkeys(COMMANDS.values() if asked is None else [COMMANDS[asked]]):
-        import_module(module).register(app)
+    modules = [module for module, _ in COMMANDS.values()] if name is None else [COMMANDS[name][0]]
+    for module in dict.fromkeys(modules):
+        top: typer.Typer = import_module(f"headwater.cli.commands.{module}").top
+        app.registered_commands += top.registered_commands
+        app.registered_groups += top.registered_groups
     return app
 
 
 def find_command(arguments: Sequence[str]) -> str | None:
-    """The command that the arguments name, if any: their first word that belongs to no option.
+    """Find the command in the arguments: the first word that does not belong to an option.
 
-    >>> find_command(["--data", "lab", "feeds", "list"])  # a folder may be called like a add_command
+    >>> find_command(["--data", "lab", "feeds", "list"])  # a folder may have the name of a command
     'feeds'
     """
     words = iter(arguments)
@@ -105,34 +87,36 @@ def find_command(arguments: Sequence[str]) -> str | None:
 
 
 def build_overview() -> typer.Typer:
-    """What there is, for those who have named no command: names and sayings, nothing that could be run."""
+    """Build an application that only lists the commands and their summaries."""
     app = make_group(_ABOUT)
-    for name, saying in SUMMARIES.items():
-        app.command(name, help=saying)(lambda: None)
+    app.command("version", help="Print the version.")(lambda: None)
+    for name, (_, summary) in COMMANDS.items():
+        app.command(name, help=summary)(lambda: None)
     return app
 
 
-def print_version() -> None:
+def print_version() -> str:
     """Print the version."""
-    if wants_json():
-        print_json({"version": __version__, "compiled": False})  # nothing is compiled; scripts may read the field
-    else:
-        out.print(__version__)
+    return __version__
+
+
+def _version_as_json(version: str) -> dict[str, object]:
+    return {"version": version, "compiled": False}  # nothing is compiled any more; scripts may read the field
 
 
 def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal of another encoding shows a question mark
+        sys.stdout.reconfigure(errors="replace")  # show a question mark on a terminal with another encoding
     arguments: list[str] = []
     try:
         arguments = ["version" if word == "--version" else word for word in sys.argv[1:2]] + sys.argv[2:]
-        completing = any(name.endswith("_COMPLETE") for name in os.environ)  # a shell asks for what could follow
+        completing = any(name.endswith("_COMPLETE") for name in os.environ)  # shell completion
         (build_app(arguments) if find_command(arguments) or completing else build_overview())(arguments)
     except HeadwaterError as error:
         fail(str(error))
     except UnicodeEncodeError:
         if not any(_SURROGATES.search(word) for word in arguments):
             raise
-        fail("A word of the command is no text: its bytes are not UTF-8.", 2)
+        fail("An argument is not valid UTF-8.", 2)
     except KeyboardInterrupt:
         fail("Stopped.", EXIT_STOPPED)

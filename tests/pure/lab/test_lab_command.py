@@ -29,7 +29,7 @@ from headwater.errors import HeadwaterError
         ),
         (
             ("describe",),
-            "--trace is missing; give a Parquet or CSV file with the columns source and published_at.",
+            "Missing --trace: give a Parquet or CSV file with the columns source and published_at.",
         ),
         (("run", "two-steps", "--warmup-days", "-1"), "--warmup-days is -1; it cannot be negative."),
         (

@@ -26,9 +26,9 @@ def test_what_was_exported_is_described_by_the_lab(headwater, farm_url: str, tmp
     ("arguments", "word"),
     [
         (["--items", "--refreshes", "x.csv"], "one of"),
-        (["--since", "soon", "x.csv"], "no date"),
-        (["--format", "xls", "x"], "no format"),
-        (["x.xls"], "“.xls” says no format: name the file .parquet"),
+        (["--since", "soon", "x.csv"], "is not a date"),
+        (["--format", "xls", "x"], "Unknown format"),
+        (["x.xls"], "“.xls” is not a known format. Use .parquet"),
         (["--query", "none", "x.csv"], "none"),
         (["--feed", "99", "x.csv"], "no feed 99"),
         (["/nowhere/at/all/x.csv"], "cannot be written"),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headwater.cli.commands import feeds
 from headwater.cli.commands.opml import ImportStopped, import_feeds
+from headwater.cli.views import feeds
 from headwater.store.content.feeds import NewFeed, count_feeds
 from headwater.store.opening import open_store
 
@@ -131,7 +131,7 @@ def test_a_feed_can_be_removed_by_its_address(headwater, farm_url: str) -> None:
     assert headwater("feeds", "remove", f"{farm_url}/feeds/0").code == 0
     assert headwater("feeds", "list", "--json").json == []
     assert "There is no feed" in headwater("feeds", "remove", "1").err
-    assert "is back." in headwater("removed", "undo", "1").out
+    assert "is restored." in headwater("removed", "undo", "1").out
     assert len(headwater("feeds", "list", "--json").json) == 1
 
 
@@ -221,7 +221,7 @@ def test_an_empty_list_names_the_folder_it_looked_in(headwater, tmp_path: Path) 
 def test_a_list_without_hits_does_not_say_that_there_are_no_feeds(headwater) -> None:
     headwater("feeds", "import", "-", input="http://a.example/f\n")
     for asked in (("--tag", "none"), ("--search", "nothing")):
-        assert headwater("feeds", "list", *asked).out.startswith("No feed is like that")
+        assert headwater("feeds", "list", *asked).out.startswith("No feed matches")
 
 
 @pytest.mark.parametrize("text", ["", "<html><body>hello</body></html>", "\x00\x01", "<opml><body><outline"])

@@ -50,7 +50,7 @@ def run(*words: bytes | str, **environment: str) -> subprocess.CompletedProcess[
 
 def test_bytes_that_are_no_text_are_said_to_be_none(tmp_path: Path) -> None:
     done = run("query", "show", b"\xff", "--data", str(tmp_path))
-    assert (done.returncode, done.stderr) == (2, b"error: A word of the command is no text: its bytes are not UTF-8.\n")
+    assert (done.returncode, done.stderr) == (2, b"error: An argument is not valid UTF-8.\n")
 
 
 def test_a_terminal_of_another_encoding_gets_what_it_can_show(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 import headwater
 from headwater import __version__
-from headwater.cli.console import command
-from headwater.cli.main import SUMMARIES, build_app, main
+from headwater.cli.console import output
+from headwater.cli.console.command import command, make_group
+from headwater.cli.main import COMMANDS, build_app, main
 
 
 def environment() -> dict[str, str]:
@@ -28,7 +29,10 @@ def environment() -> dict[str, str]:
 def test_every_command_is_in_the_overview_with_its_own_words() -> None:
     everything = typer.main.get_command(build_app())
     assert isinstance(everything, typer.core.TyperGroup)
-    assert {name: one.get_short_help_str(200) for name, one in everything.commands.items()} == SUMMARIES
+    assert {name: one.get_short_help_str(200) for name, one in everything.commands.items()} == {
+        "version": "Print the version.",
+        **{name: summary for name, (_, summary) in COMMANDS.items()},
+    }
 
 
 def test_a_folder_may_be_called_like_a_command(tmp_path: Path) -> None:
@@ -45,9 +49,9 @@ def test_the_version_is_json_where_that_is_asked_for() -> None:
 
 def test_a_sentence_with_brackets_is_said_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
-    monkeypatch.setattr(command, "err", Console(file=screen, force_terminal=True, no_color=True, soft_wrap=True))
+    monkeypatch.setattr(output, "err", Console(file=screen, force_terminal=True, no_color=True, soft_wrap=True))
     with pytest.raises(SystemExit):
-        command.fail("There is no feed [/b] here, nor [bold].")
+        output.fail("There is no feed [/b] here, nor [bold].")
     assert screen.getvalue().strip() == "error: There is no feed [/b] here, nor [bold]."
 
 
@@ -79,9 +83,9 @@ def test_for_machines_wrong_words_are_json_too(words: list[str], named: str, mon
 
 
 def test_what_is_stopped_says_so() -> None:
-    app = command.make_group("a")
+    app = make_group("a")
 
-    @command.add_command(app, "long")
+    @command(app, "long")
     def long() -> None:
         raise KeyboardInterrupt
 

@@ -28,7 +28,7 @@ QUALITY = QualityReport(
 def test_without_a_report_it_says_what_to_do(headwater: Callable[..., Any]) -> None:
     answer = headwater("quality")
     assert answer.code == 1
-    assert "start one with headwater serve" in answer.err
+    assert "Start one with headwater serve" in answer.err
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def reported(tmp_path: Path) -> None:
 def test_an_explanation_says_when_the_server_goes_by_another_strategy(headwater: Callable[..., Any]) -> None:
     assert "options of its own" not in headwater("feeds", "explain", "1").out
     other = headwater("feeds", "explain", "1", env={"HEADWATER_STRATEGY": "uniform"}).out
-    assert "refreshes by value, with options of its own" in " ".join(other.split())
+    assert "uses value and other options" in " ".join(other.split())
 
 
 @pytest.mark.usefixtures("reported")

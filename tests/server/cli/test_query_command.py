@@ -118,7 +118,7 @@ def test_check_says_what_is_well_and_warns(headwater: Run, tmp_path: Path) -> No
     script.write_text("CREATE FEED a AS RETURN ALL WHERE HAS LINK AND NOT HAS LINK")
     ran = headwater("check", str(script))
     assert ran.returncode == 0
-    assert ran.stdout == "1 statement, all well. Query feeds: a.\n"
+    assert ran.stdout == "1 statement, no mistakes. Query feeds: a.\n"
     assert "1:35: warning: no item can meet this condition" in ran.stderr
 
 
@@ -168,7 +168,7 @@ def test_a_file_that_is_not_there_or_no_text_is_one_sentence(headwater: Run, tmp
     assert (ran.returncode, "cannot be read: No such file or directory." in ran.stderr) == (1, True)
     binary = tmp_path / "binary.hw"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert "is not text in UTF-8" in headwater("check", str(binary)).stderr
+    assert "is not valid UTF-8" in headwater("check", str(binary)).stderr
     assert "is a folder" in headwater("check", str(tmp_path)).stderr
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.commands.queries import _describe_sources
+from headwater.cli.views.queries import _describe_sources
 from headwater.node.queries.processor import QueryProcessor
 from headwater.store import saved_state
 from headwater.store.content.feeds import NewFeed
@@ -132,9 +132,9 @@ def test_a_check_knows_the_feeds_of_the_store(headwater, stored: str) -> None:
 def test_a_check_without_a_store_takes_names_on_trust_and_says_so(headwater, database: str | None) -> None:
     env = {} if database is None else {"HEADWATER_DATABASE": database}
     said = headwater("query", "check", "-", input=VOLCANO, env=env)
-    assert (said.code, "taken on trust" in said.err) == (0, True)
+    assert (said.code, "were not checked" in said.err) == (0, True)
     told = headwater("query", "check", "-", "--json", input=VOLCANO, env=env).json
-    assert (told["ok"], told["names"], "taken on trust" in told["note"]) == (True, None, True)
+    assert (told["ok"], told["names"], "were not checked" in told["note"]) == (True, None, True)
 
 
 def test_a_preview_names_the_feeds_that_bring_most() -> None:

@@ -59,4 +59,4 @@ def test_a_file_that_is_not_there_ends_with_one_sentence(tmp_path: Path) -> None
 def test_an_address_is_no_file_and_the_sentence_says_what_to_do() -> None:
     done = run("read", "https://example.org/feed")
     assert done.returncode == 1
-    assert b"is an address, and read takes a file: curl -sL ADDRESS | headwater read -" in done.stderr
+    assert b"is an address, but read takes a file: use curl -sL ADDRESS | headwater read -" in done.stderr

@@ -17,7 +17,7 @@ from headwater.store.database.server_lock import lock_database_file
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--log-level", "loud"), "There is no log level “loud”; there are debug, info, warning, error."),
+        (("--log-level", "loud"), "There is no log level “loud”. Use one of debug, info, warning, error."),
         (("--budget", "0"), "The budget is 0 requests per minute, which allows no refresh"),
         (("--strategy", "valeu"), "There is no strategy called “valeu”. Did you mean value"),
         (("--estimator", "bays"), "There is no estimator called “bays”. Did you mean bayes"),
@@ -35,7 +35,7 @@ def test_a_data_folder_that_cannot_be_made_is_named(headwater, tmp_path: Path) -
     (tmp_path / "file").write_text("")
     for command in ("serve", "demo"):
         answer = headwater(command, "--port", "0", "--data", str(tmp_path / "file" / "data"))
-        assert (answer.code, "cannot be made" in answer.err) == (1, True), answer.err
+        assert (answer.code, "cannot be created" in answer.err) == (1, True), answer.err
 
 
 def test_a_port_in_use_is_named(headwater) -> None:

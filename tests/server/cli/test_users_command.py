@@ -43,7 +43,7 @@ def test_the_last_owner_stays(headwater: Callable[..., Any]) -> None:
     ("args", "typed", "said"),
     [
         (("add", "Ada", "--password-stdin"), "short\n", "8 characters"),
-        (("add", "Ada", "--password-stdin"), "", "no password"),
+        (("add", "Ada", "--password-stdin"), "", "Standard input is empty"),
         (("add", "a/b", "--password-stdin"), "long enough\n", "no slashes"),
         (("add", "Ada", "--password-stdin", "--role", "king"), "long enough\n", "no role"),
         (("password", "nobody", "--password-stdin"), "long enough\n", "no user"),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rich.progress import Progress
 
-from headwater.cli.console.command import err
+from headwater.cli.console.output import err
 from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.model import Ending, Feed, Known
 from headwater.node.crawl.network_outage import NetworkOutage

@@ -22,8 +22,8 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from headwater.cli.commands.cluster import make_members_table
-from headwater.cli.console.command import err
+from headwater.cli.console.output import err
+from headwater.cli.views.cluster import make_members_table
 from headwater.cluster.cluster_status import ClusterStatus, read_cluster_status
 from headwater.cluster.demo.audit import RunAudit, audit_run
 from headwater.cluster.demo.servers import NatsServer, nats_server, postgres_server

@@ -1,4 +1,4 @@
-"""`headwater farm`: run the feed farm until it is stopped."""
+"""`headwater farm`: run a farm of test feeds until it is stopped."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import sys
 from typing import Annotated
 
 import typer
-import uvloop
 
-from headwater.cli.console.command import add_command, out, wants_json
+from headwater.cli.console.command import command
+from headwater.cli.console.options import wants_json
+from headwater.cli.console.output import out
 from headwater.errors import InputError
 from headwater.farm.farm import Farm
 from headwater.farm.faults import KINDS, parse_faults
 from headwater.farm.timeline import RATES
 
-EXAMPLES = """Examples: headwater farm --feeds 50 --speed 1000
+EXAMPLES = """headwater farm --feeds 50 --speed 1000  ·
 headwater farm --feeds 10000 --hosts 100 --port 8099 --faults "429:30@2%,slow:3@5%,410@7"
 headwater farm --faults mixed --json
 
@@ -25,11 +26,11 @@ Faults, comma-separated: KIND, KIND:VALUE, KIND@FEED, KIND@FIRST-LAST, KIND@SHAR
 EXAMPLES += "; ".join(f"{kind}: {meaning}" for kind, meaning in KINDS.items())
 
 
-def register(app: typer.Typer) -> None:
-    add_command(app, "farm", epilog=EXAMPLES)(run_farm)
+top = typer.Typer()
 
 
-def run_farm(
+@command(top, "farm", example=EXAMPLES)
+async def run_farm(
     feeds: Annotated[int, typer.Option(help="How many feeds.")] = 20,
     seed: Annotated[int, typer.Option(help="The same seed gives the same feeds.", min=0)] = 1,
     speed: Annotated[float, typer.Option(help="How much faster than real feeds they publish.")] = 1.0,
@@ -41,18 +42,18 @@ def run_farm(
     rates: Annotated[str, typer.Option(help="LOW-HIGH: slowest and fastest feed, in items a day.")] = "",
     format: Annotated[str | None, typer.Option(help="Give all feeds one format: rss, atom, rdf or json.")] = None,
     hints: Annotated[bool, typer.Option(help="Send ttl, max-age, skipHours and sy:*.")] = True,
-    latency: Annotated[float, typer.Option(help="Seconds before every answer.", min=0)] = 0.0,
+    latency: Annotated[float, typer.Option(help="Seconds before every response.", min=0)] = 0.0,
     prepare: Annotated[bool, typer.Option(help="Make all documents before listening.")] = False,
     started: Annotated[
-        float | None, typer.Option(help="Go on with a farm that started then (seconds since 1970).")
+        float | None, typer.Option(help="Continue a farm that started then (seconds since 1970).")
     ] = None,
 ) -> None:
-    """Run a farm of feeds that publish by a seed, for trying things out, tests and benchmarks."""
+    """Run a farm of test feeds. They publish by a seed, for trials, tests and benchmarks."""
     made = Farm(
         feeds, seed, speed, window, host=host, port=port, hosts=hosts, faults=parse_faults(faults, feeds, seed),
         rates=_parse_rates(rates), format=format, hints=hints, latency=latency, started=started,
     )  # fmt: skip
-    uvloop.run(_serve_until_signal(made, prepare))
+    await _serve_until_signal(made, prepare)
 
 
 async def _serve_until_signal(farm: Farm, prepare: bool) -> None:
@@ -80,4 +81,4 @@ def _parse_rates(text: str) -> tuple[float, float]:
     try:
         return float(low), float(high or low)
     except ValueError as error:
-        raise InputError(f"“{text}” is no pair of rates: give LOW-HIGH in items a day, for example 0.5-20.") from error
+        raise InputError(f"“{text}” is not a pair of rates. Write LOW-HIGH in items a day, such as 0.5-20.") from error

@@ -1,4 +1,4 @@
-"""`headwater lab`: the papers' experiments, run, printed beside the papers' values, drawn and reported."""
+"""`headwater lab`: run the papers' experiments, print them beside the papers' values, draw and report them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from headwater.cli.console.command import add_command, err, make_group, out, print_json, wants_json
-from headwater.cli.views.lab import render_description, render_result
+from headwater.cli.console.command import command, make_group
+from headwater.cli.console.output import err, out
+from headwater.cli.views.lab import render_description, render_experiments, render_result
 from headwater.errors import HeadwaterError, StrategyError
 
 if TYPE_CHECKING:
+    from headwater.lab.experiment import ExperimentResult
     from headwater.lab.experiment import Progress as Watcher
 
-app = make_group("Measure strategies on synthetic and real traces, and reproduce the papers' tables.")
-
-
-def register(into: typer.Typer) -> None:
-    into.add_typer(app, name="lab")
+top = typer.Typer()
+lab = make_group("Measure strategies on synthetic and real traces, and reproduce the papers' tables.")
+top.add_typer(lab, name="lab")
 
 
 TraceFile = Annotated[Path | None, typer.Option("--trace", metavar="FILE", help="A trace: Parquet or CSV.")]
@@ -34,21 +33,22 @@ PerDay = Annotated[list[float] | None, typer.Option("--per-day", metavar="R", he
 PlotFile = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw into FILE: .png or .svg.")]
 
 
-@add_command(app, "list")
-def list_experiments() -> None:
-    """Name every experiment, where it comes from and what it shows."""
+@command(lab, "list", view=render_experiments)
+def list_experiments() -> list[dict[str, str]]:
+    """List the experiments, their sources and what they show."""
     from headwater.lab import experiment
 
     known = [experiment.load_experiment(name) for name in experiment.list_experiments()]
-    if wants_json():
-        return print_json([{"name": e.name, "source": e.source, "summary": e.summary} for e in known])
-    table = Table("experiment", "source", "shows", box=None, pad_edge=False)
-    for each in known:
-        table.add_row(each.name, each.source, each.summary)
-    return out.print(table, soft_wrap=False)
+    return [{"name": one.name, "source": one.source, "summary": one.summary} for one in known]
 
 
-@add_command(app, "run", epilog="headwater lab run two-steps --seeds 40 --plot two-steps.png")
+@command(
+    lab,
+    "run",
+    view=render_result,
+    as_json=lambda result: result.as_json(),
+    example="headwater lab run two-steps --seeds 40 --plot two-steps.png",
+)
 def run_experiment(
     name: Annotated[str, typer.Argument(help="One of `headwater lab list`.")],
     seeds: Seeds = None,
@@ -65,8 +65,8 @@ def run_experiment(
     plot: PlotFile = None,
     dask: Dask = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small size that still shows the effect.")] = False,
-) -> None:
-    """Run an experiment and print what came out beside the paper's values."""
+) -> ExperimentResult:
+    """Run an experiment and print its results beside the paper's values."""
     from headwater.lab.experiment import LabSettings, check_trace, load_experiment
 
     chosen = load_experiment(name)
@@ -90,8 +90,8 @@ def run_experiment(
         from headwater.lab.figures import prepare_saving
 
         if chosen.draw is None:
-            raise TraceError(f"The experiment {name} has no figure; leave --plot away.")
-        saves = prepare_saving(plot)  # before the run: a wrong file name is told at once
+            raise TraceError(f"The experiment {name} has no figure: leave out --plot.")
+        saves = prepare_saving(plot)  # before the run, so that a wrong file name is reported at once
     with show_lab_progress() as progress:
         began = time.perf_counter()
         try:
@@ -102,21 +102,18 @@ def run_experiment(
             own = [name for name in settings.strategies if ":" in name]
             if not own:
                 raise
-            what = f"{type(error).__name__}: {error}"  # a person's own strategy may fail in any way
+            what = f"{type(error).__name__}: {error}"  # a user's own strategy may fail in any way
             raise StrategyError(f"{' or '.join(own)} failed while it was run ({what}).") from error
         result.seconds = time.perf_counter() - began
     result.notes += chosen.list_ignored_settings(settings)
     if saves is not None and chosen.draw is not None:
         saves(chosen.draw(result))
-    if wants_json():
-        print_json(result.as_json())
-    else:
-        render_result(result)
+    return result
 
 
 @contextmanager
 def show_lab_progress() -> Iterator[Watcher]:
-    """A progress bar on standard error, where a person watches; standard output stays the result's."""
+    """Show a progress bar on standard error if it is a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         tasks: dict[str, Any] = {}
@@ -129,21 +126,23 @@ def show_lab_progress() -> Iterator[Watcher]:
         yield progress
 
 
-@add_command(app, "describe", epilog="headwater lab describe --trace news.parquet --plot news.png")
+@command(
+    lab, "describe", view=render_description, example="headwater lab describe --trace news.parquet --plot news.png"
+)
 def describe_trace_file(
     trace: TraceFile = None,
     high: Annotated[float, typer.Option("--high", help="ε₁: a slot this many times the mean is a peak.")] = 1.5,
     low: Annotated[float, typer.Option("--low", help="ε₂: a slot below this share of the mean is silent.")] = 0.5,
     share: Annotated[float, typer.Option("--share", help="Slots that are enough in the less strict variant.")] = 0.8,
     plot: PlotFile = None,
-) -> None:
-    """Say what a trace is like: activity, periodicity, shapes, patterns, rates, habits, subjects, duplicates."""
+) -> dict[str, Any]:
+    """Describe a trace: activity, periodicity, shapes, patterns, rates, habits, subjects, duplicates."""
     from headwater.errors import TraceError
     from headwater.lab.description.description import describe_trace
     from headwater.lab.traces.trace import load_trace
 
     if trace is None:
-        raise TraceError("--trace is missing; give a Parquet or CSV file with the columns source and published_at.")
+        raise TraceError("Missing --trace: give a Parquet or CSV file with the columns source and published_at.")
     saves = None
     if plot is not None:
         from headwater.lab.figures import prepare_saving
@@ -154,14 +153,17 @@ def describe_trace_file(
         from headwater.lab.description.description_figure import draw_description
 
         saves(draw_description(found, trace.name))
-    if wants_json():
-        return print_json({"trace": trace.name, **found.as_json()})
-    return render_description(found.as_json())
+    return {"trace": trace.name, **found.as_json()}
 
 
-@add_command(app, "report", epilog="headwater lab report --out evaluation.html --trace news.parquet")
+@command(
+    lab,
+    "report",
+    view=lambda report: out.print(f"Written to {report['out']}.", highlight=False),
+    example="headwater lab report --out evaluation.html --trace news.parquet",
+)
 def write_report(
-    out_file: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes.")] = Path(
+    out_file: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The page to write.")] = Path(
         "headwater-lab.html"
     ),
     seeds: Seeds = None,
@@ -170,7 +172,7 @@ def write_report(
     dask: Dask = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes that still show the effects.")] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="Only these experiments; may be repeated.")] = None,
-) -> None:
+) -> dict[str, Any]:
     """Run every experiment and write one page with figures, settings, seeds, versions and durations."""
     import datetime
 
@@ -192,20 +194,16 @@ def write_report(
             sections.append(run_section(each, settings, progress))
         last = sections[-1]
         held = sum(check.holds for check in last.result.checks) if last.result else 0
-        told = f"{held} of {len(last.result.checks)} statements hold" if last.result else f"not run: {last.trouble}"
-        err.print(f"{each.name}: {told}", highlight=False)
+        outcome = f"{held} of {len(last.result.checks)} statements hold" if last.result else f"not run: {last.trouble}"
+        err.print(f"{each.name}: {outcome}", highlight=False)
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     out_file.write_text(render_report(sections, made), encoding="utf-8")
-    if wants_json():
-        return print_json(
-            {
-                "out": str(out_file),
-                "experiments": [
-                    {"experiment": section.experiment.name, "error": section.trouble}
-                    if section.result is None
-                    else section.result.as_json()
-                    for section in sections
-                ],
-            }
-        )
-    return out.print(f"Written to {out_file}.", highlight=False)
+    return {
+        "out": str(out_file),
+        "experiments": [
+            {"experiment": section.experiment.name, "error": section.trouble}
+            if section.result is None
+            else section.result.as_json()
+            for section in sections
+        ],
+    }

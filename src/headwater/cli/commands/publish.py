@@ -1,116 +1,104 @@
-"""`headwater publish`: which feeds are for everybody, and who else may read the others."""
+"""`headwater publish`: make published feeds private or public, and manage their tokens."""
 
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from headwater.cli.commands.trash import print_undo_hint
-from headwater.cli.console.command import add_command, current_settings, make_group, out, print_json, wants_json
-from headwater.cli.console.resources import open_store, run_async
+from headwater.cli.console.command import command, make_group
+from headwater.cli.console.output import out
+from headwater.cli.views.trash import print_undo_hint
 from headwater.publish import channels
 from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.publishing import private_feeds
 from headwater.store.publishing.private_feeds import list_feed_tokens, load_public_access, set_private
 
+if TYPE_CHECKING:
+    from headwater.publish.channels import NewFeedToken
+    from headwater.settings import Settings
+    from headwater.store.store import Store
+
 FeedPath = Annotated[str, typer.Argument(metavar="feeds/NAME|tags/TAG", help="A query feed or a tag.")]
 
-
-def register(app: typer.Typer) -> None:
-    publish = make_group("Who may read what is published. Everything is public unless made private.")
-    add_command(publish, "list", epilog="Example:  headwater publish list --json")(list_private_feeds)
-    add_command(publish, "private", epilog="Example:  headwater publish private feeds/quakes")(make_private)
-    add_command(publish, "public", epilog="Example:  headwater publish public feeds/quakes")(make_public)
-    add_command(publish, "token", epilog="Example:  headwater publish token feeds/quakes --label phone")(
-        make_feed_token
-    )
-    add_command(publish, "revoke", epilog="Example:  headwater publish revoke feeds/quakes --label phone")(
-        revoke_feed_tokens
-    )
-    app.add_typer(publish, name="publish")
+top = typer.Typer()
+publish = make_group("Make published feeds private or public, and manage their tokens.")
+top.add_typer(publish, name="publish")
 
 
-def list_private_feeds() -> None:
-    """Show what is private, and its tokens."""
-
-    async def work() -> None:
-        async with open_store(current_settings()) as store:
-            private = sorted((await store.read(load_public_access)).private)
-            given = await store.read(list_feed_tokens)
-        if wants_json():
-            print_json({"private": private, "tokens": given})
-            return
-        out.print("Private:" if private else "Everything is public.")
-        for path in private:
-            labels = [one.label or "(no label)" for one in given if one.path == path]
-            out.print(f"  {escape(path)}  {escape(', '.join(labels)) or 'no tokens: nobody can read it'}")
-
-    run_async(work())
+def _render_private_feeds(found: dict[str, Any]) -> None:
+    out.print("Private:" if found["private"] else "Everything is public.")
+    for path in found["private"]:
+        labels = [token.label or "(no label)" for token in found["tokens"] if token.path == path]
+        out.print(f"  {escape(path)}  {escape(', '.join(labels)) or 'no tokens: nobody can read it'}")
 
 
-def make_private(where: FeedPath) -> None:
-    """Let nobody read a feed who has no token for it."""
-    _set_private(where, True)
+@command(publish, "list", view=_render_private_feeds, example="headwater publish list --json")
+async def list_private_feeds(store: Store) -> dict[str, Any]:
+    """List private feeds and their tokens. Everything else is public."""
+    return {
+        "private": sorted((await store.read(load_public_access)).private),
+        "tokens": await store.read(list_feed_tokens),
+    }
 
 
-def make_public(where: FeedPath) -> None:
-    """Let everybody read a feed."""
-    _set_private(where, False)
+def _render_access(result: dict[str, Any]) -> None:
+    out.print(f"{escape(result['path'])} is {'private' if result['private'] else 'public'} now.")
 
 
-def make_feed_token(
+@command(publish, "private", view=_render_access, example="headwater publish private feeds/quakes")
+async def make_private(store: Store, where: FeedPath) -> dict[str, Any]:
+    """Make a feed private: only tokens can read it."""
+    path = await channels.find_path(store, where)
+    await store.write(set_private, path, True)
+    return {"path": path, "private": True}
+
+
+@command(publish, "public", view=_render_access, example="headwater publish public feeds/quakes")
+async def make_public(store: Store, where: FeedPath) -> dict[str, Any]:
+    """Make a feed public: everybody can read it."""
+    path = channels.parse_path(where)
+    await store.write(set_private, path, False)
+    return {"path": path, "private": False}
+
+
+def _render_token(token: NewFeedToken) -> None:
+    out.print(token.url, markup=False)
+    if not token.private:
+        out.print(f"{escape(token.path)} is public. Make it private with headwater publish private.")
+
+
+@command(publish, "token", view=_render_token, example="headwater publish token feeds/quakes --label phone")
+async def make_feed_token(
+    settings: Settings,
+    store: Store,
     where: FeedPath,
-    label: Annotated[str, typer.Option(help="What the token is for, so that it can be revoked by itself.")] = "",
-) -> None:
-    """Make a token for a private feed and print the address with it. It is shown this once and kept only as a hash."""
-
-    async def work() -> None:
-        given = current_settings()
-        base = given.public_url or f"http://{given.host}:{given.port}"
-        async with open_store(given) as store:
-            made = await channels.create_feed_token(store, where, label, base, time.time())
-        if wants_json():
-            print_json(made)
-            return
-        out.print(made.url, markup=False)
-        if not made.private:
-            out.print(f"{escape(made.path)} is public; “headwater publish private” closes it.")
-
-    run_async(work())
+    label: Annotated[str, typer.Option(help="A label, to revoke this token alone.")] = "",
+) -> NewFeedToken:
+    """Make a token for a private feed and print the address with it. It is shown once and stored only as a hash."""
+    base = settings.public_url or f"http://{settings.host}:{settings.port}"
+    return await channels.create_feed_token(store, where, label, base, time.time())
 
 
-def revoke_feed_tokens(
+def _render_revoked(result: tuple[int, int]) -> None:
+    out.print(f"{result[0]} revoked.")
+    print_undo_hint([result[1]])
+
+
+@command(
+    publish,
+    "revoke",
+    view=_render_revoked,
+    as_json=lambda result: {"revoked": result[0], "undo": result[1]},
+    example="headwater publish revoke feeds/quakes --label phone",
+)
+async def revoke_feed_tokens(
+    store: Store,
     where: FeedPath,
     label: Annotated[str | None, typer.Option(help="Only the tokens with this label.")] = None,
-) -> None:
-    """Make tokens of a feed worthless."""
-
-    async def work() -> tuple[int, int]:
-        async with open_store(current_settings()) as store:
-            return await store.write(
-                private_feeds.revoke_feed_tokens, channels.parse_path(where), label, by=Remover(None, time.time())
-            )
-
-    number, undo = run_async(work())
-    if wants_json():
-        print_json({"revoked": number, "undo": undo})
-    else:
-        out.print(f"{number} revoked.")
-        print_undo_hint([undo])
-
-
-def _set_private(where: str, private: bool) -> None:
-    async def work() -> str:
-        async with open_store(current_settings()) as store:
-            path = await channels.find_path(store, where) if private else channels.parse_path(where)
-            await store.write(set_private, path, private)
-            return path
-
-    path = run_async(work())
-    if wants_json():
-        print_json({"path": path, "private": private})
-    else:
-        out.print(f"{escape(path)} is {'private' if private else 'public'} now.")
+) -> tuple[int, int]:
+    """Revoke tokens of a feed."""
+    path = channels.parse_path(where)
+    return await store.write(private_feeds.revoke_feed_tokens, path, label, by=Remover(None, time.time()))

@@ -1,40 +1,31 @@
-"""`headwater read`: what we understand of a feed document, as text or JSON."""
+"""`headwater read`: parse a feed document and show the result."""
 
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
-from headwater.cli.console.command import add_command, out, print_json, wants_json
+from headwater.cli.console.command import command
+from headwater.cli.views.documents import render_document
 from headwater.errors import InputError
 from headwater.formats import read
-from headwater.formats.values.text import html_to_text
-from headwater.model import Document, Entry
+from headwater.model import Document
 
 _MAX_BYTES = 64 * 1024 * 1024
 
-
-def register(app: typer.Typer) -> None:
-    add_command(app, "read", epilog="Example:  headwater read feed.xml --json")(read_file)
+top = typer.Typer()
 
 
+@command(top, "read", view=render_document, example="headwater read feed.xml --json")
 def read_file(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="A feed document; - reads standard input.")],
-    url: Annotated[str | None, typer.Option(help="Where it came from, to resolve relative links.")] = None,
-) -> None:
-    """Show what we understand of a feed document."""
-    document = read(_read_bytes(file), url=url)
-    if wants_json():
-        print_json(document)
-    else:
-        _print_document(document)
+    url: Annotated[str | None, typer.Option(help="Its address, to resolve relative links.")] = None,
+) -> Document:
+    """Parse a feed document and show the result."""
+    return read(_read_bytes(file), url=url)
 
 
 def _read_bytes(file: str) -> bytes:
@@ -44,71 +35,12 @@ def _read_bytes(file: str) -> bytes:
         with Path(file).open("rb") as opened:
             return opened.read(_MAX_BYTES)
     except IsADirectoryError as error:
-        raise InputError(f"{file} is a folder: name a feed document in it.") from error
+        raise InputError(f"{file} is a folder. Name a feed document in it.") from error
     except (OSError, ValueError) as error:
         if file.startswith(("http://", "https://", "feed:")):
             raise InputError(
-                f"{file} is an address, and read takes a file: curl -sL ADDRESS | headwater read -, "
-                "or add it with headwater feeds add."
+                f"{file} is an address, but read takes a file: use curl -sL ADDRESS | headwater read -, "
+                "or headwater feeds add."
             ) from error
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{file} cannot be read: {reason}.") from error
-
-
-def _print_document(document: Document) -> None:
-    out.print(f"[bold]{escape(document.title or 'Untitled')}[/bold]  [dim]{escape(document.format)}[/dim]")
-    facts = Table.grid(padding=(0, 2))
-    hints = document.hints
-    rows = (
-        ("subtitle", html_to_text(document.subtitle, 300) if document.subtitle else None),
-        ("link", document.link),
-        ("self", document.self),
-        ("hub", ", ".join(document.hub)),
-        ("next", document.next),
-        ("id", document.id),
-        ("language", document.language),
-        ("updated", _format_time(document.updated)),
-        ("authors", ", ".join(document.authors)),
-        ("categories", ", ".join(document.categories)),
-        ("generator", document.generator),
-        ("icon", document.icon),
-        ("ttl", f"{hints.ttl / 60:g} minutes" if hints.ttl is not None else None),
-        ("skip", ", ".join((*(f"{hour} h" for hour in hints.skip_hours), *hints.skip_days))),
-        ("updates", " × ".join(str(part) for part in (hints.update_frequency, hints.update_period) if part)),
-        ("encoding", document.encoding),
-        ("recovered", "; ".join(document.problems)),
-    )
-    for name, value in rows:
-        if value:
-            facts.add_row(Text(name, style="dim"), Text(value))
-    out.print(facts)
-    count = len(document.items)
-    out.print(f"\n[bold]{count} item{'' if count == 1 else 's'}[/bold]")
-    for entry in document.items:
-        _print_entry(entry)
-
-
-def _print_entry(entry: Entry) -> None:
-    out.print(Text.assemble("\n• ", (entry.title or "(no title)", "bold")))
-    notes = (
-        " · ".join(filter(None, (_format_time(entry.published), ", ".join(entry.authors), entry.language))),
-        entry.link,
-        f"id {entry.id}" if entry.id and entry.id != entry.link else None,
-        ", ".join(f"#{name}" for name in entry.categories),
-        *(f"{one.type or 'file'} {one.url}" for one in entry.enclosures),
-    )
-    for note in notes:
-        if note:
-            out.print(Text(f"  {note}", style="dim"))
-    text = html_to_text(entry.summary or entry.content or "", 2_000)
-    if text:
-        out.print(Text(f"  {text[:280]}{'…' if len(text) > 280 else ''}"))
-
-
-def _format_time(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):
-        return str(seconds)

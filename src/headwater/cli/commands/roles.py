@@ -1,17 +1,18 @@
-"""`headwater controller`, `terminal`, `storer`, `processor`, `publisher`: the roles of a cluster with NATS."""
+"""`headwater controller`, `terminal`, `storer`, `processor` and `publisher`: the roles of a cluster with NATS."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
 import typer
 
-from headwater.cli.console import logs
-from headwater.cli.console.command import add_command, current_settings, wants_json
-from headwater.cli.console.resources import run_async
+from headwater.cli.console.command import command
+from headwater.cli.console.logs import configure_logs
+from headwater.cli.console.options import wants_json
+from headwater.cli.main import COMMANDS
 from headwater.cluster.roles import ROLES
 from headwater.node.process_memory import freeze_startup_objects
 from headwater.settings import Settings
@@ -20,47 +21,46 @@ Nats = Annotated[
     str | None, typer.Option(help="The address of NATS: nats://user:password@host:4222, or tls://…?ca=FILE.")
 ]
 Member = Annotated[str | None, typer.Option(help="The name of this process in the cluster.")]
-Prefix = Annotated[str | None, typer.Option(help="Before the names of streams, where clusters share a NATS.")]
-Level = Annotated[str, typer.Option(help="debug, info, warning or error.")]
+Prefix = Annotated[str | None, typer.Option(help="The prefix of stream names, if clusters share a NATS.")]
+Budget = Annotated[float | None, typer.Option(help="Requests per minute (controller).")]
+Concurrency = Annotated[int | None, typer.Option(help="Fetches at a time (terminal).")]
+LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]
 
-ROLE_HELP = {
-    "controller": "Decide what to refresh and hand the jobs out; of several, one leads and the others stand by.",
-    "terminal": "Fetch and read feeds for the cluster. Needs NATS only: give it no database.",
-    "storer": "Judge and store what terminals bring, and pass new items on.",
-    "processor": "Match new items with the standing queries; of several, one does and the others stand by.",
-    "publisher": "Send what queries deliver: mails, web hooks, notices.",
+NOTES = {
+    "controller": "One of several leads, the others stand by.",
+    "terminal": "Needs NATS only: do not give it a database.",
+    "processor": "One of several works, the others stand by.",
 }
 
-
-def register(app: typer.Typer) -> None:
-    for name in ROLES:
-        example = f"Example:  headwater {name} --nats nats://nats:4222"
-        database = "" if name == "terminal" else " --database postgresql://headwater@db/headwater"
-        add_command(app, name, help=ROLE_HELP[name], epilog=example + database)(_make_role_command(name))
+top = typer.Typer()
 
 
-def _make_role_command(name: str) -> Callable[..., None]:
-    def start(
+def _make_role_command(role: str) -> Callable[..., Coroutine[Any, Any, None]]:
+    async def run_role(
+        settings: Settings,
         nats: Nats = None,
         member: Member = None,
         nats_prefix: Prefix = None,
-        budget: Annotated[float | None, typer.Option(help="Requests per minute (controller).")] = None,
-        concurrency: Annotated[int | None, typer.Option(help="Fetches at a time (terminal).")] = None,
-        log_level: Level = "info",
+        budget: Budget = None,
+        concurrency: Concurrency = None,
+        log_level: LogLevel = "info",
     ) -> None:
-        logs.configure_logs(log_level, as_json=wants_json())
-        given = current_settings(
-            nats=nats, member=member, nats_prefix=nats_prefix, budget=budget, concurrency=concurrency
-        )
-        run_async(run_role_until_signal(name, given))
+        configure_logs(log_level, as_json=wants_json())
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        freeze_startup_objects()
+        await ROLES[role](settings, stop)
 
-    start.__name__ = name
-    return start
+    return run_role
 
 
-async def run_role_until_signal(role: str, given: Settings) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    freeze_startup_objects()
-    await ROLES[role](given, stop)
+for _role in ROLES:
+    _database = "" if _role == "terminal" else " --database postgresql://headwater@db/headwater"
+    command(
+        top,
+        _role,
+        settings_options=("nats", "member", "nats_prefix", "budget", "concurrency"),
+        help=f"{COMMANDS[_role][1]} {NOTES.get(_role, '')}".strip(),
+        example=f"headwater {_role} --nats nats://nats:4222{_database}",
+    )(_make_role_command(_role))

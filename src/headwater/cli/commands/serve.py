@@ -1,4 +1,4 @@
-"""`headwater serve` and `headwater demo`: the running server."""
+"""`headwater serve`, `web` and `demo`: the running server."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ import typer
 import uvicorn
 
 from headwater.cli.console import logs
-from headwater.cli.console.command import add_command, current_settings, err, print_json, wants_json
-from headwater.cli.console.resources import make_data_folder, open_store, run_async
+from headwater.cli.console.command import command
+from headwater.cli.console.options import wants_json
+from headwater.cli.console.output import err, print_json
+from headwater.cli.console.resources import make_data_folder, open_store
 from headwater.cluster.shared_node import SharedNode, is_shared_database
 from headwater.cluster.web_node import WebNode
 from headwater.errors import SettingsError
@@ -47,137 +49,128 @@ CERTIFICATE_CHECK_SECONDS = 60.0
 log = structlog.get_logger()
 
 
-def register(app: typer.Typer) -> None:
-    add_command(
-        app, "serve", epilog="Examples:  headwater serve  ·  headwater serve --data /srv/feeds --port 80 --budget 200"
-    )(serve_node)
-    add_command(app, "demo", epilog="Example:  headwater demo --feeds 50")(serve_demo)
-    add_command(
-        app,
-        "web",
-        epilog="Example:  headwater web --database postgresql://headwater@db/headwater --nats nats://nats:4222",
-    )(serve_web)
+Host = Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).")]
+Port = Annotated[int | None, typer.Option(help="The port to listen on (8040; 0 picks a free one).")]
+PublicUrl = Annotated[
+    str | None,
+    typer.Option("--public-url", "--base", help="The server's address as others see it, such as https://a.example."),
+]
+LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]
+
+top = typer.Typer()
 
 
-def serve_node(
-    host: Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).")] = None,
-    port: Annotated[int | None, typer.Option(help="The port to listen on (8040; 0 picks a free one).")] = None,
+@command(
+    top,
+    "serve",
+    settings_options=(
+        *("host", "port", "budget", "budget_bytes", "host_budget", "strategy", "estimator", "objective"),
+        *("target_completeness", "target_freshness", "target_delay", "public_url", "tls", "tls_cert", "tls_key"),
+    ),
+    example="headwater serve  ·  headwater serve --data /srv/feeds --port 80 --budget 200",
+)
+async def serve_node(
+    settings: Settings,
+    host: Host = None,
+    port: Port = None,
     budget: Annotated[float | None, typer.Option(help="Requests per minute (60).")] = None,
     budget_bytes: Annotated[float | None, typer.Option(help="Bytes per second (no limit).")] = None,
     host_budget: Annotated[float | None, typer.Option(help="Requests per minute to one domain (no limit).")] = None,
-    strategy: Annotated[str | None, typer.Option(help="What spends the budget: a name or package.module:Name.")] = None,
-    estimator: Annotated[str | None, typer.Option(help="What it believes by: a name or package.module:Name.")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="How the budget is spent: a name or package.module:Name.")
+    ] = None,
+    estimator: Annotated[str | None, typer.Option(help="How it predicts feeds: a name or package.module:Name.")] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help="The dial: balanced, completeness, freshness, delay, or completeness=3,freshness=0,delay=1."),
+        typer.Option(
+            help="Optimise for: balanced, completeness, freshness, delay, or completeness=3,freshness=0,delay=1."
+        ),
     ] = None,
     target_completeness: Annotated[
-        float | None, typer.Option(help="Instead of a budget: the share of items to catch, such as .99.")
+        float | None,
+        typer.Option(help="Completeness target instead of a budget: the share of items to catch, such as .99."),
     ] = None,
     target_freshness: Annotated[
-        float | None, typer.Option(help="Instead of a budget: the share of the windows to have.")
+        float | None,
+        typer.Option(help="Freshness target instead of a budget: the share of the sources' windows to have."),
     ] = None,
-    target_delay: Annotated[float | None, typer.Option(help="Instead of a budget: the mean delay in seconds.")] = None,
-    public_url: Annotated[
-        str | None,
-        typer.Option("--public-url", "--base", help="The server's address as others see it, like https://a.example."),
+    target_delay: Annotated[
+        float | None, typer.Option(help="Delay target instead of a budget: the mean delay in seconds.")
     ] = None,
-    tls: Annotated[bool | None, typer.Option("--tls", help="Answer by HTTPS; the certificate is made here.")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="The certificate (PEM) to use instead.")] = None,
+    public_url: PublicUrl = None,
+    tls: Annotated[bool | None, typer.Option("--tls", help="Serve HTTPS, with a self-signed certificate.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="The certificate (PEM) to use.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: LogLevel = "info",
 ) -> None:
-    """Run the server: refresh the feeds within the budget and show what happens on a page."""
+    """Run the server: refresh feeds within the budget and serve the pages."""
     logs.configure_logs(log_level, as_json=wants_json())
-    given = current_settings(
-        host=host,
-        port=port,
-        budget=budget,
-        budget_bytes=budget_bytes,
-        host_budget=host_budget,
-        strategy=strategy,
-        estimator=estimator,
-        objective=objective,
-        target_completeness=target_completeness,
-        target_freshness=target_freshness,
-        target_delay=target_delay,
-        public_url=public_url,
-        tls=tls,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-    )
-    run_async(_run_node(given))
-
-
-async def _run_node(given: Settings) -> None:
-    make_data_folder(given)
-    with lock_database_file(given.database_url), open_listener(given.host, given.port) as listener:
-        async with (SharedNode if is_shared_database(given) else Node)(given) as node:
+    make_data_folder(settings)
+    with lock_database_file(settings.database_url), open_listener(settings.host, settings.port) as listener:
+        async with (SharedNode if is_shared_database(settings) else Node)(settings) as node:
             await serve_pages(node, listener)
 
 
-def serve_web(
-    host: Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).")] = None,
-    port: Annotated[int | None, typer.Option(help="The port to listen on (8040; 0 picks a free one).")] = None,
-    nats: Annotated[str | None, typer.Option(help="The address of NATS, where jobs go by it.")] = None,
-    nats_prefix: Annotated[str | None, typer.Option(help="Before the names of streams.")] = None,
+@command(
+    top,
+    "web",
+    settings_options=("host", "port", "nats", "nats_prefix", "member", "public_url"),
+    example="headwater web --database postgresql://headwater@db/headwater --nats nats://nats:4222",
+)
+async def serve_web(
+    settings: Settings,
+    host: Host = None,
+    port: Port = None,
+    nats: Annotated[str | None, typer.Option(help="The address of NATS, if the cluster uses it.")] = None,
+    nats_prefix: Annotated[str | None, typer.Option(help="The prefix of stream names.")] = None,
     member: Annotated[str | None, typer.Option(help="The name of this process in the cluster.")] = None,
-    public_url: Annotated[
-        str | None,
-        typer.Option("--public-url", "--base", help="The server's address as others see it, like https://a.example."),
-    ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    public_url: PublicUrl = None,
+    log_level: LogLevel = "info",
 ) -> None:
-    """Serve the pages of a cluster from a process of their own; refreshing is done elsewhere."""
+    """Serve the pages of a cluster from a process of their own."""
     logs.configure_logs(log_level, as_json=wants_json())
-    given = current_settings(
-        host=host, port=port, nats=nats, nats_prefix=nats_prefix, member=member, public_url=public_url
-    )
-    if not is_shared_database(given):
+    if not is_shared_database(settings):
         raise SettingsError("The pages of a cluster need its database: --database postgresql://USER@HOST/NAME.")
-    run_async(_run_web(given))
-
-
-async def _run_web(given: Settings) -> None:
-    with open_listener(given.host, given.port) as listener:
-        async with WebNode(given) as node:
+    with open_listener(settings.host, settings.port) as listener:
+        async with WebNode(settings) as node:
             await serve_pages(node, listener)
 
 
-def serve_demo(
+@command(top, "demo", settings_options=("port",), example="headwater demo --feeds 50")
+async def serve_demo(
+    settings: Settings,
     feeds: Annotated[int, typer.Option(min=1, help="How many feeds the farm has.")] = 30,
     port: Annotated[int | None, typer.Option(help="The port of the pages (8040; 0 picks a free one).")] = None,
     speed: Annotated[float, typer.Option(min=1, help="How much faster than real feeds they publish.")] = 2000.0,
     seed: Annotated[int, typer.Option(min=0, help="Another seed gives other feeds.")] = 1,
 ) -> None:
-    """Start a farm of lively feeds and a server that watches them: everything to see without the internet.
+    """Start test feeds and a server that watches them, without the internet.
 
-    What it stores goes to a temporary folder, unless --data names one.
+    Data goes to a temporary folder, unless --data names one.
     """
     logs.configure_logs("warning")
-    given = current_settings(port=port)
     with contextlib.ExitStack() as stack:
-        data = given.data
-        if given.database is None and "data" not in given.given_fields:
+        data = settings.data
+        if settings.database is None and "data" not in settings.given_fields:
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
         lively = load_settings(
-            **given.given_values()
+            **settings.given_values()
             | {"data": data, "allow_private": True, "budget": 600.0, "per_host": 16, "least_interval": 5.0}
-            | ({} if "strategy" in given.given_fields else {"strategy": "top_utility"})
+            | ({} if "strategy" in settings.given_fields else {"strategy": "top_utility"})
         )
         make_data_folder(lively)
         stack.enter_context(lock_database_file(lively.database_url))
-        run_async(_run_demo(lively, Farm(feeds, seed, speed, hints=False)))
+        await _run_demo(lively, Farm(feeds, seed, speed, hints=False))
 
 
-async def _run_demo(given: Settings, farm: Farm) -> None:
-    async with open_store(given) as store:
+async def _run_demo(settings: Settings, farm: Farm) -> None:
+    async with open_store(settings) as store:
         before = await store.read(list_feeds, tag="demo", limit=1)
     if before:  # the feeds of an earlier demo in this folder publish again
         farm.port = urlsplit(before[0].url).port or 0
     async with farm:
-        with open_listener(given.host, given.port) as listener:
-            async with Node(given) as node:
+        with open_listener(settings.host, settings.port) as listener:
+            async with Node(settings) as node:
                 addresses = [NewFeed(farm.url(k), tags=("demo",)) for k in range(farm.feeds)]
                 await node.store.write(add_and_subscribe, addresses, time.time())
                 err.print(f"{farm.feeds} feeds publish at {farm.base_url()}/ and are being refreshed.")
@@ -185,7 +178,7 @@ async def _run_demo(given: Settings, farm: Farm) -> None:
 
 
 async def serve_pages(node: Node, listener: socket.socket) -> None:
-    """Serve the pages until a signal comes."""
+    """Serve the pages until a signal arrives."""
     freeze_startup_objects()
     given = node.settings
     secured = await asyncio.to_thread(_load_certificate, given) if given.uses_tls else None
@@ -205,14 +198,14 @@ async def serve_pages(node: Node, listener: socket.socket) -> None:
         access=AccessSettings(given.own_names, given.registration, given.proxy_header, given.trusted_proxies),
         provider=None if knowing is None else OidcProvider(_make_oidc_client(given), knowing, time.time),
     )
-    # Live streams never end by themselves: who still listens when we stop is let go after a moment.
+    # Live streams never end by themselves, so the shutdown does not wait for them.
     config = uvicorn.Config(
         TrustedProxyHeaders(app, given.trusted_proxies),
         log_config=None,
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=2,
-        proxy_headers=False,  # Peers does it, and remembers the peer
+        proxy_headers=False,  # TrustedProxyHeaders does it, and keeps the address of the peer
         ssl_context_factory=None if secured is None else lambda config, default: secured.context,
     )
     server = _SignalServer(config)
@@ -223,7 +216,7 @@ async def serve_pages(node: Node, listener: socket.socket) -> None:
     if await app.state.authenticator.is_open():
         _log_welcome_link(app.state.login, base)
     if secured is not None and given.tls_cert is None:
-        err.print(f"Its certificate is signed by itself; SHA-256 {secured.fingerprint()}", style="dim")
+        err.print(f"Its certificate is self-signed; SHA-256 {secured.fingerprint()}", style="dim")
     async with (
         pushing,
         knowing or contextlib.nullcontext(),
@@ -234,7 +227,7 @@ async def serve_pages(node: Node, listener: socket.socket) -> None:
 
 
 def _log_welcome_link(door: PasswordLogin, base: str) -> None:
-    """While the owner has no password only this machine may come in; the link is for those elsewhere."""
+    """Log the link by which the owner sets a password; until then only this machine may sign in."""
     link = setup_url(base, door)
     log.warning("no_owner_yet", note="open to this machine only; the link sets name and password", link=link)
 
@@ -250,7 +243,7 @@ def _make_oidc_client(given: Settings) -> OidcClient:
 
 
 def _make_provider_fetcher(given: Settings) -> Fetcher | None:
-    """A client for the one provider that the operator names, which may well be on a private address."""
+    """Make a client for the configured OpenID Connect provider, which may have a private address."""
     if given.oidc_issuer is None:
         return None
     ports = {*WEB_PORTS, effective_port(given.oidc_issuer)}
@@ -269,7 +262,7 @@ def _load_certificate(given: Settings) -> Certificate:
 
 @contextlib.asynccontextmanager
 async def _watch_certificate(secured: Certificate | None) -> AsyncIterator[None]:
-    """While the block runs, a certificate whose files change is read again."""
+    """Reload the certificate when its files change."""
 
     async def watch(secured: Certificate) -> None:
         while True:
@@ -289,7 +282,7 @@ async def _watch_certificate(secured: Certificate | None) -> AsyncIterator[None]
 
 
 def _make_adder(node: Node) -> AddFeedWithinQuota:
-    """What the page's form does with an address: the same as `headwater feeds add`, with the page's first feed."""
+    """Make the function behind the page's form: like `headwater feeds add`, with the first feed of a page."""
 
     async def add(address: str, user_id: int, allowed: FeedQuotaCheck | None) -> AddedFeed:
         done = await add_feed_from_address(
@@ -307,7 +300,7 @@ def _make_adder(node: Node) -> AddFeedWithinQuota:
 
 
 class _SignalServer(uvicorn.Server):
-    """Ends at a signal and leaves it at that: uvicorn raises it again, which would cut the node's own ending short."""
+    """Stops at a signal. Uvicorn would raise it again and interrupt the shutdown of the node."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -320,7 +313,7 @@ class _SignalServer(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def _stop_when_broken(node: Node, server: uvicorn.Server) -> AsyncIterator[None]:
-    """If the node breaks down the server ends too, instead of showing pages that no longer change."""
+    """Stop the server if the node breaks, instead of serving pages that no longer change."""
 
     async def watch() -> None:
         await node.broken.wait()
@@ -335,17 +328,17 @@ async def _stop_when_broken(node: Node, server: uvicorn.Server) -> AsyncIterator
 
 @contextlib.contextmanager
 def open_listener(host: str, port: int) -> Iterator[socket.socket]:
-    """The server's socket, taken before anything else starts, so that a port in use is said at once."""
+    """Open the server's socket before anything else starts, so that a used port is reported at once."""
     with contextlib.ExitStack() as stack:
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
             listener = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, port))
-            listener.listen(2048)  # from here on who comes waits instead of being refused
+            listener.listen(2048)  # from now on connections wait instead of being refused
         except OSError as error:
             reason = error.strerror or str(error)
             raise SettingsError(
-                f"Cannot listen on {host}:{port}: {reason}. Choose another by --host and --port."
+                f"Cannot listen on {host}:{port}: {reason}. Choose another with --host and --port."
             ) from error
         yield listener

@@ -1,103 +1,77 @@
-"""`headwater removed`: what was removed within a day, bringing it back, or not waiting for the day to be over."""
+"""`headwater removed`: list, restore or delete what was removed in the last day."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from headwater.cli.console.command import (
-    MAX_INTEGER,
-    add_command,
-    current_settings,
-    fail,
-    make_group,
-    out,
-    print_json,
-    wants_json,
-)
-from headwater.cli.console.resources import open_store, run_async
+from headwater.cli.console.command import command, make_group
+from headwater.cli.console.output import MAX_INTEGER, fail, out
 from headwater.errors import NotFound
 from headwater.store.maintenance import trash_restore
-from headwater.store.maintenance.trash_rows import RestoredObject, TrashEntry
 from headwater.times import format_relative
 
+if TYPE_CHECKING:
+    from headwater.store.maintenance.trash_rows import RestoredObject, TrashEntry
+    from headwater.store.store import Store
 
-def register(app: typer.Typer) -> None:
-    removed = make_group("What was removed and can be brought back, for a day.")
-    add_command(removed, "list", epilog="Example:  headwater removed list --json")(list_trash)
-    add_command(removed, "undo", epilog="Example:  headwater removed undo 12")(restore_from_trash)
-    add_command(
-        removed, "forget", epilog="Examples:  headwater removed forget 12   ·   headwater removed forget --all"
-    )(empty_trash)
-    app.add_typer(removed, name="removed")
+top = typer.Typer()
+removed = make_group("List, restore or delete what was removed in the last day.")
+top.add_typer(removed, name="removed")
 
 
-def print_undo_hint(numbers: Sequence[int]) -> None:
-    """After a removal: how it is taken back."""
-    if numbers:
-        out.print(f"For a day, this brings it back: headwater removed undo {' '.join(map(str, numbers))}")
-
-
-def list_trash() -> None:
-    """Show what can be brought back, the latest first."""
-
-    async def work() -> list[TrashEntry]:
-        async with open_store(current_settings()) as store:
-            return await store.read(trash_restore.list_trash, None, time.time())
-
-    found = run_async(work())
-    if wants_json():
-        print_json(found)
-        return
+def _render_trash(found: list[TrashEntry]) -> None:
     for one in found:
         out.print(escape(f"{one.id}  {one.kind}  {one.label}  {format_relative(one.at, time.time())}"))
     if not found:
-        out.print("Nothing was removed within a day.")
+        out.print("Nothing was removed in the last day.")
 
 
-def restore_from_trash(
-    numbers: Annotated[list[int], typer.Argument(max=MAX_INTEGER, metavar="NUMBER…", help="Which of the list.")],
-) -> None:
-    """Bring back what was removed, as it was; of several, the last removed first."""
-
-    async def work() -> list[RestoredObject]:
-        async with open_store(current_settings()) as store:
-            now = time.time()
-            return [
-                await store.write(trash_restore.restore_from_trash, number, None, now)
-                for number in sorted(set(numbers), reverse=True)
-            ]
-
-    back = run_async(work())
-    if wants_json():
-        print_json(back)
-        return
-    for one in back:
-        out.print(escape(f"{one.label} ({one.kind}) is back."))
+@command(removed, "list", view=_render_trash, example="headwater removed list --json")
+async def list_trash(store: Store) -> list[TrashEntry]:
+    """List what can be restored, the latest first."""
+    return await store.read(trash_restore.list_trash, None, time.time())
 
 
-def empty_trash(
+def _render_restored(restored: list[RestoredObject]) -> None:
+    for one in restored:
+        out.print(escape(f"{one.label} ({one.kind}) is restored."))
+
+
+@command(removed, "undo", view=_render_restored, example="headwater removed undo 12")
+async def restore_from_trash(
+    store: Store,
+    numbers: Annotated[list[int], typer.Argument(max=MAX_INTEGER, metavar="NUMBER…", help="Numbers of the list.")],
+) -> list[RestoredObject]:
+    """Restore what was removed; of several, the last removed first."""
+    now = time.time()
+    return [
+        await store.write(trash_restore.restore_from_trash, number, None, now)
+        for number in sorted(set(numbers), reverse=True)
+    ]
+
+
+@command(
+    removed,
+    "forget",
+    view=lambda deleted: out.print(f"{deleted} deleted."),
+    as_json=lambda deleted: {"forgotten": deleted},
+    example="headwater removed forget 12   ·   headwater removed forget --all",
+)
+async def empty_trash(
+    store: Store,
     numbers: Annotated[
-        list[int] | None, typer.Argument(max=MAX_INTEGER, metavar="[NUMBER…]", help="Which of the list.")
+        list[int] | None, typer.Argument(max=MAX_INTEGER, metavar="[NUMBER…]", help="Numbers of the list.")
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Everything that was removed.")] = False,
-) -> None:
-    """Remove for good what was removed, without waiting for the day to be over."""
+) -> int:
+    """Delete what was removed now, without waiting for the day to end."""
     if bool(numbers) == all_:
-        fail("Name the numbers to forget, or give --all for everything.", 2)
-
-    async def work() -> int:
-        async with open_store(current_settings()) as store:
-            return await store.write(trash_restore.empty_trash, None if all_ else numbers)
-
-    gone = run_async(work())
-    if not gone and not all_:
-        raise NotFound("Nothing of these numbers was removed, or no longer: “headwater removed list” shows all.")
-    if wants_json():
-        print_json({"forgotten": gone})
-    else:
-        out.print(f"{gone} forgotten.")
+        fail("Give the numbers to delete, or --all.", 2)
+    deleted = await store.write(trash_restore.empty_trash, None if all_ else numbers)
+    if not deleted and not all_:
+        raise NotFound("None of these numbers is in the trash. “headwater removed list” shows all.")
+    return deleted

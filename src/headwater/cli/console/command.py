@@ -1,7 +1,10 @@
-"""What every command shares: the options --data, --database, --allow-private and --json, output, and errors.
+"""Declares commands: a typed function returns a value, and its view shows that value.
 
-The options are accepted before and after the command's name and by environment; commands ask `settings()` and
-`as_json()` and never see how they were given.
+    @command(feeds, "list", view=render_feed_list, example="headwater feeds list --tag news")
+    async def list_feeds(store: Store, tag: Tag = None) -> list[FeedRow]: ...
+
+A parameter named `store`, `settings` or `fetcher` is not an option: it is opened for the command and closed afterwards.
+With --json the value is printed as JSON, else the view prints it. A function that returns None has printed already.
 """
 
 from __future__ import annotations
@@ -9,76 +12,25 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import asdict, is_dataclass
-from types import MappingProxyType
-from typing import Annotated, Any, NoReturn, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any, TypeVar
 
-import msgspec
-import orjson
 import typer
-from rich.console import Console
-from rich.text import Text
 from typer.core import TyperGroup
 
-from headwater.settings import Settings, load_settings
+from headwater.cli.console.options import PARAMETERS, current_settings, take_shared_options, wants_json
+from headwater.cli.console.output import EXIT_STOPPED, fail, print_json
 
 F = TypeVar("F", bound=Callable[..., Any])
-MAX_INTEGER = 2**63 - 1  # the largest number that databases know
-EXIT_STOPPED = 130  # the exit code of what Ctrl-C ends, as shells have it
 
-out = Console(soft_wrap=True)
-err = Console(stderr=True, soft_wrap=True)
-
-_PANEL = "Everywhere"
-_SHARED: dict[str, Any] = {
-    "data": Annotated[
-        str | None, typer.Option("--data", metavar="DIR", help="The data folder.", rich_help_panel=_PANEL)
-    ],
-    "database": Annotated[
-        str | None,
-        typer.Option("--database", metavar="URL", help="sqlite:///FILE or postgresql://…", rich_help_panel=_PANEL),
-    ],
-    "allow_private": Annotated[
-        bool | None,
-        typer.Option("--allow-private", help="Allow feeds on private addresses.", rich_help_panel=_PANEL),
-    ],
-    "as_json": Annotated[bool | None, typer.Option("--json", help="Print JSON for machines.", rich_help_panel=_PANEL)],
-}
-_given: ContextVar[Mapping[str, Any]] = ContextVar("given", default=MappingProxyType({}))
-
-
-def _add_shared_options(function: F) -> F:
-    """The same function with the shared options added to what it takes; they end up in `_given`."""
-    signature = inspect.signature(function, eval_str=True)
-    extra = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in _SHARED.items()
-    ]
-
-    @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        shared = {name: kwargs.pop(name, None) for name in _SHARED}
-        at_root = "ctx" in kwargs and kwargs["ctx"].parent is None  # a new command line begins here
-        outer = {} if at_root else _given.get()
-        _given.set({**outer, **{name: value for name, value in shared.items() if value is not None}})
-        try:
-            return function(*args, **kwargs)
-        except KeyboardInterrupt:  # here, since typer would end without a word
-            fail("Stopped.", EXIT_STOPPED)
-
-    wrapped.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), *extra]
-    )
-    return wrapped  # type: ignore[return-value]
+RESOURCES = ("settings", "store", "fetcher")
 
 
 class CommandGroup(TyperGroup):
-    """Commands that tell machines too what is wrong with their words: typer tells it on standard error alone."""
+    """A group of commands that reports wrong options as JSON too; Typer prints them on standard error only."""
 
-    _wants_json = False  # those within another have no command line of their own
+    _wants_json = False  # a group within another has no command line of its own
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
         self._wants_json = "--json" in (sys.argv[1:] if args is None else args)
@@ -97,71 +49,128 @@ class CommandGroup(TyperGroup):
         try:
             yield
         except Exception as error:
-            message = getattr(error, "format_message", None)  # of what typer says itself
+            message = getattr(error, "format_message", None)  # only Typer's own errors have it
             if message is not None and self._wants_json:
                 print_json({"error": message()})
             raise
 
 
 def make_group(help: str) -> typer.Typer:
-    """A group of commands that takes the shared options too."""
-    app = typer.Typer(
+    """Make a group of commands that takes the shared options too."""
+    group = typer.Typer(
         cls=CommandGroup, help=help, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False
     )
 
     def begin(ctx: typer.Context) -> None:
-        """Only there to take the options."""
+        """Only takes the options."""
 
-    app.callback(help=help)(_add_shared_options(begin))
-    return app
+    group.callback(help=help)(_add_shared_options(begin))
+    return group
 
 
-def add_command(app: typer.Typer, name: str, **options: Any) -> Callable[[F], F]:
-    """Register a command with the shared options; `epilog` holds its examples."""
+def command(
+    group: typer.Typer,
+    name: str,
+    *,
+    view: Callable[[Any], None] | None = None,
+    as_json: Callable[[Any], Any] | None = None,
+    exit_code: Callable[[Any], int] | None = None,
+    settings_options: Sequence[str] = (),
+    help: str | None = None,
+    example: str = "",
+) -> Callable[[F], F]:
+    """Register a command.
+
+    `as_json` turns the value into what --json prints. `exit_code` finds a failure in it. `settings_options` are options
+    of the command that are settings; the settings it gets contain them.
+    """
+    epilog = (f"Examples:  {example}" if "·" in example else f"Example:  {example}") if example else None
 
     def register(function: F) -> F:
-        app.command(name, **options)(_add_shared_options(function))
+        runner = _make_runner(function, tuple(settings_options))
+
+        @functools.wraps(function)
+        def run_and_show(**given: Any) -> None:
+            value = runner(**given)
+            if wants_json() and (value is not None or as_json):
+                print_json(as_json(value) if as_json else value)
+            elif view is not None:
+                view(value)
+            if exit_code is not None and (code := exit_code(value)):
+                raise SystemExit(code)
+
+        _set_signature(run_and_show, _make_signature(function))
+        group.command(name, help=help, epilog=epilog)(_add_shared_options(run_and_show))
         return function
 
     return register
 
 
-def current_settings(**more: Any) -> Settings:
-    """The settings in force for this command."""
-    given = {name: value for name, value in _given.get().items() if name != "as_json"}
-    return load_settings(**given, **more)
+def _make_runner(function: Callable[..., Any], settings_options: tuple[str, ...]) -> Callable[..., Any]:
+    """Return a function that opens what the command needs and runs it, on an event loop if it is a coroutine."""
+    wanted = [name for name in RESOURCES if name in inspect.signature(function).parameters]
+
+    async def run_with_resources(**options: Any) -> Any:
+        from headwater.cli.console.resources import open_fetcher, open_store
+
+        settings = current_settings(**{name: options.get(name) for name in settings_options})
+        async with AsyncExitStack() as stack:
+            given: dict[str, Any] = {"settings": settings}
+            if "store" in wanted or "fetcher" in wanted:
+                given["store"] = await stack.enter_async_context(open_store(settings))
+            if "fetcher" in wanted:
+                given["fetcher"] = await stack.enter_async_context(open_fetcher(settings, given["store"]))
+            return await function(**{name: given[name] for name in wanted}, **options)
+
+    def run(**options: Any) -> Any:
+        if inspect.iscoroutinefunction(function):
+            from headwater.cli.console.resources import run_async
+
+            return run_async(run_with_resources(**options))
+        if "settings" in wanted:
+            settings = current_settings(**{name: options.get(name) for name in settings_options})
+            return function(settings=settings, **options)
+        return function(**options)
+
+    return run
 
 
-def wants_json() -> bool:
-    return bool(_given.get().get("as_json"))
+def _make_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the options of a command: its parameters without the resources, with evaluated annotations."""
+    parameters = [
+        parameter.replace(
+            kind=inspect.Parameter.KEYWORD_ONLY,
+            annotation=_evaluate(parameter.annotation, function),
+        )
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name not in RESOURCES
+    ]
+    return inspect.Signature(parameters)
 
 
-def format_count(number: int, what: str) -> str:
-    """
-    >>> format_count(1, "feed"), format_count(2000, "feed")
-    ('1 feed', '2,000 feeds')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _evaluate(annotation: Any, function: Callable[..., Any]) -> Any:
+    return eval(annotation, function.__globals__) if isinstance(annotation, str) else annotation
 
 
-def to_plain_value(value: Any) -> Any:
-    """Values of the model as what JSON knows."""
-    if isinstance(value, msgspec.Struct):
-        return msgspec.structs.asdict(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+def _add_shared_options(function: F) -> F:
+    """Return the function with the shared options added to its own; they are kept for `current_settings`."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        take_shared_options(options, at_root="ctx" in options and options["ctx"].parent is None)
+        try:
+            return function(*args, **options)
+        except KeyboardInterrupt:  # Typer would exit silently
+            fail("Stopped.", EXIT_STOPPED)
+
+    own = [one.replace(annotation=_evaluate(one.annotation, function)) for one in signature.parameters.values()]
+    _set_signature(wrapped, inspect.Signature([*own, *PARAMETERS]))
+    return wrapped  # type: ignore[return-value]
 
 
-def print_json(value: Any) -> None:
-    options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
-    sys.stdout.buffer.write(orjson.dumps(value, default=to_plain_value, option=options) + b"\n")
-    sys.stdout.buffer.flush()
-
-
-def fail(message: str, code: int = 1) -> NoReturn:
-    """Say what is wrong on standard error, for machines also as JSON where they read, and end with `code`."""
-    if wants_json():
-        print_json({"error": message})
-    err.print("[red]error:[/red]" if err.is_terminal else "error:", Text(message))
-    raise SystemExit(code)
+def _set_signature(function: Any, signature: inspect.Signature) -> None:
+    """Let Typer see these parameters instead of those of the wrapped function."""
+    function.__signature__ = signature
+    function.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
+    del function.__wrapped__

@@ -1,4 +1,4 @@
-"""Scripts of standing queries as commands take and refuse them: read from a file, mistakes told with line and caret."""
+"""Reads files and standard input, and reports mistakes in query scripts with line and caret."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from pathlib import Path
 
 from rich.text import Text
 
-from headwater.cli.console.command import err, print_json, wants_json
+from headwater.cli.console.options import wants_json
+from headwater.cli.console.output import err, print_json
 from headwater.errors import InputError, QueryError
 from headwater.language import Catalogue, Message, Script, parse
 
 MAX_SCRIPT_BYTES = 64 * 1024 * 1024
-EXIT_MALFORMED = 2  # the exit code of every command that was given a script with mistakes
-
-
-# reading
+EXIT_MALFORMED = 2  # the exit code for a script with mistakes
 
 
 def read_script_text(file: str) -> str:
-    """A script as it was written."""
+    """Read a script as text."""
     try:
         return read_bytes(file, MAX_SCRIPT_BYTES).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not text in UTF-8: byte {error.start} cannot be read.") from error
+        raise InputError(f"{file} is not valid UTF-8: byte {error.start} cannot be decoded.") from error
 
 
 def read_script(file: str, catalogue: Catalogue | None) -> Script:
@@ -41,7 +39,7 @@ def read_bytes(file: str, largest: int) -> bytes:
             with Path(file).open("rb") as opened:
                 data = opened.read(largest + 1)
     except IsADirectoryError as error:
-        raise InputError(f"{file} is a folder: name a file in it.") from error
+        raise InputError(f"{file} is a folder. Name a file in it.") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{file} cannot be read: {reason}.") from error
@@ -50,12 +48,9 @@ def read_bytes(file: str, largest: int) -> bytes:
     return data
 
 
-# telling
-
-
 @contextmanager
 def report_mistakes(in_json: bool = False) -> Iterator[None]:
-    """Mistakes of the script go to standard error, each with its line and hint, and end the command."""
+    """Print the mistakes of a script on standard error, each with its line and hint, and end the command."""
     try:
         yield
     except QueryError as error:

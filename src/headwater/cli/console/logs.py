@@ -1,4 +1,4 @@
-"""Logs: one event a line on standard error, coloured for a person, JSON where nobody watches or it is asked for."""
+"""Configures logs: one event per line on standard error, for people or as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class CurrentStderr:
-    """Standard error as it is when something is written: whoever captures or redirects it gets the lines."""
+    """Standard error at the time of writing, so that a redirection gets the lines."""
 
     def write(self, text: str) -> int:
         return sys.stderr.write(text)
@@ -24,9 +24,9 @@ class CurrentStderr:
 
 
 def configure_logs(level: str = "info", *, as_json: bool = False) -> None:
-    """Set up structlog for a command that runs on; others log nothing below a warning."""
+    """Configure structlog for a command that keeps running; other commands log warnings only."""
     if level.lower() not in LEVELS:
-        raise SettingsError(f"There is no log level “{level}”; there are {', '.join(LEVELS)}.", "log_level")
+        raise SettingsError(f"There is no log level “{level}”. Use one of {', '.join(LEVELS)}.", "log_level")
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )

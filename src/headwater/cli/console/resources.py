@@ -1,4 +1,4 @@
-"""What commands need to do work: the event loop, the open store and the guarded client of the settings in force."""
+"""Opens the store and the fetcher for a command, and runs its coroutine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine, on uvloop where there is one."""
+    """Run a coroutine, on uvloop if there is one."""
     if sys.platform == "win32":
         return asyncio.run(work)
     import uvloop
@@ -29,7 +29,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
 
 def make_data_folder(settings: Settings) -> None:
-    """Make the data folder, where the database is a file in it."""
+    """Create the data folder if the database is a file in it."""
     if settings.database is not None:
         return
     try:
@@ -37,13 +37,13 @@ def make_data_folder(settings: Settings) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(
-            f"The data folder {settings.data} cannot be made: {reason}. Choose another by --data."
+            f"The data folder {settings.data} cannot be created: {reason}. Choose another with --data."
         ) from error
 
 
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[Store]:
-    """The store of these settings; the data folder is made if it is not there."""
+    """Open the store of these settings, with its data folder."""
     make_data_folder(settings)
     store = await opening.open_store(settings.database_url)
     try:
@@ -54,9 +54,9 @@ async def open_store(settings: Settings) -> AsyncIterator[Store]:
 
 @asynccontextmanager
 async def open_fetcher(settings: Settings, store: Store) -> AsyncIterator[Fetcher]:
-    """The one client by which anything leaves: from here, or where a cluster lives on the database, from the terminal
-    that holds the host, so that no host sees two of us at once."""
-    from headwater.fetch.client import Fetcher  # half of the start-up, for the commands that fetch
+    """Open the HTTP client. Next to a cluster it fetches through the terminal that holds the host, so that each host
+    still sees one client."""
+    from headwater.fetch.client import Fetcher  # half of the start-up time of commands that fetch
 
     async with AsyncExitStack() as stack:
         errands = None

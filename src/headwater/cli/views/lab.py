@@ -1,4 +1,4 @@
-"""How results of the lab look in a terminal: tables beside the papers' values, statements, descriptions of traces."""
+"""Shows results of the lab on a terminal: tables beside the papers' values, statements, descriptions of traces."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from headwater.cli.console.command import out
+from headwater.cli.console.output import out
 from headwater.lab.tables import HIDDEN_COLUMNS, MEASURES, describe_measure, format_value
 
 if TYPE_CHECKING:
     from headwater.lab.experiment import ExperimentResult
 
 
+def render_experiments(experiments: list[dict[str, str]]) -> None:
+    table = Table("experiment", "source", "shows", box=None, pad_edge=False)
+    for one in experiments:
+        table.add_row(one["name"], one["source"], one["summary"])
+    out.print(table, soft_wrap=False)
+
+
 def render_result(result: ExperimentResult) -> None:
-    """The table, the statements and the notes of a result."""
+    """Print the table, the statements and the notes of a result."""
     rows = result.rows
     others = [
         key for key in dict.fromkeys(key for row in rows for key in row) if key not in (*MEASURES, *HIDDEN_COLUMNS)
@@ -54,7 +61,7 @@ def render_result(result: ExperimentResult) -> None:
 
 
 def render_description(found: dict[str, Any]) -> None:
-    """A description of a trace in words and one table."""
+    """Print the description of a trace."""
     out.print(f"{found['feeds']:,} feeds, {found['items']:,} items, {found['days']:,.1f} days", highlight=False)
     shapes = Table(title="activity classes (items per day) and daily shapes", title_justify="left")
     for heading in ("class", "feeds", "peaks", "uniform", "waves", "peaks*", "uniform*", "waves*"):

@@ -1,0 +1,67 @@
+"""Prints results, errors and progress: for people on a terminal, as JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from typing import Any, NoReturn
+
+import msgspec
+import orjson
+from rich.console import Console
+from rich.text import Text
+
+from headwater.cli.console.options import wants_json
+
+EXIT_STOPPED = 130  # the exit code after Ctrl-C, as in shells
+MAX_INTEGER = 2**63 - 1  # the largest number that databases accept
+
+out = Console(soft_wrap=True)
+err = Console(stderr=True, soft_wrap=True)
+
+ShowProgress = Callable[[int, int | None], None]
+
+
+def print_json(value: Any) -> None:
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    sys.stdout.buffer.write(orjson.dumps(value, default=to_plain_value, option=options) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def to_plain_value(value: Any) -> Any:
+    """Turn a dataclass or struct into a dictionary, for orjson."""
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Print an error on standard error, with --json also as JSON on standard output, and exit with `code`."""
+    if wants_json():
+        print_json({"error": message})
+    err.print("[red]error:[/red]" if err.is_terminal else "error:", Text(message))
+    raise SystemExit(code)
+
+
+def format_count(number: int, noun: str) -> str:
+    """
+    >>> format_count(1, "feed"), format_count(2000, "feed")
+    ('1 feed', '2,000 feeds')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+@contextmanager
+def show_progress(label: str, *, unit: str = "", enabled: bool = True) -> Iterator[ShowProgress]:
+    """Show a progress bar on standard error if it is a terminal; yields a function that takes done and total."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), *((TextColumn(unit),) if unit else ()))
+    hidden = not enabled or wants_json() or not err.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=hidden) as progress:
+        bar = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)

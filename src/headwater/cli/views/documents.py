@@ -1,0 +1,72 @@
+"""Shows a parsed feed document on a terminal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from headwater.cli.console.output import out
+from headwater.formats.values.text import html_to_text
+from headwater.model import Document, Entry
+
+
+def render_document(document: Document) -> None:
+    out.print(f"[bold]{escape(document.title or 'Untitled')}[/bold]  [dim]{escape(document.format)}[/dim]")
+    facts = Table.grid(padding=(0, 2))
+    hints = document.hints
+    rows = (
+        ("subtitle", html_to_text(document.subtitle, 300) if document.subtitle else None),
+        ("link", document.link),
+        ("self", document.self),
+        ("hub", ", ".join(document.hub)),
+        ("next", document.next),
+        ("id", document.id),
+        ("language", document.language),
+        ("updated", _format_time(document.updated)),
+        ("authors", ", ".join(document.authors)),
+        ("categories", ", ".join(document.categories)),
+        ("generator", document.generator),
+        ("icon", document.icon),
+        ("ttl", f"{hints.ttl / 60:g} minutes" if hints.ttl is not None else None),
+        ("skip", ", ".join((*(f"{hour} h" for hour in hints.skip_hours), *hints.skip_days))),
+        ("updates", " × ".join(str(part) for part in (hints.update_frequency, hints.update_period) if part)),
+        ("encoding", document.encoding),
+        ("recovered", "; ".join(document.problems)),
+    )
+    for name, value in rows:
+        if value:
+            facts.add_row(Text(name, style="dim"), Text(value))
+    out.print(facts)
+    count = len(document.items)
+    out.print(f"\n[bold]{count} item{'' if count == 1 else 's'}[/bold]")
+    for entry in document.items:
+        _print_entry(entry)
+
+
+def _print_entry(entry: Entry) -> None:
+    out.print(Text.assemble("\n• ", (entry.title or "(no title)", "bold")))
+    notes = (
+        " · ".join(filter(None, (_format_time(entry.published), ", ".join(entry.authors), entry.language))),
+        entry.link,
+        f"id {entry.id}" if entry.id and entry.id != entry.link else None,
+        ", ".join(f"#{name}" for name in entry.categories),
+        *(f"{one.type or 'file'} {one.url}" for one in entry.enclosures),
+    )
+    for note in notes:
+        if note:
+            out.print(Text(f"  {note}", style="dim"))
+    text = html_to_text(entry.summary or entry.content or "", 2_000)
+    if text:
+        out.print(Text(f"  {text[:280]}{'…' if len(text) > 280 else ''}"))
+
+
+def _format_time(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return str(seconds)

@@ -1,0 +1,84 @@
+"""Shows the quality report on a terminal."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+from headwater.cli.console.output import out
+from headwater.times import format_number, format_relative
+
+if TYPE_CHECKING:
+    from headwater.node.quality.quality_report import QualityReport
+    from headwater.schedule.quality.tally import TallyPeriod
+
+
+def render_quality(report: QualityReport) -> None:
+    for line in write_report(report, time.time()):
+        out.print(line)
+    if report.losing:
+        out.print(_make_losing_table(report))
+
+
+def write_report(report: QualityReport, now: float) -> list[str]:
+    """Write the report as sentences with rich's markup."""
+    lines = [
+        f"[bold]{report.feeds} feeds[/bold], as of {format_relative(report.at, now)}, by {escape(report.strategy)}."
+    ]
+    if report.problem:
+        lines.append(f"[red]{escape(report.problem)}[/red]")
+    lines.append(
+        f"Caught in the last day: {_format_share(report.completeness)}; with what is believed lost but not noticed yet: "
+        f"{_format_share(report.expected_completeness)}. Of the feeds' windows we have {_format_share(report.freshness)}."
+    )
+    lines += [
+        f"{name}: {_format_stretch(one)}" for name, one in (("Last hour", report.hour), ("Last day ", report.day))
+    ]
+    spent = f"Budget: {report.used_requests} of {report.budget_requests:g} requests in the last minute"
+    if report.budget_bytes is not None:
+        spent += f", {report.used_bytes / 1e6:.2g} of {report.budget_bytes / 1e6:.2g} MB"
+    price = "" if report.price is None else f"; the price of a refresh is {format_number(report.price)}"
+    lines.append(f"{spent}{price}.")
+    if report.target is not None:
+        lines.append(f"Target {'reached' if report.target_reached else 'not reached'}: {escape(report.target)}")
+    saturated = "No feed" if not report.saturated else f"{report.saturated} feed{'s' if report.saturated != 1 else ''}"
+    lines.append(
+        f"{saturated} may be losing items at this moment ({format_number(report.lost_now)} items by what is believed)."
+    )
+    return lines
+
+
+def _format_share(share: float | None) -> str:
+    return "nothing yet" if share is None else f"{100 * share:.2f} %"
+
+
+def _format_stretch(one: TallyPeriod) -> str:
+    counts = f"{one.requests} requests, {one.bytes / 1e6:.3g} MB, {one.got} new items, {one.lost:.3g} lost"
+    if one.delay is None:
+        return counts + "."
+    return (
+        f"{counts}; they waited {_format_minutes(one.delay.mean)} on average, {_format_minutes(one.delay.median)} in the median, "
+        f"{_format_minutes(one.delay.p95)} at the 95th percentile."
+    )
+
+
+def _format_minutes(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _make_losing_table(report: QualityReport) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", title="Feeds that lose items", title_justify="left")
+    for heading, side in (("id", "right"), ("feed", "left"), ("lost in a day", "right"), ("lost now", "right")):
+        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    table.add_column("chance", justify="right")
+    table.add_column("what helps", overflow="fold")
+    for one in report.losing:
+        name = one.title if len(one.title) <= 40 else one.title[:39] + "…"
+        row = (str(one.feed_id), escape(name), f"{one.lost:.3g}", f"{one.lost_now:.2g}", f"{one.chance_of_loss:.0%}")
+        table.add_row(*row, escape(one.helps))
+    return table

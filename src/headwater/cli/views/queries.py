@@ -1,0 +1,319 @@
+"""Shows query feeds, scripts and explanations on a terminal."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from headwater.cli.console.item_table import ItemRow
+from headwater.cli.console.output import err, format_count, out
+from headwater.cli.views.trash import print_undo_hint
+from headwater.language import Script
+from headwater.model import QueryFeed
+from headwater.times import format_instant, format_relative, format_time
+
+if TYPE_CHECKING:
+    from headwater.node.queries.query_explanation import QueryExplanation, QueryPreview
+    from headwater.query.dry_run import DryRun
+    from headwater.query.items.origin import Origin
+    from headwater.query.query_document import Emission
+    from headwater.store.queries.hits import QueryStatistics, StoredHit
+    from headwater.store.queries.query_scripts import DroppedQueries, ScriptResult
+    from headwater.store.queries.selectivity import Selectivity
+
+MAX_SOURCES = 50  # feeds that `explain` shows
+MAX_NAMED_SOURCES = 5  # feeds that `preview` names
+
+RowsByKey = dict[tuple[str, str], ItemRow]
+
+
+# scripts
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedScript:
+    """A script without mistakes. `names` says what its names were checked against, `note` why they were not."""
+
+    script: Script
+    warnings: tuple[object, ...]
+    names: str | None
+    note: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "ok": True,
+            "statements": len(self.script.statements),
+            "messages": [],
+            "warnings": self.warnings,
+            "names": self.names,
+            "note": self.note,
+        }
+
+
+def render_checked_script(checked: CheckedScript) -> None:
+    feeds = ", ".join(create.name.name for create in checked.script.queries)
+    names = f" Query feeds: {feeds}." if feeds else ""
+    out.print(Text(f"{format_count(len(checked.script.statements), 'statement')}, no mistakes.{names}"))
+    if checked.note is not None:
+        err.print(Text(checked.note))
+
+
+def render_evaluation(result: tuple[DryRun, RowsByKey]) -> None:
+    run, rows = result
+    for name in run.query_names():
+        _print_result(name, run.select_items(name), rows)
+
+
+def result_as_json(document: list[Emission], rows: RowsByKey) -> dict[str, Any]:
+    """Return the ids in document order, the items that joins found, and titles changed by SET."""
+    return {
+        "items": [rows[emission.key].id for emission in document],
+        "annotations": {
+            str(rows[emission.key].id): [rows[related.key].id for related in emission.related]
+            for emission in document
+            if emission.related is not None
+        },
+        "titles": {
+            str(rows[emission.key].id): emission.analysed.item.title for emission in document if emission.is_retitled
+        },
+    }
+
+
+def _print_result(name: str, document: list[Emission], rows: RowsByKey) -> None:
+    out.print(Text.assemble((name, "bold"), f"  {format_count(len(document), 'item')}"))
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(justify="right", style="dim")
+    for emission in document:
+        item, row = emission.analysed.item, rows[emission.key]
+        published = format_instant(item.published)[:16].replace("T", " ")
+        related = ", ".join(str(rows[other.key].id) for other in emission.related or ())
+        note = f"related: {related}" if related else ""
+        cells = (published, emission.analysed.origin.label, item.title or "–", note)
+        grid.add_row(str(row.id), *map(Text, cells))
+    out.print(grid)
+    out.print()
+
+
+# query feeds of a store
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRow:
+    """A query feed with its number of items and its last match."""
+
+    query: QueryFeed
+    items: int
+    last_match: float | None
+
+    @property
+    def state(self) -> str:
+        return describe_state(self.query)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.query.name,
+            "items": self.items,
+            "last_match": self.last_match,
+            "importance": self.query.importance,
+            "created": self.query.created,
+            "replaced": self.query.replaced,
+            "state": self.state,
+            "problem": self.query.problem,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class QueryDetails:
+    row: QueryRow
+    statistics: QueryStatistics
+    sources: list[Selectivity]
+    latest: list[dict[str, Any]]
+    origins: dict[int, Origin]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **self.row.as_json(),
+            "text": self.row.query.text,
+            "statistics": {
+                "items": self.statistics.hits,
+                "days": self.statistics.days,
+                "recent": self.statistics.recent,
+                "items_per_day": self.statistics.per_day,
+                "last_match": self.statistics.last,
+            },
+            "sources": [
+                {
+                    "feed": source.feed_id,
+                    "name": source_label(self.origins, source.feed_id),
+                    "kept": source.kept,
+                    "offered": source.offered,
+                    "selectivity": source.kept / source.offered if source.offered else None,
+                }
+                for source in self.sources
+            ],
+            "latest": self.latest,
+        }
+
+
+def describe_state(query: QueryFeed) -> str:
+    if query.problem is not None:
+        running = "live, but not well" if query.active is not None and not query.is_pending else "cannot be run"
+        return f"{running}: {query.problem.splitlines()[0]}"
+    return "waiting for the server" if query.is_pending else "live"
+
+
+def source_label(origins: dict[int, Origin], feed_id: int) -> str:
+    return origins[feed_id].label if feed_id in origins else f"feed {feed_id}"
+
+
+def hit_as_json(hit: StoredHit, origins: dict[int, Origin]) -> dict[str, Any]:
+    item = hit.item
+    return {
+        "id": item.id,
+        "title": item.title,
+        "link": item.link,
+        "published": item.published,
+        "arrived": hit.arrived,
+        "source": source_label(origins, item.feed_id),
+        "delivered": hit.fresh,
+        "related": None if hit.related is None else [other.id for other in hit.related],
+    }
+
+
+def render_query_list(rows: list[QueryRow]) -> None:
+    if not rows:
+        out.print("No query feeds yet. Create one: headwater query create FILE")
+        return
+    table = Table("Name", "Items", "Last match", "Importance", "State", box=None, header_style="bold")
+    now = time.time()
+    for row in rows:
+        last = format_relative(row.last_match, now)
+        cells = (row.query.name, f"{row.items:,}", last, f"{row.query.importance:g}", row.state)
+        table.add_row(*map(escape, cells))
+    out.print(table)
+
+
+def render_query(details: QueryDetails) -> None:
+    row, statistics, now = details.row, details.statistics, time.time()
+    out.print(Text(row.query.text))
+    out.print()
+    out.print(
+        f"{row.state}; {format_count(row.items, 'item')}, {statistics.per_day:.1f} a day over the last "
+        f"{format_count(round(statistics.days), 'day')}; last match {format_relative(row.last_match, now)}; created "
+        f"{format_time(row.query.created)}",
+        markup=False,
+    )
+    for source in sorted(details.sources, key=lambda source: -source.kept)[:20]:
+        name = source_label(details.origins, source.feed_id)
+        out.print(Text(f"  {name}: kept {source.kept:,} of {source.offered:,}"))
+    out.print()
+    for item in details.latest:
+        title = item["title"] or item["link"] or "–"
+        out.print(Text(f"{format_time(item['published'])}  {item['source']}  {title}"))
+
+
+def render_script_result(result: ScriptResult) -> None:
+    for one in result.done:
+        out.print(Text(f"{one.name}: {one.action}."))
+    print_undo_hint(result.undo)
+    if not result.done:
+        out.print("The script has no statements; nothing was changed.")
+
+
+def render_dropped(dropped: DroppedQueries) -> None:
+    out.print(Text(f"Dropped: {', '.join(dropped.names)}."))
+    print_undo_hint([dropped.undo])
+
+
+def render_query_explanation(told: QueryExplanation) -> None:
+    out.print(Text.assemble((told.query.name, "bold"), f"  {describe_state(told.query)}"))
+    if told.reads:
+        out.print(Text(f"reads {', '.join(told.reads)}"))
+    if told.read_by:
+        out.print(Text(f"read by {', '.join(told.read_by)}"))
+    for way in told.ways:
+        found = f"items with {' or '.join(way.terms)} ({way.share:.2%} of all)" if way.terms else "every item"
+        out.print(Text(f"from {way.source}: looks at {found}"))
+    table = Table("Source", box=None, header_style="bold", pad_edge=False)
+    for heading in ("Kept", "Share", "Items", "Wanted", "Polls", "Weight", "Of it"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for source in sorted(told.sources, key=lambda source: -source.wanted_per_day)[:MAX_SOURCES]:
+        table.add_row(
+            escape(source.name.removeprefix("https://").removeprefix("http://")),
+            f"{source.kept:,}/{source.offered:,}",
+            f"{source.selectivity:.3f}",
+            f"{source.items_per_day:.1f}",
+            f"{source.wanted_per_day:.2f}",
+            f"{source.refreshes_per_day:.1f}",
+            f"{source.weight:.3g}",
+            f"{source.due_to_query:.3g}",
+        )
+    if told.sources:
+        out.print()
+        out.print(table)
+        if len(told.sources) > MAX_SOURCES:
+            out.print(f"… and {format_count(len(told.sources) - MAX_SOURCES, 'other feed')}; --json lists all.")
+        out.print("Items, wanted items and polls are per day. “Of it” is the part of the weight due to the query.\n")
+    out.print(
+        f"It should return {told.expected_per_day:.1f} items a day. Its {format_count(len(told.sources), 'feed')} cost "
+        f"{told.refreshes_per_day:.1f} refreshes a day; {told.share_of_weight:.0%} of their weight is due to it."
+    )
+    if told.target is not None:
+        out.print(Text(f"TARGET: {told.target.message}"))
+    elif told.asks:
+        out.print("TARGET: not evaluated yet; the server does so once a minute.")
+
+
+def explanation_as_json(told: QueryExplanation) -> dict[str, Any]:
+    return {
+        "name": told.query.name,
+        "state": describe_state(told.query),
+        "text": told.query.text,
+        "importance": told.query.importance,
+        "reads": told.reads,
+        "read_by": told.read_by,
+        "access": told.ways,
+        "sources": told.sources,
+        "expected_items_per_day": told.expected_per_day,
+        "items_per_day": told.statistics.per_day,
+        "refreshes_per_day": told.refreshes_per_day,
+        "share_of_weight": told.share_of_weight,
+        "target": told.target,
+    }
+
+
+def render_previews(previews: list[QueryPreview]) -> None:
+    for one in previews:
+        kept = (
+            f"keeps {one.kept:,} of {format_count(one.looked_at, 'item')} in {one.days:g} days; {one.per_day:.1f} a day"
+        )
+        out.print(Text.assemble((one.name, "bold"), f": {kept}", _describe_sources(one.sources)))
+        for item in one.latest:
+            out.print(Text(f"  {format_time(item.published)}  {item.title or item.link or '–'}"))
+    if not previews:
+        out.print("The script creates no query feeds; there is nothing to preview.")
+
+
+def _describe_sources(sources: dict[str, int]) -> str:
+    """Name the feeds that bring most: “; from A 15, B 12 and 3 other feeds”."""
+    told = ", ".join(f"{name} {number:,}" for name, number in list(sources.items())[:MAX_NAMED_SOURCES])
+    others = len(sources) - MAX_NAMED_SOURCES
+    return (f"; from {told}" if told else "") + (f" and {format_count(others, 'other feed')}" if others > 0 else "")
+
+
+def preview_as_json(one: QueryPreview) -> dict[str, Any]:
+    return {
+        "kept": one.kept,
+        "looked_at": one.looked_at,
+        "days": one.days,
+        "per_day": one.per_day,
+        "sources": one.sources,
+        "items": [
+            {"id": item.id, "title": item.title, "link": item.link, "published": item.published} for item in one.latest
+        ],
+    }
