@@ -1,7 +1,7 @@
 """Reads and writes feed documents and lists of feeds.
 
-`read` understands a document (`read_to_keep` for who stores or rewrites it), `headwater.formats.write` writes one,
-`headwater.formats.opml` handles lists of feeds.
+`read` returns a document with safe HTML, `read_to_keep` one for the server, which cleans only new items.
+`headwater.formats.write` writes documents, `headwater.formats.opml` reads lists of feeds.
 """
 
 from headwater.formats.sniff import read, read_to_keep

@@ -103,7 +103,7 @@ async def test_what_only_feedparser_can_read_is_read_by_it_in_a_worker():
         read(damaged)
     try:
         assert [item.title for item in (await reader.read(damaged, "http://example.org/", {})).items] == ["One"]
-        with pytest.raises(NotAFeed, match="no XML"):
+        with pytest.raises(NotAFeed, match="not XML"):
             await reader.read(b"<<<RSS>", "http://example.org/", {})
     finally:
         await reader.close()
@@ -114,7 +114,7 @@ async def test_what_makes_feedparser_run_for_minutes_is_ended():
     body = b"<<<RSS><channel><item><title>One</title><author>" + b"a" * 200_000 + b"</author></item></channel></rss>"
     begin = time.monotonic()
     try:
-        with pytest.raises(NotAFeed, match="no XML"):
+        with pytest.raises(NotAFeed, match="not XML"):
             await reader.read(body, "http://example.org/", {})
     finally:
         await reader.close()

@@ -1,4 +1,4 @@
-"""Channel Definition Format (Internet Explorer 4, 1997): what is still found of it."""
+"""Reads Channel Definition Format (Internet Explorer 4, 1997)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.model import Document, Entry
 
 
 def is_cdf(root: etree._Element, names: ElementNames) -> bool:
-    """A channel at the root with an HREF, or with items that have one."""
+    """Say whether the root is a CDF channel: it, or one of its items, has an HREF."""
     if root.tag.isupper() or _get_attribute(root, "href") or _get_attribute(root, "base"):
         return True
     return any(names[child.tag] == "item" and _get_attribute(child, "href") for child in root)
@@ -63,7 +63,7 @@ def _index_children(element: etree._Element, context: ReadContext) -> dict[str, 
 
 
 def _get_attribute(element: etree._Element, name: str) -> str | None:
-    """An attribute in any case of letters."""
+    """Return an attribute whatever its case."""
     found = element.get(name) or element.get(name.upper())
     if found is not None:
         return found

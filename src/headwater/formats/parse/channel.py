@@ -1,4 +1,4 @@
-"""The `channel` or `feed` element → everything a Document says besides its items."""
+"""Reads the feed's own elements: everything of a Document but its items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 
 
 class ChannelDraft:
-    """What has been seen of the feed; candidates are ranked, the lowest rank wins."""
+    """The best candidate for each field of the feed so far. The lowest rank wins."""
 
     __slots__ = ("authors", "candidates", "categories", "further", "hints", "hubs")
 
@@ -41,11 +41,13 @@ class ChannelDraft:
                 self.candidates[field] = (rank, value)
 
     def to_document_fields(self) -> dict[str, Any]:
-        """What a Document takes."""
+        """Return the arguments of a Document."""
         held = {field: value for field, (_rank, value) in self.candidates.items()}
         identity = held.get("id")
         return {
-            "link": identity if is_web_url(identity) else None,  # of the feed, or of its site: better than nothing
+            "link": identity
+            if is_web_url(identity)
+            else None,  # the address of the feed or of its site is better than none
             **held,
             "id": truncate_utf8(identity, TITLE_LIMIT) if identity else None,
             "authors": drop_duplicates(self.authors or (self.further[min(self.further)] if self.further else [])),
@@ -59,14 +61,14 @@ ChannelHandler = Callable[[ChannelDraft, etree._Element, ReadContext], None]
 
 
 def read_channel_element(draft: ChannelDraft, element: etree._Element, context: ReadContext) -> None:
-    """Add what an element of the feed says; items are not among them."""
+    """Add the values of one element of the feed that is not an item."""
     handler = CHANNEL_HANDLERS.get(context.names[element.tag])
     if handler is not None:
         handler(draft, element, context)
 
 
 def add_rdf_about(draft: ChannelDraft, element: etree._Element, context: ReadContext) -> None:
-    """RSS 1.0 identifies a channel by rdf:about."""
+    """Add the identity of an RSS 1.0 channel."""
     if address := element.get(_RDF_ABOUT):
         draft.offer("id", 3, resolve_url(address, context.find_base(element)) or address.strip() or None)
 
@@ -112,7 +114,7 @@ def add_link(draft: ChannelDraft, element: etree._Element, context: ReadContext)
 
 
 def add_relation(draft: ChannelDraft, relation: str, address: str | None, kind: str | None = None) -> None:
-    """One link of the feed by its relation (RFC 8288), from the document or from a Link header."""
+    """Add a link by its relation (RFC 8288), from the document or from a Link header."""
     if address is None:
         return
     if relation == "alternate":
@@ -132,7 +134,7 @@ def add_relation(draft: ChannelDraft, relation: str, address: str | None, kind: 
 
 
 def add_itunes_image(draft: ChannelDraft, element: etree._Element, context: ReadContext) -> None:
-    """The picture of a podcast before itunes:image existed."""
+    """Add the picture of a podcast as written before itunes:image existed."""
     if (element.get("rel") or "").lower() == "image":
         draft.offer("icon", 3, read_address(element, context))
 
@@ -149,7 +151,7 @@ def add_author(draft: ChannelDraft, element: etree._Element, context: ReadContex
 
 
 def secondary_author_handler(rank: int) -> ChannelHandler:
-    """Who stands for the author where none is named; of several such elements the best is believed alone."""
+    """Return a handler for elements that name an author if no other does. Only those of the best rank count."""
 
     def handle(draft: ChannelDraft, element: etree._Element, context: ReadContext) -> None:
         if names := read_person_names(element, context):
@@ -198,7 +200,7 @@ def add_ttl(draft: ChannelDraft, element: etree._Element, context: ReadContext) 
 
 
 def add_skip_hours(draft: ChannelDraft, element: etree._Element, context: ReadContext) -> None:
-    """0–23, as the specification has it; 24 is midnight in feeds that count from 1."""
+    """Add skipHours from 0 to 23; some feeds write 24 for midnight."""
     hours = {_parse_number(read_text(child)) for child in element}
     draft.hints["skip_hours"] = tuple(sorted({int(hour) % 24 for hour in hours if hour is not None and hour <= 24}))
 

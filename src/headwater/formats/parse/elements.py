@@ -1,6 +1,6 @@
-"""The elements of items: a table of them all, each with what it contributes to an item.
+"""Tables the elements of items and the fields that each contributes.
 
-Where several elements can give the same field, the better source wins whatever their order.
+If several elements give the same field, the one of the lower rank wins, whatever their order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FOAF_NAME = "{http://xmlns.com/foaf/0.1/}name"
 
 
 def postpone_nested_item(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    """An item inside an item: somebody forgot to close the outer one. It is read after it."""
+    """Postpone an item inside an item, whose end tag is missing, until the outer one is read."""
     context.nested.append(element)
 
 
@@ -34,14 +34,14 @@ def read_date(element: etree._Element, context: ReadContext) -> float | None:
 
 
 def add_dublin_date(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    """dc:date is the date of publication or of the last change; which, it does not say."""
+    """Take dc:date for both dates: it does not say whether it is that of publication or of the last change."""
     when = parse_date(element.text)
     draft.offer("published", 5, when)
     draft.offer("updated", 5, when)
 
 
 def add_summary(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    """Atom's summary. RSS has none of that name, so beside a description the later of the two is the long one."""
+    """Add Atom's summary. In RSS, where no such element exists, it counts as a description."""
     if not context.atom:
         add_description(draft, element, context)
     elif draft.ranks.get("summary", 99) > 1:
@@ -53,7 +53,7 @@ def add_summary(draft: EntryDraft, element: etree._Element, context: ReadContext
 def add_description(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
     value = read_html(element, context)
     if draft.ranks.get("summary") == 0 and value != draft.values["summary"]:
-        draft.offer("content", 6, value)  # the second description of an item is the long one
+        draft.offer("content", 6, value)  # the second description is the long one
     else:
         draft.offer("summary", 0, value)
         if context.has_lang:
@@ -61,10 +61,10 @@ def add_description(draft: EntryDraft, element: etree._Element, context: ReadCon
 
 
 def add_content(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    """Atom's content: here, or elsewhere (`src`) and then something to fetch."""
+    """Add Atom's content. Content elsewhere (`src`) becomes the link."""
     kind = element.get("type")
     if kind == "html" and not context.has_lang and len(element) == 0 and draft.ranks.get("content", 99) > 1:
-        text = element.text  # by far the most are this, so without asking further
+        text = element.text  # by far the most common case
         if text is not None:
             base = context.find_base(element) if context.has_base else context.base
             draft.offer("content", 1, context.options.html.read_html(text.strip(), base))
@@ -72,7 +72,7 @@ def add_content(draft: EntryDraft, element: etree._Element, context: ReadContext
     if element.get("url") and context.names[element.tag] == "content":
         add_media_content(draft, element, context)
         return
-    if kind is not None and kind.lower().startswith("multipart/"):  # Atom .3: the same in several forms
+    if kind is not None and kind.lower().startswith("multipart/"):  # Atom .3: several forms of the same content
         for child in element:
             if context.names[child.tag] == "content":
                 add_content(draft, child, context)
@@ -95,7 +95,7 @@ def add_link(draft: EntryDraft, element: etree._Element, context: ReadContext) -
     address = element.get("href")
     if address is None:
         return
-    if len(element):  # the pictures of what it leads to, as a large broadcaster has them
+    if len(element):  # with pictures inside, as a large broadcaster writes it
         add_media_group(draft, element, context)
     relation = element.get("rel") or "alternate"
     if relation == "alternate":
@@ -118,10 +118,10 @@ def add_guid(draft: EntryDraft, element: etree._Element, context: ReadContext) -
 
 
 def find_permalink(element: etree._Element, context: ReadContext) -> str | None:
-    """The address a guid is, unless it says that it is none (RSS 2.0, isPermaLink)."""
-    said = {str(key).lower(): str(value) for key, value in element.items()}.get("ispermalink", "true")
+    """Return the guid if it is a link: isPermaLink is not false and it looks like an address (RSS 2.0)."""
+    is_permalink = {str(key).lower(): str(value) for key, value in element.items()}.get("ispermalink", "true")
     text = read_text(element)
-    if text is None or said.strip().lower() == "false":
+    if text is None or is_permalink.strip().lower() == "false":
         return None
     base = context.find_base(element)
     if is_web_url(text) or (base and " " not in text and ":" not in text and "/" in text):
@@ -130,7 +130,7 @@ def find_permalink(element: etree._Element, context: ReadContext) -> str | None:
 
 
 def read_identity(element: etree._Element, context: ReadContext) -> str | None:
-    """Identities are kept as they are (RFC 4287 §4.2.6.1), but for paths, which mean nothing alone."""
+    """Return the identity as written (RFC 4287 §4.2.6.1). Only paths are resolved: alone, they mean nothing."""
     text = read_text(element)
     if text and text[0] in "/.":
         return resolve_url(text, context.find_base(element)) or text
@@ -146,32 +146,32 @@ def add_secondary_author(draft: EntryDraft, element: etree._Element, context: Re
 
 
 def read_person_names(element: etree._Element, context: ReadContext) -> tuple[str, ...]:
-    """Whom an element names: by its text, or by name, email and address in elements of their own."""
+    """Return the names of the people in an element: in its text, or in elements for name, email and address."""
     if len(element) == 0:
         return people.extract_names(element.text)
     names = context.names
     only = element[0]
-    if len(element) == 1 and names[only.tag] == "name" and len(only) == 0:  # as Atom has it, and nearly everybody
+    if len(element) == 1 and names[only.tag] == "name" and len(only) == 0:  # the usual form of Atom
         found = people.extract_names(only.text)
         if found:
             return found
-    said: dict[str, str] = {}
+    parts: dict[str, str] = {}
     for child in element.iter(etree.Element):
         key = names[child.tag].rpartition(":")[2]
         if child is not element and key in ("name", "email", "uri", "url", "homepage") and (text := read_text(child)):
-            said.setdefault("uri" if key in ("url", "homepage") else key, text)
+            parts.setdefault("uri" if key in ("url", "homepage") else key, text)
         elif key == "person" and (text := child.get(_FOAF_NAME)):
-            said.setdefault("name", text)
-    found = people.extract_names(said.get("name") or said.get("email"))
-    if found or not said:
+            parts.setdefault("name", text)
+    found = people.extract_names(parts.get("name") or parts.get("email"))
+    if found or not parts:
         return found or people.extract_names(read_text(element))
-    return (said["uri"],) if "uri" in said else ()
+    return (parts["uri"],) if "uri" in parts else ()
 
 
 def add_source(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    """Where an aggregated entry came from; its authors are the entry's when that names none (RFC 4287 §4.2.1).
+    """Add the feed that an entry was republished from. Its authors stand in for missing ones (RFC 4287 §4.2.1).
 
-    RSS has the address in `url` and the title as text; Atom a self link, or the id where that is an address.
+    RSS has the address in `url` and the title as text; Atom has a self link, or an id that is an address.
     """
     address, title = resolve_url(element.get("url"), context.find_base(element)), element.text
     for child in element:
@@ -193,7 +193,7 @@ def add_category_element(draft: EntryDraft, element: etree._Element, context: Re
     if text is None or not (text := text.strip()):
         text = element.get("term") or read_text(element) or element.get("label") or element.get("text")
     add_category(draft.categories, text)
-    if len(element):  # itunes:category holds its sub-categories
+    if len(element):  # itunes:category contains its sub-categories
         for child in element:
             add_category(draft.categories, child.get("text"))
 
@@ -204,7 +204,7 @@ def add_keywords(draft: EntryDraft, element: etree._Element, context: ReadContex
 
 
 def add_categories(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    """Several in an element around them, which no specification knows but a large publisher's items have."""
+    """Add the categories inside a `categories` element, which a large publisher writes against the specification."""
     for child in element.iterchildren("{*}category"):
         add_category_element(draft, child, context)
 
@@ -253,19 +253,19 @@ def add_picture(draft: EntryDraft, element: etree._Element, context: ReadContext
 
 
 def read_player_page(element: etree._Element, context: ReadContext) -> str | None:
-    """The page on which a film or a piece can be played: where there is no other, the item's."""
+    """Return the page of a media player, the link of an item without any other."""
     return resolve_url(element.get("url"), context.find_base(element))
 
 
 def add_item_picture(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    """The picture of one episode or one post: an address, or RSS's `image` with the address in an element."""
+    """Add the picture of an item: an address, or RSS's `image` with a `url` element."""
     address = next((child for child in element if context.names[child.tag] == "url"), element)
     if url := read_address(address, context):
         draft.pictures.append(Enclosure(url, "image/*", None))
 
 
 def add_alternate_enclosure(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    """podcast:alternateEnclosure has its type; the addresses are in podcast:source elements."""
+    """Add the files of podcast:alternateEnclosure: it has the type, its podcast:source elements the addresses."""
     for child in element:
         url = resolve_url(child.get("uri"), context.find_base(child))
         if url:
@@ -273,7 +273,7 @@ def add_alternate_enclosure(draft: EntryDraft, element: etree._Element, context:
 
 
 def replace_by_original_enclosure(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    """Where the file is that FeedBurner counts the visitors of."""
+    """Replace the address by which FeedBurner counts downloads with the original one."""
     address = read_address(element, context)
     if address and draft.enclosures:
         draft.enclosures[-1] = replace(draft.enclosures[-1], url=address)
@@ -296,7 +296,7 @@ _MEDIA_ELEMENTS: dict[str, EntryHandler] = {
 }
 _STANDARD_MEDIA_TABLE = HandlerTable(STANDARD_NAMES, _MEDIA_ELEMENTS)
 
-# Element → what it gives. Ranks: lower wins.
+# The lower rank wins.
 ELEMENTS: dict[str, EntryHandler] = {
     "item": postpone_nested_item,
     "entry": postpone_nested_item,

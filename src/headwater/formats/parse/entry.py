@@ -1,4 +1,4 @@
-"""One `item` or `entry` element → Entry."""
+"""Reads one item: collects the candidates for each field and keeps the best."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 
 
 class FeedDefaults(msgspec.Struct, frozen=True):
-    """What an item takes from its feed when it says nothing itself: language, and authors (RFC 4287 §4.2.1)."""
+    """Language and authors of the feed, for items without their own (RFC 4287 §4.2.1)."""
 
     language: str | None = None
     authors: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ def get_handler_table(names: ElementNames) -> HandlerTable:
 
 
 def read_entry(element: etree._Element, context: ReadContext, inherited: FeedDefaults, table: HandlerTable) -> Entry:
-    """The item an element describes."""
+    """Read the item of an element."""
     draft = EntryDraft()
     apply_handlers(draft, element, table, context)
     about = element.get(_RDF_ABOUT) if context.rdf else None
@@ -67,8 +67,7 @@ def read_entry(element: etree._Element, context: ReadContext, inherited: FeedDef
 
 
 def _find_fallback_link(draft: EntryDraft, about: str | None, context: ReadContext) -> str | None:
-    """The link of an item without one: its guid, its rdf:about, its player, its first file (a picture is rather the
-    cover of another one), its id if that is on the web."""
+    """Return a link for an item without one: its guid, rdf:about, player, first file that is not a picture, or id."""
     if draft.guid is not None and (link := find_permalink(draft.guid, context)) is not None:
         return link
     if is_web_url(about):
@@ -81,7 +80,7 @@ def _find_fallback_link(draft: EntryDraft, about: str | None, context: ReadConte
 
 
 def _find_entry_language(draft: EntryDraft, element: etree._Element, context: ReadContext) -> str | None:
-    """The language of the content, or of the summary or title where that is all there is; "" unsets it."""
+    """Return the language of the content, else of the summary, else of the title; "" unsets it."""
     if draft.languages is not None:
         shown = next((name for name in ("content", "summary", "title") if name in draft.values), "")
         if (said := draft.languages.get(shown)) is not None:

@@ -1,4 +1,4 @@
-"""An item while its elements are read: the best value of each field so far, and the table of what is looked for."""
+"""Holds an item while its elements are read, and the table of handlers by element."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headwater.formats.parse.element_names import MAX_TAGS, ElementNames
 from headwater.formats.values.languages import normalise_language
 from headwater.model import Enclosure, Source
 
-_FIELDS_WITH_LANGUAGE = frozenset({"title", "summary", "content"})  # fields that may be in a language of their own
+_FIELDS_WITH_LANGUAGE = frozenset({"title", "summary", "content"})  # fields that may have their own language
 
 
 class EntryDraft:
-    """What has been seen of an item so far: the best value of each field, and how good it is (0 is best)."""
+    """The best value of each field so far, and its rank (0 is best)."""
 
     __slots__ = (
         "authors", "categories", "enclosures", "further", "guid", "language", "languages", "pictures", "ranks",
@@ -43,23 +43,23 @@ class EntryDraft:
             self.values[field] = value
 
     def note_language(self, field: str, element: etree._Element) -> None:
-        """The xml:lang of an element itself, or of the one `div` in it."""
-        said = element.get(XML_LANG)
-        if said is None and len(element) == 1:
-            said = element[0].get(XML_LANG)
-        if said is not None:
-            self.languages = {**(self.languages or {}), field: normalise_language(said) or ""}
+        """Note the xml:lang of an element, or of the `div` that is its only child."""
+        tag = element.get(XML_LANG)
+        if tag is None and len(element) == 1:
+            tag = element[0].get(XML_LANG)
+        if tag is not None:
+            self.languages = {**(self.languages or {}), field: normalise_language(tag) or ""}
 
 
 EntryHandler = Callable[[EntryDraft, etree._Element, ReadContext], None]
-"""Adds what an element says to the draft of its item."""
+"""Adds the values of an element to the draft of its item."""
 
 ElementReader = Callable[[etree._Element, ReadContext], str | float | None]
-"""What an element says, where that is the value of a field."""
+"""Reads the value of a field from an element."""
 
 
 def field_handler(name: str, rank: int, value: ElementReader, *, last: bool = False) -> EntryHandler:
-    """An element that gives one field; of equal ones the first holds, or the `last`."""
+    """Return a handler for elements that set one field. Of equal ranks the first element wins, or the `last`."""
     beats = rank - 0.5 if last else rank  # ranks above this
     may_speak = name in _FIELDS_WITH_LANGUAGE
 
@@ -76,14 +76,14 @@ def field_handler(name: str, rank: int, value: ElementReader, *, last: bool = Fa
 
 
 class HandlerTable(Memo[object, EntryHandler | None]):
-    """Raw tag → what its element says, by its short name."""
+    """Maps raw tags to the handlers of their elements."""
 
-    def __init__(self, names: ElementNames, says: Mapping[str, EntryHandler]) -> None:
-        super().__init__(lambda tag: says.get(names[tag]), max_size=MAX_TAGS)
+    def __init__(self, names: ElementNames, handlers: Mapping[str, EntryHandler]) -> None:
+        super().__init__(lambda tag: handlers.get(names[tag]), max_size=MAX_TAGS)
 
 
 def apply_handlers(draft: EntryDraft, parent: etree._Element, table: HandlerTable, context: ReadContext) -> None:
-    """Add what the elements within another say."""
+    """Add the values of all children of an element to the draft."""
     for element in parent:
         handler = table[element.tag]
         if handler is not None:

@@ -1,4 +1,4 @@
-"""JSON Feed 1 and 1.1 → Document, forgiving about types."""
+"""Reads JSON Feed 1 and 1.1, tolerant of wrong types, and RSS in JSON."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from headwater.formats.values.people import drop_duplicates
 from headwater.formats.values.text import TITLE_LIMIT, clean_plain_title, replace_forbidden, to_one_line, truncate_utf8
 from headwater.model import Document, Enclosure, Entry, Source
 
-_MAX_REPEATS = 5_000  # of one name in one element: more items are not read anyway
+_MAX_REPEATS = 5_000  # of one name in one element; more items are not read anyway
 _MAX_DEPTH = 20
 _NAMESPACE_OF_PREFIX = {prefix: space for space, prefix in NAMESPACES.items() if prefix}
 
 
 def is_rss_in_json(value: Any) -> bool:
-    """Whether a JSON document is RSS in JSON."""
+    """Say whether a JSON document is RSS in JSON."""
     rss = value.get("rss") if isinstance(value, dict) else None
     return isinstance(rss, dict) and isinstance(rss.get("channel"), dict)
 
 
 def build_rss_elements(value: dict[str, Any]) -> etree._Element:
-    """The `rss` element of such a document."""
+    """Build the `rss` element that RSS in JSON stands for."""
     root = etree.Element("rss", version=str(value["rss"].get("version", ""))[:8])
     _fill_element(etree.SubElement(root, "channel"), value["rss"]["channel"], 0)
     return root
 
 
 def _fill_element(element: etree._Element, given: dict[str, Any], depth: int) -> None:
-    """`depth` is 0 for the channel, 1 for what is in it; what an object below an item holds are attributes."""
+    """Fill an element from an object. Below an item (`depth` 2), plain values are attributes."""
     for name, value in given.items():
         for one in (value if isinstance(value, list) else [value])[:_MAX_REPEATS]:
             if name == "#value":
@@ -74,10 +74,10 @@ _ITEM_LIMIT = 5_000
 
 
 def read_json(body: bytes, charset: str | None, base: str | None, options: ReadOptions) -> Document:
-    """The Document a JSON body holds; raises NotAFeed when it holds none."""
+    """Read a JSON document. Raises NotAFeed if it is not a feed."""
     value, codec, problems = _load_json(body, charset)
     if not isinstance(value, dict):
-        raise NotAFeed("This is JSON but no JSON Feed: it is not an object.", "json")
+        raise NotAFeed("This is JSON, but not a JSON Feed: it is not an object.", "json")
     if is_rss_in_json(value):
         return read_rss_elements(build_rss_elements(value), base, options, codec, tuple(problems))
     version = _read_string(value.get("version")) or ""
@@ -85,7 +85,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, options: ReadO
     if "jsonfeed.org" not in version and not (
         isinstance(items, list) and ("title" in value or "home_page_url" in value)
     ):
-        raise NotAFeed("This is JSON but no JSON Feed: it has neither a version of JSON Feed nor items.", "json")
+        raise NotAFeed("This is JSON, but not a JSON Feed: it has neither its version nor items.", "json")
     number = version.rstrip("/").rpartition("/")[2]
     feed_url = resolve_url(_read_string(value.get("feed_url")), base)
     base = feed_url if base is None else base
@@ -115,7 +115,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, options: ReadO
 
 
 def _load_json(body: bytes, charset: str | None) -> tuple[Any, str, list[str]]:
-    """orjson, which knows limits; what it refuses (NaN, lone surrogates, other encodings) gets a second try."""
+    """Parse with orjson, which has limits, else with json, which accepts NaN, lone surrogates and other encodings."""
     try:
         return orjson.loads(body), "utf-8", []
     except orjson.JSONDecodeError:
@@ -130,13 +130,12 @@ def _load_json(body: bytes, charset: str | None) -> tuple[Any, str, list[str]]:
     except ValueError as error:
         if not text.rstrip().endswith(("}", "]")):
             raise NotAFeed("This JSON document is truncated.", "truncated") from error
-        raise NotAFeed("This is no valid JSON, and nothing else that is a feed.", "json") from error
+        raise NotAFeed("This is not valid JSON, and not a feed in another format.", "json") from error
 
 
 @dataclass(frozen=True, slots=True)
 class _ItemDefaults:
-    """How the items of a document are made: what cleans them, whom and which language they have when they say nothing,
-    and whether their content stands for a summary that they lack."""
+    """How HTML is read, the feed's authors and language, and whether content stands in for a missing summary."""
 
     html: HtmlReader
     authors: tuple[str, ...]
@@ -154,7 +153,7 @@ def _read_item(item: Mapping[str, Any], base: str | None, shown: _ItemDefaults) 
     content = html or shown.html.read_plain_text(_read_string(item.get("content_text")))
     summary = shown.html.read_plain_text(_read_string(item.get("summary")))
     more = item.get("_headwater")
-    if isinstance(more, dict):  # what `formats.write` says there because JSON Feed cannot
+    if isinstance(more, dict):  # `formats.write` puts there what JSON Feed has no field for
         if more.get("summary_only") is True:
             summary, content = content, None
         elif given := shown.html.read_html(_read_string(more.get("summary_html")), link or base):
@@ -176,7 +175,7 @@ def _read_item(item: Mapping[str, Any], base: str | None, shown: _ItemDefaults) 
 
 
 def _read_source(extension: Any) -> Source | None:
-    """Where a republished item comes from, as `formats.write` says it: JSON Feed has no field for it."""
+    """Return the feed of a republished item, for which `formats.write` uses an extension."""
     given = extension.get("source") if isinstance(extension, dict) else None
     if not isinstance(given, dict) or not is_web_url(address := _read_string(given.get("url")) or ""):
         return None
@@ -184,7 +183,7 @@ def _read_source(extension: Any) -> Source | None:
 
 
 def _read_string(value: Any) -> str | None:
-    """Strings, and numbers where strings should be; stripped, None when empty."""
+    """Return a stripped string, also of a number; None if it is empty."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -200,7 +199,7 @@ def _read_line(value: Any) -> str | None:
 
 
 def _read_title(value: Mapping[str, Any]) -> str | None:
-    """The title, in which publishers leave references; `formats.write` says which of its own are none."""
+    """Return the title with references decoded, unless `formats.write` marked it as exact."""
     more = value.get("_headwater")
     if isinstance(more, dict) and (exact := _read_line(more.get("title"))):
         return exact
@@ -209,7 +208,7 @@ def _read_title(value: Mapping[str, Any]) -> str | None:
 
 
 def _read_authors(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """`authors` of 1.1, else `author` of 1; people without a name go by their address."""
+    """Return the names in `authors` (1.1) or `author` (1); people without a name have their address."""
     listed = value.get("authors")
     found = listed if isinstance(listed, list) and listed else [value.get("author")]
     names = []
@@ -236,7 +235,7 @@ def _read_hubs(value: Any, base: str | None) -> list[str]:
 
 
 def _read_media_type(attached: Mapping[str, Any]) -> str | None:
-    """The type that is given, unless whoever wrote it says that it is only supposed."""
+    """Return the media type, or the extension's if `formats.write` only guessed it."""
     more = attached.get("_headwater")
     if isinstance(more, dict) and "type" in more:
         return _read_string(more["type"])

@@ -1,6 +1,6 @@
-"""Text constructs: what RSS, Atom and their modules put into titles, summaries and contents.
+"""Reads titles, summaries and contents by their declared type.
 
-Atom says what it holds (`type`, in Atom .3 also `mode`); RSS does not, and holds HTML.
+Atom declares it (`type`, in Atom .3 also `mode`). RSS does not; its texts are HTML.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _MARKUP_TYPES = frozenset({"html", "text/html", "xhtml", "application/xhtml+xml"
 
 
 def read_text(element: etree._Element) -> str | None:
-    """The characters of an element and of everything in it."""
+    """Return the text of an element and of all elements inside it."""
     text = element.text if len(element) == 0 else "".join(map(str, element.itertext("*")))
     return text.strip() or None if text else None
 
 
 def read_construct(element: etree._Element, context: ReadContext) -> tuple[str | None, str]:
-    """What the element holds and as what: `text`, `html`, or `unsaid` when it does not say."""
+    """Return the text of an element and its type: `text`, `html`, or `undeclared`."""
     if len(element):
         return _serialise_markup(element), "html"
     text = element.text
@@ -42,7 +42,7 @@ def read_construct(element: etree._Element, context: ReadContext) -> tuple[str |
     kind = element.get("type")
     mode = element.get("mode") if context.modes else None
     if mode is None and kind in ("html", "text", None):
-        return text, kind or "unsaid"
+        return text, kind or "undeclared"
     kind = (kind or "").strip().lower()
     if mode == "base64" or (_is_binary(kind) and not looks_like_html(text)):
         text = _decode_base64(text, _is_binary(kind))
@@ -50,13 +50,13 @@ def read_construct(element: etree._Element, context: ReadContext) -> tuple[str |
     if kind in _MARKUP_TYPES:
         return text, "html"
     if kind in ("text", "text/plain"):
-        # Publishers put HTML under text/plain; only Atom 1.0's own word `text` is believed.
-        return text, "text" if kind == "text" or mode != "escaped" else "unsaid"
-    return text, "unsaid"
+        # Publishers declare HTML as text/plain, so only Atom's own word `text` is believed.
+        return text, "text" if kind == "text" or mode != "escaped" else "undeclared"
+    return text, "undeclared"
 
 
 def read_title(element: etree._Element, context: ReadContext) -> str | None:
-    """Plain text of a title."""
+    """Return a title as plain text."""
     if len(element) == 0 and not (context.atom and element.attrib):
         text = element.text
         if text is None:
@@ -72,7 +72,7 @@ def read_title(element: etree._Element, context: ReadContext) -> str | None:
 
 
 def read_html(element: etree._Element, context: ReadContext) -> Any:
-    """Safe HTML of a summary, description or content."""
+    """Return a summary, description or content as HTML."""
     base = context.find_base(element) if context.has_base else context.base
     if not context.atom and len(element) == 0:
         text = element.text
@@ -92,7 +92,7 @@ def read_html(element: etree._Element, context: ReadContext) -> Any:
 
 
 def _serialise_markup(element: etree._Element) -> str | None:
-    """Markup given as elements; the `div` that Atom asks for is not part of it (RFC 4287 §3.1.1.3)."""
+    """Return markup written as elements, without the `div` that Atom requires around it (RFC 4287 §3.1.1.3)."""
     only = element[0]
     if len(element) == 1 and isinstance(only.tag, str) and only.tag.rpartition("}")[2] == "div":
         outside = f"{element.text or ''}{only.tail or ''}".strip()
@@ -108,7 +108,7 @@ def _is_binary(kind: str) -> bool:
 
 
 def _decode_base64(text: str, binary: bool) -> str | None:
-    """What was encoded, if it is text: of a picture or a piece of music nothing can be shown."""
+    """Decode text. Returns None for pictures and other binary content."""
     try:
         raw = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
@@ -120,7 +120,7 @@ def _decode_base64(text: str, binary: bool) -> str | None:
 
 
 def read_address(element: etree._Element, context: ReadContext) -> str | None:
-    """The address an element holds as text or in one of the attributes used for it."""
+    """Return the address in an element's text or in one of the usual attributes."""
     for name in ("href", "url", "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}resource", "rdf:resource"):
         if found := element.get(name):
             return resolve_url(found, context.find_base(element))

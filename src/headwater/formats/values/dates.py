@@ -1,9 +1,9 @@
-"""Dates as publishers write them → UTC epoch seconds.
+"""Parses the dates of feeds into UTC epoch seconds.
 
-Three steps, cheapest first: the RFC 822 form of nearly every RSS feed, ISO 8601 as Python reads it, then a
-tolerant reading word by word against the tables below. What contradicts itself (a 31st of June, 25 o'clock) or holds
-a word nobody knows is no date: a wrong date does more harm than none. Forms without a year are declined,
-because they would need a clock.
+There are three steps, the cheapest first: the RFC 822 form of nearly every RSS feed, ISO 8601 as Python reads it, then
+word by word with the tables of `calendar_words`. A date that does not exist (31 June, 25 o'clock) or contains an
+unknown word is rejected: a wrong date does more harm than none. Dates without a year would need a clock and are
+rejected, too.
 
 >>> parse_date("Thu, 01 Jan 1970 00:01:00 GMT")
 60.0
@@ -35,15 +35,15 @@ _MONTHS = {name.capitalize(): f"{number:02}" for name, number in MONTHS.items() 
 _MONTH_NAMES = {number: name for name, number in _MONTHS.items() if name.isascii()}
 _MONTH_SIGN = re.compile(r"(\d{1,2}) ?[月월]")  # without a year before it: `02 1月 2006`
 _UTC_NAMES = frozenset({"GMT", "+0000", "UTC", "Z", "-0000"})
-_MAX_LENGTH = 120  # no date is longer; spares the tolerant reader a megabyte
+_MAX_LENGTH = 120  # no date is longer
 
-# Forms with letters between the numbers, rewritten to plain separators before the tolerant reading.
+# Letters between numbers that are replaced by separators before the words are parsed.
 _CJK = str.maketrans({
     "年": "-", "년": "-", "月": "-", "월": "-", "日": " ", "일": " ", "時": ":", "时": ":", "시": ":",
     "分": ":", "분": ":", "秒": " ", "초": " ", "：": ":", "，": " ", "\u00a0": " ", "\u202f": " ", "−": "-", "–": "-",
 })  # fmt: skip
 
-# ISO 8601 forms Python does not read; two-digit years are of this century, as the standard has it.
+# ISO 8601 forms that Python does not read. Two-digit years are of this century, as in the standard.
 ISO_FORMS = (
     ("YYYY-MM", re.compile(r"(?P<year>\d{4})-(?P<month>\d\d)")),
     ("YYYY-DDD, YYYYDDD", re.compile(r"(?P<year>\d{4})-?(?P<ordinal>[0-3]\d\d)")),
@@ -62,20 +62,20 @@ _HOURS = re.compile(r"([+-])([01][0-9]|2[0-3])([0-5][0-9])")
 _NUMBERS = re.compile(r"\d+")
 _COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?")
 _FRACTION = re.compile(r"\d{10}\.\d{1,9}")
-_DAY_FIRST = re.compile(r"(?<!\d)\d{1,2}\. ?\d{1,2}\. ?\d{4}")  # with points, nobody puts the month first
+_DAY_FIRST = re.compile(r"(?<!\d)\d{1,2}\. ?\d{1,2}\. ?\d{4}")  # with points, the day comes first
 _TIME_WITH_POINTS = re.compile(
     r"(?:(?<=\d{4} )|(?<=-\d\d ))(\d{1,2})\.(\d\d)(?:\.(\d\d))?(?![.\d])"
 )  # 10.14.55 for 10:14:55
 _SPACES_WITHIN_TIME = re.compile(
     r"(?<=\d)\s*T\s*(?=\d)|\s+(?=:\d)|(?<=\d:)\s+(?=\d)"
-)  # blanks around what joins a time
-_OFFSET_AND_Z = re.compile(r"([+-]\d\d:?\d\d)Z")  # both the offset and Greenwich's letter
+)  # spaces around the separators of a time
+_OFFSET_AND_Z = re.compile(r"([+-]\d\d:?\d\d)Z")  # both an offset and Z
 _COMMENT = re.compile(r"\([^()]*\)")  # RFC 822 §3.4.3
-_YEAR_TWO = -62_104_000_000.0  # what is dated in the year 1 has no date: zero, to .NET and to Go
+_YEAR_TWO = -62_104_000_000.0  # the year 1 is the zero value of .NET and Go
 
 
 def parse_date(text: str | None) -> float | None:
-    """UTC epoch seconds of a date in any of the documented forms, or None."""
+    """Parse a date in any of the documented forms into UTC epoch seconds, or None."""
     if not text:
         return None
     if text[3:5] == ", " and 26 < len(text) < 33:
@@ -108,7 +108,7 @@ def _parse_uncommon(text: str) -> float | None:
 
 
 def _parse_day(text: str) -> float:
-    """The start of `01 Jan 2004 `."""
+    """Return the start of a day written as `01 Jan 2004 `."""
     try:
         day = datetime.fromisoformat(f"{text[7:11]}-{_MONTHS[text[3:6]]}-{text[:2]}T00:00:00+00:00").timestamp()
     except ValueError:
@@ -119,7 +119,7 @@ def _parse_day(text: str) -> float:
 
 
 def _parse_zone_seconds(text: str) -> float:
-    """How many seconds a zone is ahead of Greenwich: ` GMT`, ` +0100`, ` EST`."""
+    """Return the seconds by which a zone is ahead of UTC: ` GMT`, ` +0100`, ` EST`."""
     if text[0] != " ":
         raise KeyError(text)
     name = text[1:]
@@ -151,7 +151,7 @@ def _parse_tolerantly(text: str) -> float | None:
     if text[-1:] == "Z":
         text = _OFFSET_AND_Z.sub(r"\1", text)
     if text[-1:] == "]":
-        text = text.partition("[")[0]  # the place beside its offset (RFC 9557)
+        text = text.partition("[")[0]  # a place behind the offset (RFC 9557)
     if text[:1].isdigit() or text[:1] == "-":
         try:
             moment = datetime.fromisoformat(text)
@@ -169,7 +169,7 @@ def _parse_tolerantly(text: str) -> float | None:
 
 
 def _parse_iso_forms(text: str) -> float | None:
-    """The forms of ISO_FORMS, alone or followed by a time."""
+    """Parse the forms of ISO_FORMS, alone or followed by a time."""
     head, _, clock = text.partition("T")
     for _name, form in ISO_FORMS:
         found = form.fullmatch(head)
@@ -195,7 +195,7 @@ def _parse_iso_forms(text: str) -> float | None:
 
 
 def _parse_time_of_day(word: str, noon: bool | None) -> float | None:
-    """Seconds since midnight UTC of `19:48:21.5+02:00`; None when it is no time. `noon` is True for p.m."""
+    """Return the seconds since midnight UTC of `19:48:21.5+02:00`, or None. `noon` is True for p.m."""
     found = _TIME.fullmatch(word.strip())
     if found is None:
         return None
@@ -206,9 +206,9 @@ def _parse_time_of_day(word: str, noon: bool | None) -> float | None:
     if noon is not None and hours <= 12:
         hours = hours % 12 + (12 if noon else 0)
     if (hours, minutes, seconds) == (24, 0, 0):
-        pass  # the end of the day, as ISO 8601 allows it
+        pass  # ISO 8601 allows the end of the day
     elif hours == 24 and minutes <= 59 and seconds <= 60:
-        hours = 0  # clocks that count from 1 to 24, as Java's `kk` does: the first hour of that day
+        hours = 0  # Java's `kk` counts from 1 to 24: the first hour of that day
     elif hours > 23 or minutes > 59 or seconds > 60:
         return None
     offset = _parse_zone_minutes(rest) if rest else 0
@@ -219,7 +219,7 @@ def _parse_time_of_day(word: str, noon: bool | None) -> float | None:
 
 
 def _parse_zone_minutes(word: str) -> int | None:
-    """Minutes east of Greenwich, or None when it is no zone."""
+    """Return the minutes by which a zone is ahead of UTC, or None."""
     word = word.strip("()[]").removeprefix("etc/")
     if word in ZONES:
         return ZONES[word]
@@ -265,7 +265,7 @@ def _parse_words(text: str, home: int) -> float | None:
             continue
         elif clock is None or word[0] in "+-" or not word.isalpha():
             return None
-        # else: a word after the time is the name of a zone or place nobody lists; read as UTC
+        # else: an unknown word after the time names a zone or place; it counts as UTC
     if month is None and len(numbers) == 3:
         numbers, month = _order_numbers(numbers, _DAY_FIRST.search(text) is not None)
     if month is None or len(numbers) != 2:
@@ -282,7 +282,7 @@ def _parse_words(text: str, home: int) -> float | None:
 
 
 def _find_place_offset(place: str, local: datetime) -> int:
-    """Minutes east of Greenwich that clocks at a place were ahead then; 0 for places nobody knows, as for zones."""
+    """Return the minutes by which a place was ahead of UTC at a local time; 0 for an unknown place."""
     name = PLACES.get(place) or "/".join(
         "_".join(word.capitalize() for word in part.split("_")) for part in place.split("/")
     )
@@ -294,7 +294,7 @@ def _find_place_offset(place: str, local: datetime) -> int:
 
 
 def _abbreviate_zones(text: str) -> str:
-    """`Eastern Standard Time` → `est`."""
+    """Replace `eastern standard time` by `est`."""
     if text.endswith(" time"):
         for name, short in LONG_ZONES.items():
             if text.endswith(name):
@@ -303,7 +303,7 @@ def _abbreviate_zones(text: str) -> str:
 
 
 def _separate_time(text: str) -> str:
-    """`2004-07-08t23:56` with its date and time parted; a name with a t in it stays whole."""
+    """Separate date and time of `2004-07-08t23:56`; names that contain a t stay whole."""
     where = text.find("t", 6)
     if where > 0 and text[where - 1].isdigit() and text[where + 1 : where + 2].isdigit():
         return f"{text[:where]} {text[where + 1 :]}"
@@ -311,7 +311,7 @@ def _separate_time(text: str) -> str:
 
 
 def _split_words(text: str) -> list[str]:
-    """Words; dates joined by `-`, `/` or `.` come apart, times and offsets stay whole."""
+    """Split into words and dates at `-`, `/` and `.`; times and offsets stay whole."""
     words: list[str] = []
     for raw in text.replace(",", " ").replace(";", " ").split():
         word = raw.strip("()")
@@ -332,13 +332,13 @@ def _split_words(text: str) -> list[str]:
 
 
 def _strip_ordinal_suffix(word: str) -> str:
-    """`1st` → `1`; everything else as it is."""
+    """Return `1` for `1st`; other words stay as they are."""
     return word[:-2] if word[:-2].isdigit() and word[-2:] in ("st", "nd", "rd", "th") else word
 
 
 def _order_numbers(numbers: list[str], day_first: bool) -> tuple[list[str], int | None]:
-    """Three numbers: year first, or day and month in whichever order is possible (month first when both are, unless
-    it is said otherwise)."""
+    """Return [day, year] and the month of three numbers. If both orders are possible, the month comes first unless
+    `day_first` is set."""
     first, second, third = numbers
     if len(first) == 4:
         return [third, first], int(second)
@@ -349,6 +349,6 @@ def _order_numbers(numbers: list[str], day_first: bool) -> tuple[list[str], int 
 
 def _expand_year(year: str) -> int:
     number = int(year)
-    if len(year) <= 2:  # RFC 2822 §4.3, with the turn where feeds began
+    if len(year) <= 2:  # RFC 2822 §4.3, but with 1990 as the first year
         number += 2000 if number < 90 else 1900
     return number

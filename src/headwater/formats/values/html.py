@@ -1,4 +1,4 @@
-"""HTML made safe when it is read, with its relative addresses resolved; nh3 (ammonia) does the cleaning."""
+"""Sanitises HTML with nh3 (ammonia) and resolves its relative links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headwater.formats.values.text import (
 )
 from headwater.model import Markup
 
-_SURELY_WITHIN_LIMIT = CONTENT_LIMIT // 4  # characters: certain to be within the limit of bytes
+_SURELY_WITHIN_LIMIT = CONTENT_LIMIT // 4  # characters; certainly within the limit of bytes
 XHTML = "{http://www.w3.org/1999/xhtml}"
 
 _TAGS = nh3.ALLOWED_TAGS | {
@@ -42,7 +42,7 @@ for _tag, _names in {
 _REMOVED_WITH_CONTENT = {"script", "style", "title", "textarea", "noscript", "template"}
 
 
-# Where an address may stand that is not complete and needs the base. Too much is found rather than too little.
+# Finds attributes whose address may be relative. A false match only costs time.
 _RELATIVE = re.compile(
     r"""=(?:(?<=[\s/]=)|(?<=[hH][rR][eE][fF]=)|(?<=[sS][rR][cC]=)|(?<=[cC][iI][tT][eE]=)|(?<=[sS][tT][eE][rR]=))"""
     r"""(?!["']?(?:https?://|mailto:))"""
@@ -161,11 +161,11 @@ def _hash_text(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def get_nh3_cleaner(base: str | None) -> nh3.Cleaner:
-    """An nh3 cleaner for markup with this base; kept, since building one costs more than cleaning most items."""
+    """Return a cleaner for markup with this base. Building one costs more than cleaning most items."""
     relative = ("rewrite_with_base", base) if base and base.startswith(("http://", "https://")) else None
     try:
         return _build_nh3_cleaner(relative)
-    except ValueError:  # a base no URL parser takes
+    except ValueError:  # not a valid URL
         return _build_nh3_cleaner(None)
 
 
@@ -179,12 +179,12 @@ def _build_nh3_cleaner(relative: tuple[str, str] | None) -> nh3.Cleaner:
 
 
 def serialise_inner_html(element: etree._Element) -> str:
-    """The markup inside an element (an XHTML construct) as HTML without namespaces."""
+    """Return the markup inside an element (an XHTML construct) as HTML without namespaces."""
     for child in element.iter(etree.Element):
         if child is not element and (child.prefix is not None or not child.tag.startswith(XHTML)):
             try:
                 child.tag = child.tag.rpartition("}")[2].rpartition(":")[2]
-            except ValueError:  # a name that recovery made up, such as `x:`; cleaning drops it
+            except ValueError:  # recovery invents names such as `x:`; cleaning drops them
                 continue
     parts = [escape(element.text, quote=False)] if element.text else []
     parts += [etree.tostring(child, encoding="unicode", method="html") for child in element]

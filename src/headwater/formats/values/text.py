@@ -1,4 +1,4 @@
-"""Strings made fit to keep: no NUL, no lone surrogates, no megabyte titles; plain text out of marked-up titles."""
+"""Cleans plain text: forbidden characters, references, markup in titles, limits of length."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ TITLE_LIMIT = 2_048  # bytes of UTF-8
 LINE_LIMIT = 500
 CONTENT_LIMIT = 1_048_576
 
-# What XML 1.0 §2.2 forbids, less tab and line ends; PostgreSQL refuses NUL and surrogates, readers dislike the rest.
+# XML 1.0 §2.2 forbids them; PostgreSQL refuses NUL and surrogates, too.
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 WINDOWS_1252 = {code: bytes((code,)).decode("cp1252", "replace") for code in range(0x80, 0xA0)}
 
-# Elements that publishers put into titles. Anything else in angle brackets is what the title is about.
+# Elements that publishers put into titles. Anything else in angle brackets is text (`Using <vector>`).
 _INLINE = (
     "a|abbr|acronym|b|bdi|bdo|big|blink|blockquote|body|br|center|cite|code|del|dfn|div|em|embed|font|h[1-6]|head|hr|"
     "html|i|iframe|img|ins|kbd|li|link|mark|meta|nobr|noscript|object|ol|p|pre|q|s|samp|script|section|small|span|"
     "strike|strong|style|sub|sup|svg|table|tbody|td|textarea|th|tr|tt|u|ul|var|wbr"
 )
-_REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""  # of a tag: attributes may hold angle brackets
+_REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""  # of a tag; attributes may contain angle brackets
 _TAG = re.compile(rf"<(?:/?(?:{_INLINE})(?:[\s/]{_REST})?|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
 _EVERY_TAG = re.compile(rf"<(?:/?[a-z]{_REST}|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
 _HIDDEN = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGNORECASE)
@@ -31,30 +31,30 @@ _ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _MARKUP = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*)?>", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _NUMBERED = re.compile(r"&#(?:[0-9]+|[xX][0-9a-fA-F]+)")
-_QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` is the query of an address, not a reference
+_QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` belongs to the query of a URL
 _MOJIBAKE_BYTES = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _MOJIBAKE_QUOTES = re.compile("â€.")
 _LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
 
 
 def replace_forbidden(text: str) -> str:
-    """The text without characters that XML, JSON or a database refuses."""
-    if text.isprintable():  # most is, and to see that takes a fifth of the search
+    """Replace the characters that XML, JSON or a database refuses by U+FFFD."""
+    if text.isprintable():  # most texts are, and this check takes a fifth of the search
         return text
     return _FORBIDDEN.sub("\ufffd", text) if _FORBIDDEN.search(text) else text
 
 
 def repair_mojibake(text: str) -> str:
-    """Characters U+0080–9F, which nobody means, as those that were meant: bytes of UTF-8, or windows-1252.
+    """Replace characters U+0080–9F, which come from reading UTF-8 or windows-1252 as Latin-1, by the intended ones.
 
-    Most texts hold none: those in ASCII are passed at once, others looked through for the commonest, U+0080 in every
-    quotation mark of UTF-8 and the apostrophe of windows-1252.
+    Most texts have none, so only the commonest are searched for: U+0080, part of every quotation mark in UTF-8, and
+    the apostrophe of windows-1252.
     """
     if text.isascii():
         return text
     if "\x80" in text:
         text = _MOJIBAKE_BYTES.sub(_decode_utf8_bytes, text)
-    if "€" in text and "â€" in text:  # the same by way of windows-1252, which writes U+0080 as the sign of the euro
+    if "€" in text and "â€" in text:  # UTF-8 read as windows-1252, in which U+0080 is the euro sign
         text = _MOJIBAKE_QUOTES.sub(_decode_windows_1252, text)
     return text if "\x92" not in text else text.translate(WINDOWS_1252)
 
@@ -74,7 +74,7 @@ def _decode_utf8_bytes(found: re.Match[str]) -> str:
 
 
 def truncate_utf8(text: str, limit: int) -> str:
-    """At most `limit` bytes of UTF-8, never half a character."""
+    """Return at most `limit` bytes of UTF-8 without cutting a character."""
     if len(text) * 4 <= limit or (len(text) <= limit and text.isascii()):
         return text
     raw = text.encode("utf-8", "replace")
@@ -82,7 +82,7 @@ def truncate_utf8(text: str, limit: int) -> str:
 
 
 def to_one_line(text: str, limit: int = TITLE_LIMIT) -> str | None:
-    """Plain text on one line, or None when nothing is left."""
+    """Return plain text on one line, or None if it is empty."""
     text = text.strip()
     if not text.isascii():
         text = repair_mojibake(text)
@@ -97,11 +97,11 @@ def _to_short_line(text: str) -> str | None:
     return to_one_line(text, LINE_LIMIT)
 
 
-SHORT_LINES = Memo(_to_short_line, max_size=4_096, max_length=80)  # of something short that recurs, as categories do
+SHORT_LINES = Memo(_to_short_line, max_size=4_096, max_length=80)  # of short texts that recur, such as categories
 
 
 def html_to_text(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | None:
-    """Plain text of a title that may hold markup and entities; all tags go when it is `sure` to be HTML.
+    """Return the plain text of a title that may contain markup and entities. `sure` removes every tag.
 
     >>> html_to_text("AT&amp;T <b>grows</b>, a < b")
     'AT&T grows, a < b'
@@ -116,14 +116,14 @@ def html_to_text(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str
 
 
 def decode_references(text: str) -> str:
-    """References replaced by their characters as HTML 5 does, only that numbers no character has stay as written.
+    """Decode references as HTML 5 does, but leave those to numbers without a character as they are.
 
     >>> decode_references("caf&eacute; &#1114112;")
     'café &#1114112;'
     """
     try:
         found = unescape(text)
-    except ValueError:  # more digits than Python makes a number of
+    except ValueError:  # more digits than Python converts
         return replace_forbidden(unescape(_NUMBERED.sub(_escape_impossible_reference, text)))
     if "\ufffd" in found and "\ufffd" not in text:
         found = unescape(_NUMBERED.sub(_escape_impossible_reference, text))
@@ -137,7 +137,7 @@ def _escape_impossible_reference(found: re.Match[str]) -> str:
 
 
 def clean_plain_title(text: str, limit: int = TITLE_LIMIT) -> str | None:
-    """A title that should be plain text, with the references all the same that publishers leave in there.
+    """Return a title that should be plain text, with the references decoded that publishers leave in it.
 
     >>> clean_plain_title("men&#39;s souls <b> &copy")
     "men's souls <b> &copy"
@@ -154,12 +154,12 @@ def looks_like_html(text: str) -> bool:
 
 
 def has_reference(text: str) -> bool:
-    """Whether an entity or a character is named in there: an `&` alone is one in plain text."""
+    """Say whether the text contains a character reference; a bare `&` is none."""
     return "&" in text and _REFERENCE.search(text) is not None
 
 
 def is_markup(text: str) -> bool:
-    """Whether text that should be plain is HTML all the same: it closes an element, or has one that needs no closing.
+    """Say whether text that should be plain is HTML: it closes an element, or has one that needs no end tag.
 
     >>> is_markup("the <blink> tag"), is_markup("<i>the</i> tag")
     (False, True)
@@ -168,5 +168,5 @@ def is_markup(text: str) -> bool:
 
 
 def text_to_html(text: str) -> str:
-    """HTML of plain text."""
+    """Return plain text as HTML."""
     return escape(text, quote=False) if "<" in text or "&" in text or ">" in text else text
