@@ -1,4 +1,4 @@
-"""What the lab's tests share: the command line as a person runs it."""
+"""Fixtures of the lab's tests: the command line in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cycle world counts what a brute-force simulation of single items counts."""
+"""The cycle world has the same counts as a simulation of single items."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = CycleSettings(feeds=7, window=4, warmup=5, measured=12)
 
 
 class Random(Strategy):
-    """Refreshes any feeds; remembers what it was told."""
+    """Refreshes random feeds and records its observations."""
 
     name = "random"
 
@@ -50,7 +50,7 @@ class Random(Strategy):
 
 
 def brute_force(world: CycleWorld, chosen: list[np.ndarray]) -> tuple[float, float, list[list[int]]]:  # type: ignore[type-arg]
-    """Completeness, freshness and Div_A of every cycle, item by item with sets."""
+    """Compute completeness, freshness and Div_A of every cycle, item by item with sets."""
     size = world.settings
     streams = [
         np.diff(world.relevant[start : start + total + 1]).astype(bool)
@@ -93,7 +93,7 @@ def test_counts_are_those_of_a_simulation_item_by_item(seed: int, budget: int) -
     assert scores.lost >= 0
 
 
-def test_a_strategy_that_knows_nothing_is_told_nothing_but_what_its_refreshes_bring() -> None:
+def test_a_strategy_without_knowledge_observes_only_its_refreshes() -> None:
     strategy = Random()
     run_cycles(draw_cycle_world(SMALL, make_rng(1, 0)), strategy, 3, knowledge="nothing")
     assert all(np.isnan(told[0]).all() and np.isnan(told[1]).all() for told in strategy.told)
@@ -108,12 +108,12 @@ def test_a_budget_below_one_is_spent_over_several_cycles() -> None:
     assert scores.spent.tolist() == [0, 1] * 8 + [0]
 
 
-def test_everything_refreshed_in_every_cycle_loses_only_what_one_cycle_overflows() -> None:
+def test_refreshing_everything_in_every_cycle_loses_only_the_overflow_of_one_cycle() -> None:
     world = draw_cycle_world(CycleSettings(feeds=7, window=1000, warmup=0, measured=9), make_rng(2, 0))
     assert run_cycles(world, Random(), 7).completeness == 1.0
 
 
-def test_items_are_relevant_as_often_as_their_feeds_selectivity_says() -> None:
+def test_the_share_of_relevant_items_is_the_feeds_selectivity() -> None:
     world = draw_cycle_world(CycleSettings(feeds=40, warmup=0, measured=2000), make_rng(3, 0))
     totals = world.published[-1]
     shares = world.count_relevant(totals) / np.maximum(totals, 1)

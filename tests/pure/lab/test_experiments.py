@@ -1,4 +1,4 @@
-"""Experiments show what the papers say, on sizes that run in seconds; the soak runs them whole."""
+"""Experiments agree with the papers at sizes that run in seconds; the soak runs them at full size."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_two_steps_orders_the_strategies_as_the_paper_does() -> None:
     assert {row["requests"] for row in result.rows if row["strategy"] in ("top_utility", "uniform")} == {1000.0}
 
 
-def test_what_the_thesis_corrects_stands_beside_the_papers_value() -> None:
+def test_the_thesis_correction_stands_beside_the_papers_value() -> None:
     measures = {"completeness": {"mean": 0.97}, "freshness": {"mean": 0.93}, "requests": 4700.0}
     paper = {"completeness": 0.9781, "freshness": 0.8762, "requests": 4700}
     row = {"strategy": "two_steps", "budget": 50.0, **measures, "paper": paper, "thesis": {"freshness": 0.9187}}
@@ -66,7 +66,7 @@ def test_what_the_thesis_corrects_stands_beside_the_papers_value() -> None:
     assert "thesis" not in checked["completeness"]
 
 
-def test_numbers_do_not_depend_on_how_many_processes_made_them() -> None:
+def test_results_do_not_depend_on_the_number_of_processes() -> None:
     settings = {"seeds": 3, "budget": (10.0,), "strategies": ("two_steps", "uniform")}
     alone, together = (
         load_experiment("two-steps").run(LabSettings(jobs=jobs, **settings), ignore_progress)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def test_hourly_polling_is_half_an_hour_late_in_both_averages() -> None:
     assert all(row["mean_delay_s"] == pytest.approx(1800, rel=0.15) for row in result.rows)
 
 
-def test_a_model_of_the_day_errs_less_on_waves_and_alike_on_uniform_feeds() -> None:
+def test_a_periodic_model_errs_less_on_waves_and_equally_on_uniform_feeds() -> None:
     from headwater.lab.experiments.online import measure_errors
 
     error = {
@@ -204,7 +204,7 @@ def test_the_command_prints_rows_checks_and_a_figure(headwater: Callable[..., An
         assert set(row["completeness"]) == {"mean", "sd"}
 
 
-def test_the_report_shows_results_and_says_what_could_not_run() -> None:
+def test_the_report_shows_results_and_experiments_that_could_not_run() -> None:
     row = {"strategy": "x<y", "completeness": {"mean": 0.5, "sd": 0.1}, "paper": {"completeness": 0.4}}
     result = ExperimentResult("a", {"seeds": 3}, [row])
     result.checks = [Check("it is so", True, "± 1", {"found": 1.0}), Check("it is not", False, "± 1")]
@@ -236,7 +236,7 @@ def test_the_rows_of_a_trace_are_named_after_it_and_have_no_published_values() -
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", [name for name in list_experiments() if name != "peers"])  # peers needs a trace
-def test_an_experiment_at_its_full_size_finds_what_is_known(name: str) -> None:
+def test_an_experiment_at_full_size_has_only_known_findings(name: str) -> None:
     result = load_experiment(name).run(LabSettings(), ignore_progress)
     assert result.checks
     assert surprises(result.checks) == []
@@ -245,7 +245,7 @@ def test_an_experiment_at_its_full_size_finds_what_is_known(name: str) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", ["advarss", "generic-feeds", "network", "online", "tau", "shapes"])
-def test_on_a_real_trace_an_experiment_finds_what_is_known(name: str, shared_data: Path) -> None:
+def test_an_experiment_on_a_real_trace_has_only_known_findings(name: str, shared_data: Path) -> None:
     trace = shared_data / "traces" / "news.parquet"
     result = load_experiment(name).run(LabSettings(trace=trace, quick=True), ignore_progress)
     real = [check for check in result.checks if "news.parquet" in check.statement or name in ("peers", "shapes")]

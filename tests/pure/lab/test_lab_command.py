@@ -1,4 +1,4 @@
-"""`headwater lab` answers bad input with one sentence and prints results as text and as JSON."""
+"""`headwater lab` refuses bad input with one sentence and prints results as text and as JSON."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_plots_without_matplotlib_are_refused_before_anything_runs(monkeypatch: 
         build_app(["lab"])(["lab", "run", "two-steps", "--jobs", "1", "--plot", "x.png"], standalone_mode=False)
 
 
-def test_a_warm_up_longer_than_the_trace_is_told_before_anything_runs(
+def test_a_warm_up_longer_than_the_trace_is_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "short.csv"
@@ -72,7 +72,7 @@ def test_an_error_ends_the_command_with_its_sentence_and_no_traceback(headwater:
     assert ended.stdout == ""
 
 
-def test_an_option_the_experiment_has_no_use_for_is_taken_and_said_in_the_notes(headwater: Callable[..., Any]) -> None:
+def test_the_notes_list_options_that_the_experiment_ignores(headwater: Callable[..., Any]) -> None:
     vain = ("--per-day", "1", "--warmup-days", "14")
     few = ("--seeds", "1", "--jobs", "1", "--budget", "10", "--strategy", "uniform,fix_1h", "--json")
     ended = headwater("lab", "run", "two-steps", *few[:4], *vain, *few[6:])
@@ -99,7 +99,7 @@ class Broken(Uniform):
 """
 
 
-def test_a_persons_own_strategy_is_measured_beside_the_others_and_one_that_fails_is_named(
+def test_a_custom_strategy_runs_beside_the_others_and_is_named_if_it_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "own_rules.py").write_text(OWN)

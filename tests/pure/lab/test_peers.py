@@ -1,4 +1,4 @@
-"""The experiments `peers` and `limit`: their rows, their checks, and that nobody exceeds his bound."""
+"""The experiments `peers` and `limit`: their rows and checks, and bounds that no strategy exceeds."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def small_trace(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_few_dates_far_ahead_are_told_instead_of_replayed(tmp_path: Path) -> None:
+def test_a_trace_with_a_few_dates_far_in_the_future_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ahead.csv"
     rows = [f"a,{1_600_000_000 + 3600 * k}" for k in range(1000)] + ["a,4070908800"]
     path.write_text("\n".join(["source,published_at", *rows]))
@@ -62,7 +62,7 @@ def test_a_few_dates_far_ahead_are_told_instead_of_replayed(tmp_path: Path) -> N
         load_experiment("peers").run(LabSettings(trace=path, jobs=1), ignore_progress)
 
 
-def test_peers_gives_one_row_per_strategy_at_the_asked_rate_and_equal_cost(small_trace: Path) -> None:
+def test_peers_has_one_row_per_strategy_at_the_given_rate_and_equal_cost(small_trace: Path) -> None:
     names = ("value", "value_online", "open_loop", "uniform", "miniflux_entry_frequency", "two_steps")
     given = LabSettings(trace=small_trace, per_day=(2.0,), strategies=names, jobs=1)
     result = load_experiment("peers").run(given, ignore_progress)
@@ -97,7 +97,7 @@ def test_without_a_rate_peers_also_shows_rules_as_they_are(small_trace: Path) ->
     assert len(draw(result).axes) == 8  # three costs and the rules as they are, points above bars
 
 
-def test_peers_says_what_is_missing(small_trace: Path) -> None:
+def test_peers_refuses_missing_or_wrong_settings(small_trace: Path) -> None:
     with pytest.raises(TraceError, match="needs a trace"):
         load_experiment("peers").run(LabSettings(), ignore_progress)
     with pytest.raises(NotFound, match="did you mean value"):
@@ -106,7 +106,7 @@ def test_peers_says_what_is_missing(small_trace: Path) -> None:
         load_experiment("peers").run(LabSettings(trace=small_trace, warmup_days=400.0), ignore_progress)
 
 
-def test_a_trace_of_too_many_days_is_replayed_at_its_end_and_the_result_says_so(
+def test_only_the_last_days_of_a_long_trace_are_replayed_and_a_note_says_so(
     small_trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peers, "LONGEST_DAYS", 30.0)
@@ -118,13 +118,15 @@ def test_a_trace_of_too_many_days_is_replayed_at_its_end_and_the_result_says_so(
     assert any("the last 30 of 40 days" in note for note in result.notes)
 
 
-def test_a_sample_has_slow_and_busy_feeds_as_the_whole() -> None:
+def test_a_sample_has_slow_and_busy_feeds_in_proportion() -> None:
     trace = Trace.from_lists([[float(t) for t in range(many)] for many in range(1, 101)])
     assert sample_by_activity(trace, 10).counts.mean() == pytest.approx(trace.counts.mean(), rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["open_loop", "value", "miniflux_entry_frequency"])
-def test_constants_are_first_sought_on_a_sample_of_a_large_trace(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_constant_is_searched_on_a_sample_of_a_large_trace_first(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(equal_cost, "SAMPLE_REFRESHES", 500)
     rng = np.random.default_rng(4)
     trace = Trace.from_lists([np.sort(rng.uniform(0, 30 * DAY, k % 40 + 1)).tolist() for k in range(210)])
@@ -141,7 +143,7 @@ def test_the_constant_of_an_adaptive_rule_is_found(small_trace: Path) -> None:
     assert fitted.replay.per_day == pytest.approx(3.0, rel=0.02)
 
 
-def test_bounds_are_ordered_and_met_where_they_are_known() -> None:
+def test_bounds_are_ordered_and_exact_in_simple_cases() -> None:
     rates, share = np.array([2.0, 0.5]), np.array([1.0, 1.0])
     seen = [limits.bound_seen(rates, share, 4, b) for b in (0.3, 1.0)]
     open_loop = [limits.bound_open_loop(rates, share, 4, b) for b in (0.3, 1.0)]

@@ -1,4 +1,4 @@
-"""The replay does what a plain event loop does, and the scores are what counting by hand gives."""
+"""The replay agrees with a plain event loop, and the scores with counting by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from headwater.times import DAY
 
 
 class Adaptive(IntervalStrategy):
-    """Halves its interval when something came, doubles it when not: cheap, but each poll depends on the one before."""
+    """Halves its interval after news and doubles it otherwise, so that each poll depends on the one before."""
 
     name = "adaptive"
     steering = 3600.0
@@ -62,7 +62,7 @@ PROTOCOL = ReplaySettings(window=3, history_days=1.0, warmup_days=1.0, tick=3600
 
 
 def by_event_loop(trace: Trace, protocol: ReplaySettings) -> tuple[list[list[float | None]], list[list[float]]]:
-    """Adaptive, played poll by poll with lists: when each item was obtained, and each feed's polls."""
+    """Run Adaptive poll by poll with lists; return when each item was obtained, and each feed's polls."""
     begin, _, end = protocol.time_span(trace)
     obtained: list[list[float | None]] = []
     polls: list[list[float]] = []
@@ -99,7 +99,7 @@ def test_waves_poll_exactly_as_a_plain_event_loop(trace: Trace) -> None:
 
 
 def brute_force(run: Replay, steps: int = 4000) -> dict[str, float]:
-    """Completeness and delay by counting, freshness by looking at `steps` moments."""
+    """Compute completeness and delay by counting, freshness at `steps` moments."""
     lost = pending = 0
     delays = []
     for feed in range(run.trace.feeds):

@@ -1,4 +1,4 @@
-"""Results of a sweep come back in the order of its jobs, whatever ran them."""
+"""A sweep returns results in the order of its jobs, wherever they ran."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_results_keep_the_order_of_the_jobs_although_the_last_ends_first() -> No
     assert seen == [(done, 6) for done in range(7)]
 
 
-def test_one_process_is_the_caller_itself() -> None:
+def test_one_process_runs_jobs_in_the_caller() -> None:
     results = run_jobs([SweepJob(slow_first, (place, 3)) for place in range(3)], LabSettings(jobs=1))
     assert results == [(place, os.getpid()) for place in range(3)]
 
@@ -48,7 +48,7 @@ def refuse_or_note(place: int, folder: str) -> None:
     (Path(folder) / str(place)).touch()
 
 
-def test_what_has_not_begun_when_one_fails_is_not_run_any_more(tmp_path: Path) -> None:
+def test_jobs_that_have_not_begun_are_cancelled_when_one_fails(tmp_path: Path) -> None:
     with pytest.raises(TraceError):
         run_jobs([SweepJob(refuse_or_note, (place, str(tmp_path))) for place in range(200)], LabSettings(jobs=2))
     assert len(list(tmp_path.iterdir())) < 150
@@ -66,7 +66,7 @@ def test_a_dask_cluster_gives_the_same_results_in_the_same_order() -> None:
         assert run_jobs(jobs, LabSettings(dask=cluster.scheduler_address)) == [9, 1, 9, 4]
 
 
-def test_an_address_that_is_none_is_told_in_a_sentence() -> None:
+def test_an_invalid_dask_address_is_refused_with_a_sentence() -> None:
     pytest.importorskip("distributed", reason="the extra headwater[dask] is not installed")
     with pytest.raises(SettingsError, match="No Dask scheduler answers at nowhere"):
         run_jobs([SweepJob(square, (1,))], LabSettings(dask="nowhere"))

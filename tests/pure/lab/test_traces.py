@@ -1,4 +1,4 @@
-"""Traces are read from Parquet and CSV alike, and every damage is told in one sentence."""
+"""Traces are read from Parquet and CSV alike, and every damage is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ def test_categories_may_be_a_list(tmp_path: Path) -> None:
         ({"source": ["b", None, "b", "c"]}, "without a source"),
     ],
 )
-def test_damage_is_told_in_one_sentence(tmp_path: Path, change: dict[str, object], sentence: str) -> None:
+def test_a_damaged_trace_is_refused_with_one_sentence(tmp_path: Path, change: dict[str, object], sentence: str) -> None:
     with pytest.raises(TraceError, match=sentence):
         load_trace(write(tmp_path, {**GOOD, **change}))
 
 
-def test_missing_columns_files_rows_and_unreadable_files_are_told(tmp_path: Path) -> None:
+def test_missing_columns_files_and_rows_are_refused_with_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no column “published_at”"):
         load_trace(write(tmp_path, {"source": ["a"]}))
     with pytest.raises(TraceError, match="no items"):

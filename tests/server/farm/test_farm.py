@@ -1,4 +1,4 @@
-"""The feed farm over real HTTP: what is served is what was published, and the 304s are honest."""
+"""The feed farm over real HTTP serves what its feeds published, with correct validators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def get(url: str, **headers: str) -> tuple[int, CIMultiDictProxy[str], byt
 
 
 def ids(format: str, body: bytes) -> list[str]:
-    """The identities in a document, by the standard library and not by anything of ours."""
+    """Return the identities in a document, parsed by the standard library."""
     if format == "json":
         return [item["id"] for item in json.loads(body)["items"]]
     root = ElementTree.fromstring(body)
@@ -116,7 +116,7 @@ async def test_if_none_match_takes_lists_weak_tags_and_stars_and_wins_over_the_d
     assert (await get(one.url(feed), If_Modified_Since="Fri, 01 Jan 2100 00:00:00 GMT"))[0] == 304
 
 
-async def test_an_item_more_in_the_same_second_never_hides_behind_last_modified(farm: Start) -> None:
+async def test_another_item_in_the_same_second_is_never_hidden_by_last_modified(farm: Start) -> None:
     """Every new item must be seen by a reader that has nothing but Last-Modified and asks many times a second."""
     one = await farm(feeds=60, speed=2000, rates=(30, 60), window=100, format="rss", clock=lambda: NOON)
     feed = next(feed for feed in range(60) if one.feed_profile(feed).validators == "last-modified")
@@ -142,7 +142,7 @@ async def test_a_packed_document_is_the_same_document_under_another_etag(farm: S
     assert (await get(one.url(feed), If_None_Match=packed["ETag"], Accept_Encoding="gzip"))[0] == 304
 
 
-async def test_a_restarted_farm_goes_on_as_if_it_had_never_stopped(farm: Start) -> None:
+async def test_a_restarted_farm_continues_the_earlier_one(farm: Start) -> None:
     first = await farm(feeds=2, speed=50, clock=lambda: NOON)
     first.advance(20_000)
     second = await farm(feeds=2, speed=50, clock=lambda: NOON + 20_000, started=first.clock.started)
@@ -175,7 +175,7 @@ async def test_pages_lead_to_feeds_and_items_to_articles(farm: Start) -> None:
     assert (await get(f"{one.base_url()}/feeds/3"))[0] == 404
 
 
-async def test_statistics_and_truth_tell_what_a_reader_should_have(farm: Start) -> None:
+async def test_statistics_and_truth_list_the_published_items(farm: Start) -> None:
     one = await farm(feeds=4, speed=1000, clock=lambda: NOON)
     one.advance(600)
     await get(one.url(1))
@@ -188,7 +188,7 @@ async def test_statistics_and_truth_tell_what_a_reader_should_have(farm: Start) 
     assert (log[0]["feed"], log[0]["status"], log[0]["path"]) == (1, 200, "/feeds/1")
 
 
-async def test_the_log_sees_how_many_requests_a_host_bears_at_once(farm: Start) -> None:
+async def test_the_log_counts_concurrent_requests_of_a_host(farm: Start) -> None:
     one = await farm(feeds=6, hosts=2, latency=1.0)  # long enough for all four to arrive on a busy machine
     await asyncio.gather(*(get(one.url(feed)) for feed in (0, 2, 4, 1)))
     assert one.log.most_at_once == {"127.0.0.1": 3, "127.0.0.2": 1}
@@ -201,7 +201,7 @@ async def test_the_log_sees_how_many_requests_a_host_bears_at_once(farm: Start) 
     assert all(line.ended >= line.arrived for line in one.log)
 
 
-async def test_head_closing_and_requests_in_a_row_are_understood(farm: Start) -> None:
+async def test_head_requests_closing_and_pipelining_work(farm: Start) -> None:
     one = await farm(feeds=2)
     reader, writer = await asyncio.open_connection("127.0.0.1", one.port)
     writer.write(
@@ -222,7 +222,7 @@ async def test_head_closing_and_requests_in_a_row_are_understood(farm: Start) ->
         writer.close()
 
 
-async def test_a_port_in_use_is_said_in_one_sentence(farm: Start) -> None:
+async def test_a_port_in_use_is_refused_with_one_sentence(farm: Start) -> None:
     one = await farm()
     with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{one.port}: the port is in use"):
         await farm(port=one.port)
@@ -233,7 +233,7 @@ async def test_a_port_in_use_is_said_in_one_sentence(farm: Start) -> None:
     [{"feeds": 0}, {"speed": 0}, {"speed": float("nan")}, {"window": 0}, {"hosts": 0}, {"format": "gopher"},
      {"rates": (0, 1)}, {"rates": (2, 1)}, {"hosts": 2, "host": "0.0.0.0"}],
 )  # fmt: skip
-def test_a_farm_that_cannot_be_is_refused(options: dict[str, object]) -> None:
+def test_an_impossible_farm_is_refused(options: dict[str, object]) -> None:
     with pytest.raises(InputError):
         Farm(**options)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""The farm's documents say what the farm knows: every field is read back, and feedparser finds nothing to mend."""
+"""Every field of the farm's documents is read back, and feedparser finds no error in them."""
 
 from __future__ import annotations
 

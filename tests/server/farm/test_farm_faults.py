@@ -1,4 +1,4 @@
-"""Faults on demand, each seen from outside by a plain HTTP client."""
+"""Every fault of the farm, seen by a plain HTTP client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT = 8 << 20
 
 
 async def raw(farm: Farm, path: str = "/feeds/0", patience: float = 5.0) -> bytes:
-    """Everything the server sends, up to a limit; a connection that stays open is left after `patience`."""
+    """Return everything the server sends, up to a limit; an open connection is left after `patience`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", farm.port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{farm.port}\r\nConnection: close\r\n\r\n".encode())
     received = bytearray()
@@ -128,7 +128,7 @@ async def test_bombs_are_small_on_the_wire_and_large_inside(farm: Start, packing
 
 
 def inflated(packing: str, body: bytes) -> int:
-    """How many bytes come out, counted up to a little more than 100 MiB."""
+    """Count the decompressed bytes, up to a little more than 100 MiB."""
     if packing == "zstd":
         chunks = zstandard.ZstdDecompressor().read_to_iter(body)
         return next((total for total in itertools.accumulate(map(len, chunks)) if total > 100 << 20), 0)
@@ -139,7 +139,7 @@ def inflated(packing: str, body: bytes) -> int:
 
 @pytest.mark.parametrize("format", ["rss", "atom", "rdf"])
 @pytest.mark.parametrize("kind", ["damaged", "truncated", "empty", "html", "login"])
-async def test_these_are_no_well_formed_feeds(farm: Start, kind: str, format: str) -> None:
+async def test_damaged_documents_are_not_well_formed(farm: Start, kind: str, format: str) -> None:
     one = await farm(format=format, faults={0: Fault(kind)})
     status, _, body = parts(await raw(one))
     assert status == 200
@@ -147,7 +147,7 @@ async def test_these_are_no_well_formed_feeds(farm: Start, kind: str, format: st
         ElementTree.fromstring(body)
 
 
-async def test_identities_change_at_every_fetch_but_not_the_news(farm: Start) -> None:
+async def test_identities_change_at_every_fetch_but_titles_stay(farm: Start) -> None:
     one = await farm(format="rss", faults={0: Fault("identities")})
     first, second = [ElementTree.fromstring(parts(await raw(one))[2]) for _ in range(2)]
     for name, same in (("title", True), ("guid", False), ("item/link", False)):
@@ -172,7 +172,7 @@ async def test_validators_can_be_absent_constant_or_absurd(farm: Start) -> None:
     assert answers["laughs"][2].count(b"<!ENTITY") == 10
 
 
-async def test_every_fault_can_be_asked_for_and_answers_in_its_own_way(farm: Start) -> None:
+async def test_every_fault_can_be_requested(farm: Start) -> None:
     quiet = {"silent", "drip", "slow", "reset", "endless", "huge"}  # have tests of their own
     kinds = sorted(KINDS.keys() - quiet)
     one = await farm(feeds=len(kinds), faults={feed: Fault(kind) for feed, kind in enumerate(kinds)})
@@ -194,7 +194,7 @@ def test_specifications_name_feeds_ranges_and_shares() -> None:
 @pytest.mark.parametrize(
     "specification", ["sloww", "slow:much", "410@x", "410@99", "410@5-3", "bomb:rar", "200", "429@-1", "@3"]
 )
-def test_specifications_that_mean_nothing_are_refused(specification: str) -> None:
+def test_invalid_specifications_are_refused(specification: str) -> None:
     with pytest.raises(InputError):
         parse_faults(specification, feeds=10, seed=1)
 

@@ -1,4 +1,4 @@
-"""Polling without loss counts the delays that a simulation item by item counts."""
+"""Lossless polling has the same delays as a simulation of single items."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headwater.times import DAY
 
 
 class Diary(Strategy):
-    """Refreshes any feeds and writes down when."""
+    """Refreshes random feeds and records when."""
 
     name = "diary"
 
@@ -83,7 +83,7 @@ def test_a_trace_shorter_than_its_learning_is_refused() -> None:
         simulate_polling(make_strategy("uniform", 2), trace, 1.0, 14.0, make_rng(1))
 
 
-def test_round_robin_comes_to_every_feed_as_often() -> None:
+def test_round_robin_polls_every_feed_equally_often() -> None:
     trace = draw_world(WorldSettings(feeds=48, days=9), make_rng(1)).trace
     found = simulate_polling(make_strategy("uniform", 48), trace, 1.0, 1.0, make_rng(1))
     assert found.requests / 48 / ((trace.end - trace.start) / DAY - 2) == pytest.approx(1.0, abs=0.05)

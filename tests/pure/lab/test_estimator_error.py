@@ -1,4 +1,4 @@
-"""Divergence errors and daily models are what their definitions say."""
+"""Divergence errors and daily models follow their definitions."""
 
 from __future__ import annotations
 

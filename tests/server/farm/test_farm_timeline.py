@@ -1,4 +1,4 @@
-"""What feeds publish is a function of seed, feed and time, and nothing else."""
+"""The items of a feed are a function of seed, feed and time only."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ feeds = st.integers(0, 10**6)
 
 
 @given(seeds, feeds, st.tuples(moments, moments, moments))
-def test_any_stretch_can_be_computed_alone(seed: int, feed: int, times: tuple[float, float, float]) -> None:
+def test_any_period_can_be_computed_by_itself(seed: int, feed: int, times: tuple[float, float, float]) -> None:
     a, b, c = sorted(times)
     assert compute_postings(seed, feed, a, b) + compute_postings(seed, feed, b, c) == compute_postings(seed, feed, a, c)
 
 
 @given(seeds, feeds, moments, st.integers(1, 60))
-def test_the_window_is_the_end_of_what_was_published(seed: int, feed: int, at: float, size: int) -> None:
+def test_the_window_is_the_end_of_the_timeline(seed: int, feed: int, at: float, size: int) -> None:
     timeline = FarmTimeline(seed, make_profile(seed, feed))
     window = timeline.newest_postings(at, size)
     everything = compute_postings(seed, feed, 0, np.nextafter(at, np.inf))
@@ -38,7 +38,7 @@ def test_the_window_is_the_end_of_what_was_published(seed: int, feed: int, at: f
 
 
 @given(seeds, feeds)
-def test_numbers_find_their_items_again(seed: int, feed: int) -> None:
+def test_items_are_found_by_their_numbers(seed: int, feed: int) -> None:
     timeline = FarmTimeline(seed, make_profile(seed, feed))
     for posting in compute_postings(seed, feed, BLOCK / 2, 2 * BLOCK)[:50]:
         assert timeline.find_posting(posting.number) == posting

@@ -1,4 +1,4 @@
-"""A description of a trace finds what was put into the trace."""
+"""A description finds the properties that a trace was made with."""
 
 from __future__ import annotations
 
@@ -142,12 +142,12 @@ def test_duplicates_within_a_feed_and_across_feeds_are_counted_apart() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"high": 1.0}, {"low": 1.0}, {"share": 0.4}])
-def test_thresholds_that_name_nothing_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_thresholds_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(TraceError, match=r"must be above|must be at least"):
         describe_trace(Trace.from_lists([[1.0]]), **wrong)
 
 
-def test_a_description_of_one_item_is_still_whole() -> None:
+def test_a_trace_of_one_item_can_be_described() -> None:
     found = describe_trace(Trace.from_lists([[1.0]])).as_json()
     assert found["feeds"] == found["items"] == 1
     assert found["patterns"] is None

@@ -1,4 +1,4 @@
-"""Networks grow by their rule, and items run down them as a simulation poll by poll says."""
+"""Networks grow by their rule, and cascades agree with a simulation of every poll."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_without_weight_on_distance_the_network_is_a_star() -> None:
 
 @given(st.integers(0, 10_000), st.integers(1, 6))
 @settings(max_examples=40, deadline=None)
-def test_a_cascade_delivers_what_polling_each_window_delivers(seed: int, window: int) -> None:
+def test_a_cascade_delivers_the_same_items_as_polling_each_window(seed: int, window: int) -> None:
     rng = make_rng(seed, 5)
     profiles = random_profiles(seed, 6)
     tree = NetworkTree(np.array([-1, 0, 1, 2, 0, 4]), np.array([0, 1, 2, 3, 1, 2]), np.arange(6))
@@ -75,7 +75,7 @@ def test_a_cascade_delivers_what_polling_each_window_delivers(seed: int, window:
         assert have[node].at == pytest.approx([at for at, _ in got])
 
 
-def test_quality_counts_what_the_query_wants_and_nothing_else() -> None:
+def test_quality_counts_only_wanted_items() -> None:
     profiles = np.array([[True, True], [True, False]])
     tree = NetworkTree(np.array([-1, 0]), np.array([0, 1]), np.arange(2))
     times, words = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1, 2, 1, 1])

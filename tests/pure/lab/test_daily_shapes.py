@@ -1,4 +1,4 @@
-"""Rates and daily shapes: what is drawn must follow what was asked for."""
+"""Drawn rates and times follow the given power law and daily shape."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_expectations_add_up(a: float, b: float, c: float, name: str) -> None:
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.78, 1.0, 2.0])
-def test_rates_have_the_power_law_asked_for(exponent: float) -> None:
+def test_rates_follow_the_given_power_law(exponent: float) -> None:
     rates = daily_shapes.draw_power_law(np.random.default_rng(1), 200_000, 1.0, 1000.0, exponent)
     assert rates.min() >= 1
     assert rates.max() <= 1000 * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""Synthetic worlds have the rates, hours, bursts, changes and words they were asked for."""
+"""Synthetic worlds have the rates, hours, bursts, changes and words of their settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_feeds_publish_at_their_rates_whatever_their_bursts_and_weekends(burst: 
     assert all((np.diff(world.trace.feed_times(feed)) >= 0).all() for feed in range(60))
 
 
-def test_weekends_are_as_quiet_as_asked() -> None:
+def test_weekends_are_as_quiet_as_the_settings_say() -> None:
     world = draw_world(WorldSettings(feeds=100, days=28, weekend=0.25), make_rng(2))
     day = ((world.trace.times - MONDAY) // DAY).astype(int) % 7
     assert (day >= 5).sum() / 2 / ((day < 5).sum() / 5) == pytest.approx(0.25, rel=0.1)

@@ -1,4 +1,4 @@
-"""Urbansky et al.'s measures, by hand and against a plain loop."""
+"""The measures of Urbansky et al. agree with counting by hand and with a plain loop."""
 
 from __future__ import annotations
 
