@@ -32,7 +32,7 @@ from bench.support import freshrss_floor
 from bench.support.freshrss_floor import Floor
 from headwater.cluster.demo.servers import postgres_server
 from headwater.credentials import hash_secret
-from headwater.node.crawl.crawler import CrawlStatus
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.search import index_queued
 from headwater.store.content.verdicts import save_refreshes

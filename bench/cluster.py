@@ -37,7 +37,7 @@ from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_dispatch import NatsJobSender, find_carrier
 from headwater.cluster.transport.nats_streams import NatsStreams, consumer_name
 from headwater.cluster.transport.postgres_transport import PostgresJobSender
-from headwater.cluster.transport.wire_messages import Job
+from headwater.node.crawl.transport import Job
 from headwater.settings import load_settings
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.content.feeds import NewFeed, count_feeds

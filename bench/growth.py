@@ -27,11 +27,11 @@ import uvloop
 from sqlalchemy import Connection
 
 from bench.refresh import CONCURRENCY, cpu, farm
+from headwater.assembly import build, freeze_startup_objects
 from headwater.model import Ending
 from headwater.node import maintenance
-from headwater.node.crawl.refresher import StoredRefresh
+from headwater.node.crawl.transport import StoredRefresh
 from headwater.node.node import Node
-from headwater.node.process_memory import freeze_startup_objects
 from headwater.settings import load_settings
 from headwater.store.content.feed_state import hash_identity
 from headwater.store.content.feeds import NewFeed
@@ -113,10 +113,10 @@ class GrownStore:
             strategy="uniform",
         )
         self._waiting = set(self._farm)  # a first refresh is due at once
-        return Node(given, on_settled=self._settled)
+        return build("node", given, on_stored=self._settled)
 
     def _settled(self, batch: Sequence[StoredRefresh]) -> None:
-        self._waiting.difference_update(one.fetched.feed_id for one in batch)
+        self._waiting.difference_update(one.known.feed_id for one in batch)
         if not self._waiting:
             self._done.set()
 
@@ -129,7 +129,7 @@ class GrownStore:
         self._waiting = set(self._farm)
         self._done.clear()
         used = cpu()
-        roster = node.crawler.feed_table
+        roster = node.crawl.scheduler.feed_table
         roster.earliest[roster.find_rows(self._farm)] = 0.0
         await self._done.wait()
         self.spent[kind].append((cpu() - used) / len(self._farm))

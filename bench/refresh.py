@@ -114,9 +114,8 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
     import structlog
     from sqlalchemy import update
 
+    from headwater.assembly import build, freeze_startup_objects
     from headwater.node import maintenance
-    from headwater.node.node import Node
-    from headwater.node.process_memory import freeze_startup_objects
     from headwater.settings import load_settings
     from headwater.store.content.feeds import NewFeed
     from headwater.store.schema.feed_tables import feed_state
@@ -127,7 +126,7 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
     done = asyncio.Event()
 
     def count(batch: Any) -> None:
-        settled.update(one.fetched.known.feed_id for one in batch)
+        settled.update(one.known.feed_id for one in batch)
         if len(settled) == feeds:
             done.set()
 
@@ -135,7 +134,7 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
         data=folder, allow_private=True, per_host=CONCURRENCY, concurrency=CONCURRENCY, budget=1e9, strategy=strategy
     )
     result: dict[str, Any] = {}
-    async with Node(given, on_settled=count) as node:
+    async with build("node", given, on_stored=count) as node:
         await node.store.write(add_and_subscribe, [NewFeed(f"{base}/feeds/{k}") for k in range(feeds)], time.time())
         freeze_startup_objects()
         with measured(result, "cold", feeds):
@@ -151,7 +150,7 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
         # In the store too: the node may reload the feeds at any moment.
         await node.store.write(lambda connection: connection.execute(update(feed_state).values(next_refresh=0.0)))
         with measured(result, "warm", feeds):
-            await node.crawler.load_feeds()
+            await node.crawl.scheduler.load_feeds()
             await done.wait()
     return result
 

@@ -25,8 +25,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headwater.assembly import build
 from headwater.model import Document, Ending, Entry, Item, Known, Refresh, Verdict
-from headwater.node.crawl.scheduler import CrawlStatus
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.node import Node
 from headwater.node.queries.processor import QueryProcessor
 from headwater.node.websub.push_service import PushService
@@ -139,7 +140,7 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
         given = load_settings(
             data=Path(folder), allow_private=True, per_host=64, budget=1.0, public_url="http://127.0.0.1"
         )
-        async with Node(given) as node:
+        async with build("node", given) as node:
             now = time.time()
             fetched, pushed = await node.store.write(
                 add_and_subscribe, [NewFeed(f"http://127.0.0.1:1/{k}") for k in range(2)], now
@@ -152,7 +153,10 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
             await node.store.write(run_script, text, now)
             async with asyncio.timeout(60):
                 while True:
-                    if node.processor.definitions and node.crawler.feed_table.find_row(pushed.feed.id) is not None:
+                    if (
+                        node.processor.definitions
+                        and node.crawl.scheduler.feed_table.find_row(pushed.feed.id) is not None
+                    ):
                         break
                     await asyncio.sleep(0.05)
             pushing = PushService(node, "http://127.0.0.1")
@@ -184,6 +188,6 @@ async def _publish(node: Node, feed_id: int, told: Connection, per_second: int, 
                 msgspec.structs.replace(blank, id=f"urn:x:{number}", link=f"https://example.org/{number}", title=title)
             )
         document = Document("rss 2.0", items=tuple(entries))
-        under_way.append(asyncio.create_task(node.crawler.accept_push(feed_id, document, 1000)))
+        under_way.append(asyncio.create_task(node.crawl.accept_push(feed_id, document, 1000)))
     await asyncio.gather(*under_way)
     told.send((number / (time.monotonic() - begin), 1000 * (time.process_time() - worked) / number))

@@ -313,3 +313,8 @@ def _check_scheduling(settings: Settings) -> None:
             f"A mean delay of {target.delay:g} s contradicts least_interval: with {interval:g} s between two refreshes "
             f"an item waits {interval / 2:g} s on average."
         )
+
+
+def is_shared_database(settings: Settings) -> bool:
+    """Whether the database is one that several machines can share."""
+    return settings.database_url.startswith(("postgresql", "postgres"))

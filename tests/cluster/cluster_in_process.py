@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from headwater.assembly import ROLES, find_partition_epochs
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
-from headwater.cluster.roles import ROLES
+from headwater.cluster.terminal import Terminal
 from headwater.cluster.transport.codec import encode_result
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_streams import NatsStreams
-from headwater.cluster.transport.wire_messages import FetchResult, Job
 from headwater.model import Document, Ending, Entry, Markup, Outcome
+from headwater.node.crawl.ingest import Ingest, ProvisionalPlanner
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.transport import FetchResult, Job, StoredRefresh
+from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
 from headwater.store.content.outbox import find_last_position, read_checkpoint
 from headwater.store.store import Store
@@ -116,3 +120,17 @@ def result(feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, 
 async def publish(streams: NatsStreams, one: FetchResult) -> None:
     subject = streams.full_subject(f"res.{one.job.partition}")
     await streams.context.publish(subject, encode_result(one))
+
+
+def cluster_ingest(
+    store: Store, politeness: Politeness, on_stored: Callable[[Sequence[StoredRefresh]], None] = lambda batch: None
+) -> Ingest:
+    """The ingest of a node that shares its database."""
+    planner = ProvisionalPlanner(politeness)
+    return Ingest(store, planner=planner, find_epochs=find_partition_epochs, jobs_are_rows=True, on_stored=on_stored)
+
+
+def terminal_of(node: Node) -> Terminal:
+    """The terminal of a node that shares its database."""
+    found: Terminal = node.parts[0].args[0]  # type: ignore[attr-defined]
+    return found

@@ -10,9 +10,10 @@ import pytest
 from headwater.cluster.leased_fetch import LeasedFetch
 from headwater.cluster.leases.holdings import Holdings
 from headwater.cluster.leases.partitions import partition_of
-from headwater.cluster.transport.wire_messages import Grant, Job
+from headwater.cluster.transport.wire_messages import Grant
 from headwater.fetch.client import Fetcher
 from headwater.loops import boot_clock
+from headwater.node.crawl.transport import Job
 
 URL = "http://127.0.0.1:9/feed"
 JOB = Job(1, partition_of(URL), 1, URL, "a test")
@@ -37,7 +38,7 @@ async def test_a_fetch_whose_turn_does_not_come_ends_before_its_lease_and_nothin
     after: list[str] = []
 
     async def work() -> None:
-        after.append(str(await hosts.fetch_within_lease(JOB)))
+        after.append(str(await hosts.fetch_job(JOB)))
         await asyncio.sleep(0)
         after.append("the next one")
 
@@ -54,7 +55,7 @@ async def test_a_fetch_whose_turn_does_not_come_ends_before_its_lease_and_nothin
 
 async def test_who_is_ended_by_another_too_ends(busy: Fetcher) -> None:
     hosts = asking(busy, 60.0)
-    task = asyncio.create_task(hosts.fetch_within_lease(JOB))
+    task = asyncio.create_task(hosts.fetch_job(JOB))
     await asyncio.sleep(0)
     hosts.cancel_late(61.0)
     task.cancel()

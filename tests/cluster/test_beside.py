@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from cluster_in_process import roles, settings
+from cluster_in_process import roles, settings, terminal_of
 from typer.testing import CliRunner
 
+from headwater.assembly import build
 from headwater.cli.main import build_app
 from headwater.cluster import cluster_fetch
 from headwater.cluster.cluster_fetch import open_cluster_fetch
 from headwater.cluster.demo.servers import NatsServer
-from headwater.cluster.shared_node import SharedNode
 from headwater.errors import ClusterError
 from headwater.fetch.http.remote_session import RemoteRequest
 from headwater.store import cluster_leases
@@ -59,11 +59,11 @@ async def test_feeds_are_added_and_refreshed_by_the_terminals(
 
 async def test_beside_nodes_on_one_database_their_terminals_ask(farm, url: str, store: Store, eventually) -> None:
     made = await farm(feeds=1, hosts=1, speed=100, hints=False)
-    async with SharedNode(settings(database=url, member="a")) as node:
-        await eventually(lambda: len(node.fetch_pool.holdings.held) == 256, "it holds all hosts")
+    async with build("node", settings(database=url, member="a")) as node:
+        await eventually(lambda: len(terminal_of(node).holdings.held) == 256, "it holds all hosts")
         added = await command("feeds", "add", made.url(0), DATABASE=url)
         assert added.exit_code == 0, added
-        assert node.fetch_pool.counts["errands"] >= 1
+        assert terminal_of(node).counts["errands"] >= 1
     assert len(made.log) >= 1
 
 

@@ -9,8 +9,8 @@ from cluster_in_process import result
 from msgspec.structs import replace
 
 from headwater.cluster.transport.codec import SHORTENED, decode_results, encode_results
-from headwater.cluster.transport.wire_messages import FetchResult
 from headwater.model import Entry, Markup
+from headwater.node.crawl.transport import FetchResult
 
 URL = "https://one.example/feed"
 

@@ -15,10 +15,10 @@ import uvicorn
 from cluster_in_process import settings
 from typer.testing import CliRunner
 
+from headwater.assembly import build
 from headwater.cli.main import build_app
 from headwater.cluster import leader_state
 from headwater.cluster.cluster_status import read_cluster_status
-from headwater.cluster.shared_node import SharedNode
 from headwater.node.quality.belief_sample import BUDGET_FACTORS, estimate_quality_by_budget
 from headwater.store import cluster_leases
 from headwater.store.content.feeds import NewFeed
@@ -32,15 +32,15 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
 ) -> None:
     made = await farm(feeds=3, speed=100)
     await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(3)], time.time())
-    async with SharedNode(settings(database=url, member="alone")) as node:
+    async with build("node", settings(database=url, member="alone")) as node:
 
         async def running() -> bool:
             found = await read_cluster_status(store)
             return found.leader == "alone" and not found.unheld and found.members[0].counts.get("stored") == 3
 
         await eventually(running, "it leads, holds everything and has stored")
-        assert node.leader.dispatcher is not None
-        await leader_state.save_belief_sample(store, node.leader.dispatcher)  # else once a minute
+        assert node.crawl.leader.dispatcher is not None
+        await leader_state.save_belief_sample(store, node.crawl.leader.dispatcher.scheduler)  # else once a minute
         bought = await estimate_quality_by_budget(await node.sample_beliefs(time.time()), 1.0)
         assert [one.completeness for one in bought] == sorted(one.completeness for one in bought)
         assert len(bought) == len(BUDGET_FACTORS)

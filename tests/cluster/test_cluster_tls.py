@@ -16,8 +16,8 @@ import trustme
 from cluster_in_process import all_matched, roles, settings
 from structlog.testing import capture_logs
 
+from headwater.assembly import ROLES
 from headwater.cluster.demo.servers import NatsServer, nats_server
-from headwater.cluster.roles import ROLES
 from headwater.cluster.transport.nats_connection import connect_nats, redact_address
 from headwater.errors import ClusterError, StoreError
 from headwater.store.content.feeds import NewFeed

@@ -6,17 +6,17 @@ import asyncio
 import time
 
 import msgspec
-from cluster_in_process import roles, settings
+from cluster_in_process import roles, settings, terminal_of
 
+from headwater.assembly import build
 from headwater.cluster.demo.servers import NatsServer
-from headwater.cluster.shared_node import SharedNode
 from headwater.cluster.transport.proxied_requests import NatsRequestProxy, encode_reply, make_timeout_reply
-from headwater.cluster.transport.wire_messages import Job, encode, read_reply
-from headwater.cluster.web_node import WebNode
+from headwater.cluster.transport.wire_messages import encode, read_reply
 from headwater.farm.faults import Fault
 from headwater.fetch.discovery import discover_candidates
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import Ending
+from headwater.node.crawl.transport import Job
 from headwater.node.new_feed import add_feed_from_address
 from headwater.node.node import Node
 from headwater.store import cluster_leases
@@ -32,7 +32,7 @@ SLOW = 1.0  # seconds that the farm's only host takes to answer
 
 async def add(node: Node, address: str) -> None:
     done = await add_feed_from_address(
-        node.store, node.scout, address, now=time.time(), choose=lambda _, found: found[0]
+        node.store, node.fetcher, address, now=time.time(), choose=lambda _, found: found[0]
     )
     assert done.created
     assert done.refresh is not None
@@ -48,15 +48,15 @@ async def test_by_nats_a_host_never_sees_the_page_beside_its_terminal(
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with (
         roles(given, "controller", "terminal", "storer"),
-        WebNode(given.with_changes({"member": "web"})) as node,
+        build("web", given.with_changes({"member": "web"})) as node,
     ):
 
         async def refreshed() -> bool:
             return bool(await store.read(list_refreshes, known.feed.id)) and not made.log.under_way.total()
 
         await eventually(refreshed, "the feed is refreshed and its host left alone")
-        await asyncio.gather(node.crawler.request_refresh(known.feed.id), add(node, made.url(1)))
-        assert [one.url for one in await discover_candidates(node.scout, made.url(0))] == [made.url(0)]
+        await asyncio.gather(node.crawl.request_refresh(known.feed.id), add(node, made.url(1)))
+        assert [one.url for one in await discover_candidates(node.fetcher, made.url(0))] == [made.url(0)]
     assert {one.url for one in await store.read(list_feeds)} == {made.url(0), made.url(2)}
     assert set(made.log.most_at_once.values()) == {1}
 
@@ -67,14 +67,15 @@ async def test_by_postgresql_alone_a_host_never_sees_two_nodes_at_once(
     made = await farm(feeds=2, hosts=1, speed=100, latency=SLOW, hints=False)
     given = settings(database=url)
     async with (
-        SharedNode(given.with_changes({"member": "a"})) as one,
-        SharedNode(given.with_changes({"member": "b"})) as two,
+        build("node", given.with_changes({"member": "a"})) as one,
+        build("node", given.with_changes({"member": "b"})) as two,
     ):
         await eventually(
-            lambda: len(one.fetch_pool.holdings.held) == len(two.fetch_pool.holdings.held) == 128, "they have shared"
+            lambda: len(terminal_of(one).holdings.held) == len(terminal_of(two).holdings.held) == 128,
+            "they have shared",
         )
         await asyncio.gather(add(one, made.url(0)), add(two, made.url(1)))
-        assert sorted(node.fetch_pool.counts["errands"] for node in (one, two)) == [0, 2]
+        assert sorted(terminal_of(node).counts["errands"] for node in (one, two)) == [0, 2]
     assert set(made.log.most_at_once.values()) == {1}
 
 

@@ -12,8 +12,7 @@ import httpx
 from cluster_in_process import settings
 from starlette.applications import Starlette
 
-from headwater.cluster.shared_node import SharedNode
-from headwater.cluster.web_node import WebNode
+from headwater.assembly import build
 from headwater.node.node import Node
 from headwater.store.content.feeds import NewFeed
 from headwater.store.queries.query_scripts import run_script
@@ -42,21 +41,21 @@ VALUES = {
 
 @asynccontextmanager
 async def one_machine(folder: Path) -> AsyncIterator[Node]:
-    async with Node(settings(database=sqlite_url(folder), member="alone")) as node:
+    async with build("node", settings(database=sqlite_url(folder), member="alone")) as node:
         yield node
 
 
 @asynccontextmanager
 async def shared_database(url: str) -> AsyncIterator[Node]:
-    async with SharedNode(settings(database=url, member="node")) as node:
+    async with build("node", settings(database=url, member="node")) as node:
         yield node
 
 
 @asynccontextmanager
 async def web_process(url: str) -> AsyncIterator[Node]:
     async with (
-        SharedNode(settings(database=url, member="node")),
-        WebNode(settings(database=url, member="web")) as node,
+        build("node", settings(database=url, member="node")),
+        build("web", settings(database=url, member="web")) as node,
     ):
         yield node
 
@@ -73,7 +72,7 @@ async def answer_all(node: Node, base: str) -> dict[str, Any]:
     new = NewFeed(base, title="A feed", tags=("news",))
     added = await node.store.write(add_and_subscribe, [new], time.time(), subscriber=1)
     assert added[0].feed.id == 1
-    await node.crawler.request_refresh(1)
+    await node.crawl.request_refresh(1)
     await node.store.write(run_script, "CREATE FEED Q AS RETURN ALL", time.time(), subscriber=1)
     app: Starlette = create_app(node.store, node.status, node=node, live=node.live)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))

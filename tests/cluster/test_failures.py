@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
-from cluster_in_process import LEASE, all_matched, publish, result, roles, settings, streams_at
+from cluster_in_process import LEASE, all_matched, cluster_ingest, publish, result, roles, settings, streams_at
 from sqlalchemy import Connection, text
 
-from headwater.cluster.cluster_dispatcher import ClusterDispatcher
-from headwater.cluster.cluster_ingest import ClusterIngest
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import NatsServer, nats_server
-from headwater.cluster.fetch_pool import FetchPool
 from headwater.cluster.leader import Leader
+from headwater.cluster.leader_jobs import ClusterJobs, LessonReader
 from headwater.cluster.leases import partitions
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.terminal import Terminal
 from headwater.cluster.transport.codec import decode_results, encode_results
 from headwater.cluster.transport.nats_dispatch import NatsJobSender, find_carrier, publish_jobs
 from headwater.cluster.transport.nats_streams import consumer_name
-from headwater.cluster.transport.nats_terminal import NatsJobReceiver
+from headwater.cluster.transport.nats_transport import NatsJobReceiver
 from headwater.cluster.transport.postgres_transport import PostgresJobSender
-from headwater.cluster.transport.terminal_ports import OnSafe, ReceivedJob
-from headwater.cluster.transport.wire_messages import EPOCH_SHIFT, FetchResult, Grant, Job, read_lessons
+from headwater.cluster.transport.wire_messages import Grant, MemberReport, read_lessons
 from headwater.errors import ClusterError, LeaseLost
 from headwater.farm.faults import Fault
 from headwater.fetch.client import Fetcher
+from headwater.fetch.http.redirects import Handover
+from headwater.node.crawl.dispatcher import Dispatcher
 from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
+from headwater.node.crawl.transport import EPOCH_SHIFT, FetchResult, Job, OnSafe, ReceivedJob
+from headwater.node.live_settings import LiveSettings
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import NewFeed
@@ -65,7 +68,7 @@ async def test_a_late_result_stores_its_items_but_does_not_touch_the_schedule(st
         cluster_leases.acquire_free_leases, partitions.LEASE_PREFIX, "hung", 256, -1.0
     )  # epoch 1, run out at once
     await store.write(cluster_leases.acquire_free_leases, partitions.LEASE_PREFIX, "other", 256, 60.0)  # epoch 2
-    storer = ClusterIngest(store, manners())
+    storer = cluster_ingest(store, manners())
     await storer.save_results([result(feed, url, 2_000.0, "b", "c", epoch=2, terminal="other")])
     after = (await store.read(load_feed_states, [feed]))[feed]
     await storer.save_results([result(feed, url, 1_000.0, "a", "b", epoch=1, terminal="hung")])
@@ -76,65 +79,62 @@ async def test_a_late_result_stores_its_items_but_does_not_touch_the_schedule(st
     assert len(await store.read(list_refreshes, feed)) == 2  # every fetch has its record
 
 
-class Grants:
-    """A landlord who gives what a test wants."""
+class FakeTransport:
+    """Grants what a test wants, brings no jobs by itself, keeps results, and notes what becomes of each job."""
 
     def __init__(self, *grants: Grant) -> None:
         self._grants = list(grants)
         self.drained: list[dict[int, int]] = []
+        self.results: list[FetchResult] = []
+        self.handed: list[Job] = []
 
-    async def tend(self, drained: Mapping[int, int]) -> Grant:
+    async def renew_partitions(self, drained: Mapping[int, int]) -> Grant:
         self.drained.append(dict(drained))
         return self._grants.pop(0) if len(self._grants) > 1 else self._grants[0]
 
     def give(self, grant: Grant) -> None:
         self._grants = [grant]
 
-    async def leave(self, held: Mapping[int, int]) -> None:
+    async def release_partitions(self, held: Mapping[int, int]) -> None:
+        pass
+
+    async def receive_jobs(self, intake: object) -> AsyncIterator[list[ReceivedJob]]:
+        await asyncio.Event().wait()
+        yield []
+
+    async def ack_job(self, received: ReceivedJob) -> None:
+        received.token.set_result("done")
+
+    async def give_back(self, received: ReceivedJob) -> None:
+        received.token.set_result("given back")
+
+    async def drop_job(self, received: ReceivedJob) -> None:
+        received.token.set_result("put down")
+
+    async def hand_over(self, received: ReceivedJob, handover: Handover) -> None:
+        self.handed.append(msgspec.structs.replace(received.job, partition=partition_of(handover.at), way=handover))
+        received.token.set_result("handed on")
+
+    async def reply(self, received: ReceivedJob, reply: object) -> None:
+        received.token.set_result("answered")
+
+    async def send_result(self, result: FetchResult, on_safe: OnSafe) -> None:
+        self.results.append(result)
+        await on_safe(None)
+
+    def abandon_results(self) -> None:
         pass
 
 
-class NoJobs:
-    async def follow(self, terminal: FetchPool, stop: asyncio.Event) -> None:
-        await stop.wait()
-
-
-class Kept:
-    """Results as they come."""
-
-    def __init__(self) -> None:
-        self.results: list[object] = []
-
-    def put(self, one: object, then: OnSafe) -> None:
-        self.results.append(one)
-        self._safe = asyncio.ensure_future(then(None))
-
-    def abandon(self) -> None:
-        pass
-
-
-async def answered(terminal: FetchPool, eventually) -> None:
-    """Until the landlord has given the terminal what it gets."""
+async def answered(terminal: Terminal, eventually) -> None:
+    """Until the terminal has been granted what it gets."""
     await eventually(lambda: terminal.holdings.seconds_left(0.0) > 0.0, "it has asked for partitions and was answered")
 
 
-async def tried(terminal: FetchPool, job: Job) -> str:
-    """What becomes of a job in a terminal's hands: done, given back, put down."""
+async def tried(terminal: Terminal, job: Job) -> str:
+    """What becomes of a job in a terminal's hands: done, given back, put down, handed on."""
     ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    async def done() -> None:
-        ended.set_result("done")
-
-    async def give_back() -> None:
-        ended.set_result("given back")
-
-    async def put_down() -> None:
-        ended.set_result("put down")
-
-    async def hand_on(job: Job) -> None:
-        ended.set_result(f"handed on to {job.partition}")
-
-    terminal.accept_job(ReceivedJob(job, done, give_back, put_down, hand_on))
+    terminal.accept_job(ReceivedJob(job, ended))
     return await asyncio.wait_for(ended, 20)
 
 
@@ -154,7 +154,7 @@ async def test_a_terminal_begins_nothing_it_may_not(farm, eventually) -> None:
     found = {}
     for name, (grant, epoch) in cases.items():
         async with Fetcher(allow_private=True) as fetcher:
-            terminal = FetchPool("t", fetcher, Grants(grant), NoJobs(), Kept(), timing=LeaseTiming(LEASE))
+            terminal = Terminal("t", fetcher, FakeTransport(grant), timing=LeaseTiming(LEASE))
             stop = asyncio.Event()
             running = asyncio.create_task(terminal.run(stop))
             await answered(terminal, eventually)
@@ -171,9 +171,9 @@ async def test_a_partition_is_drained_before_it_is_let_go(farm, eventually) -> N
     url = made.url(0)
     p = partition_of(url)
     grant = Grant({p: 5}, (), LEASE, 7, time.time())
-    landlord = Grants(grant, replace(grant, surplus=(p,)))
+    landlord = FakeTransport(grant, replace(grant, surplus=(p,)))
     async with Fetcher(allow_private=True) as fetcher:
-        terminal = FetchPool("t", fetcher, landlord, NoJobs(), Kept(), timing=LeaseTiming(LEASE))
+        terminal = Terminal("t", fetcher, landlord, timing=LeaseTiming(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
         await answered(terminal, eventually)
@@ -188,33 +188,27 @@ async def test_a_partition_is_drained_before_it_is_let_go(farm, eventually) -> N
 async def test_results_that_are_not_safe_yet_hold_up_no_fetch_and_keep_their_partition(farm, eventually) -> None:
     made = await farm(feeds=6)
     p = partition_of(made.url(0))
-    landlord = Grants(Grant({p: 5}, (), LEASE, 7, time.time()))
     waiting: list[OnSafe] = []
     ended: list[int] = []
 
-    class Slow(Kept):
-        def put(self, one: object, then: OnSafe) -> None:
-            waiting.append(then)
+    class Slow(FakeTransport):
+        async def send_result(self, result: FetchResult, on_safe: OnSafe) -> None:
+            waiting.append(on_safe)
 
+        async def ack_job(self, received: ReceivedJob) -> None:
+            ended.append(received.job.feed_id)
+
+    landlord = Slow(Grant({p: 5}, (), LEASE, 7, time.time()))
     async with Fetcher(allow_private=True, per_host=6, gap=0.0) as fetcher:
-        terminal = FetchPool("t", fetcher, landlord, NoJobs(), Slow(), timing=LeaseTiming(LEASE), concurrency=2)
+        terminal = Terminal("t", fetcher, landlord, timing=LeaseTiming(LEASE), concurrency=2)
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
         await answered(terminal, eventually)
         for k in range(6):
-
-            async def done(k: int = k) -> None:
-                ended.append(k)
-
-            async def other(*_: object) -> None:
-                raise AssertionError("it is to be fetched")
-
-            terminal.accept_job(
-                ReceivedJob(Job(k, p, 7 << EPOCH_SHIFT, made.url(k), "a test"), done, other, other, other)
-            )
+            terminal.accept_job(ReceivedJob(Job(k, p, 7 << EPOCH_SHIFT, made.url(k), "a test")))
         await eventually(lambda: len(waiting) == 6, "all are fetched, two at a time")
         assert max(made.log.most_at_once.values()) <= 2
-        assert (ended, terminal.room) == ([], 2)
+        assert (ended, terminal.pool.room) == ([], 2)
         landlord.give(Grant({p: 5}, (p,), LEASE, 7, time.time()))
         await eventually(lambda: p in terminal.holdings.draining, "it is to let go")
         await waiting[0](ClusterError("The broker is full."))
@@ -222,7 +216,7 @@ async def test_results_that_are_not_safe_yet_hold_up_no_fetch_and_keep_their_par
             assert {p: 5} not in landlord.drained
             await then(None)
         assert len(set(ended)) == len(ended) == 5
-        assert (terminal.counts["fetched"], terminal.counts["failed"], terminal.room) == (6, 1, 8)
+        assert (terminal.counts["fetched"], terminal.counts["failed"], terminal.pool.room) == (6, 1, 8)
         await eventually(lambda: {p: 5} in landlord.drained, "it lets go")
         stop.set()
         await running
@@ -250,15 +244,25 @@ async def test_jobs_of_a_partition_that_has_passed_on_do_not_go_to_who_held_it(
     url = made.url(0)
     p = partition_of(url)
     grant = Grant({p: 5}, (), LEASE, 7, time.time())
-    landlord = Grants(grant)
+
+    class Granting(NatsJobReceiver):
+        given = grant
+
+        async def renew_partitions(self, drained: Mapping[int, int]) -> Grant:
+            return self.given
+
+        async def release_partitions(self, held: Mapping[int, int]) -> None:
+            pass
+
     async with streams_at(nats.url, prefix) as streams, Fetcher(allow_private=True, per_host=2, gap=0.0) as fetcher:
         await streams.ensure_streams(await find_carrier(streams, store))
-        terminal = FetchPool("t", fetcher, landlord, NatsJobReceiver(streams), Kept(), timing=LeaseTiming(LEASE))
+        transport = Granting(streams, lambda: MemberReport("t", "terminal"))
+        terminal = Terminal("t", fetcher, transport, timing=LeaseTiming(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
         await publish_jobs(streams, [Job(1, p, 7 << EPOCH_SHIFT, url, "a test")])
         await eventually(lambda: terminal.counts["fetched"] == 1, "it has asked for jobs of its partition")
-        landlord.give(replace(grant, partitions={}))
+        transport.given = replace(grant, partitions={})
         await eventually(lambda: not terminal.holdings.held, "the partition has passed on")
         await asyncio.sleep(0.5)
         await publish_jobs(streams, [Job(2, p, 7 << EPOCH_SHIFT, made.url(1), "a test")])
@@ -273,11 +277,11 @@ async def test_jobs_of_a_partition_that_has_passed_on_do_not_go_to_who_held_it(
 async def test_a_wrong_clock_of_a_terminal_is_corrected_by_the_databases(farm) -> None:
     grant = Grant({1: 5}, (), LEASE, 7, time.time() + 500.0)
     async with Fetcher(allow_private=True) as fetcher:
-        terminal = FetchPool("t", fetcher, Grants(grant), NoJobs(), Kept(), timing=LeaseTiming(LEASE))
+        terminal = Terminal("t", fetcher, FakeTransport(grant), timing=LeaseTiming(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
         await asyncio.sleep(0.2)
-        assert abs(terminal.clock() - time.time() - 500.0) < 5.0
+        assert abs(terminal.database_time() - time.time() - 500.0) < 5.0
         stop.set()
         await running
 
@@ -285,17 +289,17 @@ async def test_a_wrong_clock_of_a_terminal_is_corrected_by_the_databases(farm) -
 # controllers
 
 
-def controller(store: Store, held: cluster_leases.ClusterLease, capacity: int = 100) -> ClusterDispatcher:
-    given = settings()
-    return ClusterDispatcher(
-        store.fenced(held),
-        build_configured_strategy(given),
-        make_budget_account(given),
-        manners(),
-        PostgresJobSender(store.fenced(held)),
+def controller(store: Store, held: cluster_leases.ClusterLease, capacity: int = 100) -> Dispatcher:
+    given, fenced = settings(), store.fenced(held)
+    scheduler = Scheduler(fenced, build_configured_strategy(given), make_budget_account(given), manners())
+    return Dispatcher(
+        scheduler,
+        PostgresJobSender(fenced),
+        ClusterJobs(fenced),
+        room=lambda in_flight: capacity - in_flight,
+        lessons=LessonReader(fenced),
         epoch=held.epoch,
-        timing=LeaseTiming(LEASE),
-        capacity=lambda: capacity,
+        in_flight_seconds=3 * LEASE,
     )
 
 
@@ -304,14 +308,14 @@ async def test_of_two_controllers_the_old_one_is_refused_everywhere(store: Store
     old = await store.write(cluster_leases.acquire_lease, "controller", "old", -1.0)
     assert old is not None
     first = controller(store, old)
-    await first.load_feeds()
+    await first.scheduler.load_feeds()
     new = await store.write(cluster_leases.acquire_lease, "controller", "new", 60.0)
     assert new is not None
     with pytest.raises(LeaseLost):
         await first.step()
     assert await store.read(cluster_jobs.count_jobs) == 0
     second = controller(store, new)
-    await second.load_feeds()
+    await second.scheduler.load_feeds()
     assert await second.step()
     assert await store.read(cluster_jobs.count_jobs) == 1
 
@@ -323,7 +327,7 @@ async def test_a_job_of_which_nothing_was_heard_is_due_again_and_its_feed_is_ref
     held = await store.write(cluster_leases.acquire_lease, "controller", "c", 60.0)
     assert held is not None
     works = controller(store, held)
-    await works.load_feeds()
+    await works.scheduler.load_feeds()
     await works.step()
     assert list(works.in_flight) == [feed]
     await store.write(cluster_jobs.delete_jobs, [feed])  # as if the broker had been wiped
@@ -347,7 +351,7 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
     old = await store.write(cluster_leases.acquire_lease, "controller", "old", 60.0)
     assert old is not None
     first = controller(store, old, capacity=3)
-    await first.load_feeds()
+    await first.scheduler.load_feeds()
     await first.step()
     assert await store.read(cluster_jobs.list_queued_feeds) == set(first.in_flight)
     assert len(first.in_flight) == 3
@@ -355,13 +359,13 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
     new = await store.write(cluster_leases.acquire_lease, "controller", "new", 60.0)
     assert new is not None
     second = controller(store, new, capacity=3)
-    await second.load_feeds()
+    await second.scheduler.load_feeds()
     await second.adopt_in_flight()
     assert not await second.step()
     assert second.in_flight.keys() == first.in_flight.keys()
     one, two, three = second.in_flight
     found = (await store.read(load_feed_states, [one]))[one].url
-    await ClusterIngest(store, manners()).save_results([result(one, found, time.time(), "a")])
+    await cluster_ingest(store, manners()).save_results([result(one, found, time.time(), "a")])
     assert await second.step()  # the fourth takes its place
     assert second.counts["learned"] == 1
     assert one not in second.in_flight
@@ -376,20 +380,21 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
 async def test_who_takes_over_has_learned_what_was_not_saved(store: Store, eventually) -> None:
     url = "https://one.example/feed"
     feed = await a_feed(store, url)
-    storer = ClusterIngest(store, manners())
+    storer = cluster_ingest(store, manners())
     now = time.time()
     for n in range(30):
         shown = [str(k) for k in range(n, n + 5)]
         await storer.save_results([result(feed, url, now - 3000 + 100 * n, *shown)])
     given = settings(database="postgresql://unused")
-    leader = Leader(store, given, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
+    live_settings = LiveSettings(store, given)
+    leader = Leader(store, live_settings, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
     held = await store.write(cluster_leases.acquire_lease, "controller", "c", 60.0)
     assert held is not None
     over = asyncio.Event()
     leading = asyncio.create_task(leader.run_term(held, over))
     await eventually(lambda: leader.dispatcher is not None, "it leads")
     assert leader.dispatcher is not None
-    rate = leader.dispatcher.estimate_feed_rate(feed)
+    rate = leader.dispatcher.scheduler.estimate_feed_rate(feed)
     over.set()
     await leading
     assert rate is not None
@@ -559,36 +564,26 @@ async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_hold
     made.faults[0] = Fault("302", made.url(1))
     here, there = partition_of(made.url(0)), partition_of(made.url(1))
     assert here != there
-    handed: list[Job] = []
-    results = Kept()
+    transport = FakeTransport()
 
-    async def hand(job: Job, partition: int) -> None:
-        grant = Grant({partition: 5}, (), LEASE, 7, time.time())
+    async def hand(job: Job, partition: int) -> str:
+        transport.give(Grant({partition: 5}, (), LEASE, 7, time.time()))
         async with Fetcher(allow_private=True) as fetcher:
-            terminal = FetchPool("t", fetcher, Grants(grant), NoJobs(), results, timing=LeaseTiming(LEASE))
-            stop, over = asyncio.Event(), asyncio.Event()
+            terminal = Terminal("t", fetcher, transport, timing=LeaseTiming(LEASE))
+            stop = asyncio.Event()
             running = asyncio.create_task(terminal.run(stop))
             await answered(terminal, eventually)
-
-            async def done() -> None:
-                over.set()
-
-            async def hand_on(job: Job) -> None:
-                handed.append(job)
-                over.set()
-
-            terminal.accept_job(ReceivedJob(job, done, done, done, hand_on))
-            await asyncio.wait_for(over.wait(), 20)
+            ended = await tried(terminal, job)
             stop.set()
             await running
+            return ended
 
-    await hand(Job(1, here, 7 << EPOCH_SHIFT, made.url(0), "a test"), here)
-    [job] = handed
+    assert await hand(Job(1, here, 7 << EPOCH_SHIFT, made.url(0), "a test"), here) == "handed on"
+    [job] = transport.handed
     assert job.partition == there
     assert [line.feed for line in made.log] == [0]
     await hand(job, there)
-    [found] = results.results
-    assert isinstance(found, FetchResult)
+    [found] = transport.results
     assert (found.outcome.url, found.outcome.final_url) == (made.url(0), made.url(1))
     assert found.outcome.ending.ok
     assert [line.feed for line in made.log] == [0, 1]
@@ -599,17 +594,17 @@ async def test_a_partition_that_a_redirect_led_to_is_not_let_go_before_its_host_
     made.faults[0] = Fault("302", made.url(1))
     here, there = partition_of(made.url(0)), partition_of(made.url(1))
     grant = Grant({here: 5, there: 6}, (), LEASE, 7, time.time())
-    landlord = Grants(grant)
+    landlord = FakeTransport(grant)
     async with Fetcher(allow_private=True) as fetcher:
-        terminal = FetchPool("t", fetcher, landlord, NoJobs(), Kept(), timing=LeaseTiming(LEASE))
+        terminal = Terminal("t", fetcher, landlord, timing=LeaseTiming(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
         await eventually(lambda: terminal.holdings.held, "it has partitions")
         fetching = asyncio.create_task(tried(terminal, Job(1, here, 7 << EPOCH_SHIFT, made.url(0), "a test")))
-        await eventually(lambda: made.log.of(0), "it is redirected")
+        await eventually(lambda: made.log.for_feed(0), "it is redirected")
         landlord.give(replace(grant, surplus=(there,)))
         await eventually(lambda: {there: 6} in landlord.drained, "it lets go")
-        assert made.log.of(1)  # not before the other host has answered
+        assert made.log.for_feed(1)  # not before the other host has answered
         assert await fetching == "done"
         stop.set()
         await running

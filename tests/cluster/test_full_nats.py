@@ -11,11 +11,11 @@ from cluster_in_process import LEASE, all_matched, roles, settings, streams_at
 from full_disks import fill, needs_root, small_disk
 from structlog.testing import capture_logs
 
+from headwater.assembly import ROLES
 from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import nats_server
 from headwater.cluster.leases.lease_clock import LeaseTiming
-from headwater.cluster.roles import ROLES
 from headwater.cluster.transport import nats_publisher
 from headwater.cluster.transport import nats_streams as cluster_streams
 from headwater.cluster.transport.nats_connection import connect_nats

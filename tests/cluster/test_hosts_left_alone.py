@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 import pytest
 from cluster_in_process import roles, settings
 
+from headwater.assembly import build
 from headwater.cli.commands.cluster_demo import PAUSE, DemoPlan, run_demo
 from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.audit import find_closest_requests
 from headwater.cluster.demo.servers import NatsServer
-from headwater.cluster.shared_node import SharedNode
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import summarise_activity
 from headwater.store.readers.subscriptions import add_and_subscribe
@@ -69,7 +69,7 @@ async def test_a_new_leader_knows_which_hosts_were_asked_before_it(
                 await asyncio.sleep(1.5)
                 await running.stop(name)
             else:
-                async with SharedNode(given.with_changes({"member": name})):
+                async with build("node", given.with_changes({"member": name})):
                     await eventually(lambda name=name: leads(name), f"the {name} leads")
                     await eventually(asked_once, "every host has been asked")
                     await asyncio.sleep(1.5)

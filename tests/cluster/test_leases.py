@@ -12,10 +12,10 @@ from sqlalchemy import Connection, text
 from headwater.cluster.leases import partitions
 from headwater.cluster.leases.election import Election
 from headwater.cluster.leases.lease_clock import LeaseTiming
-from headwater.cluster.transport.postgres_transport import PostgresJobReceiver, PostgresJobSender
-from headwater.cluster.transport.terminal_ports import ReceivedJob
-from headwater.cluster.transport.wire_messages import Job
+from headwater.cluster.transport.postgres_transport import PostgresJobSender, PostgresTransport
+from headwater.cluster.transport.wire_messages import MemberReport
 from headwater.errors import LeaseLost, StoreError
+from headwater.node.crawl.transport import Job
 from headwater.store import cluster_leases
 from headwater.store.content.feeds import NewFeed, count_feeds
 from headwater.store.readers.subscriptions import add_and_subscribe
@@ -101,7 +101,7 @@ class Away:
             raise StoreError("The database is away.")
         return await self._store.write(*args)
 
-    statement = write
+    write_one = write
 
     async def read(self, *args: Any) -> Any:
         if self.away:
@@ -161,15 +161,17 @@ async def test_a_node_takes_at_once_what_it_has_offered_itself(store: Store, mon
     came: asyncio.Queue[int] = asyncio.Queue()
 
     class Holder:
-        mine, room, concurrency, timing = range(256), 64, 64, LeaseTiming(60.0)
+        open_partitions, room, concurrency, demand_changed = range(256), 64, 64, asyncio.Event()
 
-        def take(self, taken: ReceivedJob) -> None:
-            came.put_nowait(taken.job.feed_id)
+    async def receive() -> None:
+        async for received in transport.receive_jobs(Holder()):
+            for one in received:
+                came.put_nowait(one.job.feed_id)
 
-    jobs = PostgresJobReceiver(store)
-    following = asyncio.create_task(jobs.receive_jobs(Holder(), asyncio.Event()))  # type: ignore[arg-type]
+    transport = PostgresTransport(store, lambda: MemberReport("a", "node"), LeaseTiming(60.0))
+    following = asyncio.create_task(receive())
     await asyncio.sleep(0.1)  # it has looked once, in vain
-    await PostgresJobSender(store, jobs.wake).send_jobs([Job(7, 3, 1, "http://a.example/", "due")])
+    await PostgresJobSender(store, transport.wake).send_jobs([Job(7, 3, 1, "http://a.example/", "due")])
     assert await asyncio.wait_for(came.get(), 20) == 7
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)

@@ -13,19 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.cluster.items import Announced, read_announced
-from headwater.cluster.out import read_batch
 from headwater.cluster.transport import wire_messages
 from headwater.cluster.transport.codec import decode_results, encode_results
-from headwater.cluster.transport.wire_messages import (
-    FetchResult,
-    Grant,
-    Hello,
-    Job,
-    MemberReport,
-    ProxiedRequest,
-    StoredLesson,
-)
+from headwater.cluster.transport.wire_messages import Grant, Hello, MemberReport
 from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import (
@@ -34,7 +24,6 @@ from headwater.model import (
     Ending,
     Entry,
     Hints,
-    Item,
     Known,
     Markup,
     Outcome,
@@ -43,8 +32,7 @@ from headwater.model import (
     Validators,
 )
 from headwater.node.crawl.lessons import Lesson
-from headwater.store.content.outbox import OutboxEntry
-from headwater.store.publishing.deliveries import Delivery
+from headwater.node.crawl.transport import FetchResult, Job, ProxiedRequest, StoredLesson
 
 KEPT = Path(__file__).with_name("messages_kept.json")
 URL = "https://one.example/feed"
@@ -76,8 +64,6 @@ KNOWN = Known(
 )
 LESSON = Lesson(REFRESH, KNOWN, URL, 1_500.0, False, (1_000.0,), 60.0, None, True)
 REPORT = MemberReport("t1", "terminal", "1.0", 1.0, 2.0, 64, {"fetched": 3}, 4.0, "slow", "machine", 5.0, (1, 2))
-ITEM = Item(7, "tag:1", "0a", "Täglich & neu", "https://one.example/1", 1_000.0, True, None, 2_000.0, ("Ann",), id=4)
-DELIVERY = Delivery(1, 2, "News", 3, 4, "email", "ann@example.org", 5.0, 6.0, "failed", "b", 2, 7.0, "later")
 
 SAMPLES: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
     "a job": (JOB, wire_messages.read_job),
@@ -106,8 +92,6 @@ SAMPLES: dict[str, tuple[Any, Callable[[bytes], Any]]] = {
     ),
     "a greeting": (Hello(REPORT, {1: 2}, True), wire_messages.read_hello),
     "partitions": (Grant({1: 2}, (1,), 60.0, 5, 2_000.0, "slow", True), wire_messages.read_grant),
-    "an item": ([Announced(OutboxEntry(11, "new", ITEM, 2_000.0), 10)], read_announced),  # alone, once
-    "deliveries": ([DELIVERY], read_batch),
 }
 
 

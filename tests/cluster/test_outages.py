@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from cluster_in_process import roles, settings, streams_at
 
-from headwater.cluster import roles as cluster_roles
+from headwater import assembly
+from headwater.assembly import build
 from headwater.cluster.cluster_status import MemberStatus, read_cluster_status
 from headwater.cluster.demo.servers import NatsServer
-from headwater.cluster.leader import load_leader_status
+from headwater.cluster.leader_state import load_leader_status
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
-from headwater.cluster.shared_node import SharedNode
-from headwater.cluster.terminal_outage import TerminalOutage
-from headwater.cluster.transport.wire_messages import Job
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Outcome
+from headwater.node.crawl.network_outage import NetworkOutage
+from headwater.node.crawl.transport import Job
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import list_refreshes
@@ -101,14 +101,14 @@ class Cut(Fetcher):
 async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = cluster_roles.make_fetcher
+    real = assembly.make_fetcher
 
-    def fetcher(given: Any, timing: LeaseTiming, clock: Any = None, errands: Any = None) -> Fetcher:
+    def fetcher(given: Any, timing: LeaseTiming, clock: Any = None, proxy: Any = None) -> Fetcher:
         if given.member != "cut":
-            return real(given, timing, clock, errands)
+            return real(given, timing, clock, proxy)
         return Cut(allow_private=True, deadline=timing.fetch_seconds, clock=clock)
 
-    monkeypatch.setattr(cluster_roles, "make_fetcher", fetcher)
+    monkeypatch.setattr(assembly, "make_fetcher", fetcher)
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(20, 50), hints=False, window=WINDOW)
     await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
@@ -143,7 +143,7 @@ async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
 async def test_nodes_that_share_a_database_know_an_outage_too(farm, url: str, store: Store, eventually) -> None:
     made = await farm(feeds=FEEDS, hosts=6, speed=1000, rates=(20, 50), hints=False, window=WINDOW)
     await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
-    async with SharedNode(settings(database=url, member="alone")) as node:
+    async with build("node", settings(database=url, member="alone")) as node:
         await eventually(lambda: all_asked(store, 0.0), "all feeds refreshed once")
         await made.stop()
         await eventually(lambda: node.status().network_away_since is not None, "the outage is noticed")
@@ -163,18 +163,18 @@ def silence(feed: int) -> Outcome:
 
 
 async def test_a_single_host_that_falls_silent_has_itself_to_blame() -> None:
-    outage = TerminalOutage(LeaseTiming(0.4))
-    assert await outage.decide(job(1), silence(1), 1000.0)
+    outage = NetworkOutage(hold=0.3)
+    assert await outage.may_judge(job(1), silence(1), 1000.0)
     assert outage.away_since is None
 
 
 async def test_a_wish_counts_at_once_and_an_answer_to_an_errand_ends_an_outage() -> None:
-    outage = TerminalOutage(LeaseTiming(40.0))
-    assert await outage.decide(job(1, wished=True), silence(1), 1000.0)
-    waiting = [outage.decide(job(k), silence(k), 1000.0) for k in (2, 3)]
+    outage = NetworkOutage(hold=30.0)
+    assert await outage.may_judge(job(1, wished=True), silence(1), 1000.0)
+    waiting = [outage.may_judge(job(k), silence(k), 1000.0) for k in (2, 3)]
     held = [asyncio.create_task(one) for one in waiting]
     await asyncio.sleep(0)
-    assert not await outage.decide(job(4), silence(4), 1000.0)
+    assert not await outage.may_judge(job(4), silence(4), 1000.0)
     assert await asyncio.gather(*held) == [False, False]
     assert outage.away_since == 1000.0
     assert outage.next_probe({3, 4}) == job(3)

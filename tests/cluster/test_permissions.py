@@ -13,9 +13,9 @@ import pytest
 from cluster_in_process import all_matched, roles, settings
 from structlog.testing import capture_logs
 
+from headwater.assembly import build
 from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.cluster.transport.nats_connection import connect_nats
-from headwater.cluster.web_node import WebNode
 from headwater.fetch.discovery import discover_candidates
 from headwater.store.content.feeds import NewFeed
 from headwater.store.queries.query_scripts import run_script
@@ -53,9 +53,9 @@ async def test_every_role_works_with_its_own_user_and_is_refused_nothing(
             for role in ROLES:
                 running.start(role, role, nats=address(guarded, role))
             web = given.with_changes({"member": "web", "nats": address(guarded, "web")})
-            async with WebNode(web) as node:
+            async with build("web", web) as node:
                 await eventually(lambda: all_matched(store), "items go all the way")
-                assert [one.url for one in await discover_candidates(node.scout, made.url(1))] == [made.url(1)]
+                assert [one.url for one in await discover_candidates(node.fetcher, made.url(1))] == [made.url(1)]
     assert not [one for one in said if "ermission" in str(one)]
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from cluster_in_process import result
+from cluster_in_process import cluster_ingest, result
 from msgspec.structs import replace
 
-from headwater.cluster.cluster_ingest import ClusterIngest
 from headwater.cluster.leases import partitions
-from headwater.cluster.transport.wire_messages import FetchResult
 from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.transport import FetchResult
 from headwater.node.websub import hub_watch
 from headwater.schedule.politeness.rules import SAFETY_POLL
 from headwater.store.content.feed_state import load_feed_states
@@ -44,7 +43,7 @@ async def test_a_pushed_feed_is_asked_seldom_until_its_hub_ends(store: Store) ->
     one, other = [added.feed.id for added in await store.write(add_and_subscribe, [NewFeed(url) for url in urls], now)]
     await store.write(partitions.create_partition_leases)
     courtesy = Politeness(np.random.default_rng(1), least=1.0)
-    storer = ClusterIngest(store, courtesy)
+    storer = cluster_ingest(store, courtesy)
     await storer.save_results([with_hub(result(one, urls[0], now - 10, "a"), HUB)])
     await store.write(add_leases, [WebSubLease(one, "key", HUB, urls[0], "secret", due=now)])
     assert await store.write(claim_due_leases, now, now + 600, now + 600)
@@ -66,12 +65,13 @@ async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_store
     feed = added.feed.id
     await store.write(partitions.create_partition_leases)
     courtesy = Politeness(np.random.default_rng(1), least=1.0)
-    storer = ClusterIngest(store, courtesy)
+    watch = hub_watch.HubWatch(store, courtesy)
+    storer = cluster_ingest(store, courtesy, watch.watch_refreshes)
     await storer.save_results([with_hub(result(feed, url, now - 20_000, "a"), HUB)])
     await store.write(add_leases, [WebSubLease(feed, "key", HUB, url, "secret", due=now - 19_000)])
     assert await store.write(claim_due_leases, now - 19_000, now, now)
     assert await store.write(confirm_lease, "key", url, now - 19_000, now + 1000, now + 800) == feed
-    await storer.follow_hubs()
+    await watch.follow()
     await storer.save_results([with_hub(result(feed, url, now - 10_000, "a"), HUB)])  # nothing new: it is believed
     assert courtesy.pushed_feeds == {feed}
     missed = with_hub(result(feed, url, now, "a", "b"), HUB)
@@ -80,6 +80,7 @@ async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_store
     document = replace(missed.outcome.document, items=entries)
     await storer.save_results([replace(missed, outcome=replace(missed.outcome, document=document))])
     assert courtesy.pushed_feeds == set()
+    await watch.follow()
     found = (await store.read(find_leases_of_feeds, [feed]))[feed]
     assert found.state == "silent"
     assert await store.read(list_pushed_feeds, now) == {}  # which the controller sees, and polls it as ever

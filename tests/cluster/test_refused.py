@@ -11,13 +11,12 @@ import orjson
 import pytest
 from cluster_in_process import LEASE, roles, settings, streams_at
 
+from headwater.assembly import ROLES, build
 from headwater.cluster import membership
 from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.membership import Membership
-from headwater.cluster.roles import ROLES
-from headwater.cluster.shared_node import SharedNode
 from headwater.cluster.transport.nats_connection import connect_nats, redact_address
 from headwater.cluster.transport.nats_dispatch import find_carrier
 from headwater.errors import ClusterError, SettingsError, StoreError
@@ -101,12 +100,12 @@ async def test_two_clusters_on_one_database_are_refused_while_the_first_lives(
 
         await eventually(joined, "the first cluster is there")
         with pytest.raises(ClusterError, match="Another cluster lives on this database"):
-            async with SharedNode(settings(database=url, cluster_lease=3.0)):
+            async with build("node", settings(database=url, cluster_lease=3.0)):
                 pytest.fail("a node must not join")
         with pytest.raises(ClusterError, match="this NATS has no streams of it"):
             await ROLES["controller"](given.with_changes({"nats_prefix": f"{prefix}b"}), asyncio.Event())
     await asyncio.sleep(given.cluster_lease + 1)
-    async with SharedNode(settings(database=url, cluster_lease=3.0)):  # the first has gone: now it may
+    async with build("node", settings(database=url, cluster_lease=3.0)):  # the first has gone: now it may
         pass
 
 

@@ -12,12 +12,15 @@ from typing import Any
 from cluster_in_process import roles, settings
 from sqlalchemy import Connection, select
 
+from headwater.assembly import build
 from headwater.cluster.demo.servers import NatsServer
-from headwater.cluster.shared_node import SharedNode
-from headwater.cluster.web_node import WebNode
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
 from headwater.store.content.feeds import NewFeed
+from headwater.store.content.outbox import find_last_position, read_checkpoint
+from headwater.store.content.refreshes import summarise_activity
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.schema.feed_tables import feed
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.publication_tables import delivery
@@ -34,7 +37,7 @@ CREATE FEED Some AS RETURN ALL WHERE TITLE CONTAINS "the" OR TITLE CONTAINS "a";
 
 @asynccontextmanager
 async def rung0(folder: Path, **_: Any) -> AsyncIterator[Node]:
-    async with Node(settings(database=sqlite_url(folder), per_host=64)) as node:
+    async with build("node", settings(database=sqlite_url(folder), per_host=64)) as node:
         yield node
 
 
@@ -43,8 +46,7 @@ async def rung1(folder: Path, database: str, **_: Any) -> AsyncIterator[Node]:
     given = settings(database=database, per_host=64)
     async with AsyncExitStack() as stack:
         for name in ("one", "two"):
-            node = SharedNode(given.with_changes({"member": name}))
-            await stack.enter_async_context(node)
+            node = await stack.enter_async_context(build("node", given.with_changes({"member": name})))
         yield node
 
 
@@ -53,7 +55,7 @@ async def rung2(folder: Path, database: str, nats: str, prefix: str) -> AsyncIte
     given = settings(database=database, nats=nats, nats_prefix=prefix, per_host=64)
     async with (
         roles(given, "controller", "storer", "processor", "publisher", "terminal"),
-        WebNode(given.with_changes({"member": "pages"})) as node,
+        build("web", given.with_changes({"member": "pages"})) as node,
     ):
         yield node
 
@@ -77,18 +79,18 @@ async def run(make: Callable[..., Any], port: int, eventually: Any, **given: Any
         make(**given) as node,
     ):
         store = node.store
-        await store.queries.execute(QUERIES, time.time())
-        added = await store.add_feeds([NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+        await store.write(run_script, QUERIES, time.time())
+        added = await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
 
         async def refreshed() -> bool:
-            return (await store.summary(time.time())).never_refreshed == 0
+            return (await store.read(summarise_activity, time.time())).never_refreshed == 0
 
         await eventually(refreshed, "all feeds are refreshed")
         made.advance(2 * 86_400.0)
-        await asyncio.gather(*(node.crawler.refresh_now(one.feed.id) for one in added))
+        await asyncio.gather(*(node.crawl.request_refresh(one.feed.id) for one in added))
 
         async def processed() -> bool:
-            return await store.checkpoint("queries") == await store.outbox_end()
+            return await store.read(read_checkpoint, "queries") == await store.read(find_last_position)
 
         await eventually(processed, "everything has met the queries")
         return await store.read(everything), made.port

@@ -10,9 +10,9 @@ import httpx
 import msgspec
 from cluster_in_process import settings
 
+from headwater.assembly import build
 from headwater.cluster import leader_state
-from headwater.cluster.shared_node import SharedNode
-from headwater.cluster.web_node import WebNode
+from headwater.node.node import Node
 from headwater.node.quality.belief_sample import BUDGET_FACTORS, BeliefSample
 from headwater.settings import load_settings
 from headwater.store.saved_state import save_state
@@ -20,7 +20,7 @@ from headwater.store.store import Store
 from headwater.web.app import create_app
 
 
-def client_of(node: WebNode) -> httpx.AsyncClient:
+def client_of(node: Node) -> httpx.AsyncClient:
     app = create_app(node.store, node.status, node=node, live=node.live)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers={"Origin": "http://127.0.0.1"})
@@ -29,8 +29,8 @@ def client_of(node: WebNode) -> httpx.AsyncClient:
 async def test_settings_are_shown_and_changed(url: str, eventually: Callable[..., Any]) -> None:
     given = load_settings(database=url, member="web", budget=90.0)
     async with (
-        SharedNode(settings(database=url, member="one")) as leader,
-        WebNode(given) as node,
+        build("node", settings(database=url, member="one")) as leader,
+        build("web", given) as node,
         client_of(node) as client,
     ):
         assert (await client.get("/settings")).status_code == 200
@@ -41,12 +41,12 @@ async def test_settings_are_shown_and_changed(url: str, eventually: Callable[...
         await eventually(lambda: leader.settings.keep_days == 30, "the other process uses the changed setting")
         await leader.change_settings({"readers_add": "7"})
         await eventually(lambda: node.settings.readers_add == "7", "the pages show what another process changed")
-    async with WebNode(settings(database=url, member="web")) as node:
+    async with build("web", settings(database=url, member="web")) as node:
         assert node.settings.keep_days == 30
 
 
 async def test_what_if_draws_its_curve_from_the_leaders_beliefs(url: str, store: Store) -> None:
-    async with WebNode(settings(database=url, member="web")) as node, client_of(node) as client:
+    async with build("web", settings(database=url, member="web")) as node, client_of(node) as client:
         assert (await client.get("/api/v1/quality/what-if")).json()["items"] == []
         sample = msgspec.msgpack.encode(BeliefSample([1e-4, 1e-5], [10.0, 20.0], [1.0, 1.0], 1.0, 60.0))
         await store.write(save_state, leader_state.STATE_NAME, leader_state.VERSION, sample, time.time())

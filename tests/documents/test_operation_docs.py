@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headwater.cluster.roles import ROLES
+from headwater.assembly import ROLES
 from headwater.settings import FIELDS, load_settings
 from support import ROOT
 

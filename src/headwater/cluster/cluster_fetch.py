@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from sqlalchemy import Connection
 
 from headwater.cluster.fetcher_setup import RequestProxy
+from headwater.cluster.joining import make_request_proxy
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.membership import CLUSTER_LEASE
-from headwater.cluster.roles import make_request_proxy
 from headwater.cluster.transport.nats_connection import connect_nats, redact_address
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.proxied_requests import PostgresRequestProxy, make_timeout_reply

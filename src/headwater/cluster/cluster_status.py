@@ -28,7 +28,7 @@ from headwater.store.store import Store
 
 RATE_SECONDS = 60.0
 SILENT_SECONDS = 60.0  # seconds after which a member is no longer shown
-ELECTED_LEASES = ("controller", "processor", "relay", "dispatcher")
+ELECTED_LEASES = ("controller", "processor", "articles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,6 @@ def _read_database(connection: Connection) -> dict[str, Any]:
         "jobs": cluster_jobs.count_jobs(connection),
         "to_learn": cluster_jobs.count_lessons(connection),
         "queries_behind": behind.get("queries", 0),
-        "relay_behind": behind.get("relay", 0),
         "deliveries_due": connection.execute(due).scalar_one(),
     }
     return {

@@ -15,19 +15,23 @@ RequestProxy = Callable[[RemoteRequest], Awaitable[RemoteReply]]
 
 def make_fetcher(
     settings: Settings,
-    timing: LeaseTiming,
+    timing: LeaseTiming | None = None,
     clock: Callable[[], float] | None = None,
-    errands: RequestProxy | None = None,
+    proxy: RequestProxy | None = None,
 ) -> Fetcher:
-    """`errands` makes its requests where another process holds the hosts."""
+    """Return the client of a process; in a cluster a fetch ends while its partition is leased.
+
+    With a `proxy`, requests are made by the process that holds the host.
+    """
     more: dict[str, Any] = {} if clock is None else {"clock": clock}
+    if timing is not None:
+        more["deadline"] = timing.fetch_seconds
     return Fetcher(
         allow_private=settings.allow_private,
         contact=settings.contact,
         per_host=settings.per_host,
         pause=settings.host_pause,
         connections=2 * settings.concurrency,
-        deadline=timing.fetch_seconds,
-        errands=errands,
+        errands=proxy,
         **more,
     )

@@ -1,4 +1,4 @@
-"""What the leader believes of the feeds, for the pages of other processes: enough to say what budgets would buy."""
+"""Saves the leader's status and a sample of its beliefs for other processes, and loads them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,39 @@ import time
 
 import msgspec
 
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.quality.belief_sample import BeliefSample, sample_beliefs
 from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 
-STATE_NAME, VERSION = "cluster beliefs", 1
-BELIEF_SECONDS = 60.0  # seconds
+STATUS_STATE, BELIEF_STATE, VERSION = "cluster status", "cluster beliefs", 1
+BELIEF_SECONDS = 60.0  # between two samples
 
+_decode_status = msgspec.json.Decoder(CrawlStatus).decode
 _decode_sample = msgspec.msgpack.Decoder(BeliefSample).decode
 
 
-async def save_belief_sample(store: Store, decider: Scheduler) -> None:
-    """While nothing is believed, nothing is told."""
+async def save_leader_status(store: Store, encoded: bytes) -> None:
+    """Save a status, as JSON."""
+    await store.write(save_state, STATUS_STATE, VERSION, encoded, time.time())
+
+
+async def load_leader_status(store: Store) -> CrawlStatus | None:
+    """Return the leader's last status, or None if there was no leader yet."""
+    saved = await store.read(load_state, STATUS_STATE)
+    return None if saved is None or saved[0] != VERSION else _decode_status(saved[1])
+
+
+async def save_belief_sample(store: Store, scheduler: Scheduler) -> None:
+    """Save a sample of the leader's beliefs, if there are any."""
     now = time.time()
-    sample = sample_beliefs(decider, now)
+    sample = sample_beliefs(scheduler, now)
     if sample is not None:
-        await store.write(save_state, STATE_NAME, VERSION, msgspec.msgpack.encode(sample), now)
+        await store.write(save_state, BELIEF_STATE, VERSION, msgspec.msgpack.encode(sample), now)
 
 
 async def load_belief_sample(store: Store) -> BeliefSample | None:
-    saved = await store.read(load_state, STATE_NAME)
+    """Return the leader's last sample of beliefs, or None."""
+    saved = await store.read(load_state, BELIEF_STATE)
     return None if saved is None or saved[0] != VERSION else _decode_sample(saved[1])

@@ -1,4 +1,4 @@
-"""Asking hosts under a tenancy: a fetch ends before its lease does, and goes to no host that another may talk to."""
+"""Fetches under a lease: a fetch ends before its lease does, and goes to no host that another process may talk to."""
 
 from __future__ import annotations
 
@@ -7,31 +7,29 @@ from typing import Any
 
 from headwater.cluster.leases.holdings import Holdings
 from headwater.cluster.leases.partitions import partition_of
-from headwater.cluster.transport.wire_messages import Job
 from headwater.fetch.client import Fetcher
 from headwater.fetch.http.domains import registered_domain_of_url
-from headwater.fetch.http.redirects import Handover
-from headwater.fetch.http.remote_session import RemoteReply
 from headwater.loops import boot_clock
-from headwater.model import Outcome
+from headwater.node.crawl.fetch_pool import FetchOutcome
+from headwater.node.crawl.transport import Job
 
-FetchOutcome = Outcome | Handover | RemoteReply  # of a refresh; where it leads, when others follow it; of an errand
+SWEEPS_PER_FETCH = 30  # looks for fetches whose lease is nearly over, within the longest fetch
 
 
 class LeasedFetch:
     """A terminal's way to the hosts of its partitions."""
 
-    def __init__(self, fetcher: Fetcher, tenancy: Holdings) -> None:
+    def __init__(self, fetcher: Fetcher, holdings: Holdings) -> None:
         self._fetcher = fetcher
-        self._holdings = tenancy
+        self._holdings = holdings
         self._deadlines: dict[asyncio.Task[Any], float] = {}  # until when each may take
         self._late: set[asyncio.Task[Any]] = set()
 
-    def find_quiet_seconds(self, job: Job) -> float:
+    def quiet_seconds(self, job: Job) -> float:
         """Seconds: the last holder's pause between two fetches of a host holds for us too."""
-        return self._quiet_seconds(job.partition, job.url if job.way is None else job.way.at)
+        return self._find_quiet_seconds(job.partition, job.url if job.way is None else job.way.at)
 
-    async def fetch_within_lease(self, job: Job) -> FetchOutcome | None:
+    async def fetch_job(self, job: Job) -> FetchOutcome | None:
         """A fetch has its own limit, but not the wait for the host's turn before it; None where that took too long."""
         task = asyncio.current_task()
         assert task is not None
@@ -45,6 +43,12 @@ class LeasedFetch:
         finally:
             del self._deadlines[task]
             self._late.discard(task)
+
+    async def cancel_late_fetches(self, fetch_seconds: float) -> None:
+        """Cancel fetches that would outlast their lease, which a machine that was asleep finds over; until cancelled."""
+        while True:
+            await asyncio.sleep(fetch_seconds / SWEEPS_PER_FETCH)
+            self.cancel_late(2 * fetch_seconds / SWEEPS_PER_FETCH)
 
     def cancel_late(self, within: float) -> None:
         """End what has not ended so many seconds before its lease does. Called as often as that: a timer for each fetch
@@ -69,7 +73,7 @@ class LeasedFetch:
             if (
                 p != job.partition
                 and self._holdings.find_epoch(p, boot_clock()) is not None
-                and not self._quiet_seconds(p, url)
+                and not self._find_quiet_seconds(p, url)
             ):
                 led_to.append(p)  # worked on from here on, so that it is not let go meanwhile
                 self._holdings.begin_job(p)
@@ -81,7 +85,7 @@ class LeasedFetch:
             for p in led_to:
                 self._holdings.end_job(p)
 
-    def _quiet_seconds(self, partition: int, url: str) -> float:
+    def _find_quiet_seconds(self, partition: int, url: str) -> float:
         """Seconds for which a host is left alone after its partition has become ours."""
         now, gate = boot_clock(), self._fetcher.gate
         if not self._holdings.quiet_seconds(partition, gate.longest_gap, now):  # as nearly always: whichever host it is

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 
 from headwater import __version__
 from headwater.cluster.leases.lease_clock import LeaseTiming
-from headwater.cluster.transport.postgres_transport import encode_report
+from headwater.cluster.leases.partition_grants import encode_report
 from headwater.cluster.transport.wire_messages import MemberReport
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.loops import run_every

@@ -1,51 +1,77 @@
-"""What the pages of a cluster talk to instead of a crawler: wishes and pushes go to whoever deals with them."""
+"""Requests refreshes and stores pushes from a process that schedules nothing: the leader may be on another machine."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from msgspec.structs import replace
-
-from headwater.cluster.cluster_dispatcher import JobSender
-from headwater.cluster.cluster_ingest import ClusterIngest
-from headwater.cluster.leader import CONTROLLER
-from headwater.cluster.transport.wire_messages import EPOCH_SHIFT, FetchResult, Job, make_job
+from headwater.cluster.leader import CONTROLLER, Leader
+from headwater.cluster.leader_jobs import make_job
+from headwater.cluster.leader_state import load_belief_sample, load_leader_status
 from headwater.errors import NotFound, RefreshHeld, Unreachable
-from headwater.fetch.client import Fetcher
-from headwater.model import Document, Ending, Known, Markup, Outcome, Refresh, Verdict
-from headwater.node.crawl.crawler import Crawler
+from headwater.model import Document, Known, Markup, Outcome, Refresh, Verdict
+from headwater.node.crawl.crawl_status import CrawlStatus
+from headwater.node.crawl.dispatcher import JobOrder
+from headwater.node.crawl.ingest import Ingest
 from headwater.node.crawl.politeness import Politeness
-from headwater.node.crawl.refresher import Fetched, StoredRefresh
-from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
-from headwater.settings import Settings
+from headwater.node.crawl.scheduler import REQUESTED, UpcomingRefresh, list_upcoming
+from headwater.node.crawl.transport import EPOCH_SHIFT, FetchResult, Job, JobSender, StoredRefresh
+from headwater.node.live_settings import LiveSettings
+from headwater.node.quality.belief_sample import BeliefSample
 from headwater.store import cluster_leases
 from headwater.store.content.feed_state import load_feed_states, load_fetch_plans
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.content.verdicts import SavedRefresh
 from headwater.store.store import Store
 
-WAIT_SECONDS = 60.0  # seconds that a person waits for a refresh
-NEVER_LATE = 1 << 62  # an epoch that no partition reaches: what is pushed to us belongs to nobody's lease
+WAIT_SECONDS = 60.0  # that a person waits for a refresh
+SIGNALLED = "its hub says that something is new"
 
 
-class RemoteCrawl(Crawler):
-    """It decides nothing and fetches nothing: a wish becomes a job, a push is stored as it is."""
+class RemoteCrawl:
+    """A request becomes a job, a push is stored here. `leader` is the leader of this process, where it may lead."""
 
     def __init__(
-        self, store: Store, fetcher: Fetcher, settings: Settings, courtesy: Politeness, outgoing: JobSender
+        self,
+        store: Store,
+        sender: JobSender,
+        ingest: Ingest,
+        politeness: Politeness,
+        live_settings: LiveSettings,
+        leader: Leader | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(store, fetcher, build_configured_strategy(settings), make_budget_account(settings), courtesy)
-        self._sender = outgoing
-        self._ingest = ClusterIngest(store, courtesy)
+        self._store = store
+        self._sender = sender
+        self._ingest = ingest
+        self.politeness = politeness
+        self._live_settings = live_settings
+        self.leader = leader
+        self._clock = clock
+        self._status: CrawlStatus | None = None
+
+    def status(self) -> CrawlStatus:
+        """Return the status of the leader, whichever process that is."""
+        here = None if self.leader is None else self.leader.status()
+        return here or self._status or self._make_empty_status()
+
+    def _make_empty_status(self) -> CrawlStatus:
+        settings = self._live_settings.current
+        return CrawlStatus(0, 0, settings.strategy, settings.budget, int(settings.budget), None, 0)
+
+    async def follow_status(self) -> None:
+        """Load the leader's status, while another process leads."""
+        if self.leader is None or self.leader.status() is None:
+            self._status = await load_leader_status(self._store)
 
     async def request_refresh(self, feed_id: int) -> StoredRefresh:
+        """Send a job for a person and return when its result is stored. Raises RefreshHeld inside Retry-After."""
         known = await self._load_feed(feed_id)
         until = self.politeness.find_hold(known, self._clock())
         if until is not None:
             raise RefreshHeld(f"The server of {known.url} asked to be left alone (Retry-After).", until)
-        await self._sender.send_jobs([replace(await self._make_job(known, "asked for by a person"), wished=True)])
+        await self._sender.send_jobs([await self._make_job(known, REQUESTED, requested=True)])
         end = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < end:
             await asyncio.sleep(0.1)
@@ -55,22 +81,26 @@ class RemoteCrawl(Crawler):
         raise Unreachable(f"No machine has refreshed {known.url} within {WAIT_SECONDS:.0f} seconds.", "timeout")
 
     async def accept_push(self, feed_id: int, document: Document[Markup], size: int) -> StoredRefresh:
-        known = await self._load_feed(feed_id)
-        outcome = Outcome(
-            *(Ending.PARTIAL, known.url, known.url, self._clock(), 0.0), document=document, bytes=size, pushed=True
-        )
-        job = await self._make_job(known, "pushed by its hub")
-        await self._ingest.save_results([FetchResult(job, outcome, "", NEVER_LATE)])
-        [last] = await self._store.read(list_refreshes, feed_id, limit=1)
-        return await self._make_stored_refresh(known, last)
+        """Store a document that a hub pushed, and return when it is stored."""
+        return await self._ingest.accept_push(feed_id, document, size)
 
     async def note_signal(self, feed_id: int) -> None:
+        """Send a job for a feed whose hub announced something new, unless its server asked to be left alone."""
         known = await self._load_feed(feed_id)
         if self.politeness.find_hold(known, self._clock()) is None:
-            await self._sender.send_jobs([await self._make_job(known, "its hub says that something is new")])
+            await self._sender.send_jobs([await self._make_job(known, SIGNALLED)])
 
     async def reconsider_feeds(self, feed_ids: Iterable[int]) -> None:
-        """When feeds are polled is the controller's affair."""
+        """The leader sees in the store which feeds are pushed."""
+
+    async def list_upcoming(self, now: float, limit: int) -> list[UpcomingRefresh]:
+        """List the next refreshes, if this process leads."""
+        dispatcher = None if self.leader is None else self.leader.dispatcher
+        return [] if dispatcher is None else list_upcoming(dispatcher.scheduler, now, limit)
+
+    async def sample_beliefs(self, now: float) -> BeliefSample | None:
+        """Return the leader's last sample of beliefs, whichever process leads."""
+        return await load_belief_sample(self._store)
 
     async def _load_feed(self, feed_id: int) -> Known:
         known = (await self._store.read(load_feed_states, [feed_id])).get(feed_id)
@@ -78,17 +108,15 @@ class RemoteCrawl(Crawler):
             raise NotFound(f"There is no feed {feed_id}.")
         return known
 
-    async def _make_job(self, known: Known, reason: str) -> Job:
+    async def _make_job(self, known: Known, reason: str, *, requested: bool = False) -> Job:
         leading = await self._store.read(cluster_leases.list_leases, CONTROLLER)
         generation = (leading[0].epoch if leading else 0) << EPOCH_SHIFT
-        return make_job(
-            (await self._store.read(load_fetch_plans, [known.feed_id]))[known.feed_id], generation, reason, None
-        )
+        plans = await self._store.read(load_fetch_plans, [known.feed_id])
+        return make_job(plans[known.feed_id], JobOrder(known.feed_id, generation, reason, None, requested))
 
     async def _make_stored_refresh(self, before: Known, refresh: Refresh) -> StoredRefresh:
-        """A refresh that another machine may have made, in the form of one of ours."""
+        """Describe a refresh that another machine may have made as if it were ours."""
         after = (await self._store.read(load_feed_states, [before.feed_id])).get(before.feed_id, before)
         outcome = Outcome(refresh.ending, before.url, before.url, refresh.at, refresh.elapsed, refresh.status)
-        return StoredRefresh(
-            Fetched(before, outcome, refresh.reason), Verdict(refresh, after), SavedRefresh(before.feed_id)
-        )
+        result = FetchResult(Job(before.feed_id, 0, 0, before.url, refresh.reason), outcome)
+        return StoredRefresh(result, before, Verdict(refresh, after), SavedRefresh(before.feed_id))

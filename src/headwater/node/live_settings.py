@@ -7,8 +7,9 @@ whoever writes it down there means it, and can so get out of anything that was c
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ import structlog
 
 from headwater.errors import SettingsError
 from headwater.estimate.registry import ESTIMATORS
+from headwater.loops import run_every
 from headwater.node.crawl.strategy_setup import build_configured_strategy
 from headwater.node.quality.targets import require_beliefs
 from headwater.schedule.registry import STRATEGIES
@@ -99,51 +101,75 @@ async def load_effective_settings(store: Store, given: Settings) -> Settings:
     return await LiveSettings(store, given.with_changes(heeded)).load()
 
 
+OnSettingsChanged = Callable[[Collection[str], Settings, Strategy | None], Awaitable[None]]
+"""Hears which settings changed, all settings from now on, and the new strategy where it is another."""
+
+
 class LiveSettings:
-    """The changes of one database, as one process takes them up."""
+    """The settings of one process, as they are changed here and by other processes of the database."""
 
     def __init__(self, store: Store, given: Settings) -> None:
         self._store = store
-        self._given = given
         self._last_change = 0
+        self._changing = asyncio.Lock()
+        self.current = given
         self.pinned = frozenset(name for name in CHANGEABLE if name in given.given_fields)
+        self.listeners: list[OnSettingsChanged] = []
 
     async def load(self) -> Settings:
-        """What was given, with what was changed of the rest; what no longer fits is left out, and the log says so."""
-        self._last_change, kept = await self._store.read(saved_state.settings_changed_since, 0)
-        wanted = {name: kept[name] for name in CHANGEABLE if name in kept and name not in self.pinned}
-        if not wanted:
-            return self._given
-        present = build_configured_strategy(self._given)
-        while wanted:
+        """Apply the changes made before the start, except to pinned settings.
+
+        A change that no longer fits is left out, and logged.
+        """
+        self._last_change, saved = await self._store.read(saved_state.settings_changed_since, 0)
+        changes = {name: saved[name] for name in CHANGEABLE if name in saved and name not in self.pinned}
+        present = build_configured_strategy(self.current) if changes else None
+        while changes and present is not None:
             try:
-                return check_changes(self._given, wanted, present)[0]
+                self.current = check_changes(self.current, changes, present)[0]
+                break
             except SettingsError as error:
-                left_out = [error.field] if error.field in wanted else list(wanted)
+                left_out = [error.field] if error.field in changes else list(changes)
                 log.warning("settings_left_out", settings=left_out, error=str(error))
                 for name in left_out:
-                    del wanted[name]
-        return self._given
+                    del changes[name]
+        return self.current
 
-    async def save(self, changes: Mapping[str, Any]) -> None:
-        """For the others, and for the next start. What others changed meanwhile is still news to us."""
-        if changes:
-            number = await self._store.write(saved_state.save_changed_settings, changes, time.time())
-            if number == self._last_change + 1:
-                self._last_change = number
+    async def change(self, changes: Mapping[str, Any]) -> Settings:
+        """Change settings on every process of the database, now and after a restart. Raises SettingsError."""
+        async with self._changing:
+            old = self.current
+            new, strategy = check_changes(old, changes, build_configured_strategy(old))
+            changed = {name: getattr(new, name) for name in changes if getattr(new, name) != getattr(old, name)}
+            if changed:
+                number = await self._store.write(saved_state.save_changed_settings, changed, time.time())
+                if number == self._last_change + 1:  # else another process changed something too, which is still news
+                    self._last_change = number
+            await self._apply(changed, new, strategy)
+            log.info("settings_changed", **changed)
+            return new
 
-    async def poll_changes(
-        self, given: Settings, present: Strategy
-    ) -> tuple[dict[str, Any], Settings, Strategy | None] | None:
-        """What another process has changed since the last look, and what that makes of the settings in force."""
-        self._last_change, told = await self._store.read(saved_state.settings_changed_since, self._last_change)
-        changes = {name: told[name] for name in CHANGEABLE if name in told and told[name] != getattr(given, name)}
-        if not changes:
-            return None
-        try:
-            new, strategy = check_changes(given, changes, present, at_once=False)
-        except SettingsError as error:
-            log.warning("settings_left_out", settings=list(changes), error=str(error))
-            return None
-        log.info("settings_changed", elsewhere=True, **changes)
-        return changes, new, strategy
+    async def poll_changes(self) -> None:
+        """Apply what other processes have changed since the last look."""
+        async with self._changing:
+            old = self.current
+            self._last_change, saved = await self._store.read(saved_state.settings_changed_since, self._last_change)
+            changes = {name: saved[name] for name in CHANGEABLE if name in saved and saved[name] != getattr(old, name)}
+            if not changes:
+                return
+            try:
+                new, strategy = check_changes(old, changes, build_configured_strategy(old), at_once=False)
+            except SettingsError as error:
+                log.warning("settings_left_out", settings=list(changes), error=str(error))
+                return
+            log.info("settings_changed", elsewhere=True, **changes)
+            await self._apply(changes, new, strategy)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow the changes of other processes until `stop` is set."""
+        await run_every(POLL_SECONDS, self.poll_changes, stop)
+
+    async def _apply(self, changes: Collection[str], new: Settings, strategy: Strategy | None) -> None:
+        self.current = new
+        for listener in self.listeners:
+            await listener(changes, new, strategy)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ import structlog
 
 from headwater.language.ast import CreateFeed
 from headwater.loops import run_every
+from headwater.model import Refresh
 from headwater.node import live_settings
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.crawl_status import TargetOutcome
@@ -65,7 +66,6 @@ class Maintenance:
         self._revision = 0
         self._has_saved = False
         self.monitor = QualityMonitor(store, decider, settings.least_interval)
-        self.target_outcomes: tuple[TargetOutcome, ...] = ()
         self._budget_floor = 0.0  # requests per minute that TARGETs of queries need, in target mode
 
     async def load_state(self) -> None:
@@ -80,6 +80,10 @@ class Maintenance:
         self._scheduler.restore_host_pace()
         await self.monitor.load()
         await self.update_target_budget()
+
+    async def run(self, definitions: DefinitionSource, stop: asyncio.Event) -> None:
+        """Do everything that is done from time to time, until `stop` is set."""
+        await asyncio.gather(*self.start_tasks(definitions, stop))
 
     def start_tasks(self, standing: DefinitionSource, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         """Everything that is done from time to time, until `stop` is set."""
@@ -161,6 +165,7 @@ class Maintenance:
         await self.update_target_budget()
         if new.target is None and ("budget" in changes or had_target):
             self._scheduler.budget.set_limit(new.budget)
+        self._scheduler.on_changed()
 
     async def update_target_budget(self) -> None:
         given = self.settings
@@ -206,6 +211,7 @@ class Maintenance:
         if any(times > 1 for times in found.times.values()):
             wants = await asyncio.to_thread(wanting.compute_demand, own, found.times)
         roster.set_demand(wants)
+        self._scheduler.on_changed()
         await self._apply_targets(found.aims, found.budget)
 
     def _plan_targets(
@@ -225,13 +231,13 @@ class Maintenance:
         if given.target is not None and aim is not None:
             self._budget_floor = budget
             self._scheduler.budget.set_limit(max(aim.requests_per_minute, budget))
-        before = {one.query: one.reached for one in self.target_outcomes}
+        before = {one.query: one.reached for one in self._scheduler.target_outcomes}
         for one in found:
             if not one.reached and before.get(one.query) is not False:
                 log.warning("query_target", query=one.query, reached=False, message=one.message)
-        if found or self.target_outcomes:
+        if found or self._scheduler.target_outcomes:
             await targets.save_outcomes(self._store, found, time.time())
-        self.target_outcomes = found
+        self._scheduler.target_outcomes = found
 
     async def prune_store(self) -> None:
         keep = RetentionPolicy(days=self.settings.keep_days, per_feed=self.settings.keep_per_feed)
@@ -245,6 +251,21 @@ class Maintenance:
     async def index_items(self) -> None:
         while await self._store.read(has_queued_items) and (await self._store.write(index_queued)) > 0:
             pass
+
+
+def log_refreshes(refreshes: Iterable[tuple[Refresh, str]]) -> None:
+    """Log refreshes with the addresses of their feeds."""
+    bound = log.bind()  # once: it looks its settings up each time
+    for refresh, url in refreshes:
+        bound.info(
+            "refreshed",
+            feed=refresh.feed_id,
+            url=url,
+            ending=refresh.ending.value,
+            new=refresh.new,
+            lost=round(refresh.lost, 1),
+            reason=refresh.reason,
+        )
 
 
 def _round_figure(figure: float | None) -> float | None:

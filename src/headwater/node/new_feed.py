@@ -9,7 +9,8 @@ from headwater.errors import InputError, NotFound
 from headwater.fetch.client import Fetcher
 from headwater.fetch.discovery import FeedCandidate, discover_candidates
 from headwater.model import Ending, Feed, Known, Outcome, Refresh
-from headwater.node.crawl.refresher import Fetched, Refresher
+from headwater.node.crawl.ingest import Ingest
+from headwater.node.crawl.transport import FetchResult, Job
 from headwater.store.content.feeds import FeedQuotaCheck, NewFeed, find_feed
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
@@ -64,7 +65,7 @@ async def add_feed_from_address(
     [added] = await store.write(add_and_subscribe, [new], now, subscriber=subscriber, allowed=allowed)
     if not added.created:
         return FeedAddition(added.feed, False, None, others)
-    return FeedAddition(added.feed, True, await _store_first_refresh(store, fetcher, added.feed, outcome), others)
+    return FeedAddition(added.feed, True, await _store_first_refresh(store, added.feed, outcome), others)
 
 
 async def _find_active_feed(store: Store, address: str) -> Feed | None:
@@ -78,8 +79,9 @@ async def _find_active_feed(store: Store, address: str) -> Feed | None:
     return None if found.paused or found.gone_since is not None else found
 
 
-async def _store_first_refresh(store: Store, fetcher: Fetcher, feed: Feed, outcome: Outcome) -> Refresh:
+async def _store_first_refresh(store: Store, feed: Feed, outcome: Outcome) -> Refresh:
     """The document that proved the address is a feed is also its first refresh."""
     known = Known(feed.id, feed.url)
-    [settled] = await Refresher(store, fetcher).save_results([Fetched(known, outcome, "added")])
-    return settled.verdict.refresh
+    job = Job(feed.id, 0, 0, feed.url, "added", known=known)
+    [stored] = await Ingest(store).save_results([FetchResult(job, outcome)])
+    return stored.verdict.refresh

@@ -23,8 +23,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
-from headwater.node.crawl.crawler import CrawlStatus
-from headwater.node.node import Node
+from headwater.node.aggregator import Aggregator
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.websub.push_service import PushService
 from headwater.publish.document_cache import DocumentCache
 from headwater.publish.live_events import LiveEvents
@@ -58,7 +58,7 @@ def create_app(
     base: str = "http://localhost:8040",
     live: LiveEvents | None = None,
     pushing: PushService | None = None,
-    node: Node | None = None,
+    node: Aggregator | None = None,
     access: AccessSettings | None = None,
     provider: OidcProvider | None = None,
     clock: Callable[[], float] = time.time,

@@ -10,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from headwater.cluster.cluster_status import ClusterStatus
-from headwater.node.crawl.crawler import CrawlStatus
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.quality.quality_report import QualityReport
 from headwater.store.content.refreshes import ActivitySummary
 

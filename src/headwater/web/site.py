@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from headwater import __version__, times
-from headwater.node.crawl.crawler import CrawlStatus
-from headwater.node.node import Node
+from headwater.node.aggregator import Aggregator
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.settings import Settings, load_settings
 from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck
 from headwater.store.readers.accounts import find_user
@@ -85,7 +85,7 @@ class Site:
         login: PasswordLogin,
         clock: Callable[[], float],
         base: str,
-        node: Node | None = None,
+        node: Aggregator | None = None,
         oidc: OidcProvider | None = None,
     ) -> None:
         self.store = store
@@ -102,7 +102,7 @@ class Site:
         self.background_jobs = BackgroundJobs(clock)
         self.timed_cache = TimedCache()
         self.reader_feeds = ReaderFeedsCache(store, clock)
-        self.pictures = PictureProxy(node.scout if node is not None else None)
+        self.pictures = PictureProxy(node.fetcher if node is not None else None)
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(WEB_FOLDER / "templates"),
             autoescape=True,

@@ -205,7 +205,7 @@ async def test_robots_txt_is_asked_once_a_day_and_its_pause_is_kept(site: Site) 
         ((404, {}, b""), "dead", "answered 404"),
         ((503, {}, b""), "failed", "answered 503"),
         ((200, {"Content-Type": "application/pdf"}, b"%PDF"), "dead", "no HTML"),
-        ((200, {"Content-Type": "text/html"}, b"<p>"), "dead", "No main text"),
+        ((200, {"Content-Type": "text/html"}, b"<p>"), "dead", "no main text"),
         ((302, {"Location": "/elsewhere"}, b""), "done", ""),
         ((302, {"Location": "file:///etc/passwd"}, b""), "dead", "not http or https"),
         ((302, {"Location": "/story"}, b""), "dead", "redirects too often"),

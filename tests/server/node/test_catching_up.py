@@ -8,12 +8,12 @@ import time
 import numpy as np
 import pytest
 
+from headwater.assembly import build
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Known, Refresh
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.lessons import Lesson, replay_refreshes, teach_strategy
 from headwater.node.new_feed import add_feed_from_address
-from headwater.node.node import Node
 from headwater.schedule import STRATEGIES
 from headwater.schedule.strategy import Strategy
 from headwater.store.content.feed_state import ScheduleRow
@@ -81,16 +81,16 @@ async def test_a_feed_added_with_its_first_items_is_believed_and_left_in_peace(f
             return told.feed.id
 
         early = await add(0)
-        async with Node(settings) as node:
+        async with build("node", settings) as node:
             late = await add(1)
-            roster = node.crawler.feed_table
+            roster = node.crawl.scheduler.feed_table
             await eventually(
                 lambda: (k := roster.find_row(late)) is not None and roster.learned_until[k] > 0, "it is noticed"
             )
             await asyncio.sleep(1.0)
             for feed in (early, late):
                 [first] = await store.read(list_refreshes, feed)  # nobody asked a second time
-                estimator, here = node.crawler.strategy.estimator, np.array([roster.find_row(feed)])
+                estimator, here = node.crawl.scheduler.strategy.estimator, np.array([roster.find_row(feed)])
                 assert estimator is not None
                 [believed] = estimator.daily_rate(here, np.array([first.at])) * DAY
                 shown = (first.new - 1) / (first.at - first.published[0]) * DAY
@@ -106,9 +106,9 @@ async def test_what_a_command_refreshed_while_nobody_watched_is_known_after_the_
         told = await add_feed_from_address(
             store, fetcher, made.url(0), now=time.time(), choose=lambda _, found: found[0]
         )
-        async with Node(settings):
+        async with build("node", settings):
             pass
         [first] = await store.read(list_refreshes, told.feed.id)
-        async with Node(settings) as node:  # the state was saved: nothing is learned twice
-            [at] = node.crawler.feed_table.learned_until
+        async with build("node", settings) as node:  # the state was saved: nothing is learned twice
+            [at] = node.crawl.scheduler.feed_table.learned_until
             assert at == first.at

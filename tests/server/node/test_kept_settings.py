@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.assembly import build
 from headwater.node.live_settings import OPTIONS, load_effective_settings, save_options
-from headwater.node.node import Node
 from headwater.settings import Settings, load_settings
 from headwater.store import saved_state
 from headwater.store.opening import open_store
@@ -17,11 +17,11 @@ CHANGES = {"keep_days": 30.0, "objective": "delay", "readers_add": "7"}
 
 async def test_what_was_changed_holds_after_a_restart(given: Callable[..., Settings]) -> None:
     settings = given(strategy="value")
-    async with Node(settings) as node:
+    async with build("node", settings) as node:
         await node.change_settings(CHANGES | {"budget": 90.0, "keep_per_feed": None})
         await node.change_settings({"target_delay": 600.0})
         await node.change_settings({"target_delay": None})
-    async with Node(settings) as node:
+    async with build("node", settings) as node:
         now = node.settings
         assert (now.keep_days, now.objective, now.readers_add) == (30, "delay", "7")
         assert now.target is None
@@ -33,25 +33,27 @@ async def test_what_was_changed_holds_after_a_restart(given: Callable[..., Setti
 async def test_what_is_given_by_hand_wins_at_the_start_and_the_last_change_while_running(
     given: Callable[..., Settings],
 ) -> None:
-    async with Node(given()) as node:
+    async with build("node", given()) as node:
         await node.change_settings({"keep_days": 30.0})
     by_hand = given(keep_days=5.0)
-    async with Node(by_hand) as node:
+    async with build("node", by_hand) as node:
         assert node.settings.keep_days == 5
         await node.change_settings({"keep_days": 8.0})
         assert node.settings.keep_days == 8
-    async with Node(by_hand) as node:
+    async with build("node", by_hand) as node:
         assert node.settings.keep_days == 5
-    async with Node(given()) as node:
+    async with build("node", given()) as node:
         assert node.settings.keep_days == 8
 
 
 async def test_a_change_that_no_longer_fits_what_is_given_by_hand_does_not_keep_a_server_from_starting(
     given: Callable[..., Settings],
 ) -> None:
-    async with Node(given(strategy="value")) as node:
+    async with build("node", given(strategy="value")) as node:
         await node.change_settings({"target_delay": 600.0, "keep_days": 30.0})
-    async with Node(given(strategy="uniform")) as node:  # which believes nothing, so that nothing can be aimed at
+    async with build(
+        "node", given(strategy="uniform")
+    ) as node:  # which believes nothing, so that nothing can be aimed at
         assert node.settings.target is None
         assert node.settings.keep_days == 30
 
@@ -59,7 +61,7 @@ async def test_a_change_that_no_longer_fits_what_is_given_by_hand_does_not_keep_
 async def test_a_command_goes_by_the_options_of_the_server_but_for_what_it_is_given_itself(
     given: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Node(given(strategy="top_utility", least_interval=7.0)) as node:
+    async with build("node", given(strategy="top_utility", least_interval=7.0)) as node:
         plain = load_settings(data=node.settings.data)
         await node.maintenance.publish_report()
         told = await load_effective_settings(node.store, plain)

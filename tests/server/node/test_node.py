@@ -7,11 +7,11 @@ import time
 
 import pytest
 
+from headwater.assembly import build
 from headwater.errors import RefreshHeld
 from headwater.farm.faults import Fault
 from headwater.model import Ending
 from headwater.node.crawl import scheduler
-from headwater.node.node import Node
 from headwater.store.content.feed_state import iterate_schedule_rows
 from headwater.store.content.feeds import NewFeed, change_feed, find_feed, list_feeds
 from headwater.store.content.items import count_items, list_items
@@ -32,7 +32,7 @@ async def test_the_first_items_of_every_feed_are_stored_and_each_refresh_has_its
     farm, given, eventually
 ) -> None:
     made = await farm(feeds=20, speed=1000)
-    async with Node(given()) as node:
+    async with build("node", given()) as node:
         await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(20)], time.time())
 
         async def all_refreshed() -> bool:
@@ -49,7 +49,7 @@ async def test_the_first_items_of_every_feed_are_stored_and_each_refresh_has_its
 async def test_a_restart_asks_for_nothing_that_is_not_due(farm, given, eventually) -> None:
     made = await farm(feeds=30, speed=1)
     settings = given(least_interval=120.0)
-    async with Node(settings) as node:
+    async with build("node", settings) as node:
         await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(30)], time.time())
 
         async def all_refreshed() -> bool:
@@ -58,7 +58,7 @@ async def test_a_restart_asks_for_nothing_that_is_not_due(farm, given, eventuall
         await eventually(all_refreshed, "all feeds refreshed")
     before = len(made.log)
     assert before == 30
-    async with Node(settings) as node:
+    async with build("node", settings) as node:
         await eventually(lambda: node.status().feeds == 30, "the feeds are known again")
         await asyncio.sleep(1.0)
     assert len(made.log) == before
@@ -66,7 +66,7 @@ async def test_a_restart_asks_for_nothing_that_is_not_due(farm, given, eventuall
 
 async def test_upkeep_says_what_people_have_read_with_fewer_marks(given, monkeypatch) -> None:
     monkeypatch.setattr(mark_compaction, "MANY_READ", 2)
-    async with Node(given()) as node:
+    async with build("node", given()) as node:
         feed = await one_feed(node.store, "https://127.0.0.1:1/")
         await save_refreshes(node.store, [a_verdict(feed, *(an_item(feed.id, name) for name in "abcdef"))])
         owner = await node.store.read(find_owner)
@@ -81,7 +81,7 @@ async def test_upkeep_says_what_people_have_read_with_fewer_marks(given, monkeyp
 async def test_the_budget_holds_from_the_first_second_however_many_feeds_wait(farm, given, eventually) -> None:
     made = await farm(feeds=50, speed=1000)
     started = time.time()
-    async with Node(given(budget=60)) as node:
+    async with build("node", given(budget=60)) as node:
         await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(50)], time.time())
         await eventually(lambda: len(made.log) >= 10, "the first burst is used")
         await asyncio.sleep(1.5)
@@ -91,7 +91,7 @@ async def test_the_budget_holds_from_the_first_second_however_many_feeds_wait(fa
 async def test_feeds_removed_or_paused_by_another_process_are_left_alone(farm, given, eventually) -> None:
     made = await farm(feeds=3, speed=1)
     settings = given()
-    async with Node(settings) as node, await open_store(settings.database_url) as other:
+    async with build("node", settings) as node, await open_store(settings.database_url) as other:
         feeds = [
             added.feed
             for added in await other.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(3)], time.time())
@@ -109,7 +109,7 @@ async def test_feeds_removed_or_paused_by_another_process_are_left_alone(farm, g
 async def test_a_bad_feed_never_stops_the_others_and_its_ending_is_recorded(farm, given, eventually) -> None:
     faults = {0: Fault("410"), 1: Fault("503"), 2: Fault("damaged"), 3: Fault("login"), 4: Fault("reset")}
     made = await farm(feeds=8, speed=1000, faults=faults)
-    async with Node(given()) as node:
+    async with build("node", given()) as node:
         added = await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(8)], time.time())
 
         async def all_tried() -> bool:
@@ -128,30 +128,30 @@ async def test_a_bad_feed_never_stops_the_others_and_its_ending_is_recorded(farm
 
 async def test_a_persons_wish_is_refreshed_first_but_never_inside_retry_after(farm, given, eventually) -> None:
     made = await farm(feeds=2, speed=1, hosts=2, faults={1: Fault("429", "600")})
-    async with Node(given(least_interval=120.0)) as node:
+    async with build("node", given(least_interval=120.0)) as node:
         added = await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(2)], time.time())
 
         async def all_tried() -> bool:
             return len(await node.store.read(list_refreshes)) >= 2
 
         await eventually(all_tried, "both were tried")
-        settled = await node.crawler.request_refresh(added[0].feed.id)
+        settled = await node.crawl.request_refresh(added[0].feed.id)
         assert settled.verdict.refresh.ending.ok
         with pytest.raises(RefreshHeld, match="asked to be left alone"):
-            await node.crawler.request_refresh(added[1].feed.id)
+            await node.crawl.request_refresh(added[1].feed.id)
 
 
 async def test_feeds_added_while_it_runs_do_not_find_the_strategy_unprepared(farm, given, monkeypatch) -> None:
     made = await farm(feeds=4, speed=1000)
-    async with Node(given(strategy="value")) as node:
+    async with build("node", given(strategy="value")) as node:
         await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(4)], time.time())
 
         async def slowly(store: Store):  # the loop chooses while the next rows are awaited
             async for rows in iterate_schedule_rows(store):
                 yield rows
-                await node.crawler._dispatch()
+                await node.crawl.dispatcher.step()
 
         monkeypatch.setattr(scheduler, "iterate_schedule_rows", slowly)
-        await node.crawler.load_feeds()
-        assert not node.broken.is_set()
-        assert len(node.crawler.strategy) == 4
+        await node.crawl.scheduler.load_feeds()
+        assert not node._broken.is_set()
+        assert len(node.crawl.scheduler.strategy) == 4

@@ -1,7 +1,7 @@
 """The node decides as the lab does: a recorded day, replayed through the lab's sources, leads to the same decisions.
 
 The node's side is everything but the network: documents with dates are judged by `novelty`, written to a real store,
-learned through `node.learning`, and the crawler chooses under manners and budget at a virtual time. The lab's side is
+learned through `node.learning`, and the scheduler chooses under manners and budget at a virtual time. The lab's side is
 `lab.replay`'s own sources over the trace the documents were made of, and a fresh strategy of the same name.
 """
 
@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headwater.fetch.client import Fetcher
 from headwater.lab.simulation.replay import ReplaySettings, _Publishers
 from headwater.lab.traces.trace import Trace
 from headwater.model import Document, Ending, Entry, Outcome, Refresh
-from headwater.node.crawl.crawler import Crawler
+from headwater.node.crawl.dispatcher import JobOrder, make_local_job
+from headwater.node.crawl.ingest import Ingest, LearningPlanner
 from headwater.node.crawl.politeness import Politeness
-from headwater.node.crawl.refresher import Fetched, Refresher
+from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.spending import BudgetAccount
+from headwater.node.crawl.transport import FetchResult
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.registry import build_strategy
 from headwater.schedule.selection import Budget
@@ -65,34 +66,36 @@ def fetched_at(trace: Trace, row: int, now: float, url: str) -> Outcome:
 
 
 @pytest.fixture
-async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[tuple[Crawler, list[NDArray[np.bool_]]]]:
-    """A day of the node under a virtual clock; its crawler, and the candidates manners left it at each tick."""
+async def day(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[tuple[Scheduler, list[NDArray[np.bool_]]]]:
+    """A day of the node under a virtual clock; its scheduler, and the candidates manners left it at each tick."""
     clock, trace = VirtualClock(), a_trace()
-    async with await open_store(f"sqlite:///{tmp_path / 'day.sqlite'}") as store, Fetcher() as fetcher:
+    async with await open_store(f"sqlite:///{tmp_path / 'day.sqlite'}") as store:
         await store.write(add_and_subscribe, [NewFeed(f"http://h{k}.example/") for k in range(FEEDS)], START)
-        crawler = Crawler(
+        scheduler = Scheduler(
             store,
-            fetcher,
             build_strategy(request.param),
             BudgetAccount(RequestCap(PER_TICK * 60 / TICK)),
             Politeness(np.random.default_rng(1), least=60.0),
             per_host=9,
             clock=clock,
         )
-        await crawler.load_feeds()
-        refresher, candidates = Refresher(store, fetcher), []
+        await scheduler.load_feeds()
+        table, ingest, candidates = scheduler.feed_table, Ingest(store, planner=LearningPlanner(scheduler)), []
         for tick in range(int(DAY / TICK)):
             clock.now = START + DAY + tick * TICK
-            candidates.append(crawler.feed_table.find_candidates(clock.now) & ~crawler.feed_table.untried)
-            chosen = crawler.choose_feeds(PER_TICK, clock.now)
-            known = await store.read(load_feed_states, [int(crawler.feed_table.ids[row]) for row, _ in chosen])
+            candidates.append(table.find_candidates(clock.now) & ~table.untried)
+            chosen = scheduler.choose_feeds(PER_TICK, clock.now)
+            known = await store.read(load_feed_states, [int(table.ids[row]) for row, _ in chosen])
             batch = []
             for row, reason in chosen:
-                state = known[int(crawler.feed_table.ids[row])]
-                batch.append(Fetched(state, fetched_at(trace, row, clock.now, state.url), reason))
+                state = known[int(table.ids[row])]
+                job = make_local_job(state, JobOrder(state.feed_id, 0, reason, None, False))
+                batch.append(FetchResult(job, fetched_at(trace, row, clock.now, state.url)))
             if batch:
-                await refresher.save_results(batch, plan=crawler._plan_refreshes, believe=crawler.estimate_feed_rate)
-        yield crawler, candidates
+                await ingest.save_results(batch)
+        yield scheduler, candidates
 
 
 @pytest.mark.parametrize(
@@ -101,26 +104,26 @@ async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[t
     indirect=True,
 )
 async def test_the_nodes_decisions_are_the_labs_on_the_same_history(
-    day: tuple[Crawler, list[NDArray[np.bool_]]],
+    day: tuple[Scheduler, list[NDArray[np.bool_]]],
 ) -> None:
-    crawler, candidates = day
+    scheduler, candidates = day
     trace = a_trace()
-    recorded = (await crawler._store.read(list_refreshes, limit=10_000))[::-1]
+    recorded = (await scheduler._store.read(list_refreshes, limit=10_000))[::-1]
     by_tick = {at: list(group) for at, group in groupby(recorded, key=lambda one: one.at)}
     sources = _Publishers(trace, ReplaySettings(window=WINDOW, history_days=0, warmup_days=1))
-    strategy = build_strategy(crawler.strategy.name)
+    strategy = build_strategy(scheduler.strategy.name)
     strategy.resize(FEEDS)
     decided = 0
     for tick, allowed in enumerate(candidates):
         now = START + DAY + tick * TICK
         done = by_tick.get(now, [])
         first = [one for one in done if one.reason == "its first refresh"]
-        budget = Budget(PER_TICK - len(first), crawler.budget.rate)
+        budget = Budget(PER_TICK - len(first), scheduler.budget.rate)
         rows = strategy.choose(sources.table, now, budget, allowed).rows[: budget.now]
         # The store writes a batch in the order of feeds; which were chosen is what counts.
-        assert sorted(rows.tolist()) == [row_of(crawler, one) for one in done if one not in first]
+        assert sorted(rows.tolist()) == [row_of(scheduler, one) for one in done if one not in first]
         decided += len(rows)
-        polled = np.array([row_of(crawler, one) for one in done], np.intp)
+        polled = np.array([row_of(scheduler, one) for one in done], np.intp)
         if not len(polled):
             continue
         seen = sources.poll_feeds(polled, np.full(len(polled), now), shown=True)
@@ -132,23 +135,23 @@ async def test_the_nodes_decisions_are_the_labs_on_the_same_history(
         strategy.observe(sources.table, seen)
         sources.mark_polled(seen)
         known = (
-            await crawler._store.read(load_feed_states, [one.feed_id for one in done])
+            await scheduler._store.read(load_feed_states, [one.feed_id for one in done])
             if tick == len(candidates) - 1
             else {}
         )
         assert all(state.next_refresh is not None for state in known.values())
     assert decided > 20
-    mine, theirs = strategy.due, crawler.strategy.due
+    mine, theirs = strategy.due, scheduler.strategy.due
     assert (mine is None) == (theirs is None)
     if mine is not None and theirs is not None:
         assert mine.tolist() == theirs.tolist()
-    state, other = strategy.save(), crawler.strategy.save()
+    state, other = strategy.save(), scheduler.strategy.save()
     assert state.keys() == other.keys()
     for key in state:
         np.testing.assert_array_equal(state[key], other[key], err_msg=key)
 
 
-def row_of(crawler: Crawler, refresh: Refresh) -> int:
-    row = crawler.feed_table.find_row(refresh.feed_id)
+def row_of(scheduler: Scheduler, refresh: Refresh) -> int:
+    row = scheduler.feed_table.find_row(refresh.feed_id)
     assert row is not None
     return row

@@ -8,61 +8,54 @@ from msgspec.structs import replace
 from test_restart_and_clock import SteppingClock, crawl, settled
 
 from headwater.model import Ending, Known, Outcome
-from headwater.node.crawl.network_outage import PROBE_SECONDS, NetworkOutage
-from headwater.node.crawl.refresher import Fetched
+from headwater.node.crawl.dispatcher import JobOrder, make_local_job
+from headwater.node.crawl.network_outage import OutageDetector
+from headwater.node.crawl.transport import FetchResult
 from headwater.schedule.politeness.rules import BACK_OFF
+from headwater.store.content.feed_state import load_feed_states
 
 NOW = 1_000_000.0
 
 
-def result(host: int, ending: Ending, status: int | None = None, **known: object) -> Fetched:
+def result(host: int, ending: Ending, status: int | None = None, **known: object) -> FetchResult:
     url = f"http://host{host}.example/feed"
     well = {"last_success": NOW - 3600} | known
-    return Fetched(replace(Known(host, url), **well), Outcome(ending, url, url, NOW, 1.0, status=status), "due")
+    job = make_local_job(replace(Known(host, url), **well), JobOrder(host, 0, "due", None, False))
+    return FetchResult(job, Outcome(ending, url, url, NOW, 1.0, status=status))
 
 
-def lost(*hosts: int) -> list[Fetched]:
+def lost(*hosts: int) -> list[FetchResult]:
     return [result(host, Ending.DNS) for host in hosts]
 
 
 def test_three_hosts_in_a_row_without_an_answer_and_the_network_is_away() -> None:
-    network = NetworkOutage()
+    network = OutageDetector()
     assert network.sort_results(lost(1, 2), 9, (), NOW).counted == []
     sifted = network.sort_results(lost(3), 9, (), NOW)
-    assert [one.known.feed_id for one in sifted.again] == [1, 2, 3]
+    assert [one.feed_id for one in sifted.again] == [1, 2, 3]
     assert network.away_since == NOW
     assert network.sort_results(lost(4), 9, (), NOW).again == lost(4)
-    assert (
-        network.limit_probes(50, 0, NOW),
-        network.limit_probes(50, 0, NOW + PROBE_SECONDS),
-        network.limit_probes(50, 0, NOW + PROBE_SECONDS),
-    ) == (
-        0,
-        1,
-        0,
-    )
     back = result(5, Ending.BROKEN, 500)  # even an error is an answer
     assert network.sort_results([back], 9, (), NOW).counted == [back]
     assert network.away_since is None
-    assert network.limit_probes(50, 9, NOW) == 50
 
 
 def test_an_answer_from_anywhere_lays_the_blame_on_those_who_gave_none() -> None:
-    network = NetworkOutage()
+    network = OutageDetector()
     answer = result(3, Ending.UNCHANGED, 304)
     assert network.sort_results([*lost(1, 2), answer, *lost(4, 5)], 9, (), NOW).counted == [*lost(1, 2), answer]
     assert network.away_since is None
 
 
 def test_one_host_with_many_feeds_is_one_host() -> None:
-    network = NetworkOutage()
-    many = [replace(one, known=replace(one.known, feed_id=k)) for k in range(20) for one in lost(1)]
+    network = OutageDetector()
+    many = [replace(one, job=replace(one.job, feed_id=k)) for k in range(20) for one in lost(1)]
     network.sort_results(many, 9, (), NOW)
     assert network.away_since is None
 
 
 def test_who_failed_before_or_never_answered_or_is_wished_for_proves_nothing() -> None:
-    network = NetworkOutage()
+    network = OutageDetector()
     failing = [result(k, Ending.TIMEOUT, failures=2) for k in range(5)]
     new = [result(k, Ending.CONNECTION, last_success=None) for k in range(5, 10)]
     wished = lost(*range(10, 15))
@@ -72,11 +65,9 @@ def test_who_failed_before_or_never_answered_or_is_wished_for_proves_nothing() -
 
 
 def test_suspects_of_which_nothing_more_is_heard_count_when_they_could_be_asked_again() -> None:
-    network = NetworkOutage()
+    network = OutageDetector()
     network.sort_results(lost(1, 2), 9, (), NOW)
-    assert network.release_suspects([2, 7]) == [2]
-    assert network.pop_overdue(NOW + BACK_OFF - 1) == []
-    assert network.pop_overdue(NOW + BACK_OFF) == lost(1)
+    assert network.release_suspects([2, 7]) == lost(2)
     assert network.sort_results(lost(1), 9, (), NOW + BACK_OFF).counted == lost(1)
 
 
@@ -88,14 +79,12 @@ async def test_an_outage_costs_no_feed_its_place_and_ends_with_the_first_answer(
     await made.stop()
     clock.offset += 7200.0
     await eventually(lambda: crawler.status().network_away_since is not None, "the outage is noticed")
-    clock.offset += 2 * PROBE_SECONDS
-    await asyncio.sleep(0.6)  # a try that finds nobody
+    await asyncio.sleep(0.6)  # probes that find nobody
     asked = len(made.log)
     await made.start()
-    clock.offset += 2 * PROBE_SECONDS
     await eventually(lambda: crawler.status().network_away_since is None, "somebody answers")
     await eventually(lambda: len({line.feed for line in list(made.log)[asked:]}) == 12, "all are asked again at once")
-    await eventually(lambda: not crawler.feed_table.in_flight.any(), "and written")
-    known = await crawler._store.known(range(1, 13))
+    await eventually(lambda: not crawler.scheduler.feed_table.in_flight.any(), "and written")
+    known = await crawler.scheduler._store.read(load_feed_states, range(1, 13))
     await end()
     assert [one.failures for one in known.values()] == [0] * 12

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from headwater.assembly import build
 from headwater.errors import SettingsError
 from headwater.model import Ending, Refresh, Verdict
 from headwater.node.crawl import snapshot
@@ -66,14 +67,15 @@ async def test_a_persons_own_strategy_that_raises_is_replaced_by_round_robin_and
     farm, given, eventually, name
 ) -> None:
     made = await farm(feeds=6, speed=1000, hints=False)
-    async with Node(given(strategy=f"{__name__}:{name}")) as node:
+    async with build("node", given(strategy=f"{__name__}:{name}")) as node:
         await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(6)], time.time())
         await eventually(lambda: refreshed(node, 6), "all feeds are refreshed")
         await eventually(lambda: node.status().problem, "the problem is noticed")
         status = node.status()
         assert "uniform has taken over" in str(status.problem)
         assert status.strategy == name.lower()
-        node.crawler.feed_table.earliest[:] = 0.0
+        node.crawl.scheduler.feed_table.earliest[:] = 0.0
+        node.crawl.dispatcher.wake()
         before = len(made.log)
         await eventually(lambda: len(made.log) > before, "round robin goes on")
         await eventually(lambda: all_kept(node), "what refreshes brought is what there is")
@@ -88,12 +90,12 @@ async def test_a_persons_own_strategy_that_raises_is_replaced_by_round_robin_and
 async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm, given, eventually) -> None:
     made = await farm(feeds=8, speed=20_000, hints=False)
     settings = given(strategy="top_utility")
-    async with Node(settings) as node:
+    async with build("node", settings) as node:
         await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(8)], time.time())
         await eventually(lambda: refreshed(node, 8), "all feeds are refreshed")
 
         async def again() -> bool:
-            node.crawler.feed_table.earliest[:] = 0.0  # nobody waits
+            node.crawl.scheduler.feed_table.earliest[:] = 0.0  # nobody waits
             done = await node.store.read(list_refreshes, limit=1000)
             return len(done) >= 40 and sum(one.new > 0 for one in done) > 8
 
@@ -118,7 +120,7 @@ async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm,
     if report.day.lost:
         assert report.losing
         assert sum(one.lost for one in report.losing) == pytest.approx(report.day.lost)
-    async with Node(settings) as node:
+    async with build("node", settings) as node:
         assert (await node.maintenance.measure_quality()).day.got >= report.day.got
 
 
@@ -151,7 +153,7 @@ async def test_the_losing_feeds_are_listed_the_worst_first(given) -> None:
 async def test_target_mode_sets_the_least_budget_and_says_what_it_brings(farm, given, eventually) -> None:
     made = await farm(feeds=5, speed=1, hints=False)
     settings = given(strategy="value", target_completeness=0.9, least_interval=120.0, budget=500.0)
-    async with Node(settings) as node:
+    async with build("node", settings) as node:
         await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(5)], time.time())
         await eventually(lambda: refreshed(node, 5), "all feeds are refreshed")
         await node.maintenance.publish_report()  # as it does after a minute; when it started nothing was believed
@@ -168,8 +170,8 @@ async def test_a_target_beyond_the_budget_is_said_to_be_out_of_reach_and_the_bud
 ) -> None:
     made = await farm(feeds=30, speed=1, hints=False)
     settings = given(strategy="value", target_delay=61.0, least_interval=120.0, budget=2.0)
-    async with Node(settings) as node:
-        node.crawler.budget.set_limit(10_000)
+    async with build("node", settings) as node:
+        node.crawl.scheduler.budget.set_limit(10_000)
         await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(30)], time.time())
         await eventually(lambda: refreshed(node, 30), "all feeds are refreshed")
         await node.maintenance.update_target_budget()
@@ -181,7 +183,7 @@ async def test_a_target_beyond_the_budget_is_said_to_be_out_of_reach_and_the_bud
 
 async def test_a_target_needs_a_strategy_that_believes_something(given) -> None:
     with pytest.raises(SettingsError, match="believes nothing"):
-        async with Node(given(strategy="uniform", target_completeness=0.9)):
+        async with build("node", given(strategy="uniform", target_completeness=0.9)):
             pass
 
 
@@ -204,7 +206,7 @@ async def test_saved_state_of_another_version_is_put_aside_with_a_sentence(given
         async for chunk in iterate_schedule_rows(store):
             roster.upsert_feeds(chunk, {})
         strategy.resize(1)
-        async with Node(settings) as node:
+        async with build("node", settings) as node:
             await node.maintenance.save_state()
         assert await snapshot.load_snapshot(store, roster, strategy)
         monkeypatch.setattr(type(strategy), "version", 99)

@@ -31,17 +31,17 @@ class Known:
     """What `aimed` asks of a decider: rows are the ids of feeds."""
 
     def __init__(self, table: Table, strategy: Strategy) -> None:
-        self.roster = self
+        self.feed_table = self
         self.table = table
         self.active = np.ones(FEEDS, bool)
         self.now = 0.0
         self._strategy = strategy
 
     @staticmethod
-    def row(feed: int) -> int | None:
+    def find_row(feed: int) -> int | None:
         return feed
 
-    def rates(self) -> Floats:
+    def estimate_all_rates(self) -> Floats:
         rows = np.arange(FEEDS, dtype=np.intp)
         found = self._strategy.ask_estimator(lambda estimator: estimator.rate(rows, np.full(FEEDS, self.now)))
         return np.full(FEEDS, np.nan) if found is None else found

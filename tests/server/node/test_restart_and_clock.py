@@ -7,12 +7,13 @@ import time
 
 import numpy as np
 
+from headwater.assembly import build
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Refresh, Verdict
-from headwater.node.crawl.crawler import Crawler
+from headwater.node.crawl.local_crawl import LocalCrawl
 from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.spending import BudgetAccount
-from headwater.node.node import Node
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.strategies.learned_interval import Fix1h
 from headwater.store.content.feed_state import load_feed_states
@@ -38,7 +39,7 @@ async def test_after_a_restart_with_ten_thousand_feeds_only_the_due_ones_are_ask
             verdicts.append(Verdict(Refresh(one.feed.id, now - 60, Ending.UNCHANGED), type(state)(**fields)))
         for start in range(0, 10_000, 1000):
             await save_refreshes(store, verdicts[start : start + 1000])
-    async with Node(settings):
+    async with build("node", settings):
         await eventually(lambda: len(made.log) >= len(due), "the due ones are asked for")
         await asyncio.sleep(1.0)
     assert {line.feed for line in made.log} == due
@@ -57,16 +58,16 @@ async def crawl(made, settings, clock: SteppingClock, budget: float):  # type: i
     store = await open_store(settings.database_url)
     fetcher = await Fetcher(allow_private=True, per_host=64, clock=clock).__aenter__()
     await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(made.feeds)], clock())
-    crawler = Crawler(
+    scheduler = Scheduler(
         store,
-        fetcher,
         Fix1h(),
         BudgetAccount(RequestCap(budget)),
         Politeness(np.random.default_rng(1), least=0.05),
         per_host=64,
         clock=clock,
     )
-    await crawler.load_feeds()
+    crawler = LocalCrawl(store, scheduler, fetcher, probe_seconds=0.2, clock=clock)
+    await scheduler.load_feeds()
     stop = asyncio.Event()
     running = asyncio.create_task(crawler.run(stop))
 
@@ -79,16 +80,18 @@ async def crawl(made, settings, clock: SteppingClock, budget: float):  # type: i
     return crawler, end
 
 
-def settled(crawler: Crawler) -> int:
+def settled(crawler: LocalCrawl) -> int:
     """How many feeds have been refreshed, written and learned from."""
-    return int(np.count_nonzero(np.isfinite(crawler.feed_table.table.last) & ~crawler.feed_table.in_flight))
+    return int(
+        np.count_nonzero(np.isfinite(crawler.scheduler.feed_table.table.last) & ~crawler.scheduler.feed_table.in_flight)
+    )
 
 
 async def test_feeds_that_are_read_anew_while_they_are_refreshed_are_not_asked_twice(farm, given, eventually) -> None:
     made = await farm(feeds=100, speed=1, hints=False)
     crawler, end = await crawl(made, given(), SteppingClock(), budget=100_000)
     while settled(crawler) < 100:
-        await crawler.load_feeds()  # as when somebody adds feeds all the time
+        await crawler.scheduler.load_feeds()  # as when somebody adds feeds all the time
     await end()
     assert len(made.log) == 100
 

@@ -9,12 +9,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from headwater.assembly import build
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Outcome
-from headwater.node.crawl.crawler import Crawler
+from headwater.node.crawl.local_crawl import LocalCrawl
 from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.spending import BudgetAccount
-from headwater.node.node import Node
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.politeness.host_rate import HostRate
 from headwater.schedule.strategies.round_robin import Reference, Uniform
@@ -45,9 +46,10 @@ async def run_fast(eventually, made, settings, strategy, spending, requests):  #
     ):
         await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(made.feeds)], time.time())
         courtesy = Politeness(np.random.default_rng(1), least=0.05)
-        crawler = Crawler(store, fetcher, strategy, spending, courtesy, per_host=64, clock=clock)
-        await crawler.load_feeds()
-        crawler.feed_table.earliest[:] = (
+        scheduler = Scheduler(store, strategy, spending, courtesy, per_host=64, clock=clock)
+        crawler = LocalCrawl(store, scheduler, fetcher, clock=clock)
+        await scheduler.load_feeds()
+        scheduler.feed_table.earliest[:] = (
             0.0  # they were tried before: the strategy chooses, not the rule of first refreshes
         )
         stop = asyncio.Event()
@@ -119,24 +121,26 @@ async def test_people_come_first_then_new_feeds_then_the_strategy_out_of_one_bud
     ):
         added = await store.write(add_and_subscribe, [NewFeed(f"http://h{k}.example/feed") for k in range(6)], 0.0)
         spending, courtesy = BudgetAccount(RequestCap(60)), Politeness(np.random.default_rng(1))
-        crawler = Crawler(store, fetcher, Uniform(), spending, courtesy, per_host=64)
-        await crawler.load_feeds()
-        crawler.feed_table.earliest[:4] = 0.0  # only the last two were never tried
+        scheduler = Scheduler(store, Uniform(), spending, courtesy, per_host=64)
+        crawler = LocalCrawl(store, scheduler, fetcher)
+        await scheduler.load_feeds()
+        scheduler.feed_table.earliest[:4] = 0.0  # only the last two were never tried
         wish = asyncio.create_task(crawler.request_refresh(added[3].feed.id))
         await asyncio.sleep(0.1)
-        chosen = crawler.choose_feeds(4, time.time())
+        requested = crawler.dispatcher._find_requested_rows(time.time())
+        chosen = scheduler.choose_feeds(4, time.time(), requested)
         assert [row for row, _ in chosen] == [3, 4, 5, 0]
         assert [why for _, why in chosen[:3]] == ["asked for by a person", *["its first refresh"] * 2]
-        assert [row for row, _ in crawler.choose_feeds(1, time.time())] == [3]
+        assert [row for row, _ in scheduler.choose_feeds(1, time.time(), requested)] == [3]
         wish.cancel()
 
 
 async def test_a_persons_wish_comes_before_forty_feeds_that_wait(farm, given, eventually) -> None:
     made = await farm(feeds=40, speed=1000, hints=False)
-    async with Node(given(budget=60)) as node:
+    async with build("node", given(budget=60)) as node:
         added = await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(40)], time.time())
         await eventually(lambda: len(made.log) >= 10, "the first burst is spent")
-        settled = await node.crawler.request_refresh(added[35].feed.id)
+        settled = await node.crawl.request_refresh(added[35].feed.id)
         assert settled.verdict.refresh.reason == "asked for by a person"
         order = [line.feed for line in made.log]
         assert order.index(35) <= 13

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from headwater.node.crawl.crawler import CrawlStatus
+from headwater.node.crawl.crawl_status import CrawlStatus
 
 BASE = "https://feeds.example"
 STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)

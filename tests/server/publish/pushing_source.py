@@ -17,6 +17,7 @@ import httpx
 import uvicorn
 from publish_server import served
 
+from headwater.assembly import build
 from headwater.node.node import Node
 from headwater.node.websub.push_service import PushService
 from headwater.settings import load_settings
@@ -100,7 +101,7 @@ async def running(folder: Path, public: bool = True, **more: Any) -> AsyncIterat
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     usual: dict[str, Any] = {"data": folder, "allow_private": True, "per_host": 64, "budget": 100_000.0}
     usual |= {"public_url": base} if public else {}
-    async with Node(load_settings(**usual | more)) as node:
+    async with build("node", load_settings(**usual | more)) as node:
         pushing = PushService(node, base)
         app = create_app(node.store, node.status, base=base, live=node.live, node=node, pushing=pushing)
         config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=1)

@@ -99,7 +99,7 @@ async def test_a_failed_unsubscription_is_retried_a_few_times(followed: Followed
     origin.answer = 500
     await node.store.write(move_feed_to_trash, feed.id, by=SOMEBODY)
     now = [time.time()]
-    subscriber = WebSubClient(node.store, node.fetcher, node.crawler, "https://here.example", clock=lambda: now[0])
+    subscriber = WebSubClient(node.store, node.fetcher, node.crawl, "https://here.example", clock=lambda: now[0])
     for _ in range(10):  # ten days: as long as the lease
         await subscriber.step()
         now[0] += 86_400
@@ -167,7 +167,7 @@ async def test_a_hub_that_confirms_during_a_scan_is_not_forgotten(
         scan.may_end.set()
         assert (await confirming).status_code == 200
         await until(lambda: other.asked, "the scan is over")
-        assert feed.id in node.crawler.politeness.pushed_feeds
+        assert feed.id in node.crawl.politeness.pushed_feeds
 
 
 async def test_a_pushed_item_is_in_the_query_feed_without_a_poll(followed: Followed) -> None:
@@ -191,9 +191,9 @@ async def test_a_pushed_item_is_in_the_query_feed_without_a_poll(followed: Follo
 async def test_the_scheduler_learns_from_a_push_without_moving_the_next_poll(followed: Followed) -> None:
     node, _, origin, feed = followed
     before = (await node.store.read(load_feed_states, [feed.id]))[feed.id]
-    row = node.crawler.feed_table.find_row(feed.id)
+    row = node.crawl.scheduler.feed_table.find_row(feed.id)
     assert row is not None
-    learned = node.crawler.feed_table.table.last[row]
+    learned = node.crawl.scheduler.feed_table.table.last[row]
     await origin.push("second")
     after = (await node.store.read(load_feed_states, [feed.id]))[feed.id]
     assert after.last_refresh == before.last_refresh
@@ -201,15 +201,15 @@ async def test_the_scheduler_learns_from_a_push_without_moving_the_next_poll(fol
     assert after.last_success is not None
     assert before.last_success is not None
     assert after.last_success > before.last_success
-    assert node.crawler.feed_table.table.last[row] > learned
+    assert node.crawl.scheduler.feed_table.table.last[row] > learned
     assert "urn:test:second" in dict(after.window)
 
 
 async def test_a_pushed_feed_keeps_only_a_slow_safety_poll(followed: Followed) -> None:
     node, _, _, feed = followed
-    await node.crawler.reconsider_feeds([feed.id])
-    row = node.crawler.feed_table.find_row(feed.id)
-    assert node.crawler.feed_table.earliest[row] >= time.time() + 11 * 3600
+    await node.crawl.reconsider_feeds([feed.id])
+    row = node.crawl.scheduler.feed_table.find_row(feed.id)
+    assert node.crawl.scheduler.feed_table.earliest[row] >= time.time() + 11 * 3600
     told = await explain_feed_schedule(node.store, node.settings, feed.id, time.time())
     assert "a hub pushes this feed" in told.held_by
     assert "Pushed by" in told.push
@@ -256,13 +256,13 @@ async def test_an_oversized_push_is_refused(followed: Followed) -> None:
 
 async def test_a_push_without_a_feed_schedules_a_poll(followed: Followed) -> None:
     node, _, origin, feed = followed
-    await node.crawler.reconsider_feeds([feed.id])
-    row = node.crawler.feed_table.find_row(feed.id)
+    await node.crawl.reconsider_feeds([feed.id])
+    row = node.crawl.scheduler.feed_table.find_row(feed.id)
     assert (await origin.push(body=b"ping")).status_code == 200
-    assert node.crawler.feed_table.table.divergence[row] == 1
-    assert node.crawler.feed_table.earliest[row] < time.time() + 3600
-    await node.crawler.request_refresh(feed.id)
-    assert np.isnan(node.crawler.feed_table.table.divergence[row])
+    assert node.crawl.scheduler.feed_table.table.divergence[row] == 1
+    assert node.crawl.scheduler.feed_table.earliest[row] < time.time() + 3600
+    await node.crawl.request_refresh(feed.id)
+    assert np.isnan(node.crawl.scheduler.feed_table.table.divergence[row])
 
 
 async def test_a_lease_is_renewed_before_it_ends_and_polling_resumes_when_it_is_not(followed: Followed) -> None:
@@ -271,7 +271,7 @@ async def test_a_lease_is_renewed_before_it_ends_and_polling_resumes_when_it_is_
     assert one.until is not None
     ahead = [one.due + 1 - time.time()]
     later = WebSubClient(
-        node.store, node.fetcher, node.crawler, "http://127.0.0.1:1", clock=lambda: time.time() + ahead[0]
+        node.store, node.fetcher, node.crawl, "http://127.0.0.1:1", clock=lambda: time.time() + ahead[0]
     )
     assert one.due < one.until
     await later.step()
@@ -281,7 +281,7 @@ async def test_a_lease_is_renewed_before_it_ends_and_polling_resumes_when_it_is_
     ahead[0] = one.until + 1 - time.time()
     await later.step()
     assert (await state(node, feed)).state == "refused"
-    assert feed.id not in node.crawler.politeness.pushed_feeds
+    assert feed.id not in node.crawl.politeness.pushed_feeds
     told = await explain_feed_schedule(node.store, node.settings, feed.id, time.time() + ahead[0])
     assert "The lease has ended without being renewed" in told.push
     assert "hub pushes" not in told.held_by
@@ -290,28 +290,28 @@ async def test_a_lease_is_renewed_before_it_ends_and_polling_resumes_when_it_is_
 async def test_a_silent_hub_is_noticed_by_a_poll_and_trusted_again_after_a_push(followed: Followed) -> None:
     node, _, origin, feed = followed
     origin.titles = ["second", "first"]
-    await node.crawler.request_refresh(feed.id)
+    await node.crawl.request_refresh(feed.id)
     assert (await state(node, feed)).state == "active"  # published before the hub knew us, perhaps
     origin.titles = ["third", "second", "first"]
-    await node.crawler.request_refresh(feed.id)
+    await node.crawl.request_refresh(feed.id)
 
     async def silent() -> bool:
         return (await state(node, feed)).state == "silent"
 
     await until(silent, "the hub is found silent")
-    await until(lambda: feed.id not in node.crawler.politeness.pushed_feeds, "polling resumes")
+    await until(lambda: feed.id not in node.crawl.politeness.pushed_feeds, "polling resumes")
     assert "is silent" in (await explain_feed_schedule(node.store, node.settings, feed.id, time.time())).push
     await origin.push("fourth")
     assert (await state(node, feed)).state == "active"
-    assert feed.id in node.crawler.politeness.pushed_feeds
+    assert feed.id in node.crawl.politeness.pushed_feeds
 
 
 async def test_what_was_pushed_is_not_missed_by_the_poll(followed: Followed) -> None:
     node, _, origin, feed = followed
-    await node.crawler.request_refresh(feed.id)
+    await node.crawl.request_refresh(feed.id)
     await origin.push("second", "first")
     origin.titles = ["second", "first"]
-    settled = await node.crawler.request_refresh(feed.id)
+    settled = await node.crawl.request_refresh(feed.id)
     assert settled.verdict.new == ()
     assert (await state(node, feed)).state == "active"
 
@@ -335,7 +335,7 @@ async def test_a_later_denial_of_a_hub_is_accepted(followed: Followed) -> None:
     assert (await origin.verify(mode="denied", reason="no more", topic="http://elsewhere/")).status_code == 404
     assert (await origin.verify(mode="denied", reason="no more")).status_code == 200
     assert "no more" in str((await state(node, feed)).message)
-    assert feed.id not in node.crawler.politeness.pushed_feeds
+    assert feed.id not in node.crawl.politeness.pushed_feeds
     assert (await origin.push("late")).status_code == 410
 
 
@@ -361,7 +361,7 @@ async def test_subscriptions_survive_a_restart(tmp_path: Path) -> None:
             feed = await follow(node, origin)
             await origin.verify()
         async with running(tmp_path, public_url=base) as (node, _, here):
-            await until(lambda: feed.id in node.crawler.politeness.pushed_feeds, "the node knows that it is pushed")
+            await until(lambda: feed.id in node.crawl.politeness.pushed_feeds, "the node knows that it is pushed")
             origin.asked[-1]["hub.callback"] = origin.asked[-1]["hub.callback"].replace(base, here)
             await origin.push("after the restart")
             assert "after the restart" in await titles(node)

@@ -17,7 +17,7 @@ from anyio.from_thread import start_blocking_portal
 from lived import live
 from playwright.async_api import Browser, async_playwright
 
-from headwater.node.crawl.crawler import CrawlStatus
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.settings import Settings, load_settings
 from headwater.store.opening import open_store
 from headwater.store.store import Store

@@ -13,11 +13,12 @@ from headwater.farm.farm import Farm
 from headwater.formats import read
 from headwater.model import Ending, Known, Outcome, Validators
 from headwater.node.crawl import snapshot
-from headwater.node.crawl.lessons import make_lesson
+from headwater.node.crawl.dispatcher import JobOrder, make_local_job
+from headwater.node.crawl.ingest import Ingest, LearningPlanner
 from headwater.node.crawl.politeness import Politeness
-from headwater.node.crawl.refresher import Fetched, Refresher
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
+from headwater.node.crawl.transport import FetchResult
 from headwater.node.quality.quality_report import QualityMonitor
 from headwater.settings import Settings
 from headwater.store.content.feed_state import load_feed_states
@@ -56,7 +57,7 @@ async def live(
     )
     await decider.load_feeds()
     watch = QualityMonitor(store, decider, given.least_interval)
-    refresher = Refresher(store, None)  # type: ignore[arg-type]
+    ingest = Ingest(store, planner=LearningPlanner(decider))
     steps = int(days * DAY / step)
     for number in range(steps):
         clock[0] = at = now - days * DAY + (number + 1) * step
@@ -67,14 +68,11 @@ async def live(
         for row, reason in chosen:
             feed = int(decider.feed_table.ids[row])
             broken = feed % 10 == 0 and at > now - 2 * DAY
-            batch.append(Fetched(known[feed], _outcome(farm, feed, known[feed], at, broken), reason))
+            job = make_local_job(known[feed], JobOrder(feed, 0, reason, decider.estimate_feed_rate(feed), False))
+            batch.append(FetchResult(job, _outcome(farm, feed, known[feed], at, broken)))
         if batch:
-            settled = await refresher.save_results(
-                batch,
-                plan=lambda pairs: decider.learn_lessons([make_lesson(f.known, f.outcome, v) for f, v in pairs]),
-                believe=decider.estimate_feed_rate,
-            )
-            watch.count_refreshes((one.verdict.refresh, one.fetched.known.last_success) for one in settled)
+            settled = await ingest.save_results(batch)
+            watch.count_refreshes((one.verdict.refresh, one.known.last_success) for one in settled)
         if number % 4 == 0 or number > steps - 10:
             report = await watch.make_report(at)
             await watch.save(at, report)

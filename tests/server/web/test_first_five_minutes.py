@@ -12,6 +12,7 @@ from pathlib import Path
 import uvicorn
 from playwright.async_api import Browser, expect
 
+from headwater.assembly import build
 from headwater.cli.commands.serve import _make_adder
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
@@ -25,7 +26,7 @@ from headwater.web.app import create_app
 async def running(folder: Path) -> AsyncIterator[tuple[Node, str]]:
     """A node with its pages, as `headwater serve` runs them."""
     given = load_settings(data=folder, allow_private=True, least_interval=0.5, per_host=16, budget=6000.0)
-    async with Node(given) as node:
+    async with build("node", given) as node:
         app = create_app(node.store, node.status, add=_make_adder(node), live=node.live, node=node)
         listener = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=1)
@@ -72,7 +73,7 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
         await page.get_by_role("button", name="Import").click()
         await expect(page.locator(".lead")).to_contain_text("5 feeds were added, 1 was there already", timeout=20_000)
         for feed in await node.store.read(list_feeds):
-            await node.crawler.request_refresh(feed.id)
+            await node.crawl.request_refresh(feed.id)
 
         # A query becomes a feed that stands at the left.
         title = (await node.store.read(list_items, limit=1))[0].title or ""

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from headwater.node.crawl.crawler import CrawlStatus
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.quality.quality_history import QualityPoint
 from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
 from headwater.schedule.quality.tally import DelaySummary, TallyPeriod

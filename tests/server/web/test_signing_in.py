@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from headwater.credentials import hash_password, hash_secret
 from headwater.errors import StoreError
-from headwater.node.crawl.crawler import CrawlStatus
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.store.content.feeds import NewFeed, count_feeds
 from headwater.store.maintenance.trash import move_api_token_to_trash
 from headwater.store.readers.accounts import (

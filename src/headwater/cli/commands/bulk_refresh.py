@@ -9,10 +9,15 @@ from collections.abc import Sequence
 from rich.progress import Progress
 
 from headwater.cli.console.output import err
+from headwater.fetch.client import Fetcher
 from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.model import Ending, Feed, Known
-from headwater.node.crawl.network_outage import NetworkOutage
-from headwater.node.crawl.refresher import Fetched, Refresher, StoredRefresh
+from headwater.node.crawl.dispatcher import JobOrder, make_local_job
+from headwater.node.crawl.fetch_pool import DirectFetch
+from headwater.node.crawl.ingest import Ingest
+from headwater.node.crawl.network_outage import OutageDetector
+from headwater.node.crawl.scheduler import REQUESTED
+from headwater.node.crawl.transport import FetchResult, StoredRefresh
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.store import Store
 from headwater.times import format_duration
@@ -22,7 +27,7 @@ CHUNK = 256
 
 async def refresh_many(
     store: Store,
-    refresher: Refresher,
+    fetcher: Fetcher,
     feeds: Sequence[Feed],
     concurrency: int,
     *,
@@ -36,13 +41,15 @@ async def refresh_many(
     tried. Feeds that a person has `named` are tried all the same, and what comes of it counts.
     """
     results: list[dict[str, object]] = []
-    network: NetworkOutage[Fetched] = NetworkOutage()
+    network: OutageDetector[FetchResult] = OutageDetector()
+    ingest = Ingest(store)
     hosts = len({registered_domain_of_url(feed.url) for feed in feeds})
     slots = asyncio.Semaphore(concurrency)
 
-    async def fetch(known: Known) -> Fetched:
+    async def fetch(known: Known) -> FetchResult:
+        job = make_local_job(known, JobOrder(known.feed_id, 0, REQUESTED, None, requested=named))
         async with slots:
-            return await refresher.fetch_feed(known, "asked for by a person")
+            return FetchResult(job, await DirectFetch(fetcher).fetch_job(job))
 
     shown = show_progress and err.is_terminal and len(feeds) > 1
     with Progress(console=err, transient=True, disable=not shown) as progress:
@@ -60,12 +67,12 @@ async def refresh_many(
             # All at once: whoever answered speaks for all of them, so answers are looked at last.
             fetched.sort(key=lambda one: one.outcome.status is not None)
             sifted = network.sort_results(fetched, hosts, [one.feed_id for one in free] if named else [], time.time())
-            results += [_refresh_line(one) for one in await refresher.save_results(sifted.counted)]
+            results += [_refresh_line(one) for one in await ingest.save_results(sifted.counted)]
             results += [_outage_line(one.feed_id, one.url) for one in sifted.again]
             progress.update(bar, advance=len(chunk))
             if network.away_since is not None:
                 return results + [_outage_line(feed.id, feed.url) for feed in feeds[start + CHUNK :]]
-    return results + [_refresh_line(one) for one in await refresher.save_results(network.note_answer())]
+    return results + [_refresh_line(one) for one in await ingest.save_results(network.note_answer())]
 
 
 def _outage_line(feed_id: int, url: str) -> dict[str, object]:
@@ -73,12 +80,12 @@ def _outage_line(feed_id: int, url: str) -> dict[str, object]:
     return {"id": feed_id, "url": url, "ok": False, "text": text, "network_away": True}
 
 
-def _was_blocked(one: Fetched) -> bool:
+def _was_blocked(one: FetchResult) -> bool:
     """Nobody was asked, since this command may not go there: where the server may, the feed is well."""
     return one.outcome.ending is Ending.BLOCKED and one.outcome.final_url == one.url
 
 
-def _blocked_line(one: Fetched) -> dict[str, object]:
+def _blocked_line(one: FetchResult) -> dict[str, object]:
     text = f"not refreshed: {one.outcome.message}"
     return {"id": one.feed_id, "url": one.url, "ok": False, "ending": Ending.BLOCKED.value, "text": text}
 
@@ -94,7 +101,7 @@ def _refresh_line(settled: StoredRefresh) -> dict[str, object]:
     text = f"{refresh.new} new, {refresh.updated} updated" if refresh.ending.ok else refresh.message
     return {
         "id": refresh.feed_id,
-        "url": settled.fetched.known.url,
+        "url": settled.known.url,
         "ok": refresh.ending.ok,
         "ending": refresh.ending.value,
         "new": refresh.new,

@@ -17,10 +17,9 @@ from headwater.cli.console.resources import open_store
 from headwater.cli.views.cluster import render_cluster_status
 from headwater.cluster.cluster_status import ClusterStatus, read_cluster_status
 from headwater.cluster.leases.lease_clock import LeaseTiming
-from headwater.cluster.shared_node import is_shared_database
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_streams import NatsStreams
-from headwater.settings import Settings
+from headwater.settings import Settings, is_shared_database
 
 if TYPE_CHECKING:
     from headwater.cli.commands.cluster_demo import DemoVerdict

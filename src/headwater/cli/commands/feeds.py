@@ -265,7 +265,6 @@ async def refresh_feeds(
 ) -> tuple[list[dict[str, object]], bool]:
     """Refresh feeds now, but not during a server's Retry-After."""
     from headwater.cli.commands.bulk_refresh import refresh_many
-    from headwater.node.crawl.refresher import Refresher
 
     if bool(feeds) == all_:
         fail("Name the feeds to refresh, or give --all.", 2)
@@ -273,7 +272,7 @@ async def refresh_feeds(
     found = [await store.read(find_feed, name) for name in names] or await store.read(stored_feeds.list_feeds)
     results = await refresh_many(
         store,
-        Refresher(store, fetcher),
+        fetcher,
         found,
         settings.concurrency,
         named=bool(names),

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from headwater.assembly import ROLES, freeze_startup_objects
 from headwater.cli.console.command import command
 from headwater.cli.console.logs import configure_logs
 from headwater.cli.console.options import wants_json
 from headwater.cli.main import COMMANDS
-from headwater.cluster.roles import ROLES
-from headwater.node.process_memory import freeze_startup_objects
 from headwater.settings import Settings
 
 Nats = Annotated[

@@ -17,22 +17,20 @@ import structlog
 import typer
 import uvicorn
 
+from headwater.assembly import build, freeze_startup_objects
 from headwater.cli.console import logs
 from headwater.cli.console.command import command
 from headwater.cli.console.options import wants_json
 from headwater.cli.console.output import err, print_json
 from headwater.cli.console.resources import make_data_folder, open_store
-from headwater.cluster.shared_node import SharedNode, is_shared_database
-from headwater.cluster.web_node import WebNode
 from headwater.errors import SettingsError
 from headwater.farm.farm import Farm
 from headwater.fetch.client import Fetcher
 from headwater.fetch.http.address_guard import WEB_PORTS
+from headwater.node.aggregator import Aggregator
 from headwater.node.new_feed import add_feed_from_address
-from headwater.node.node import Node
-from headwater.node.process_memory import freeze_startup_objects
 from headwater.node.websub.push_service import PushService
-from headwater.settings import Settings, load_settings
+from headwater.settings import Settings, is_shared_database, load_settings
 from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck, NewFeed, list_feeds
 from headwater.store.database.server_lock import lock_database_file
 from headwater.store.readers.subscriptions import add_and_subscribe
@@ -107,7 +105,7 @@ async def serve_node(
     logs.configure_logs(log_level, as_json=wants_json())
     make_data_folder(settings)
     with lock_database_file(settings.database_url), open_listener(settings.host, settings.port) as listener:
-        async with (SharedNode if is_shared_database(settings) else Node)(settings) as node:
+        async with build("node", settings) as node:
             await serve_pages(node, listener)
 
 
@@ -132,7 +130,7 @@ async def serve_web(
     if not is_shared_database(settings):
         raise SettingsError("The pages of a cluster need its database: --database postgresql://USER@HOST/NAME.")
     with open_listener(settings.host, settings.port) as listener:
-        async with WebNode(settings) as node:
+        async with build("web", settings) as node:
             await serve_pages(node, listener)
 
 
@@ -170,14 +168,14 @@ async def _run_demo(settings: Settings, farm: Farm) -> None:
         farm.port = urlsplit(before[0].url).port or 0
     async with farm:
         with open_listener(settings.host, settings.port) as listener:
-            async with Node(settings) as node:
+            async with build("node", settings) as node:
                 addresses = [NewFeed(farm.url(k), tags=("demo",)) for k in range(farm.feeds)]
                 await node.store.write(add_and_subscribe, addresses, time.time())
                 err.print(f"{farm.feeds} feeds publish at {farm.base_url()}/ and are being refreshed.")
                 await serve_pages(node, listener)
 
 
-async def serve_pages(node: Node, listener: socket.socket) -> None:
+async def serve_pages(node: Aggregator, listener: socket.socket) -> None:
     """Serve the pages until a signal arrives."""
     freeze_startup_objects()
     given = node.settings
@@ -210,7 +208,7 @@ async def serve_pages(node: Node, listener: socket.socket) -> None:
     )
     server = _SignalServer(config)
     if wants_json():
-        print_json({"url": address, "feeds": len(node.crawler.feed_table)})
+        print_json({"url": address, "feeds": node.status().feeds})
     else:
         err.print(f"Headwater runs at [bold]{address}[/bold] – stop it with Ctrl-C.")
     if await app.state.authenticator.is_open():
@@ -281,13 +279,13 @@ async def _watch_certificate(secured: Certificate | None) -> AsyncIterator[None]
             watching.cancel()
 
 
-def _make_adder(node: Node) -> AddFeedWithinQuota:
+def _make_adder(node: Aggregator) -> AddFeedWithinQuota:
     """Make the function behind the page's form: like `headwater feeds add`, with the first feed of a page."""
 
     async def add(address: str, user_id: int, allowed: FeedQuotaCheck | None) -> AddedFeed:
         done = await add_feed_from_address(
             node.store,
-            node.scout,
+            node.fetcher,
             address,
             now=time.time(),
             choose=lambda _, found: found[0],
@@ -312,11 +310,11 @@ class _SignalServer(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def _stop_when_broken(node: Node, server: uvicorn.Server) -> AsyncIterator[None]:
+async def _stop_when_broken(node: Aggregator, server: uvicorn.Server) -> AsyncIterator[None]:
     """Stop the server if the node breaks, instead of serving pages that no longer change."""
 
     async def watch() -> None:
-        await node.broken.wait()
+        await node.wait_until_broken()
         server.should_exit = True
 
     watching = asyncio.create_task(watch())

@@ -28,6 +28,7 @@ class Holdings:
         self._is_lacking = False  # others have partitions yet that will be ours
         self._held_since: dict[int, float] = {}
         self._jobs_in_hand: Counter[int] = Counter()
+        self._leader_epoch = 0  # of the controller that leads, as far as we have heard
 
     @property
     def held(self) -> Mapping[int, int]:
@@ -75,6 +76,14 @@ class Holdings:
         after, and who had the partition before may have asked them until the moment it became ours."""
         return max(self._held_since.get(partition, 0.0) + pause - now, 0.0)
 
+    def note_leader(self, epoch: int) -> None:
+        """Note that a controller leads, or led, under this epoch."""
+        self._leader_epoch = max(self._leader_epoch, epoch)
+
+    def is_outdated(self, epoch: int) -> bool:
+        """Whether the controller of that epoch has been replaced."""
+        return epoch < self._leader_epoch
+
     # what goes on
 
     def begin_job(self, partition: int) -> None:
@@ -102,4 +111,5 @@ class Holdings:
         self._held, self._draining = dict(grant.partitions), frozenset(grant.surplus)
         self._released, self._is_lacking = {}, grant.lacking
         self._until = asked + grant.seconds
+        self.note_leader(grant.controller)
         return new

@@ -8,9 +8,10 @@ import structlog
 import zstandard
 from msgspec.structs import replace
 
-from headwater.cluster.transport.wire_messages import FetchResult, encode, read_results
+from headwater.cluster.transport.wire_messages import encode, read_results
 from headwater.formats.values.html import measure_markup, shorten_markup
 from headwater.model import Document, Markup
+from headwater.node.crawl.transport import FetchResult
 
 MIN_COMPRESSED = 16 << 10
 ZSTD_MAGIC = b"(\xb5/\xfd"  # how zstandard begins; MessagePack of a list of ours begins otherwise

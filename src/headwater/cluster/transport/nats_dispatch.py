@@ -17,12 +17,14 @@ import orjson
 import structlog
 from sqlalchemy import Connection
 
+from headwater.cluster.leases.partition_grants import leave_cluster, renew_partitions
 from headwater.cluster.membership import CLUSTER_LEASE
-from headwater.cluster.transport import postgres_transport
 from headwater.cluster.transport.nats_streams import NatsStreams
-from headwater.cluster.transport.wire_messages import Grant, Job, encode, read_hello
+from headwater.cluster.transport.postgres_transport import GIVEN_UP
+from headwater.cluster.transport.wire_messages import Grant, encode, read_hello
 from headwater.errors import ClusterError
 from headwater.loops import RepeatFilter, boot_clock
+from headwater.node.crawl.transport import Job
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.store import Store
 
@@ -106,7 +108,7 @@ async def _quarantine_message(streams: NatsStreams, store: Store, stream: str, m
         cluster_jobs.quarantine_message,
         streams.strip_prefix(message.subject),
         message.data or b"",
-        postgres_transport.GIVEN_UP,
+        GIVEN_UP,
     )
     await streams.context.delete_msg(streams.stream_name(stream), message.seq)
 
@@ -143,11 +145,11 @@ class PartitionDesk:
         try:
             hello = read_hello(message.data)
             if hello.leaving:
-                await self._store.write(postgres_transport.leave_cluster, hello.report.name, hello.drained)
+                await self._store.write(leave_cluster, hello.report.name, hello.drained)
                 await message.respond(b"")
                 return
             timing = self._streams.timing
-            grant = await self._store.write(postgres_transport.renew_partitions, hello.report, hello.drained, timing)
+            grant = await self._store.write(renew_partitions, hello.report, hello.drained, timing)
             await message.respond(encode(grant))
         except msgspec.ValidationError as error:
             if self._repeat_filter.is_news(str(error)):

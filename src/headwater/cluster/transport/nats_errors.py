@@ -16,7 +16,7 @@ ACCOUNT, RESOURCES, MEMORY, DISK, STORE = 10002, 10023, 10028, 10047, 10077
 NO_JETSTREAM = frozenset({10039, 10076})  # for this account, at all
 NO_LEADER, NO_STREAM = 10008, 10059
 IN_MEMORY = "JOBS"
-READERS = {"RESULTS": "storers", "OUT": "publishers", "JOBS": "terminals"}
+READERS = {"RESULTS": "storers", "JOBS": "terminals"}
 NOTHING_LOST = "Nothing is lost meanwhile."
 
 
@@ -63,7 +63,7 @@ def explain_stuck_stream(stream: str, server: str) -> str:
 
 
 def explain_refusal(refusal: JetStreamRefusal, stream: str, server: str) -> str:
-    """About something that was meant for a stream of ours (JOBS, RESULTS, ITEMS, OUT)."""
+    """About something that was meant for a stream of ours (JOBS, RESULTS)."""
     code, says = refusal.code, refusal.says
     if code in NO_JETSTREAM:
         return explain_no_jetstream(server)
@@ -77,8 +77,7 @@ def explain_refusal(refusal: JetStreamRefusal, stream: str, server: str) -> str:
         whose = f"JetStream may keep ({limit})" if code == RESOURCES else "our account there may keep"
         return (
             f"NATS at {server} takes nothing more for {stream}: what {whose} is used up. Raise that limit in its "
-            "configuration and restart it, or empty the stream ITEMS (nats stream purge ITEMS), of which query "
-            f"processors find everything in the database; we try again until then. {NOTHING_LOST}"
+            f"configuration and restart it; we try again until then. {NOTHING_LOST}"
         )
     if code in (DISK, MEMORY):
         limit = "max_memory_store" if code == MEMORY else "max_file_store"

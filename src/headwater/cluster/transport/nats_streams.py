@@ -4,8 +4,6 @@
 |---|---|---|---|
 | JOBS | jobs.<p>.<feed> | in memory | work queue; one message per subject: a second job for a feed is refused |
 | RESULTS | res.<p> | on disk | work queue; full means refused, which stops terminals and then the controller |
-| ITEMS | it.<p>.<feed> | on disk | three days; several in a message, message id = positions in the outbox |
-| OUT | out.<sink> | on disk | work queue; one consumer per kind of sink |
 """
 
 from __future__ import annotations
@@ -23,12 +21,9 @@ from headwater.cluster.transport.nats_publisher import NatsPublisher, OutgoingMe
 from headwater.cluster.transport.nats_retry import NatsRetry
 from headwater.errors import ClusterError
 
-BUFFERS = ("JOBS", "RESULTS", "OUT")  # streams that empty when nothing is behind
-KINDS = ("email", "webhook", "notify")
+BUFFERS = ("JOBS", "RESULTS")  # streams that empty when nothing is behind
 RESULTS_BYTES = 1 << 30
 JOBS_BYTES = 64 << 20
-OUT_BYTES = 64 << 20
-ITEMS_AGE = 3 * 86_400.0
 DUPLICATE_SECONDS = 600.0  # seconds within which NATS recognises a message by its id
 MAX_DELIVERIES = 3
 STORER_CONSUMER = "storers"  # the consumer of RESULTS
@@ -126,23 +121,6 @@ class NatsStreams:
                 **queue,
                 **common,
             ),
-            StreamConfig(
-                name=self.stream_name("ITEMS"),
-                subjects=[self.full_subject("it.*.*")],
-                storage=StorageType.FILE,
-                max_age=ITEMS_AGE,
-                duplicate_window=DUPLICATE_SECONDS,
-                **common,
-            ),
-            StreamConfig(
-                name=self.stream_name("OUT"),
-                subjects=[self.full_subject("out.*")],
-                storage=StorageType.FILE,
-                max_bytes=OUT_BYTES,
-                duplicate_window=DUPLICATE_SECONDS,
-                **queue,
-                **common,
-            ),
         ]
 
     async def _make_consumers(self) -> bool:
@@ -167,14 +145,6 @@ class NatsStreams:
             made = True
             config = ConsumerConfig(durable_name=STORER_CONSUMER, ack_wait=self.timing.lease, max_ack_pending=20_000)
             await self.context.add_consumer(self.stream_name("RESULTS"), config)
-        out = await self.context.stream_info(self.stream_name("OUT"))
-        if out.state.consumer_count < len(KINDS):
-            made = True
-            for kind in KINDS:
-                config = ConsumerConfig(
-                    durable_name=kind, filter_subject=self.full_subject(f"out.{kind}"), ack_wait=120.0, max_deliver=5
-                )
-                await self.context.add_consumer(self.stream_name("OUT"), config)
         return made
 
     async def count_waiting(self, name: str) -> int:
@@ -221,8 +191,7 @@ class NatsStreams:
 
         try:
             jobs = await self.context.stream_info(self.stream_name("JOBS"))
-            for name in ("RESULTS", "ITEMS", "OUT"):
-                await self.context.stream_info(self.stream_name(name))
+            await self.context.stream_info(self.stream_name("RESULTS"))
         except NotFoundError:
             return False
         return int(jobs.state.consumer_count) >= PARTITIONS

@@ -1,60 +1,56 @@
-"""PostgreSQL alone carries everything: jobs are rows that are taken under locks others skip, results go straight in."""
+"""Carries jobs as rows under SKIP LOCKED between the nodes of a shared database.
+
+Results never leave the process: whoever fetched stores, and a job's row goes in the transaction of its result. A
+proxied request is a job as well, and its reply a row that waits under a name.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-import msgspec
 import structlog
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from headwater.cluster.cluster_ingest import ClusterIngest
-from headwater.cluster.fetch_pool import FetchPool
-from headwater.cluster.leases import partitions
 from headwater.cluster.leases.lease_clock import LeaseTiming
-from headwater.cluster.transport import proxied_requests
-from headwater.cluster.transport.terminal_ports import OnSafe, ReceivedJob
-from headwater.cluster.transport.wire_messages import FetchResult, Grant, Job, MemberReport, encode, read_job
+from headwater.cluster.leases.partition_grants import leave_cluster, renew_partitions
+from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.transport.proxied_requests import store_reply
+from headwater.cluster.transport.wire_messages import Grant, MemberReport, encode, read_job
 from headwater.errors import HeadwaterError
+from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply
 from headwater.loops import pause
-from headwater.store import cluster_jobs, cluster_leases
+from headwater.node.crawl.transport import FetchResult, Intake, Job, OnSafe, ReceivedJob, ResultBatch
+from headwater.store import cluster_jobs
 from headwater.store.cluster_jobs import JobRow
 from headwater.store.store import Store
 
-POLL_SECONDS, MAX_POLL_SECONDS = (
-    0.25,
-    1.0,
-)  # seconds between two looks for jobs while there are none, and have been none for a while
-ROOM_SECONDS = 0.02  # between two looks whether there is room for more of them
+POLL_SECONDS, MAX_POLL_SECONDS = 0.25, 1.0  # between two looks for jobs, and after a while without any
+ROOM_SECONDS = 0.02  # between two looks whether there is room for more jobs
 MAX_TRIES = 3
 MAX_BATCH = 256
-BATCH_SECONDS, FULL_BATCH = (
-    0.2,
-    128,
-)  # seconds that a result waits for others to be written with, unless there are so many
+BATCH_SECONDS, FULL_BATCH = 0.2, 128  # a result waits so long for others, unless there are so many
 GIVEN_UP = "Nobody who took it came back."
 
 log = structlog.get_logger()
-read_report = msgspec.json.Decoder(MemberReport).decode
 
 
 class PostgresJobSender:
-    """Jobs as rows; under the controller's lease when its store is fenced. `on_offered` hears when there are some."""
+    """Sends jobs as rows; under the leader's lease when its store is fenced. `on_sent` wakes the pool of this process."""
 
-    def __init__(self, store: Store, on_offered: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: Store, on_sent: Callable[[], None] = lambda: None) -> None:
         self._store = store
-        self._on_sent = on_offered
+        self._on_sent = on_sent
 
-    async def send_jobs(self, given: Sequence[Job]) -> set[int]:
-        rows = [JobRow(job.feed_id, job.partition, encode(job)) for job in given]
-        taken = await self._store.write(cluster_jobs.add_jobs, rows)
+    async def send_jobs(self, jobs: Sequence[Job]) -> set[int]:
+        taken = await self._store.write(cluster_jobs.add_jobs, [_make_row(job) for job in jobs])
         self._on_sent()
         return taken
 
     async def count_backlog(self) -> int:
-        return 0  # a result is stored by who fetched it: what was not heard of is not there
+        return 0  # a result is stored by the process that fetched it
 
     async def list_in_flight(self) -> set[int]:
         return await self._store.read(cluster_jobs.list_queued_feeds)
@@ -66,13 +62,22 @@ class PostgresJobSender:
         return True
 
 
-class PostgresPartitionSource:
-    """Partitions straight from the leases."""
+class PostgresTransport:
+    """The transport of one node: takes jobs of its partitions, and hands results to its own ingest."""
 
     def __init__(self, store: Store, report: Callable[[], MemberReport], timing: LeaseTiming) -> None:
         self._store = store
         self._report = report
         self._timing = timing
+        self._woken = asyncio.Event()
+        self._results: asyncio.Queue[tuple[FetchResult, OnSafe]] = asyncio.Queue()
+        self._batch_full = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look for jobs now: this process has sent some."""
+        self._woken.set()
+
+    # partitions
 
     async def renew_partitions(self, drained: Mapping[int, int]) -> Grant:
         return await self._store.write(renew_partitions, self._report(), drained, self._timing)
@@ -80,145 +85,108 @@ class PostgresPartitionSource:
     async def release_partitions(self, held: Mapping[int, int]) -> None:
         await self._store.write(leave_cluster, self._report().name, held)
 
+    # jobs
 
-def renew_partitions(
-    connection: Connection, report: MemberReport, drained: Mapping[int, int], timing: LeaseTiming
-) -> Grant:
-    """Greet a terminal and give it its share, in the caller's transaction."""
-    now = cluster_leases.record_heartbeat(connection, report.name, report.role, encode_report(report))
-    others = [one for one in cluster_leases.list_members(connection, timing.lease) if one.role in (report.role, "node")]
-    well = [one for one in others if read_report(one.info).away_since is None]
-    if well and report.away_since is not None:  # it reaches nobody: others do
-        share = partitions.keep_partitions(connection, report.name, report.keep, drained, timing.lease)
-    else:
-        share = partitions.share_partitions(connection, report.name, len(well or others), drained, timing.lease)
-    leading = cluster_leases.list_leases(connection, "controller")
-    epoch = leading[0].epoch if leading else 0
-    return Grant(share.partitions, share.surplus, timing.lease, epoch, now, lacking=share.lacking)
-
-
-def leave_cluster(connection: Connection, name: str, held: Mapping[int, int]) -> None:
-    partitions.release_partitions(connection, name, held)
-    cluster_leases.remove_member(connection, name)
-
-
-def encode_report(report: MemberReport) -> str:
-    return msgspec.json.encode(report).decode()
-
-
-class PostgresJobReceiver:
-    """Looks for jobs of the partitions that a terminal holds: from time to time, and when it is woken."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._woken = asyncio.Event()
-
-    def wake(self) -> None:
-        """This process has offered some; of those of others it does not hear."""
-        self._woken.set()
-
-    async def receive_jobs(self, terminal: FetchPool, stop: asyncio.Event) -> None:
-        more, wait = (
-            False,
-            POLL_SECONDS,
-        )  # more than there was room for: looked for as soon as there is some, not one by one
-        while not stop.is_set():
+    async def receive_jobs(self, intake: Intake) -> AsyncIterator[Sequence[ReceivedJob]]:
+        more, wait = False, POLL_SECONDS  # more than there was room for: look as soon as there is some, not one by one
+        while True:
             self._woken.clear()
-            mine, room = terminal.open_partitions, min(terminal.room, 2 * terminal.concurrency)
-            if more and room < terminal.concurrency:
+            partitions, room = intake.open_partitions, min(intake.room, 2 * intake.concurrency)
+            if more and room < intake.concurrency:
                 await asyncio.sleep(ROOM_SECONDS)
                 continue
-            rows = await self._take_rows(mine, room, terminal.timing.ack_seconds) if mine and room > 0 else []
+            rows = await self._claim_jobs(partitions, room) if partitions and room > 0 else []
+            received = [ReceivedJob(read_job(row.body), row) for row in rows if row.tries <= MAX_TRIES]
             for row in rows:
-                await self._hand_over(terminal, row)
+                if row.tries > MAX_TRIES:  # whoever took it before did not live to tell
+                    log.error("job_put_aside", feed=row.feed_id, tries=row.tries)
+                    await self._store.write(_quarantine_job, row)
+            yield received
             more = 0 < len(rows) == room
             wait = POLL_SECONDS if rows else min(2 * wait, MAX_POLL_SECONDS)
             if not more:
                 await pause(self._woken, wait)
 
-    async def _take_rows(self, mine: Sequence[int], room: int, seconds: float) -> list[JobRow]:
+    async def _claim_jobs(self, partitions: Sequence[int], room: int) -> list[JobRow]:
         try:
-            return await self._store.write_one(cluster_jobs.claim_jobs, mine, room, seconds)
+            return await self._store.write_one(cluster_jobs.claim_jobs, partitions, room, self._timing.ack_seconds)
         except HeadwaterError as error:
             log.warning("jobs_not_taken", error=str(error))
             return []
 
-    async def _hand_over(self, terminal: FetchPool, row: JobRow) -> None:
-        if row.tries > MAX_TRIES:  # whoever took it before did not live to tell
-            log.error("job_put_aside", feed=row.feed_id, tries=row.tries)
-            await self._store.write(_quarantine_job, row)
-            return
+    async def ack_job(self, received: ReceivedJob) -> None:
+        """The row went in the transaction of its result."""
 
-        async def done() -> None:
-            """The job went with its result's transaction."""
+    async def give_back(self, received: ReceivedJob) -> None:
+        await self._store.write(cluster_jobs.return_jobs, [received.job.feed_id])
 
-        async def give_back() -> None:
-            await self._store.write(cluster_jobs.return_jobs, [row.feed_id])
+    async def drop_job(self, received: ReceivedJob) -> None:
+        await self._store.write(cluster_jobs.drop_job, received.token)
 
-        async def put_down() -> None:
-            await self._store.write(cluster_jobs.drop_job, row)
+    async def hand_over(self, received: ReceivedJob, handover: Handover) -> None:
+        job = replace(received.job, partition=partition_of(handover.at), way=handover)
+        await self._store.write(cluster_jobs.move_job, _make_row(job))
 
-        async def hand_on(job: Job) -> None:
-            await self._store.write(cluster_jobs.move_job, JobRow(job.feed_id, job.partition, encode(job)))
+    # proxied requests
 
-        job = read_job(row.body)
+    async def reply(self, received: ReceivedJob, reply: RemoteReply) -> None:
+        request = received.job.errand
+        if request is not None:
+            await self._store.write(store_reply, received.token, request.reply, encode(reply))
 
-        async def answer(hopped: RemoteReply) -> None:
-            assert job.errand is not None
-            await self._store.write(proxied_requests.store_reply, row, job.errand.reply, encode(hopped))
+    # results
 
-        terminal.accept_job(ReceivedJob(job, done, give_back, put_down, hand_on, answer))
+    async def send_result(self, result: FetchResult, on_safe: OnSafe) -> None:
+        self._results.put_nowait((result, on_safe))
+        if self._results.qsize() >= FULL_BATCH:
+            self._batch_full.set()
+
+    def abandon_results(self) -> None:
+        """Ingest of this process stores what is left."""
+
+    async def receive_results(self, stop: asyncio.Event) -> AsyncIterator[ResultBatch]:
+        while True:
+            first = await self._next_result(stop)
+            if first is None:
+                return
+            batch = [first]
+            if not stop.is_set():
+                await pause(self._batch_full, BATCH_SECONDS)
+            while len(batch) < MAX_BATCH and not self._results.empty():
+                batch.append(self._results.get_nowait())
+            if self._results.qsize() < FULL_BATCH:
+                self._batch_full.clear()
+            yield ResultBatch([result for result, _ in batch], [on_safe for _, on_safe in batch])
+
+    async def _next_result(self, stop: asyncio.Event) -> tuple[FetchResult, OnSafe] | None:
+        if not self._results.empty():
+            return self._results.get_nowait()
+        waiting = asyncio.ensure_future(self._results.get())
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return waiting.result() if waiting.done() else None
+        finally:
+            waiting.cancel()
+            stopping.cancel()
+
+    async def ack_results(self, batch: ResultBatch) -> None:
+        for on_safe in batch.token:
+            await on_safe(None)
+
+    async def keep_results(self, batch: ResultBatch) -> None:
+        """Nobody else gets them."""
+
+    async def reject_results(self, batch: ResultBatch, failed: Sequence[tuple[FetchResult, Exception]]) -> None:
+        problems = {id(result): error for result, error in failed}
+        for result, on_safe in zip(batch.results, batch.token, strict=True):
+            await on_safe(problems.get(id(result)))
+
+
+def _make_row(job: Job) -> JobRow:
+    return JobRow(job.feed_id, job.partition, encode(job))
 
 
 def _quarantine_job(connection: Connection, row: JobRow) -> None:
     cluster_jobs.quarantine_message(connection, f"jobs.{row.partition}.{row.feed_id}", row.body, GIVEN_UP)
     cluster_jobs.delete_jobs(connection, [row.feed_id])
-
-
-class LocalIngest:
-    """Results of this process, written by its own storer in batches that grow with the load."""
-
-    def __init__(self, storer: ClusterIngest, on_saved: Callable[[], None] = lambda: None) -> None:
-        self._ingest = storer
-        self._on_saved = on_saved
-        self._queue: asyncio.Queue[tuple[FetchResult, OnSafe]] = asyncio.Queue()
-        self._enough = asyncio.Event()
-
-    def send_result(self, result: FetchResult, then: OnSafe) -> None:
-        self._queue.put_nowait((result, then))
-        if self._queue.qsize() >= FULL_BATCH:
-            self._enough.set()
-
-    def abandon(self) -> None:
-        """Whoever runs us ends us, after those who bring results."""
-
-    async def run(self) -> None:
-        """Until cancelled. A batch that cannot be written is tried again until it can: nothing is thrown away."""
-        while True:
-            batch = [await self._queue.get()]
-            await pause(self._enough, BATCH_SECONDS)
-            while len(batch) < MAX_BATCH and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
-            if self._queue.qsize() < FULL_BATCH:
-                self._enough.clear()
-            await self._save_batch(batch)
-
-    async def _save_batch(self, batch: Sequence[tuple[FetchResult, OnSafe]]) -> None:
-        wait = 0.5
-        while True:
-            try:
-                saved = await self._ingest.save_results([result for result, _ in batch])
-                break
-            except HeadwaterError as error:
-                log.warning("batch_waits", results=len(batch), error=str(error))
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, 10.0)
-            except Exception as error:
-                log.error("batch_not_written", results=len(batch), error=repr(error))
-                for _, then in batch:
-                    await then(error)
-                return
-        for _, then in batch:
-            await then(None)
-        if any(one.new_ids or one.updated_ids for one in saved):
-            self._on_saved()

@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection, delete
 
 from headwater.cluster.leases.partitions import partition_of
-from headwater.cluster.transport.wire_messages import Job, ProxiedRequest, encode, read_reply
+from headwater.cluster.transport.wire_messages import encode, read_reply
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import Ending
+from headwater.node.crawl.transport import Job, ProxiedRequest
 from headwater.store import cluster_jobs, saved_state
 from headwater.store.cluster_jobs import JobRow
 from headwater.store.saved_state import load_state

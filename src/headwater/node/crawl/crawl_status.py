@@ -1,4 +1,4 @@
-"""What became of the TARGET of a query, as the status and `query explain` show it."""
+"""Defines the status of a crawl, with the outcome of each query's TARGET."""
 
 from __future__ import annotations
 
@@ -22,3 +22,25 @@ class TargetOutcome:
     feeds: int
     message: str
     times: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlStatus:
+    """What the crawler is doing at this moment."""
+
+    feeds: int
+    under_way: int
+    strategy: str
+    budget_per_minute: float
+    budget_left: int
+    next_due: float | None
+    held_hosts: int
+    spent: int = 0  # requests of the last minute
+    spent_bytes: float = 0.0
+    budget_bytes: float | None = None  # per minute
+    problem: str | None = None  # what went wrong with a person's own strategy
+    target: str | None = None  # in target mode: what is reached, or that it cannot be
+    target_reached: bool | None = None
+    queries: int = 0
+    aims: tuple[TargetOutcome, ...] = ()  # TARGETs of queries, and whether the budget suffices
+    network_away_since: float | None = None  # nobody answers: the network of this machine seems to be away

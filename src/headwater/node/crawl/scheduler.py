@@ -1,4 +1,4 @@
-"""Which feeds are refreshed next, and why: the strategy's own moments and reasons, for those who look on."""
+"""Chooses the feeds to refresh within the budget, learns from refreshes, and lists the upcoming ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 import structlog
 
 from headwater.arrays import Floats, Rows
-from headwater.node.crawl.crawl_status import TargetOutcome
+from headwater.errors import NotFound
+from headwater.model import Known
+from headwater.node.crawl.crawl_status import CrawlStatus, TargetOutcome
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.lessons import Lesson, teach_strategy
 from headwater.node.crawl.politeness import Politeness
@@ -22,31 +24,10 @@ from headwater.schedule.strategy import Strategy
 from headwater.store.content.feed_state import ScheduleRow, iterate_schedule_rows, load_feed_states
 from headwater.store.store import Store
 
+REQUESTED = "asked for by a person"
 CLOCK_STEP = 30.0  # a correction of the clock that is worth following; smaller ones are no matter
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class CrawlStatus:
-    """What the crawler is doing at this moment."""
-
-    feeds: int
-    under_way: int
-    strategy: str
-    budget_per_minute: float
-    budget_left: int
-    next_due: float | None
-    held_hosts: int
-    spent: int = 0  # requests of the last minute
-    spent_bytes: float = 0.0
-    budget_bytes: float | None = None  # per minute
-    problem: str | None = None  # what went wrong with a person's own strategy
-    target: str | None = None  # in target mode: what is reached, or that it cannot be
-    target_reached: bool | None = None
-    queries: int = 0
-    aims: tuple[TargetOutcome, ...] = ()  # TARGETs of queries, and whether the budget suffices
-    network_away_since: float | None = None  # nobody answers: the network of this machine seems to be away
 
 
 class Scheduler:
@@ -72,6 +53,17 @@ class Scheduler:
         self._per_host = per_host
         self._clock = clock
         self._clock_offset = clock() - time.monotonic()
+        self.target_outcomes: tuple[TargetOutcome, ...] = ()  # of queries with a TARGET
+        self.on_changed: Callable[[], None] = lambda: None  # called when feeds may be due earlier than before
+
+    async def load_feed(self, feed_id: int) -> Known:
+        """Return the state of a feed, which gets a row if it was added a moment ago. Raises NotFound."""
+        known = (await self._store.read(load_feed_states, [feed_id])).get(feed_id)
+        if known is None:
+            raise NotFound(f"There is no feed {feed_id}.")
+        if self.feed_table.find_row(feed_id) is None:
+            await self.load_feeds()
+        return known
 
     async def load_feeds(self) -> None:
         """Take all feeds over from the store, at the start and whenever somebody has changed them.
@@ -93,6 +85,7 @@ class Scheduler:
         self.feed_table.remove_feeds(gone)
         for domain, until in self.politeness.held_domains.items():
             self.feed_table.hold_host(domain, until)
+        self.on_changed()
 
     def _add_rows(self, rows: Sequence[ScheduleRow], since: float) -> None:
         due = {row.feed_id: row.next_refresh for row in rows if row.next_refresh is not None}
@@ -121,6 +114,7 @@ class Scheduler:
             problem=self.strategy.problem,
             target=self.target_result.message if self.target_result else None,
             target_reached=self.target_result.reached if self.target_result else None,
+            aims=self.target_outcomes,
         )
 
     @property
@@ -135,13 +129,15 @@ class Scheduler:
         asked = np.flatnonzero(np.isfinite(self.feed_table.table.last))
         self.budget.note_requests(self.feed_table.host[asked], self.feed_table.table.last[asked], self._clock())
 
-    def choose_feeds(self, tokens: int, now: float) -> list[tuple[int, str]]:
-        """People's wishes first, then first refreshes, then what the strategy chooses; all out of the same budget."""
-        wanted = self._find_requested_rows(now)
+    def choose_feeds(self, tokens: int, now: float, requested: Sequence[int] = ()) -> list[tuple[int, str]]:
+        """Choose rows with a reason each: `requested` rows first, then first refreshes, then the strategy's choice.
+
+        All come out of the same budget.
+        """
         candidates = self.feed_table.find_candidates(now)
-        candidates[wanted] = False
+        candidates[list(requested)] = False
         new = np.flatnonzero(candidates & self.feed_table.untried)
-        people, firsts, _ = split_requests(tokens, len(wanted), len(new))
+        people, firsts, _ = split_requests(tokens, len(requested), len(new))
         room = self.budget.limit_host_room(self.feed_table.compute_host_room(self._per_host), now)
         untried = take_first(new, Budget(firsts, host=self.feed_table.host, room=room))
         candidates[new] = False
@@ -152,14 +148,25 @@ class Scheduler:
         rows = self.strategy.choose(table, now, budget, candidates).rows[: budget.now]
         self._report_problem()
         return [
-            *((row, "asked for by a person") for row in wanted[:people]),
+            *((row, REQUESTED) for row in requested[:people]),
             *((int(row), "its first refresh") for row in untried),
             *zip(rows.tolist(), self.strategy.reasons(table, rows, now) if len(rows) else (), strict=True),
         ]
 
-    def _find_requested_rows(self, now: float) -> list[int]:
-        """Rows that a person wants refreshed now."""
-        return []
+    def find_next_due(self, now: float) -> float:
+        """Return the earliest moment at which a feed may be chosen: `now` if one may be already, else inf if none is.
+
+        Only a strategy that sets due times can wait; any other may choose whatever is allowed.
+        """
+        table = self.feed_table
+        waiting = np.flatnonzero(table.active & ~table.in_flight & (table.table.last <= table.learned_until))
+        if not len(waiting):
+            return np.inf
+        moments = np.maximum(table.earliest[waiting], table.host_until[table.host[waiting]])
+        due = self.strategy.due
+        if due is not None:
+            moments = np.maximum(moments, due[waiting])
+        return max(float(moments.min()), now)
 
     def _report_problem(self) -> None:
         """Say once that a person's own strategy has broken down."""
@@ -197,7 +204,7 @@ class Scheduler:
         self._learn_failures([one for one in here if not one[1].refresh.ending.ok])
         rows = np.array([row for row, _ in here], np.intp)
         allowed = self.politeness.compute_earliest(
-            [lesson.known for _, lesson in here], self._estimate_rates(rows), self._clock()
+            [lesson.known for _, lesson in here], self.estimate_rates(rows), self._clock()
         )
         self.feed_table.earliest[rows] = allowed
         due = self.strategy.due
@@ -240,6 +247,7 @@ class Scheduler:
             self.feed_table.table.divergence[row] = 1.0
             earliest = max((known.last_refresh or 0.0) + self.politeness.least_interval, now)
             self.feed_table.earliest[row] = max(self.politeness.find_hold(known, now) or now, earliest)
+            self.on_changed()
 
     async def reconsider_feeds(self, feed_ids: Iterable[int]) -> None:
         """Judge anew when feeds may be polled, after a hub has begun or ceased to push them."""
@@ -248,23 +256,24 @@ class Scheduler:
         if here:
             rows = np.array([row for row, _ in here], np.intp)
             allowed = self.politeness.compute_earliest(
-                [one for _, one in here], self._estimate_rates(rows), self._clock()
+                [one for _, one in here], self.estimate_rates(rows), self._clock()
             )
             self.feed_table.earliest[rows] = allowed
+            self.on_changed()
 
     def estimate_feed_rate(self, feed_id: int) -> float | None:
         """Items per second of a feed, as believed now; None where nothing is."""
         row = self.feed_table.find_row(feed_id)
         if row is None:
             return None
-        rate = float(self._estimate_rates(np.array([row], np.intp))[0])
+        rate = float(self.estimate_rates(np.array([row], np.intp))[0])
         return None if np.isnan(rate) else rate
 
     def estimate_all_rates(self) -> Floats:
         """Items per second of every row, as believed now; NaN where the strategy believes nothing."""
-        return self._estimate_rates(np.arange(len(self.feed_table), dtype=np.intp))
+        return self.estimate_rates(np.arange(len(self.feed_table), dtype=np.intp))
 
-    def _estimate_rates(self, rows: Rows) -> Floats:
+    def estimate_rates(self, rows: Rows) -> Floats:
         """Items per second as believed now; NaN where the strategy believes nothing."""
         at = np.full(len(rows), self._clock())
         believed = self.strategy.ask_estimator(lambda estimator: estimator.rate(rows, at))

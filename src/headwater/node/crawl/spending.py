@@ -52,6 +52,10 @@ class BudgetAccount:
     def count_available(self, now: float) -> int:
         return self._purse.available(now + self._clock_setback, self._typical_bytes)
 
+    def find_refill(self, now: float) -> float:
+        """Return the next moment at which a fetch may start: `now` if one may."""
+        return self._purse.next_refill(now + self._clock_setback) - self._clock_setback
+
     def limit_host_room(self, room: Rows, now: float) -> Rows:
         return self._pace.limit_room(room, now)
 

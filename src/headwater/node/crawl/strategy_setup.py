@@ -1,7 +1,11 @@
-"""From the settings to what the crawler works with: the strategy, and what it may spend."""
+"""Makes the scheduler of the settings: its strategy, budget and politeness."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.politeness.host_rate import HostRate
@@ -9,11 +13,15 @@ from headwater.schedule.registry import build_strategy
 from headwater.schedule.strategy import Strategy
 from headwater.schedule.value.objective import NAMED_OBJECTIVES, parse_objective
 from headwater.settings import Settings
+from headwater.store.store import Store
 from headwater.times import MINUTE
 
 
 def build_configured_strategy(given: Settings) -> Strategy:
-    """The strategy in force, without any feeds yet; one without a dial is only refused if somebody turned it."""
+    """Return the strategy of the settings, without any feeds yet.
+
+    A strategy without an objective is refused only if somebody set one.
+    """
     objective = parse_objective(given.objective)
     return build_strategy(
         given.strategy, given.estimator, None if objective == NAMED_OBJECTIVES["balanced"] else objective
@@ -23,3 +31,17 @@ def build_configured_strategy(given: Settings) -> Strategy:
 def make_budget_account(given: Settings) -> BudgetAccount:
     weight = None if given.budget_bytes is None else MINUTE * given.budget_bytes
     return BudgetAccount(RequestCap(given.budget, weight), HostRate(given.host_budget))
+
+
+def make_politeness(given: Settings) -> Politeness:
+    return Politeness(np.random.default_rng(), least=given.least_interval)
+
+
+def make_scheduler(store: Store, given: Settings) -> Scheduler:
+    return Scheduler(
+        store,
+        build_configured_strategy(given),
+        make_budget_account(given),
+        make_politeness(given),
+        per_host=given.per_host,
+    )

@@ -32,6 +32,10 @@ from headwater.query import Engine
 from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.store.queries import query_feeds
+from headwater.store.queries.document_hits import load_item_origins
+from headwater.store.queries.query_feeds import list_all_query_feeds
+from headwater.store.saved_state import read_revisions
+from headwater.store.store import Store
 
 LATE_SLICE = 500  # definitions taken up late at a time
 MANY_NEW = 50  # new definitions of one position from which they are taken up late
@@ -271,3 +275,35 @@ def _paused_gc() -> Iterator[None]:
     finally:
         if running:
             gc.enable()
+
+
+class DefinitionReader:
+    """The definitions in force, read from the store: the query processor may be on another machine."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._revisions: tuple[int, int] | None = None
+        self._definitions: dict[int, CreateFeed] = {}
+        self._origins: dict[int, Origin] = {}
+
+    @property
+    def definitions(self) -> Mapping[int, CreateFeed]:
+        return self._definitions
+
+    def build_scope(self) -> SourceScope:
+        return SourceScope(self._origins, {create.name.key: create.query for create in self._definitions.values()})
+
+    async def reload_changes(self) -> bool:
+        """Read anew what has changed; whether anything had."""
+        revisions = await self._store.read(read_revisions)
+        if revisions == self._revisions:
+            return False
+        found: dict[int, CreateFeed] = {}
+        for query in await self._store.read(list_all_query_feeds):
+            try:
+                found[query.id] = query_feeds.read_definition(query.text, query.form)
+            except (HeadwaterError, ValueError) as error:
+                log.error("query_not_understood", query=query.name, error=str(error))
+        self._origins = await self._store.read(load_item_origins) if found else {}  # asked about by queries only
+        self._definitions, self._revisions = found, revisions
+        return True

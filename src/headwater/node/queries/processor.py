@@ -84,8 +84,6 @@ MAX_GROUP = 5_000  # definitions taken up at a time
 WAIT_AFTER_FAILURE = 5.0
 
 
-ReadEntries = Callable[[int, int], Awaitable[list[OutboxEntry]]]
-
 HitWriter = Callable[[Connection, Sequence[StoredHit]], None]
 """Writes what must not be lost because of hits, in their transaction: deliveries."""
 
@@ -114,11 +112,8 @@ class QueryProcessor:
         on_taken: Callable[[], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.time,
         batch: int = BATCH,
-        entries: ReadEntries | None = None,
     ) -> None:
-        """`entries` reads the outbox beyond a position by another way, which may be a little behind the store."""
         self._store = store
-        self._entries = entries or self._read_outbox
         self._detect = detect
         self.writers = list(writers)
         self._on_hits = on_hits
@@ -197,9 +192,6 @@ class QueryProcessor:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(event.wait(), seconds)
 
-    async def _read_outbox(self, after: int, limit: int) -> list[OutboxEntry]:
-        return await self._store.read(list_outbox_entries, after, limit)
-
     # beginning and saving
 
     async def load(self) -> None:
@@ -256,7 +248,7 @@ class QueryProcessor:
             if not wanted.waiting and not wanted.late:
                 await self._skip_to(end)
                 return False
-        entries = await self._entries(self._position, self._batch)
+        entries = await self._store.read(list_outbox_entries, self._position, self._batch)
         seen = entries[-1].position if entries else self._position
         # After the entries: a query that existed when one of them arrived is then among those we look at.
         await self._follow_changes()

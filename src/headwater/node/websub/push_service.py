@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from headwater.node.node import Node
+from headwater.node.aggregator import Aggregator
 from headwater.node.websub.websub_client import WebSubClient
 from headwater.publish.document_cache import DocumentCache
 from headwater.publish.websub_hub import HUB_PATH, WebSubHub
@@ -18,16 +18,16 @@ from headwater.store.queries.hits import StoredHit
 
 
 class PushService:
-    """`async with Pushing(node, base):` pushes until the block ends."""
+    """`async with PushService(node, base):` pushes until the block ends."""
 
-    def __init__(self, node: Node, base: str) -> None:
+    def __init__(self, node: Aggregator, base: str) -> None:
         base = base.rstrip("/")
         self._node = node
         self.documents = DocumentCache(node.store, base, hub=(base + HUB_PATH,))
         self.hub = WebSubHub(node.store, self.documents, node.fetcher)
         # Hubs of others must reach us: the address we listen on says nothing about that.
         public = node.settings.public_url
-        self.websub_client = None if public is None else WebSubClient(node.store, node.fetcher, node.crawler, public)
+        self.websub_client = None if public is None else WebSubClient(node.store, node.fetcher, node.crawl, public)
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -25,8 +25,8 @@ from headwater.fetch.http.guarded_session import FetchFailure
 from headwater.fetch.http.headers import has_valid_signature
 from headwater.fetch.http.redirects import resolve_location
 from headwater.loops import StepLoop
-from headwater.node.crawl.crawler import Crawler
-from headwater.node.crawl.refresher import StoredRefresh
+from headwater.node.aggregator import CrawlControl
+from headwater.node.crawl.transport import StoredRefresh
 from headwater.store.content.websub_leases import (
     WebSubCancellation,
     WebSubLease,
@@ -67,12 +67,12 @@ class WebSubClient(StepLoop):
     """`base` is the address under which hubs reach us."""
 
     def __init__(
-        self, store: Store, fetcher: Fetcher, crawler: Crawler, base: str, *, clock: Callable[[], float] = time.time
+        self, store: Store, fetcher: Fetcher, crawl: CrawlControl, base: str, *, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__("subscribing_failed")
         self._store = store
         self._fetcher = fetcher
-        self._crawler = crawler
+        self._crawl = crawl
         self._callback = base.rstrip("/") + PATH
         self._clock = clock
         self._active: dict[int, float] = {}  # feeds that hubs push, and since when
@@ -113,7 +113,7 @@ class WebSubClient(StepLoop):
             await self._store.write(add_leases, new)
         async with self._state_lock:
             self._active = await self._store.read(list_pushed_feeds, now)
-            self._crawler.politeness.pushed_feeds = set(self._active)
+            self._crawl.politeness.pushed_feeds = set(self._active)
         self._scanned_at, self._hubs_scanned = now, looking
 
     # asking
@@ -211,11 +211,11 @@ class WebSubClient(StepLoop):
         page = Page(200, one.topic, {"Content-Type": headers.get("content-type", "")}, body, "")
         try:
             document = await self._fetcher.read_feed(page)
-            await self._crawler.accept_push(one.feed_id, document, len(body))
+            await self._crawl.accept_push(one.feed_id, document, len(body))
         except NotFound:
             return 410
         except NotAFeed:
-            await self._crawler.note_signal(one.feed_id)  # a bare ping: look for ourselves
+            await self._crawl.note_signal(one.feed_id)  # a bare ping: look for ourselves
         async with self._state_lock:
             await self._store.write(record_received_push, one.feed_id, now)
             self._mark_pushed(one.feed_id, now)
@@ -227,12 +227,12 @@ class WebSubClient(StepLoop):
         """After refreshes: a hub that has come or changed is asked; one that does not push is noticed."""
         for one in batch:
             feed_id = one.verdict.refresh.feed_id
-            after, before = one.verdict.known, one.fetched.known
+            after, before = one.verdict.known, one.known
             if (after.hub, after.topic) != (before.hub, before.topic) and after.hub is not None:
                 self._hubs_found += 1
                 self.wake()
             since = self._active.get(feed_id)
-            if since is not None and not one.fetched.outcome.pushed and hub_missed_items(one, since):
+            if since is not None and not one.result.outcome.pushed and hub_missed_items(one, since):
                 self._active.pop(feed_id)
                 self._silent_feeds.append(feed_id)
                 self.wake()
@@ -240,20 +240,20 @@ class WebSubClient(StepLoop):
     def _mark_pushed(self, feed_id: int, now: float) -> None:
         """A hub pushes it: a slow safety poll is enough."""
         self._active.setdefault(feed_id, now)
-        self._crawler.politeness.pushed_feeds.add(feed_id)
+        self._crawl.politeness.pushed_feeds.add(feed_id)
 
     async def _resume_polling(self, feed_id: int, why: str) -> None:
         """Poll as if there were no hub."""
         self._active.pop(feed_id, None)
-        self._crawler.politeness.pushed_feeds.discard(feed_id)
-        await self._crawler.reconsider_feeds([feed_id])
+        self._crawl.politeness.pushed_feeds.discard(feed_id)
+        await self._crawl.reconsider_feeds([feed_id])
         log.info("polling_resumed", feed=feed_id, why=why)
 
 
 def hub_missed_items(one: StoredRefresh, since: float) -> bool:
     """Whether a poll found what the hub should have pushed: something new, not just published, that came after a
     poll which the hub had already confirmed us before."""
-    last = one.fetched.known.last_refresh
+    last = one.known.last_refresh
     if last is None or last < since:
         return False
     latest = one.verdict.refresh.at - PUSH_GRACE

@@ -19,7 +19,7 @@ from typing import Any, get_type_hints
 import msgspec
 from starlette.requests import Request
 
-from headwater.node.node import Node
+from headwater.node.aggregator import Aggregator
 from headwater.store.content.feeds import find_feed
 from headwater.store.maintenance.trash_rows import Remover
 from headwater.store.readers.accounts import User
@@ -70,7 +70,7 @@ class ApiCall:
         return self.site.store
 
     @property
-    def node(self) -> Node | None:
+    def node(self) -> Aggregator | None:
         return self.site.node
 
     @property
@@ -175,7 +175,7 @@ def require_owner(call: ApiCall, does: str) -> None:
         raise RequestRefused(f"Only an owner {does}.", 403)
 
 
-def require_aggregator(call: ApiCall) -> Node:
+def require_aggregator(call: ApiCall) -> Aggregator:
     """The aggregator of this process; Refused where there is none."""
     if call.node is None:
         raise RequestRefused("This process runs no aggregator: ask the one that does.", 503)

@@ -159,7 +159,7 @@ async def add_feed(call: ApiCall, given: FeedRequest) -> AddedFeedView:
 
     done = await add_feed_from_address(
         call.store,
-        node.scout,
+        node.fetcher,
         given.url,
         now=call.now,
         choose=choose,  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ class AddressRequest(RequestBody, frozen=True):
 @feed_group.post("/feeds/discover")
 async def discover_feeds(call: ApiCall, given: AddressRequest) -> ListPage[OfferedFeed]:
     """Say which feeds an address offers, without adding any."""
-    found = await discover_candidates(require_aggregator(call).scout, given.url)
+    found = await discover_candidates(require_aggregator(call).fetcher, given.url)
     return ListPage(items=[OfferedFeed(url=one.url, title=one.title, type=one.type) for one in found[:100]], next=None)
 
 

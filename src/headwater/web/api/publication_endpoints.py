@@ -89,7 +89,7 @@ async def resend_deliveries(call: ApiCall, given: ResendRequest) -> ResendCount:
     if given.ids and not number:
         raise InputError("None of these can be sent again: only dead and failed deliveries can.", "ids")
     if call.node is not None:
-        call.node.deliverer.wake()
+        call.node.wake_deliveries()
     return ResendCount(due=number)
 
 

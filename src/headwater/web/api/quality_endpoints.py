@@ -8,14 +8,13 @@ from typing import Annotated
 from msgspec import Meta
 
 from headwater.cluster.cluster_status import ClusterStatus, read_cluster_status
-from headwater.cluster.shared_node import is_shared_database
 from headwater.errors import NotFound
 from headwater.node.crawl.crawl_status import TargetOutcome
-from headwater.node.crawl.scheduler import list_upcoming
 from headwater.node.quality.belief_sample import estimate_quality_by_budget
 from headwater.node.quality.quality_history import QualityPoint, load_history
 from headwater.node.quality.quality_report import QualityReport, load_last_report
 from headwater.schedule.quality.what_if import PredictedQuality
+from headwater.settings import is_shared_database
 from headwater.store.content.feeds import find_feeds
 from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.web.api.api_types import Cursor, Limit, ListPage, Moment, Time, decode_cursor, finite_or_none, paginate
@@ -56,7 +55,7 @@ class SchedulerView(ResponseBody, frozen=True):
 async def show_scheduler(call: ApiCall) -> SchedulerView:
     """Say what goes on at this moment."""
     status = call.site.status()
-    next_up = list_upcoming(call.node.crawler, call.now, 1) if call.node is not None else []
+    next_up = await call.node.crawl.list_upcoming(call.now, 1) if call.node is not None else []
     return SchedulerView(
         strategy=status.strategy,
         feeds=status.feeds,
@@ -105,7 +104,7 @@ class UpcomingRefreshView(ResponseBody, frozen=True):
 @scheduler_group.get("/scheduler/candidates", ADMIN)
 async def list_candidates(call: ApiCall, asked: UpcomingParameters) -> ListPage[UpcomingRefreshView]:
     """List the feeds that are refreshed next, with the strategy's reasons."""
-    found = list_upcoming(require_aggregator(call).crawler, call.now, asked.limit)
+    found = await require_aggregator(call).crawl.list_upcoming(call.now, asked.limit)
     feeds = await call.store.read(find_feeds, [one.feed_id for one in found])
     return ListPage(
         items=[
@@ -196,7 +195,7 @@ async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[Predi
     node = require_aggregator(call)
     wanted = None if asked.budget is None else [asked.budget]
     found = await estimate_quality_by_budget(
-        await node.sample_beliefs(call.now), call.site.settings.least_interval, wanted
+        await node.crawl.sample_beliefs(call.now), call.site.settings.least_interval, wanted
     )
     return ListPage(items=found, next=None)
 

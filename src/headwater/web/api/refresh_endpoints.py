@@ -80,7 +80,7 @@ def view_refresh(one: Refresh) -> RefreshView:
 async def refresh_feed(call: ApiCall, asked: IdParameters) -> RefreshView:
     """Refresh a feed now and say what came of it; 409 while its server wants to be left alone."""
     await require_visible_feed(call, asked.id)
-    settled = await require_aggregator(call).crawler.request_refresh(asked.id)
+    settled = await require_aggregator(call).crawl.request_refresh(asked.id)
     return view_refresh(settled.verdict.refresh)
 
 

@@ -169,7 +169,7 @@ def view_settings(call: ApiCall) -> SettingsView:
     given = call.site.settings
     return SettingsView(
         version=__version__,
-        budget=call.node.crawler.budget.cap.requests if call.node is not None else given.budget,
+        budget=call.node.status().budget_per_minute if call.node is not None else given.budget,
         budget_bytes=given.budget_bytes,
         host_budget=given.host_budget,
         per_host=given.per_host,

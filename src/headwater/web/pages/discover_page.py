@@ -33,7 +33,7 @@ async def find_feeds(visit: Visit) -> Response:
         raise InputError(NO_ADDRESS)
     await site.reader_quota.check_additions(visit.user, [address])
     if site.node is not None:
-        found = await discover_candidates(site.node.scout, address)
+        found = await discover_candidates(site.node.fetcher, address)
         if len(found) > 1:
             return await _render_discover(visit, found)
         address = found[0].url

@@ -204,7 +204,7 @@ async def _refresh_feed(visit: Visit, feed_id: int) -> str:
     if visit.site.node is None:
         return "alone"
     try:
-        await visit.site.node.crawler.request_refresh(feed_id)
+        await visit.site.node.crawl.request_refresh(feed_id)
     except RefreshHeld as held:
         until = f"{format_time(held.until)}, {format_relative(held.until, visit.now)}"
         raise InputError(f"{held} Until {until}.") from held

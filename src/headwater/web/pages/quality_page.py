@@ -92,7 +92,7 @@ async def load_budget_curve(site: Site, now: float) -> list[PredictedQuality]:
     """What budgets would buy; empty where no node runs in this process, or while it believes nothing."""
     if site.node is None:
         return []
-    return await estimate_quality_by_budget(await site.node.sample_beliefs(now), site.settings.least_interval)
+    return await estimate_quality_by_budget(await site.node.crawl.sample_beliefs(now), site.settings.least_interval)
 
 
 async def draw_delay_curve(site: Site, now: float) -> Chart | None:

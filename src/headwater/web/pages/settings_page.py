@@ -270,7 +270,7 @@ async def resend_deliveries(visit: Visit) -> Response:
         raise InputError("The form does not name a delivery. Load the page again.")
     await visit.store.write(retry_deliveries, [delivery] if delivery is not None else [], visit.now)
     if visit.site.node is not None:
-        visit.site.node.deliverer.wake()
+        visit.site.node.wake_deliveries()
     return visit.redirect("/settings", flash="resent")
 
 

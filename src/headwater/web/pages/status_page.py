@@ -9,11 +9,11 @@ from starlette.responses import Response
 
 from headwater import __version__
 from headwater.cluster.cluster_status import describe_holdings, read_cluster_status
-from headwater.cluster.shared_node import is_shared_database
 from headwater.errors import NotFound
 from headwater.model import Feed, Item, Refresh
-from headwater.node.crawl.crawler import CrawlStatus
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.quality.quality_report import load_last_report
+from headwater.settings import is_shared_database
 from headwater.store.content.feeds import find_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.refreshes import ActivitySummary, summarise_activity

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from headwater.assembly import build
 from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
@@ -76,7 +77,7 @@ async def server(tmp_path: Path, farm: Callable[..., Awaitable[Farm]]) -> AsyncI
         strategy="uniform",
     )
     async with AsyncExitStack() as stack:
-        node = await stack.enter_async_context(Node(given))
+        node = await stack.enter_async_context(build("node", given))
         app = create_app(node.store, node.status, node=node, names=["testserver"], base="https://feeds.example.org")
         store, now = node.store, time.time()
         owner = await store.write(claim_ownership, "olga", PASSWORD)

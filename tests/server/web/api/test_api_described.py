@@ -26,9 +26,9 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
+from headwater.assembly import build
 from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.farm.farm import Farm
-from headwater.node.node import Node
 from headwater.settings import load_settings
 from headwater.store.content.feeds import NewFeed
 from headwater.store.queries.query_scripts import run_script
@@ -111,7 +111,7 @@ class Running:
 
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
-        async with Farm(3, speed=1000) as farm, Node(self._settings) as node:
+        async with Farm(3, speed=1000) as farm, build("node", self._settings) as node:
             await node.store.write(
                 add_and_subscribe, [NewFeed(farm.url(k), tags=("t",)) for k in range(3)], time.time()
             )

@@ -22,7 +22,7 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
     assert (changed["strategy"], changed["objective"], changed["keep_days"]) == ("value", "delay", 30)
     assert (await server.owner("GET", "/scheduler"))["strategy"] == "value"
     assert (await server.owner("GET", f"/feeds/{feed}/explanation"))["strategy"] == "value"
-    assert server.node.crawler.feed_table.learned.max() > 0  # it has learned from the log
+    assert server.node.crawl.scheduler.feed_table.learned.max() > 0  # it has learned from the log
     assert (await server.owner("POST", f"/feeds/{feed}/refresh"))["ending"]
     aimed = await server.owner("PATCH", "/settings", json={"target_delay": 600.0})
     assert aimed["target_delay"] == 600
@@ -32,7 +32,7 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
     back = await server.owner("PATCH", "/settings", json={"target_delay": None, "keep_days": None})
     assert (back["budget"], back["target_delay"], back["keep_days"]) == (100_000, None, None)
     plain = await server.owner("PATCH", "/settings", json={"strategy": "uniform", "objective": "balanced"})
-    assert (plain["strategy"], server.node.crawler.strategy.name) == ("uniform", "uniform")
+    assert (plain["strategy"], server.node.crawl.scheduler.strategy.name) == ("uniform", "uniform")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ async def test_what_does_not_fit_is_said_at_the_field_and_changes_nothing(
     assert said in wrong["message"]
     assert wrong["field"] == field or (wrong["field"] in changes and field in changes)
     assert await server.owner("GET", "/settings") == before
-    assert server.node.crawler.strategy.name == "uniform"
+    assert server.node.crawl.scheduler.strategy.name == "uniform"
 
 
 async def test_the_page_says_what_is_wrong_at_the_field(server: Any) -> None:

@@ -1,0 +1,393 @@
+"""Sends the jobs that the scheduler chooses, and tracks them in flight until their results are stored.
+
+A job in flight has a deadline: a feed of which nothing was heard by then is due again, so that whatever becomes of jobs
+and results on their way costs minutes and nothing else. How much may be in flight depends on the fetch pools that are
+there: when the stations behind stand still, choosing stops, and the most valuable feeds are chosen when they go on.
+
+Between two steps the dispatcher waits until a feed is due, the budget has room again, or somebody wakes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import structlog
+
+from headwater.errors import RefreshHeld
+from headwater.loops import RepeatFilter, boot_clock, pause
+from headwater.model import Known, Refresh
+from headwater.node.crawl.adopted_jobs import AdoptedJobs
+from headwater.node.crawl.lessons import Lesson
+from headwater.node.crawl.scheduler import CLOCK_STEP, Scheduler
+from headwater.node.crawl.transport import EPOCH_SHIFT, FetchResult, Job, JobSender, StoredLesson, StoredRefresh
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.store import Store
+
+TICK = 0.25  # seconds between two steps while feeds wait that cannot be sent yet
+HEARTBEAT = 0.5  # seconds between two looks at the clock: it may be set, and a machine may have slept
+MAX_WAIT = 60.0  # seconds without a step: some strategies adapt to the time of day
+BUSY_STEP, LESSON_STEP, IDLE_STEP = 0.1, 0.25, 1.0  # seconds between two looks for lessons in a cluster
+MAX_BACKOFF = 2.0  # seconds between two steps that fail again and again
+
+log = structlog.get_logger()
+
+
+class JobOrder(NamedTuple):
+    """A job to be made."""
+
+    feed_id: int
+    generation: int
+    reason: str
+    rate: float | None
+    requested: bool
+
+
+class JobFactory(Protocol):
+    """Makes jobs from what is stored of the feeds; those that were removed are left out."""
+
+    async def make_jobs(self, orders: Sequence[JobOrder]) -> list[Job]: ...
+
+
+class LessonSource(Protocol):
+    """Brings the lessons of results that other processes have stored."""
+
+    async def read_lessons(self) -> Sequence[StoredLesson]: ...
+
+
+@dataclass(slots=True)
+class InFlightJob:
+    """A job that was sent; `reserved` is its part of the budget."""
+
+    generation: int
+    deadline: float
+    reserved: float
+
+
+class Dispatcher:
+    """Keeps the feeds of a scheduler refreshed."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        sender: JobSender,
+        factory: JobFactory,
+        *,
+        room: Callable[[int], int],
+        is_paused: Callable[[], bool] = lambda: False,
+        lessons: LessonSource | None = None,
+        epoch: int = 0,
+        in_flight_seconds: float = math.inf,
+        backlog_seconds: float = 5.0,
+        postpone_seconds: float = 0.0,
+        on_request: Callable[[int], None] = lambda feed_id: None,
+        on_lessons: Callable[[Sequence[Lesson]], None] = lambda lessons: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`room` says, given how many jobs are in flight, how many more may be sent; while `is_paused`, only feeds that
+        a person requested are sent. `epoch` is the leader's, `on_request` hears of requests for feeds in flight."""
+        self.scheduler = scheduler
+        scheduler.on_changed = self.wake
+        self._sender = sender
+        self._factory = factory
+        self._room = room
+        self._is_paused = is_paused
+        self._lessons = lessons
+        self._in_flight_seconds = in_flight_seconds
+        self._backlog_seconds = backlog_seconds
+        self._postpone_seconds = postpone_seconds
+        self._on_request = on_request
+        self._on_lessons = on_lessons
+        self._clock = clock
+        self._generation = self._first_generation = epoch << EPOCH_SHIFT
+        self._adopted = AdoptedJobs(sender)
+        self._requests: dict[int, list[asyncio.Future[StoredRefresh]]] = {}
+        self._woken = asyncio.Event()
+        self._lessons_read_at = -math.inf
+        self._due = -math.inf
+        self.in_flight: dict[int, InFlightJob] = {}
+        self.counts = {"chosen": 0, "learned": 0, "late": 0, "expired": 0, "refused": 0, "unasked": 0}
+        self.problem: str | None = None
+
+    # the loop
+
+    def wake(self) -> None:
+        """Step now: something has changed that the dispatcher cannot foresee."""
+        self._woken.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Send jobs until `stop` is set. A failed step is logged and tried again."""
+        news, backoff = RepeatFilter(), TICK
+        stopping = asyncio.create_task(self._wake_on_stop(stop))
+        try:
+            while not stop.is_set():
+                self._woken.clear()
+                started = time.perf_counter()
+                try:
+                    await self.step()
+                    self.problem, backoff = None, TICK
+                    news.reset()
+                except Exception as error:
+                    self.problem, backoff = str(error), min(2 * backoff, MAX_BACKOFF)
+                    self._due = self._clock() + backoff
+                    if news.is_news(repr(error)):
+                        log.error("dispatch_failed", error=repr(error))
+                # With a million feeds a step takes a while: most of the time is left to fetching and storing.
+                await self._wait(4 * (time.perf_counter() - started))
+        finally:
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+
+    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._woken.set()
+
+    async def _wait(self, least: float) -> None:
+        """Wait until the next step is due, looking at the clock now and then: it may be set."""
+        before = self._clock()
+        end = min(max(self._due, before + least), before + MAX_WAIT)
+        while not self._woken.is_set() and before - CLOCK_STEP < (now := self._clock()) < end:
+            before = max(before, now)
+            await pause(self._woken, min(HEARTBEAT, end - now))
+
+    async def step(self) -> int:
+        """Learn what other processes stored, expire, choose and send; return how many were learned or sent."""
+        learned = await self._follow_lessons() if self._lessons is not None else 0
+        await self._release_ended_jobs()
+        await self._expire_jobs()
+        if await self._adopted.has_unstored_results():
+            self._due = self._clock() + LESSON_STEP
+            return learned
+        sent = await self._send_chosen()
+        if self._lessons is not None:
+            busy = len(self.in_flight) > self._room(0) // 8
+            step = BUSY_STEP if busy else LESSON_STEP if self.in_flight else IDLE_STEP
+            self._due = min(self._due, self._clock() + step)
+        return learned + sent
+
+    # requests
+
+    async def request_refresh(self, feed_id: int) -> StoredRefresh:
+        """Refresh a feed for a person, first in the budget, and return when it is stored.
+
+        Only a server's own word holds it back (Retry-After): raises RefreshHeld.
+        """
+        known = await self.scheduler.load_feed(feed_id)
+        until = self.scheduler.politeness.find_hold(known, self._clock())
+        if until is not None:
+            raise RefreshHeld(f"The server of {known.url} asked to be left alone (Retry-After).", until)
+        stored: asyncio.Future[StoredRefresh] = asyncio.get_running_loop().create_future()
+        self._requests.setdefault(feed_id, []).append(stored)
+        self._on_request(feed_id)
+        self.wake()
+        return await stored
+
+    def _find_requested_rows(self, now: float) -> list[int]:
+        table, budget = self.scheduler.feed_table, self.scheduler.budget
+        rows = [row for feed in self._requests if (row := table.find_row(feed)) is not None]
+        return [row for row in rows if not table.in_flight[row] and budget.is_host_ready(int(table.host[row]), now)]
+
+    # sending
+
+    async def _send_chosen(self) -> int:
+        now, scheduler = self._clock(), self.scheduler
+        scheduler.follow_clock(now)
+        requested = self._find_requested_rows(now)
+        room, left = self._room(len(self.in_flight)), scheduler.budget.count_available(now)
+        if self._is_paused():
+            room = min(room, len(requested))
+        tokens = min(room, left)
+        if tokens <= 0:
+            # A landing wakes us where there is no room; the budget tells when it has some again.
+            self._due = max(scheduler.budget.find_refill(now), now + TICK) if left <= 0 < room else now + MAX_WAIT
+            return 0
+        chosen = scheduler.choose_feeds(tokens, now, requested)
+        if chosen:
+            await self._send_jobs(chosen, frozenset(requested), now)
+        full = len(chosen) >= tokens
+        self._due = now + TICK if full else max(scheduler.find_next_due(now), now + TICK)
+        return len(chosen)
+
+    async def _send_jobs(self, chosen: Sequence[tuple[int, str]], requested: frozenset[int], now: float) -> None:
+        table = self.scheduler.feed_table
+        rows = np.array([row for row, _ in chosen], np.intp)
+        ids = table.ids[rows].tolist()
+        table.in_flight[rows] = True
+        try:
+            orders = []
+            rates = self.scheduler.estimate_rates(rows).tolist()
+            for (row, reason), feed, rate in zip(chosen, ids, rates, strict=True):
+                self._generation += 1
+                believed = None if np.isnan(rate) else rate
+                orders.append(JobOrder(feed, self._generation, reason, believed, row in requested))
+            jobs = await self._factory.make_jobs(orders)
+            for job in jobs:
+                self._reserve(job.feed_id, job.generation, now)
+            table.remove_feeds(set(ids) - self.in_flight.keys())  # removed since they were chosen
+            taken = await self._sender.send_jobs(jobs)
+        except BaseException:
+            self._cancel_jobs(ids)
+            raise
+        self.counts["chosen"] += len(taken)
+        # A feed that has a job of the leader before us stays in flight: its result will come.
+        self.counts["refused"] += len(jobs) - len(taken)
+
+    def _reserve(self, feed_id: int, generation: int, now: float) -> None:
+        table = self.scheduler.feed_table
+        row = table.find_row(feed_id)
+        if row is not None:
+            reserved = self.scheduler.budget.reserve(now, int(table.host[row]))
+            self.in_flight[feed_id] = InFlightJob(generation, boot_clock() + self._in_flight_seconds, reserved)
+
+    def _cancel_jobs(self, feed_ids: Iterable[int]) -> None:
+        """Forget jobs that came to nothing: their feeds are due again."""
+        feeds = list(feed_ids)
+        for feed in feeds:
+            job = self.in_flight.pop(feed, None)
+            if job is not None:
+                self.scheduler.budget.charge_outcome(self._clock(), job.reserved, None)
+        self.scheduler.release_feeds(feeds)
+
+    # landing
+
+    def land_stored(self, batch: Sequence[StoredRefresh]) -> None:
+        """Results of this process are stored, and the scheduler has learned from them."""
+        now, fetched = self._clock(), [one for one in batch if not one.result.outcome.pushed]
+        for one in fetched:
+            outcome = one.result.outcome
+            self._land_job(one.known.feed_id, outcome.bytes, outcome.final_url != outcome.url, now)
+        self.scheduler.release_feeds([one.known.feed_id for one in fetched])
+        for one in fetched:
+            for request in self._requests.pop(one.known.feed_id, ()):
+                if not request.done():
+                    request.set_result(one)
+        self.wake()
+
+    def land_failed(self, failed: Sequence[tuple[FetchResult, Exception]]) -> None:
+        """Results that could not be stored: their feeds stay due."""
+        self._cancel_jobs([one.feed_id for one, _ in failed if not one.outcome.pushed])
+        for one, error in failed:
+            for request in self._requests.pop(one.feed_id, ()):
+                if not request.done():
+                    request.set_exception(error)
+        self.wake()
+
+    def postpone(self, feed_ids: Sequence[int]) -> None:
+        """Reschedule feeds whose terminal had no network, after a pause."""
+        if feed_ids:
+            self.counts["unasked"] += len(feed_ids)
+            self._cancel_jobs(feed_ids)
+            table = self.scheduler.feed_table
+            rows = table.find_rows(feed_ids)
+            table.earliest[rows] = np.maximum(table.earliest[rows], self._clock() + self._postpone_seconds)
+
+    def _land_job(self, feed_id: int, size: int, redirected: bool, now: float) -> None:
+        budget, table = self.scheduler.budget, self.scheduler.feed_table
+        job, row = self.in_flight.pop(feed_id, None), table.find_row(feed_id)
+        if job is not None:
+            budget.charge(now, job.reserved, size, redirected)
+        elif row is not None:  # a probe, or a job of the leader before us: spent all the same
+            budget.charge(now, budget.reserve(now, int(table.host[row])), size, redirected)
+
+    # what other processes stored
+
+    async def _follow_lessons(self) -> int:
+        if not self.in_flight and boot_clock() < self._lessons_read_at + IDLE_STEP:
+            return 0
+        self._lessons_read_at = boot_clock()
+        return await self.read_lessons()
+
+    async def read_lessons(self) -> int:
+        """Learn from everything that was stored since; return how many refreshes that were."""
+        if self._lessons is None:
+            return 0
+        lessons = await self._lessons.read_lessons()
+        self._land_lessons(lessons)
+        return len(lessons)
+
+    def _land_lessons(self, stored: Sequence[StoredLesson]) -> None:
+        self.counts["late"] += sum(one.late and not one.unasked for one in stored)
+        self.postpone([one.lesson.refresh.feed_id for one in stored if one.unasked])
+        lessons, now = [one.lesson for one in stored if not one.late], self._clock()
+        for one in lessons:
+            self._land_job(one.refresh.feed_id, one.refresh.bytes, one.redirected, now)
+        if self.scheduler.budget.has_host_pace:
+            self._note_host_requests([one.refresh for one in lessons], now)
+        self.scheduler.release_feeds([one.refresh.feed_id for one in lessons])
+        if lessons:
+            self.scheduler.learn_lessons(lessons)
+            self.counts["learned"] += len(lessons)
+            self._on_lessons(lessons)
+
+    def _note_host_requests(self, refreshes: Sequence[Refresh], now: float) -> None:
+        """A job may have waited for a terminal: its host is left alone from when it was asked, not chosen."""
+        table = self.scheduler.feed_table
+        begun = {row: one.at - one.elapsed for one in refreshes if (row := table.find_row(one.feed_id)) is not None}
+        self.scheduler.budget.note_requests(table.host[list(begun)], np.array(list(begun.values())), now)
+
+    # jobs of which nothing is heard
+
+    async def adopt_in_flight(self) -> None:
+        """Count the jobs of the leader before us as ours, before anything is chosen."""
+        for feed in await self._adopted.adopt():
+            row = self.scheduler.feed_table.find_row(feed)
+            if row is not None:
+                self.scheduler.feed_table.in_flight[row] = True
+                self._reserve(feed, self._first_generation, self._clock())
+
+    def recheck_in_flight(self) -> None:
+        """The transport was made anew: jobs in flight may be lost."""
+        self._adopted.recheck(self.in_flight)
+
+    async def _expire_jobs(self) -> None:
+        now = boot_clock()
+        late = [feed for feed, job in self.in_flight.items() if job.deadline < now]
+        if not late:
+            return
+        if await self._sender.count_backlog():
+            for feed in late:
+                self.in_flight[feed].deadline = now + self._backlog_seconds
+            return
+        self.counts["expired"] += len(late)
+        log.warning("jobs_expired", jobs=len(late))
+        self._cancel_jobs(late)
+
+    async def _release_ended_jobs(self) -> None:
+        """Release adopted jobs that terminals dropped, as they do with an old leader's: their feeds are due again."""
+        ended = await self._adopted.pop_ended()
+        if ended:
+            await self.read_lessons()  # the results of the others are stored by now
+            self._cancel_jobs([feed for feed in ended if feed in self.in_flight])
+
+
+class LocalJobs:
+    """Makes jobs that never leave the process: they carry the feed's state."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def make_jobs(self, orders: Sequence[JobOrder]) -> list[Job]:
+        states = await self._store.read(load_feed_states, [order.feed_id for order in orders])
+        return [make_local_job(states[order.feed_id], order) for order in orders if order.feed_id in states]
+
+
+def make_local_job(known: Known, order: JobOrder) -> Job:
+    return Job(
+        known.feed_id,
+        0,
+        order.generation,
+        known.url,
+        order.reason,
+        known.validators,
+        known.body_hash,
+        bool(known.window),  # a delta is merged into the window we keep, so it is only asked for where there is one
+        order.rate,
+        well=known.last_success is not None and not known.failures,
+        wished=order.requested,
+        known=known,
+    )

@@ -1,0 +1,125 @@
+"""Carries jobs and results inside one process: a single server with SQLite.
+
+A process that dies takes its jobs with it, so a dispatcher never finds jobs in flight when it starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from headwater.fetch.http.redirects import Handover
+from headwater.fetch.http.remote_session import RemoteReply
+from headwater.loops import pause
+from headwater.node.crawl.transport import FetchResult, Intake, Job, OnSafe, ReceivedJob, ResultBatch
+
+MAX_BATCH = 256
+LINGER = 0.02  # seconds that a result waits for others: answers come in waves, and a transaction has its cost
+
+
+class MemoryTransport:
+    """Hands jobs and results over as lists."""
+
+    def __init__(self) -> None:
+        self._jobs: list[Job] = []
+        self._jobs_ready = asyncio.Event()
+        self._open: set[int] = set()  # feeds whose jobs are not fetched yet
+        self._all_fetched = asyncio.Event()
+        self._results: list[FetchResult] = []
+        self._results_ready = asyncio.Event()
+
+    # dispatcher
+
+    async def send_jobs(self, jobs: Sequence[Job]) -> set[int]:
+        feeds = {job.feed_id for job in jobs}
+        self._open |= feeds
+        self._all_fetched.clear()
+        self._jobs += jobs
+        self._jobs_ready.set()
+        return feeds
+
+    @property
+    def open_count(self) -> int:
+        """How many jobs wait or are being fetched."""
+        return len(self._open)
+
+    async def list_in_flight(self) -> set[int]:
+        return set()
+
+    async def find_newest_result(self) -> int:
+        return 0
+
+    async def is_stored_up_to(self, number: int) -> bool:
+        return True
+
+    async def count_backlog(self) -> int:
+        return len(self._results)
+
+    # fetch pool
+
+    async def receive_jobs(self, intake: Intake) -> AsyncIterator[Sequence[ReceivedJob]]:
+        while True:
+            await self._jobs_ready.wait()
+            self._jobs_ready.clear()
+            jobs, self._jobs = self._jobs, []
+            yield [ReceivedJob(job) for job in jobs]
+
+    async def ack_job(self, received: ReceivedJob) -> None:
+        """The result has been handed over already."""
+
+    async def give_back(self, received: ReceivedJob) -> None:
+        await self.send_jobs([received.job])
+
+    async def drop_job(self, received: ReceivedJob) -> None:
+        self._close_job(received.job.feed_id)
+
+    async def hand_over(self, received: ReceivedJob, handover: Handover) -> None:
+        raise NotImplementedError("a single process follows every redirect itself")
+
+    async def reply(self, received: ReceivedJob, reply: RemoteReply) -> None:
+        raise NotImplementedError("a single process makes its requests itself")
+
+    async def send_result(self, result: FetchResult, on_safe: OnSafe) -> None:
+        self._results.append(result)
+        self._results_ready.set()
+        self._close_job(result.job.feed_id)
+        await on_safe(None)
+
+    def abandon_results(self) -> None:
+        """Results are handed over at once."""
+
+    def _close_job(self, feed_id: int) -> None:
+        self._open.discard(feed_id)
+        if not self._open:
+            self._all_fetched.set()
+
+    # ingest
+
+    async def receive_results(self, stop: asyncio.Event) -> AsyncIterator[ResultBatch]:
+        stopping = asyncio.create_task(self._wake_on_stop(stop))
+        try:
+            while True:
+                await self._results_ready.wait()
+                if not self._results:
+                    return
+                if self._open and not stop.is_set():
+                    await pause(self._all_fetched, LINGER)
+                batch, self._results = self._results[:MAX_BATCH], self._results[MAX_BATCH:]
+                if not self._results and not stop.is_set():
+                    self._results_ready.clear()
+                yield ResultBatch(batch)
+        finally:
+            stopping.cancel()
+
+    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._results_ready.set()
+
+    async def ack_results(self, batch: ResultBatch) -> None:
+        """Nothing was kept."""
+
+    async def keep_results(self, batch: ResultBatch) -> None:
+        """Nobody else waits for them."""
+
+    async def reject_results(self, batch: ResultBatch, failed: Sequence[tuple[FetchResult, Exception]]) -> None:
+        """The dispatcher hears of them from ingest."""
