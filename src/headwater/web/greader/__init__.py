@@ -1,4 +1,5 @@
-"""The Google Reader API.
+"""Serves the Google Reader API to reader apps.
 
-FreshRSS' server is what clients are written against; docs/greader.md says what each of them needs.
+Clients are written against FreshRSS, so FreshRSS decides where Google's API left things open. docs/greader.md lists the
+clients and what each of them needs.
 """

@@ -1,4 +1,4 @@
-"""Where the parts of the Google Reader API are."""
+"""Maps the paths of the Google Reader API to their handlers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DOUBLED = re.compile("^(?://+|/(?=api/greader.php//))((?:api/greader.php/)?)/*"
 
 
 class SingleSlashes:
-    """Middleware for newsboat, which puts its paths behind an address that ends with a slash."""
+    """Middleware that removes doubled slashes: newsboat appends its paths to an address that ends with a slash."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -42,6 +42,7 @@ class SingleSlashes:
 
 
 def routes(store: Store, door: PasswordLogin, add: AddFeed, base: str, allowance: ReaderQuota) -> list[BaseRoute]:
+    """Return the routes of the whole API; `base` is the public address of the server."""
     shared = GReaderContext(store, door, add, base.rstrip("/"), allowance)
     api, lists, streams = GReaderRouter(shared), SubscriptionHandlers(shared), StreamHandlers(shared)
     parts: list[Sequence[BaseRoute]] = [
@@ -73,8 +74,10 @@ def routes(store: Store, door: PasswordLogin, add: AddFeed, base: str, allowance
 
 
 async def _show_greeting(request: Request) -> Response:
-    """What a person sees who looks whether the address of the API is right."""
-    return text_response("This is a Google Reader API. Give this address to a reader, with your name and password.")
+    """Tell a person who opens the API's address in a browser what it is for."""
+    return text_response(
+        "This is a Google Reader API. Enter this address in a reader app, with your name and password."
+    )
 
 
 async def _list_preferences(call: GReaderCall) -> Response:

@@ -1,11 +1,13 @@
-"""The addresses of the Google Reader API, at the root of the server and under /api/greader.php.
+"""Authenticates calls to the Google Reader API and builds its responses.
 
-    POST /accounts/ClientLogin                     a name and a password for a token (Auth)
+The API is served at the root of the server and under /api/greader.php:
+
+    POST /accounts/ClientLogin                     exchanges a name and a password for a token (Auth)
     /reader/api/0/…                                everything else, with “Authorization: GoogleLogin auth=TOKEN”
     /reader/atom/STREAM                            a stream as Atom
 
-Nothing here looks at cookies, so nothing can be sent by other sites; the T token is checked only where it is sent. A
-form without the header is taken if its T is the token itself, as Miniflux does.
+The API ignores cookies, so other sites cannot forge calls, and the T token is checked only if a client sends it. A form
+without the header is accepted if its T is the auth token itself, as in Miniflux.
 """
 
 from __future__ import annotations
@@ -38,12 +40,12 @@ from headwater.web.site import AddFeed
 PREFIXES = ("", "/api/greader.php")
 API = "/reader/api/0"
 CLIENT = "client"
-LARGE_ANSWER = 2000  # parts of an answer that hold others up
-ANONYMOUS_PATHS = 1 << 16  # bytes of a form without the header: Liferea 1.14 sends its token as T, and fifty ids
+LARGE_ANSWER = 2000  # rows: encoding more of them would block the event loop noticeably
+ANONYMOUS_PATHS = 1 << 16  # bytes of a form without the header: Liferea 1.14 sends its token as T and up to fifty ids
 
 
 class Unauthorized(HeadwaterError):
-    """No token, or one that is not known; `bad_token` where the T token is the wrong one."""
+    """The auth token is missing or unknown, or the T token is wrong (`bad_token`)."""
 
     def __init__(self, message: str = "Unauthorized!", bad_token: bool = False) -> None:
         super().__init__(message)
@@ -52,14 +54,14 @@ class Unauthorized(HeadwaterError):
 
 @dataclass(frozen=True, slots=True)
 class GReaderCall:
-    """A request of somebody we know."""
+    """An authenticated request: who calls, with which permissions, and the fields that were sent."""
 
     request: Request
     given: FormFields
     user: User
     scopes: frozenset[str]
     secret: str
-    body: bytes = b""  # where it is no form
+    body: bytes = b""  # only of calls that send a document instead of a form
 
 
 Handler = Callable[[GReaderCall], Awaitable[Response]]
@@ -67,7 +69,7 @@ Handler = Callable[[GReaderCall], Awaitable[Response]]
 
 @dataclass(frozen=True)
 class GReaderContext:
-    """What all parts of the API use."""
+    """The services that all handlers of the API share."""
 
     store: Store
     door: PasswordLogin
@@ -80,7 +82,7 @@ class GReaderContext:
 
 
 class GReaderRouter:
-    """Recognises callers and turns errors into what clients understand."""
+    """Authenticates callers and turns errors into the responses that clients understand."""
 
     def __init__(self, shared: GReaderContext) -> None:
         self._context = shared
@@ -88,9 +90,10 @@ class GReaderRouter:
     def routes(
         self, path: str, handler: Handler, *, changes: bool = False, prefix: str = API, body: int = 0
     ) -> Sequence[BaseRoute]:
-        """Both addresses of a part of the API. Most clients use GET and POST as they please.
+        """Return the routes of a handler, one for each prefix of the API.
 
-        `body` is how many bytes are taken where what is sent is no form.
+        Calls that change nothing accept GET and POST, since clients use either. `body` is the size limit of calls that
+        send a document instead of a form.
         """
         endpoint = self._wrap_handler(handler, changes, body)
         methods = ["POST"] if changes else ["GET", "POST"]
@@ -124,16 +127,22 @@ class GReaderRouter:
         if not secret:
             raise Unauthorized
         user, scopes = await self._find_user(secret, request.headers.get("authorization", "")[:7].lower() == "bearer ")
-        if (WRITE if changes else READ) not in scopes:
-            raise RequestRefused("This token may not do this.", 403)
+        needed = WRITE if changes else READ
+        if needed not in scopes:
+            raise RequestRefused(f"This token lacks the scope {needed}. Use a token that has it.", 403)
         token = given.first_value("T")
         if changes and token and not nameless and not hmac.compare_digest(token.encode(), edit_token(secret).encode()):
-            raise Unauthorized("The token is too old: ask for a new one.", bad_token=True)
+            raise Unauthorized(
+                "The T token is out of date. Request a new one from /reader/api/0/token.", bad_token=True
+            )
         raw = await read_body(request, body) if body else b""
         return GReaderCall(request, given, user, scopes, secret, raw)
 
     async def _find_user(self, secret: str, bearer: bool) -> tuple[User, frozenset[str]]:
-        """Who has this session, or this API token; a bearer mostly has the latter."""
+        """Return the owner and the scopes of a session or an API token. Raise Unauthorized for an unknown secret.
+
+        Bearer secrets are mostly API tokens, so these are looked up first for them.
+        """
         for token in (bearer, not bearer):
             if not token:
                 found = await self._context.door.authenticator.identify_by_session(secret, CLIENT)
@@ -144,7 +153,7 @@ class GReaderRouter:
         raise Unauthorized
 
     async def login(self, request: Request) -> Response:
-        """`SID=`, `LSID=` and `Auth=` for a name (Email) and a password or API token (Passwd)."""
+        """Return `SID=`, `LSID=` and `Auth=` for a name (Email) and a password or API token (Passwd)."""
         try:
             given = await FormFields.read_from(request, 1 << 14)
             name, password = given.first_value("Email") or "", given.first_value("Passwd") or ""
@@ -168,7 +177,7 @@ class GReaderRouter:
 
 
 def read_auth_token(request: Request) -> str | None:
-    """The token of the Authorization header, in Google's way or as a bearer."""
+    """Return the token of an Authorization header with the scheme GoogleLogin or Bearer."""
     scheme, _, rest = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return rest.strip() or None
@@ -179,7 +188,7 @@ def read_auth_token(request: Request) -> str | None:
 
 
 def edit_token(secret: str) -> str:
-    """The T token that belongs to a session: 57 characters, as FreshRSS has it."""
+    """Return the T token of a session: 57 characters, as in FreshRSS."""
     return hashlib.sha256(b"T token of " + secret.encode()).hexdigest()[:57]
 
 
@@ -192,7 +201,7 @@ def ok_response() -> Response:
 
 
 async def in_thread_if_large(make: Callable[[], Response], parts: int) -> Response:
-    """An answer of so many parts: those of thousands are made beside what others ask for meanwhile."""
+    """Build a response of `parts` rows; a large one in a thread, so that it does not block other requests."""
     return await asyncio.to_thread(make) if parts > LARGE_ANSWER else make()
 
 
@@ -201,7 +210,7 @@ def json_response(value: Any) -> Response:
 
 
 def json_with_etag(call: GReaderCall, value: Any) -> Response:
-    """200 with an ETag, or 304 and nothing for who has it already."""
+    """Return JSON with an ETag, or an empty 304 if the client has this version already."""
     body = orjson.dumps(value)
     etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
     headers = {"ETag": etag, "Cache-Control": "private, no-cache"}

@@ -1,4 +1,7 @@
-"""What the Google Reader API answers, as clients parse it: numbers are numbers, times of arrival are strings."""
+"""Shapes subscriptions, items and counts as the JSON of the Google Reader API.
+
+Clients are strict about types: counts and publication times are numbers, ids and arrival times are strings.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from headwater.web.greader.stream_ids import LABEL_PREFIX, LONG_PREFIX, READ, RE
 
 _BITS = (1 << 64) - 1
 _PLAIN = re.compile(r"https?://[a-zA-Z0-9.:-]+(?=[/?#]|\Z)")
-Subscriptions = Mapping[int, Subscription]  # by the number of the feed, or HIT + that of the query feed
+Subscriptions = Mapping[int, Subscription]  # by feed id, or by HIT_ID_OFFSET plus the id of the query feed
 
 
 def shape_subscription(one: Subscription, base: str) -> dict[str, Any]:
@@ -36,12 +39,12 @@ def shape_subscription(one: Subscription, base: str) -> dict[str, Any]:
 
 
 def icon_url(site: str) -> str:
-    """Where a site has its icon by custom; clients fetch it or not.
+    """Return the conventional address of a site's icon, or "" for other addresses. Nothing is fetched here.
 
     >>> icon_url("https://a.example/blog?x"), icon_url("nothing")
     ('https://a.example/favicon.ico', '')
     """
-    if (plain := _PLAIN.match(site)) is not None:  # nearly all: three times as fast
+    if (plain := _PLAIN.match(site)) is not None:  # three times as fast as urlsplit, and enough for nearly all sites
         return f"{plain[0]}/favicon.ico"
     try:
         parts = urlsplit(site)
@@ -51,7 +54,7 @@ def icon_url(site: str) -> str:
 
 
 class ItemShaper:
-    """Items as a client wants them; what all items of a feed have in common is made once."""
+    """Shapes items; the fields that all items of a feed share are built once."""
 
     def __init__(self, subscriptions: Subscriptions, base: str) -> None:
         self._subscriptions = subscriptions
@@ -84,7 +87,7 @@ class ItemShaper:
 
     def _shape_feed_fields(self, of: int) -> tuple[dict[str, str], list[str], str]:
         one = self._subscriptions.get(of)
-        if one is None:  # starred, and no longer subscribed
+        if one is None:  # a starred item of a feed that the reader has unsubscribed from
             made = ({"streamId": f"feed/{of}", "title": "", "htmlUrl": ""}, [READING_LIST], self._base)
         else:
             shaped = shape_subscription(one, self._base)
@@ -103,7 +106,10 @@ def shape_tags(labels: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def shape_unread_counts(found: UnreadCounts) -> dict[str, Any]:
-    """The reading list counts what all the streams show: an item of a feed also for each query feed that shows it."""
+    """Return unread counts by stream, and their total as the count of the reading list.
+
+    The total counts an item once for its feed and once for each query feed that shows it.
+    """
     shown = [
         *((feed_stream_id(id, None), each) for id, each in found.feeds.items()),
         *((feed_stream_id(None, id), each) for id, each in found.queries.items()),

@@ -1,4 +1,4 @@
-"""Items by the Google Reader API: lists, contents, unread counts, marks."""
+"""Handles the Google Reader calls about items: lists, contents, unread counts, marks."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from headwater.web.greader.stream_parameters import (
 )
 
 CATEGORY_SCHEME = "http://www.google.com/reader/"  # of categories in Atom
-MOST_CONTENTS = 10_000  # items asked for by id
+MOST_CONTENTS = 10_000  # items requested by id in one call
 
 
 class StreamHandlers:
-    """stream/…, unread-count, edit-tag, mark-all-as-read and /reader/atom."""
+    """Handlers of stream/…, unread-count, edit-tag, mark-all-as-read and /reader/atom."""
 
     def __init__(self, shared: GReaderContext) -> None:
         self._context = shared
@@ -62,7 +62,7 @@ class StreamHandlers:
         return json_response(answer)
 
     async def show_contents(self, call: GReaderCall) -> Response:
-        """A stream, named in the address or by s; the reading list where none is named."""
+        """Return a page of the stream named in the path or by `s`, by default the reading list."""
         name = call.request.path_params.get("stream") or call.given.first_value("s") or stream_ids.READING_LIST
         asked = await self._read_stream(call, name)
         page = await self._load_page(call, asked)
@@ -91,17 +91,20 @@ class StreamHandlers:
         return one.title if one is not None else asked.which.tag or "Headwater"
 
     async def show_items(self, call: GReaderCall) -> Response:
-        """The contents of these ids; those that are not there, or not for this reader, are left out."""
+        """Return the items with the given ids; those that this reader cannot see are left out."""
         numbers = [stream_ids.parse_item_id(each) for each in call.given.list_values("i")]
         if len(numbers) > MOST_CONTENTS:
-            raise InputError(f"At most {MOST_CONTENTS:,} items at a time.")
+            raise InputError(f"Too many fields `i`: request at most {MOST_CONTENTS:,} items at a time.")
         found = await self._store.read(find_shown_items, call.user.id, numbers)
         shape = greader_json.ItemShaper(found.subscriptions, self._context.base)
         items = [shape(one) for one in found.items]
         return json_response({"id": stream_ids.READING_LIST, "updated": int(self._context.now()), "items": items})
 
     async def edit_tag(self, call: GReaderCall) -> Response:
-        """i (many), a, r. Only read and starred mean something here; labels are for subscriptions."""
+        """Add states (`a`) to the items `i`, or remove them (`r`).
+
+        Only read and starred have an effect: labels belong to subscriptions, so those on items are ignored.
+        """
         numbers = [stream_ids.parse_item_id(each) for each in call.given.list_values("i")]
         read: bool | None = None
         starred: bool | None = None
@@ -120,7 +123,7 @@ class StreamHandlers:
     async def mark_all_read(self, call: GReaderCall) -> Response:
         name = call.given.first_value("s")
         if not name:
-            raise InputError("What is read? The field s is missing.")
+            raise InputError("Missing field `s`: the stream to mark as read.")
         asked = await self._read_stream(call, name)
         upto = parse_mark_time(call.given.parse_number("ts"))
         if asked.nothing or asked.unread is False:
@@ -135,7 +138,7 @@ class StreamHandlers:
         return ok_response()
 
     async def show_atom(self, call: GReaderCall) -> Response:
-        """A stream as an Atom document."""
+        """Return a page of a stream as an Atom document."""
         name = call.request.path_params["stream"]
         asked = await self._read_stream(call, name)
         page = await self._load_page(call, asked)
@@ -152,7 +155,7 @@ class StreamHandlers:
             return asked
         feed = await self._store.read(find_feed, asked.url)
         if await self._store.read(find_subscription, call.user.id, feed_id=feed.id) is None:
-            raise NotFound(f"There is no subscription to {asked.url[:200]}.")
+            raise NotFound(f"You are not subscribed to {asked.url[:200]}.")
         return stream_ids.StreamRequest(Stream(feed=feed.id))
 
 
@@ -163,7 +166,7 @@ def _is_visible(one: Subscription, which: Stream) -> bool:
 
 
 def _state_categories(one: ShownItem) -> list[tuple[str, str, str]]:
-    """What newsboat learns the state of an item by; “fresh” is unread."""
+    """Return the categories from which newsboat learns the state of an item; “fresh” means unread."""
     states = ["reading-list", "read" if one.read else "fresh", *(["starred"] if one.starred else [])]
     return [(f"{stream_ids.STATE_PREFIX}{state}", CATEGORY_SCHEME, state) for state in states]
 

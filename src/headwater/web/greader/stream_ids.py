@@ -1,4 +1,4 @@
-"""The names that the Google Reader API gives to items and streams, read and written. No input and no output."""
+"""Parses and formats the item ids and stream names of the Google Reader API."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _USER = re.compile("^user/[^/]+/(state/com.google|label)/(.+)$", re.DOTALL)
 
 
 def parse_item_id(given: str) -> int:
-    """The number of an item, from the long form, 16 hexadecimal digits, or a decimal number with a sign.
+    """Return the number of an item id in long form, as 16 hexadecimal digits, or as a signed decimal.
 
-    Sixteen digits can be both. Google's short form has no fixed width, and a decimal of 16 digits would be a number
-    that we never give, so they are read as hexadecimal.
+    Sixteen decimal digits are read as hexadecimal: Headwater never assigns decimal ids of that length.
 
     >>> parse_item_id("tag:google.com,2005:reader/item/000000000000001f"), parse_item_id("31"), parse_item_id("000000000000001f")
     (31, 31, 31)
@@ -35,11 +34,12 @@ def parse_item_id(given: str) -> int:
         return number - (1 << 64) if number >= 1 << 63 else number
     if _DECIMAL.fullmatch(short) and -(1 << 63) <= int(short) < 1 << 63:
         return int(short)
-    raise InputError(f"“{given[:100]}” is no id of an item.")
+    raise InputError(f"“{given[:100]}” is not an item id. Use a decimal id, 16 hexadecimal digits or {LONG_PREFIX}….")
 
 
 def format_item_id(number: int) -> str:
-    """
+    """Return the long form of an item id.
+
     >>> format_item_id(31)
     'tag:google.com,2005:reader/item/000000000000001f'
     """
@@ -47,15 +47,16 @@ def format_item_id(number: int) -> str:
 
 
 def feed_stream_id(feed_id: int | None, query_id: int | None) -> str:
-    """A query feed is a feed with a number of its own."""
+    """Return the stream name of a feed or a query feed; query feeds have numbers from HIT_ID_OFFSET on."""
     return f"feed/{feed_id}" if feed_id is not None else f"feed/{HIT_ID_OFFSET + (query_id or 0)}"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRequest:
-    """A stream as a client asks for it: what is listed, of which state. `url` is a feed by its address.
+    """A stream as a client names it: which items, in which state.
 
-    `nothing` is a state that we know of and never have, such as what somebody shared.
+    `url` is set if the client names a feed by its address. `nothing` marks states of Google's API that have no
+    equivalent here, such as shared items; their streams are empty.
     """
 
     which: Stream = ALL
@@ -66,7 +67,8 @@ class StreamRequest:
 
 
 def parse_stream(given: str) -> StreamRequest:
-    """
+    """Return the stream that a name stands for. Raise InputError for an unknown name.
+
     >>> parse_stream("user/-/label/news").which.tag, parse_stream("feed/7").which.feed, parse_stream("feed/https://a.example/").url
     ('news', 7, 'https://a.example/')
     """
@@ -84,7 +86,7 @@ def parse_stream(given: str) -> StreamRequest:
             return StreamRequest(Stream(tag=match[2]))
         if match[2] in _STATES:
             return _STATES[match[2]]
-    raise InputError(f"“{given[:200]}” is no stream: there are feed/…, user/-/label/… and user/-/state/com.google/….")
+    raise InputError(f"“{given[:200]}” is not a stream. Use feed/…, user/-/label/… or user/-/state/com.google/….")
 
 
 _STATES = {
@@ -101,15 +103,15 @@ _STATES = {
 
 
 def parse_label(given: str) -> str:
-    """The tag of a label's name; InputError for other names."""
+    """Return the tag of a label's stream name. Raise InputError for other names."""
     match = _USER.match(given)
     if match is None or match[1] != "label":
-        raise InputError(f"“{given[:200]}” is no label: it should be user/-/label/NAME.")
+        raise InputError(f"“{given[:200]}” is not a label. Use user/-/label/NAME.")
     return match[2]
 
 
 def parse_state(given: str) -> str | None:
-    """The state of a state's name, None for others.
+    """Return the state of a state's stream name, None for other names.
 
     >>> parse_state("user/-/state/com.google/read"), parse_state("user/12/state/com.google/starred"), parse_state("user/-/label/x")
     ('read', 'starred', None)

@@ -1,4 +1,4 @@
-"""What a request to the Google Reader API gives: fields of the address and of the form, and which part of a stream."""
+"""Reads the parameters of Google Reader calls: form fields, stream queries, times and continuations."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ from headwater.web.request_body import read_body
 
 LARGEST_FORM = 4 << 20  # bytes of a form: 10,000 long ids are 700 kB
 MOST_FIELDS = 50_000
-MOST_IDS = 200_000  # of one answer
+MOST_IDS = 200_000  # in one response
 MOST_ITEMS = 1000
 DEFAULT_COUNT = 20
+_INVALID_CONTINUATION = "Invalid `c`. Use the continuation of the previous page, or leave it out."
 
 
 class FormFields:
-    """Fields by name, in the order given: of the address, then of the form."""
+    """The fields of a request in order: first those of the URL, then those of the form."""
 
     def __init__(self, fields: list[tuple[str, str]]) -> None:
         self._fields = fields
 
     @classmethod
     async def read_from(cls, request: Request, longest: int = LARGEST_FORM) -> FormFields:
-        """InputError or Refused (413) for what cannot be read; with 0 the body is left alone."""
+        """Read the fields of a request; `longest` limits the form in bytes, and 0 ignores the body.
+
+        Raise InputError for malformed fields and RequestRefused (413) for a form that is too long.
+        """
         fields = _parse_fields(request.url.query)
         if request.method == "POST" and longest:
             body = await read_body(request, longest)
@@ -43,7 +47,7 @@ class FormFields:
         return next((value for key, value in self._fields if key == name), None)
 
     def parse_number(self, name: str, otherwise: int | None = None) -> int | None:
-        """A whole number; what is none counts as not given, as in Google's own server."""
+        """Return a field as a whole number, or `otherwise` if it is missing or not a number, as Google's server did."""
         value = (self.first_value(name) or "").strip()
         return int(value) if value.isascii() and value.isdecimal() and len(value) < 19 else otherwise
 
@@ -52,11 +56,11 @@ def _parse_fields(text: str) -> list[tuple[str, str]]:
     try:
         return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError as error:
-        raise InputError("The request has too many fields, or cannot be read.") from error
+        raise InputError(f"The form cannot be read, or has more than {MOST_FIELDS:,} fields.") from error
 
 
 def read_stream_query(asked: stream_ids.StreamRequest, given: FormFields, most: int) -> StreamQuery:
-    """Which part of a stream: n, c, r, ot, nt, xt, it."""
+    """Return the part of a stream that the fields n, c, r, ot, nt, xt and it select, at most `most` items."""
     limit = given.parse_number("n", DEFAULT_COUNT)
     found = StreamQuery(
         unread=asked.unread,
@@ -83,7 +87,10 @@ def read_stream_query(asked: stream_ids.StreamRequest, given: FormFields, most: 
 
 
 def _to_seconds(given: int | None) -> float | None:
-    """Some clients count in microseconds; 10¹¹ seconds is the year 5138."""
+    """Return a time in seconds; clients send seconds, milliseconds or microseconds.
+
+    The size tells which: 10¹¹ seconds is the year 5138.
+    """
     if not given:
         return None
     return float(given) if given < 10**11 else given / 1e3 if given < 10**14 else given / 1e6
@@ -91,11 +98,11 @@ def _to_seconds(given: int | None) -> float | None:
 
 def _parse_position(given: int | None) -> float | None:
     seconds = _to_seconds(given)
-    return None if seconds is None else seconds + 1  # the whole second counts
+    return None if seconds is None else seconds + 1  # the given second is included
 
 
 def parse_mark_time(given: int | None) -> float | None:
-    """What `ts` means: everything that arrived up to it. In microseconds, or in what a client thinks it is."""
+    """Return the time before which `ts` marks items as read; the given instant itself is included."""
     seconds = _to_seconds(given)
     if seconds is None or given is None:
         return None
@@ -103,12 +110,13 @@ def parse_mark_time(given: int | None) -> float | None:
 
 
 def format_continuation(place: tuple[float, int]) -> str:
-    """Where a page ended: the bits of the time, so that none is lost, and the id."""
+    """Return the cursor after a page's last item: its time, bit for bit so that no precision is lost, and its id."""
     return struct.pack(">dq", *place).hex()
 
 
 def parse_continuation(given: str | None) -> tuple[float, int] | None:
-    """
+    """Return the position that a continuation stands for, None for an empty one. Raise InputError if it is invalid.
+
     >>> parse_continuation(format_continuation((1.5, 7)))
     (1.5, 7)
     """
@@ -117,7 +125,7 @@ def parse_continuation(given: str | None) -> tuple[float, int] | None:
     try:
         at, id = struct.unpack(">dq", bytes.fromhex(given))
     except (ValueError, struct.error) as error:
-        raise InputError("The continuation was not given by this server.") from error
+        raise InputError(_INVALID_CONTINUATION) from error
     if not math.isfinite(at):
-        raise InputError("The continuation was not given by this server.")
+        raise InputError(_INVALID_CONTINUATION)
     return at, id

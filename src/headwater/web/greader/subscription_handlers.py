@@ -1,4 +1,4 @@
-"""Subscriptions and labels by the Google Reader API."""
+"""Handles the Google Reader calls about subscriptions, labels and the account."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LONGEST_LIST = 20 << 20  # bytes of OPML
 
 
 class SubscriptionHandlers:
-    """subscription/…, tag/list, rename-tag, disable-tag, user-info and token."""
+    """Handlers of subscription/…, tag/list, rename-tag, disable-tag, user-info and token."""
 
     def __init__(self, shared: GReaderContext) -> None:
         self._context = shared
@@ -85,11 +85,14 @@ class SubscriptionHandlers:
         )
 
     async def edit_subscription(self, call: GReaderCall) -> Response:
-        """ac=subscribe, unsubscribe or edit; s (several), t, a, r."""
+        """Subscribe to, unsubscribe from or edit (`ac`) the streams `s`.
+
+        `t` sets their titles, in the same order; `a` adds labels to all of them and `r` removes labels.
+        """
         action, given = call.given.first_value("ac"), call.given
         streams = given.list_values("s")
         if not streams:
-            raise InputError("Which subscription? The field s is missing.")
+            raise InputError("Missing field `s`: the stream to change.")
         add = [stream_ids.parse_label(each) for each in given.list_values("a") if stream_ids.parse_state(each) is None]
         remove = [
             stream_ids.parse_label(each) for each in given.list_values("r") if stream_ids.parse_state(each) is None
@@ -105,7 +108,7 @@ class SubscriptionHandlers:
             elif action == "edit":
                 await self._change_subscription(call, await self._find_target(call, asked), title, add, remove)
             else:
-                raise InputError("ac is subscribe, unsubscribe or edit.")
+                raise InputError(f"`ac` must be subscribe, unsubscribe or edit, not “{(action or '')[:100]}”.")
         return ok_response()
 
     async def _subscribe(
@@ -123,14 +126,14 @@ class SubscriptionHandlers:
         await self._change_subscription(call, which, title, add, [])
 
     async def _refuse_private(self, call: GReaderCall, query_id: int) -> None:
-        """Query feeds are for everybody, unless they are published for those with a token only."""
+        """Raise NotFound for a query feed that does not exist or is published only for holders of a token."""
         name = (await self._store.read(find_query_names, [query_id])).get(query_id)
         private = (await self._store.read(load_public_access)).private
         if name is None or (f"/feeds/{name}".casefold() in private and ADMIN not in call.scopes):
             raise NotFound(f"There is no query feed {query_id}.")
 
     async def _unsubscribe(self, call: GReaderCall, which: Stream) -> None:
-        by = Remover(call.user.id, self._context.now())  # the client cannot take it back, but the pages can
+        by = Remover(call.user.id, self._context.now())  # clients cannot undo this, but the web pages can
         if which.query is not None:
             await self._store.write(move_query_subscription_to_trash, call.user.id, which.query, by=by)
         elif which.feed is not None:
@@ -146,23 +149,26 @@ class SubscriptionHandlers:
             await self._store.write(change_tags, user, feed_id=which.feed, query_id=which.query, add=add, remove=remove)
 
     async def _find_target(self, call: GReaderCall, asked: stream_ids.StreamRequest) -> Stream:
-        """The feed, by number or by address; NotFound or InputError."""
+        """Return the feed or query feed that a request names by number or address.
+
+        Raise InputError for other streams and NotFound for a feed that the reader is not subscribed to.
+        """
         if asked.url is not None:
             return Stream(feed=(await self._find_feed_by_address(call, asked.url)))
         if asked.which.feed is None and asked.which.query is None:
-            raise InputError("This is no subscription: it should be feed/….")
+            raise InputError("Only feeds can be subscribed to: `s` must be feed/….")
         return asked.which
 
     async def _find_feed_by_address(self, call: GReaderCall, url: str) -> int:
         feed: Feed = await self._store.read(find_feed, url)
         if await self._store.read(find_subscription, call.user.id, feed_id=feed.id) is None:
-            raise NotFound(f"There is no subscription to {url[:200]}.")
+            raise NotFound(f"You are not subscribed to {url[:200]}.")
         return feed.id
 
     async def quick_add(self, call: GReaderCall) -> Response:
         address = (call.given.first_value("quickadd") or "").strip().removeprefix("feed/")
         if not address:
-            raise InputError("Which feed? The field quickadd is missing.")
+            raise InputError("Missing field `quickadd`: the address of the feed to add.")
         try:
             feed = (await self._context.add(address, call.user.id)).feed
         except (InputError, NotFound) as error:
@@ -172,7 +178,7 @@ class SubscriptionHandlers:
         return json_response({"numResults": 1, "query": address, "streamId": stream, "streamName": name})
 
     async def import_opml(self, call: GReaderCall) -> Response:
-        """OPML as the body; folders become labels."""
+        """Subscribe to the feeds of the OPML document in the body; folders become labels."""
         lists = read_opml(call.body)
         new = [NewFeed(one.url, one.title, link=one.link, tags=tuple(one.tags)) for one in lists.feeds]
         allowed = self._context.allowance.limit_for(call.user)
@@ -190,7 +196,7 @@ class SubscriptionHandlers:
         return shaped["url"], one.title, one.link, one.tags
 
     async def rename_tag(self, call: GReaderCall) -> Response:
-        """s (or t, for what Google called a tag) becomes dest."""
+        """Rename the label `s`, or `t` without its prefix, to `dest`."""
         old = stream_ids.parse_label(
             call.given.first_value("s") or f"{stream_ids.LABEL_PREFIX}{call.given.first_value('t') or ''}"
         )
