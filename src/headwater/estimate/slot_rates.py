@@ -71,8 +71,9 @@ class SlotEstimator(Estimator):
         return locate_slot(at, self.slots, self.period)
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
-        """Return the exact integral: the running sum is piecewise linear, so one more running sum, made in blocks,
-        integrates it.
+        """Return the exact integral.
+
+        The running sum is piecewise linear, so one more running sum, made in blocks, integrates it.
         """
         total = np.empty(len(rows))
         if NUMBA_AVAILABLE and len(rows) >= WORTH_COMPILING:

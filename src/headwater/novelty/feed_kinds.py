@@ -140,8 +140,9 @@ def recognise_feed_kinds(sightings: Sequence[Sighting], now: float) -> frozenset
 
 
 def _comes_in_batches(sightings: Sequence[Sighting], kinds: set[FeedKind]) -> bool:
-    """Say whether most refreshes bring nothing and the others many items, whose plausible dates lie mostly within an
-    hour.
+    """Say whether few refreshes bring many items each, and all others none.
+
+    Plausible dates must lie mostly within an hour of each other.
     """
     later = sightings[1:]
     brought = [s.new for s in later if s.new > 0]
@@ -155,9 +156,7 @@ def _comes_in_batches(sightings: Sequence[Sighting], kinds: set[FeedKind]) -> bo
 
 
 def _is_silent(sightings: Sequence[Sighting], now: float) -> bool:
-    """Say whether the feed had nothing new for three months, by our refreshes or, at the first, by the dates of its
-    items.
-    """
+    """Say whether the feed had nothing new for three months, by our refreshes or by the dates of its items."""
     if not sightings:
         return False
     news = [s.at for s in sightings[1:] if s.new > 0]

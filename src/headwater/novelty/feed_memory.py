@@ -64,8 +64,10 @@ def apply_move(verdict: Verdict) -> Verdict:
 
 
 def after_push(known: Known, verdict: Verdict) -> Verdict:
-    """Return the verdict of a push. A push brings items and shows that the feed is alive, but it is not a poll: the
-    next poll and the hints of server and document stay as they were.
+    """Return the verdict of a push.
+
+    A push brings items and shows that the feed is alive, but it is not a poll: the next poll and the hints of server
+    and document stay as they were.
     """
     after = msgspec.structs.replace(
         verdict.known,

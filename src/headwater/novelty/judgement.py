@@ -27,9 +27,7 @@ FUTURE_TOLERANCE = 3600.0  # a date further ahead is a mistake: the time of the 
 
 
 def find_unknown_identities(known: Known, outcome: Outcome) -> list[str]:
-    """Return the identities of a fetched document that the last window does not contain; the store must be asked for
-    them.
-    """
+    """Return the identities of a fetched document that the last window lacks; the store must be asked for them."""
     if outcome.document is None or known.last_success is None:  # the store has no items of a feed never read
         return []
     window = dict(known.window)

@@ -47,10 +47,10 @@ def _are_made_on_request(known: Known, names: Sequence[str], dates: Sequence[flo
 
 
 def date_by_last_modified(known: Known, outcome: Outcome, new: int, at: float) -> tuple[float, ...]:
-    """Date new items that have no dates by Last-Modified: the newest is as old as the document, the others are evenly
-    spaced since the last refresh.
+    """Date new items that have no dates by Last-Modified.
 
-    A document generated for each request gives no dates.
+    The newest is as old as the document, the others are evenly spaced since the last refresh. A document generated for
+    each request gives no dates.
     """
     since = known.last_success
     changed = parse_date(outcome.validators.last_modified) if outcome.validators else None

@@ -30,11 +30,11 @@ class RequestCap:
 
 
 class RequestBudget:
-    """Spends a `RequestCap`. `available` says how many refreshes may start; `begin_refresh` and `end_refresh` record
-    those that do.
+    """Spends a `RequestCap`.
 
-    `spend` records both at once, for simulations. The bucket holds `burst` seconds' worth, at least one request. Below
-    one request a minute the same rules apply to a longer span: one request in 60/requests seconds.
+    `available` says how many refreshes may start; `begin_refresh` and `end_refresh` record those that do. `spend`
+    records both at once, for simulations. The bucket holds `burst` seconds' worth, at least one request. Below one
+    request a minute the same rules apply to a longer span: one request in 60/requests seconds.
 
     >>> budget = RequestBudget(RequestCap(requests=60), burst=10.0)
     >>> budget.available(0.0)  # ten seconds at one a second

@@ -109,8 +109,9 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The reason why a feed is or is not refreshed now: its value, the price it is compared with, and the likely time
-    of its next refresh.
+    """The reason why a feed is or is not refreshed now, with its numbers.
+
+    `value` is compared with `price`; `due` is the likely time of the next refresh.
     """
 
     reason: str
@@ -160,9 +161,7 @@ class Strategy(FeedColumns, ABC):
 
     @property
     def due(self) -> Floats | None:
-        """The time at which each row is next due, if the strategy sets it after each refresh. A view that may be
-        changed.
-        """
+        """The time at which each row is next due, if the strategy sets one; a view that may be changed."""
         return None
 
     @property

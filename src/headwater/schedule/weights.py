@@ -10,8 +10,7 @@ from headwater.arrays import Floats, Rows
 def combine_query_weights(
     feeds: int, feed: Rows, importance: Floats, selectivity: Floats, own: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Return weight and selectivity per feed such that weight × selectivity = Σ importance × selectivity of its
-    queries.
+    """Combine the queries of each feed so that weight × selectivity = Σ importance × selectivity.
 
     One position per (feed, query) pair. Divergences relevant to disjoint queries add up (thesis, Definition 2.1.3). The
     combined selectivity is the probability that an item passes any of the queries, taken as independent. `own` is the
@@ -32,8 +31,9 @@ def combine_query_weights(
 
 
 def chance_window_shows_wanted(selectivity: Floats, window: Floats) -> Floats:
-    """Return the probability that a window shows any wanted item. A window without one is fresh, however old (F_W,
-    thesis ch. 2).
+    """Return the probability that a window shows any wanted item.
+
+    A window without one is fresh, however old (F_W, thesis ch. 2).
 
     >>> chance_window_shows_wanted(np.array([0.0, 0.1, 1.0]), np.array([10.0, 10.0, 1.0])).round(2).tolist()
     [0.0, 0.65, 1.0]

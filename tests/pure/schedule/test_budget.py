@@ -14,11 +14,11 @@ steps = st.lists(st.tuples(st.floats(0, 90), st.integers(0, 500), st.floats(0, 2
 
 @given(st.floats(0.05, 300), steps)
 def test_no_window_of_a_minute_ever_exceeds_the_cap(cap: float, calls: list[tuple[float, int, float]]) -> None:
-    purse, now, spent = RequestBudget(RequestCap(cap)), 1e9, []
+    budget, now, spent = RequestBudget(RequestCap(cap)), 1e9, []
     for wait, wanted, _ in calls:
         now += wait
-        taken = min(wanted, purse.available(now))
-        purse.spend(now, taken)
+        taken = min(wanted, budget.available(now))
+        budget.spend(now, taken)
         spent.append((now, taken))
     span = max(60.0, 60.0 / cap)
     for end, _ in spent:
@@ -27,11 +27,11 @@ def test_no_window_of_a_minute_ever_exceeds_the_cap(cap: float, calls: list[tupl
 
 @given(st.floats(1000, 5000), steps)
 def test_reserved_bytes_never_exceed_their_cap(cap: float, calls: list[tuple[float, int, float]]) -> None:
-    purse, now, spent = RequestBudget(RequestCap(300, bytes=cap)), 0.0, []
+    budget, now, spent = RequestBudget(RequestCap(300, bytes=cap)), 0.0, []
     for wait, wanted, size in calls:
         now += wait
-        taken = min(wanted, purse.available(now, size))
-        purse.spend(now, taken, taken * size)
+        taken = min(wanted, budget.available(now, size))
+        budget.spend(now, taken, taken * size)
         spent.append((now, taken * size))
     for end, _ in spent:
         assert sum(n for at, n in spent if end - 60 < at <= end) <= cap * (1 + 1e-9)
@@ -39,39 +39,39 @@ def test_reserved_bytes_never_exceed_their_cap(cap: float, calls: list[tuple[flo
 
 @given(st.floats(0.5, 300), st.floats(0, 1))
 def test_greedy_caller_gets_the_whole_cap_in_the_long_run(cap: float, phase: float) -> None:
-    purse, total = RequestBudget(RequestCap(cap)), 0
+    budget, total = RequestBudget(RequestCap(cap)), 0
     for tick in range(1200):
-        taken = purse.available(phase + tick)
-        purse.spend(phase + tick, taken)
+        taken = budget.available(phase + tick)
+        budget.spend(phase + tick, taken)
         total += taken
-    assert total >= int(purse.rate * 1200) - 1
+    assert total >= int(budget.rate * 1200) - 1
 
 
 def test_more_bytes_than_reserved_are_owed_and_fewer_are_given_back() -> None:
-    purse = RequestBudget(RequestCap(60, bytes=1000))
-    purse.begin_refresh(0.0, 900.0)
-    assert purse.available(1.0, 200.0) == 0
-    purse.end_refresh(1.0, 900.0, 100.0)
-    assert purse.available(1.0, 200.0) == 4
-    purse.begin_refresh(2.0, 100.0)
-    purse.end_refresh(3.0, 100.0, 5000.0)
-    assert purse.available(30.0, 100.0) == 0
-    assert purse.next_refill(30.0) == 63.0
-    assert purse.available(63.5, 100.0) > 0
+    budget = RequestBudget(RequestCap(60, bytes=1000))
+    budget.begin_refresh(0.0, 900.0)
+    assert budget.available(1.0, 200.0) == 0
+    budget.end_refresh(1.0, 900.0, 100.0)
+    assert budget.available(1.0, 200.0) == 4
+    budget.begin_refresh(2.0, 100.0)
+    budget.end_refresh(3.0, 100.0, 5000.0)
+    assert budget.available(30.0, 100.0) == 0
+    assert budget.next_refill(30.0) == 63.0
+    assert budget.available(63.5, 100.0) > 0
 
 
 @given(st.integers(1, 40), st.lists(st.tuples(st.floats(0, 20), st.floats(0, 100), st.floats(0, 1)), max_size=120))
 def test_no_minute_exceeds_the_cap_wherever_within_its_refresh_a_request_leaves(
     cap: int, refreshes: list[tuple[float, float, float]]
 ) -> None:
-    purse, now, left, ends = RequestBudget(RequestCap(cap), burst=60), 0.0, [], []
+    budget, now, left, ends = RequestBudget(RequestCap(cap), burst=60), 0.0, [], []
     for wait, lasts, moment in refreshes:
         now += wait
         for end in sorted(end for end in ends if end <= now):
-            purse.end_refresh(end, 0.0, 0.0)
+            budget.end_refresh(end, 0.0, 0.0)
             ends.remove(end)
-        if purse.available(now):
-            purse.begin_refresh(now)
+        if budget.available(now):
+            budget.begin_refresh(now)
             ends.append(now + lasts)
             left.append(now + moment * lasts)
     for last in left:
@@ -79,28 +79,28 @@ def test_no_minute_exceeds_the_cap_wherever_within_its_refresh_a_request_leaves(
 
 
 def test_a_smaller_cap_counts_what_the_larger_one_spent() -> None:
-    purse = RequestBudget(RequestCap(60), burst=60)
-    purse.spend(0.0, 40)
-    purse.set_cap(RequestCap(30))
-    assert purse.available(30.0) == 0
-    assert 0 < purse.available(61.0) <= 30
-    purse.set_cap(RequestCap(120))
-    assert purse.rate == 2.0
+    budget = RequestBudget(RequestCap(60), burst=60)
+    budget.spend(0.0, 40)
+    budget.set_cap(RequestCap(30))
+    assert budget.available(30.0) == 0
+    assert 0 < budget.available(61.0) <= 30
+    budget.set_cap(RequestCap(120))
+    assert budget.rate == 2.0
 
 
 def test_clock_set_back_frees_nothing() -> None:
-    purse = RequestBudget(RequestCap(6), burst=60)
-    purse.spend(100.0, 6)
-    assert purse.available(20.0) == 0
-    assert purse.available(130.0) == 0
+    budget = RequestBudget(RequestCap(6), burst=60)
+    budget.spend(100.0, 6)
+    assert budget.available(20.0) == 0
+    assert budget.available(130.0) == 0
 
 
 def test_next_refill_is_when_a_refresh_is_available() -> None:
-    purse = RequestBudget(RequestCap(12))
-    purse.spend(0.0, purse.available(0.0))
-    at = purse.next_refill(0.1)
-    assert purse.available(at - 0.01) == 0
-    assert purse.available(at + 0.01) == 1
+    budget = RequestBudget(RequestCap(12))
+    budget.spend(0.0, budget.available(0.0))
+    at = budget.next_refill(0.1)
+    assert budget.available(at - 0.01) == 0
+    assert budget.available(at + 0.01) == 1
 
 
 def test_manual_refreshes_come_first_then_first_refreshes_then_the_strategy() -> None:

@@ -199,9 +199,7 @@ class Bayes(Estimator):
         return np.asarray((items[:, -1] + a) / (observed[:, -1] + b))
 
     def _split_rates(self, items: Floats, observed: Floats) -> tuple[Floats, Floats]:
-        """Return the slow rate and the difference of each faster rate to the next slower one, in items per day of own
-        time.
-        """
+        """Return the slow rate, and how far each faster rate differs from the next slower one, per day of own time."""
         slow = self._posterior_mean(items, observed)
         if self.trusting:
             slow = slow * self._correction(slow)

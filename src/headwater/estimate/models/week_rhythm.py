@@ -102,8 +102,9 @@ class WeekRhythm(FeedColumns):
 
 
 def initial_shapes() -> Floats:
-    """Return the shapes by which the kinds differ before they have items: a wave around a busy hour; half of them rest
-    a little at weekends.
+    """Return the shapes of the kinds before they have items.
+
+    Each is a wave around a busy hour; half of them rest a little at weekends.
     """
     hours = np.arange(SLOTS) / 2
     phases = np.arange(KINDS) % PHASES * (24 / PHASES)

@@ -44,8 +44,7 @@ def next_syndication_time(hints: Hints, last: float | None) -> float | None:
 
 
 def skip_hours_mask(hours: tuple[int, ...]) -> int:
-    """Return a mask with bit h for every skipped hour; 24 is an old spelling of midnight. Skipping all hours is
-    ignored.
+    """Return a mask with bit h for every skipped hour; 24 means midnight. Skipping all hours is ignored.
 
     >>> skip_hours_mask((0, 2, 24))
     5

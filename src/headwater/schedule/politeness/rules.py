@@ -145,8 +145,9 @@ def allowed_from(
 def _allowed_from_block(
     feeds: PolitenessFacts, now: float, host_not_before: Floats | None, least: float
 ) -> tuple[Floats, NDArray[np.int8]]:
-    """Apply the rules to one block. Each rule looks only at the feeds it concerns, because every decision checks all
-    feeds.
+    """Apply the rules to one block.
+
+    Each rule looks only at the feeds it concerns, because every decision checks all feeds.
     """
     at = np.full(len(feeds), now)
     why = np.zeros(len(feeds), np.int8)

@@ -45,8 +45,9 @@ def forecast_loss(expected: Floats, window: Floats) -> LossForecast:
 def advise_on_loss(
     *, rate: float, window: float, least: float, pause: float, hub: bool, budget_used: float, failures: int = 0
 ) -> str:
-    """Say what would end a feed's loss. Times are seconds; `pause` is the time that politeness requires between
-    refreshes.
+    """Say what would end a feed's loss.
+
+    Times are seconds; `pause` is the time that politeness requires between refreshes.
 
     >>> advise_on_loss(rate=1.0, window=20, least=120, pause=120, hub=False, budget_used=.2)[:50]
     'its window is full after 20 s, and no feed is poll'

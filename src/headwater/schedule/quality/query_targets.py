@@ -24,8 +24,9 @@ TARGET_SAMPLE, OTHER_SAMPLE = 400, 300  # sample sizes: feeds with a target, and
 
 @dataclass(frozen=True, slots=True)
 class QueryTarget:
-    """A target for the feeds `rows`: `share` is the share of their items that the query keeps, `worth` the worth of
-    each of those.
+    """A target of a query for the feeds `rows`.
+
+    `share` is the share of their items that the query keeps, `worth` the worth of each of those.
     """
 
     target: QualityTarget
@@ -36,8 +37,9 @@ class QueryTarget:
 
 @dataclass(frozen=True, slots=True)
 class QueryTargetPlan:
-    """The predicted quality of a query, the factor `times` on its own worth, and the requests per minute `spent` on its
-    feeds.
+    """The predicted quality of a query.
+
+    `times` is the factor on the query's own worth, `spent` the requests per minute of its feeds.
     """
 
     times: float
@@ -71,50 +73,55 @@ def meet_query_targets(
     chosen, many, targets = _sample_feeds(targets, rates)
     rates, windows, weights = rates[chosen], np.maximum(windows[chosen], 1.0), weights[chosen]
     spread = BudgetSpread(rates, windows, many, shortest)
-    times = np.ones(len(targets))
+    factors = np.ones(len(targets))
 
-    def intervals(at: Floats) -> Floats:
+    def intervals(factors: Floats) -> Floats:
         worth = weights.copy()
-        for query, factor in zip(targets, at, strict=True):
+        for query, factor in zip(targets, factors, strict=True):
             worth[query.rows] += (factor - 1) * query.worth * query.share
         return spread.intervals(worth, budget)
 
-    def outcomes(at: Floats) -> list[tuple[float, float, float]]:
-        every = intervals(at)
+    def outcomes(factors: Floats) -> list[tuple[float, float, float]]:
+        every = intervals(factors)
         return [_predict_for_target(query, rates, windows, every) for query in targets]
 
-    found = outcomes(times)
-    open_ = np.array([_measure_shortfall(query, one) > 0 for query, one in zip(targets, found, strict=True)])
-    while open_.any():
-        more = np.where(open_, np.minimum(times * 2, MAX_FACTOR), times)
+    present = outcomes(factors)
+    unmet = np.array(
+        [_measure_shortfall(query, predicted) > 0 for query, predicted in zip(targets, present, strict=True)]
+    )
+    while unmet.any():
+        more = np.where(unmet, np.minimum(factors * 2, MAX_FACTOR), factors)
         after = outcomes(more)
-        for at, query in enumerate(targets):
-            before, now = _measure_shortfall(query, found[at]), _measure_shortfall(query, after[at])
-            if open_[at] and (now <= 0 or now > before * (1 - MIN_GAIN) or more[at] >= MAX_FACTOR):
-                open_[at] = False
-                more[at] = times[at] if now > before * (1 - MIN_GAIN) else more[at]
-            elif not open_[at] and before <= 0 < now and more[at] < MAX_FACTOR:
-                open_[at] = True  # the gain of another target has undone this one
-        times, found = more, after
-    times = _reduce_factors(times, targets, outcomes)
-    every = intervals(times)
-    answers = []
-    for query, factor in zip(targets, times.tolist(), strict=True):
-        one = _predict_for_target(query, rates, windows, every)
+        for k, query in enumerate(targets):
+            before, now = _measure_shortfall(query, present[k]), _measure_shortfall(query, after[k])
+            if unmet[k] and (now <= 0 or now > before * (1 - MIN_GAIN) or more[k] >= MAX_FACTOR):
+                unmet[k] = False
+                more[k] = factors[k] if now > before * (1 - MIN_GAIN) else more[k]
+            elif not unmet[k] and before <= 0 < now and more[k] < MAX_FACTOR:
+                unmet[k] = True  # the gain of another target has undone this one
+        factors, present = more, after
+    factors = _reduce_factors(factors, targets, outcomes)
+    every = intervals(factors)
+    plans = []
+    for query, factor in zip(targets, factors.tolist(), strict=True):
+        predicted = _predict_for_target(query, rates, windows, every)
         spent = float((many[query.rows] * 60.0 / every[query.rows]).sum())
-        answers.append(QueryTargetPlan(factor, _measure_shortfall(query, one) <= 0, *one, spent))
-    return answers
+        plans.append(QueryTargetPlan(factor, _measure_shortfall(query, predicted) <= 0, *predicted, spent))
+    return plans
 
 
 def _reduce_factors(
-    times: Floats, targets: Sequence[QueryTarget], outcomes: Callable[[Floats], list[tuple[float, float, float]]]
+    factors: Floats, targets: Sequence[QueryTarget], outcomes: Callable[[Floats], list[tuple[float, float, float]]]
 ) -> Floats:
     """Reduce factors to nearly the least that suffices; the last doubling was up to a factor of two too much."""
-    low, high = np.where(times > 1, times / 2, times), times
+    low, high = np.where(factors > 1, factors / 2, factors), factors
     for _ in range(3):
         middle = np.sqrt(low * high)
         met = np.array(
-            [_measure_shortfall(query, one) <= 0 for query, one in zip(targets, outcomes(middle), strict=True)]
+            [
+                _measure_shortfall(query, predicted) <= 0
+                for query, predicted in zip(targets, outcomes(middle), strict=True)
+            ]
         )
         low, high = np.where(met, low, middle), np.where(met, middle, high)
     return np.asarray(high)

@@ -35,8 +35,9 @@ class PredictedQuality:
 def quality_by_budget(
     rates: Floats, windows: Floats, weights: Floats, budgets: Sequence[float], *, shortest: float = 120.0
 ) -> list[PredictedQuality]:
-    """Predict the quality of each budget. `rates` are items per second, `shortest` the shortest interval that
-    politeness allows.
+    """Predict the quality of each budget.
+
+    `rates` are items per second, `shortest` is the shortest interval that politeness allows.
 
     >>> one = np.ones(1)
     >>> half, full = quality_by_budget(0.001 * one, 1e6 * one, one, [0.05, 0.1])  # an endless window loses nothing
@@ -66,8 +67,9 @@ class BudgetSpread:
         self._gains = _log_index_by_items(rates, windows)
 
     def intervals(self, weights: Floats, budget: float) -> Floats:
-        """Return the seconds between two refreshes of each feed, at the price where all together use `budget` requests
-        a minute.
+        """Return the seconds between two refreshes of each feed.
+
+        The price is the one at which all feeds together use `budget` requests a minute; its logarithm is bisected.
         """
         gains = self._gains + np.log(np.maximum(weights, 1e-12))[:, None]
         steps, rows = np.log(_MU), np.arange(len(self._rates))
@@ -89,9 +91,7 @@ class BudgetSpread:
 
 
 def _log_index_by_items(rates: Floats, windows: Floats) -> Floats:
-    """Return the logarithm of the index of each feed (row) of weight 1 at each number of expected items (column),
-    ascending.
-    """
+    """Return the logarithm of the index of each feed (row), at weight 1, by number of expected items (column)."""
     sizes, place = np.unique(np.rint(windows), return_inverse=True)
     losses = np.stack([_loss_index(float(size)) for size in sizes])[place]
     waiting = _MU**2 / (2 * rates[:, None])

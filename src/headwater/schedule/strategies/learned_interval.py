@@ -90,8 +90,7 @@ class FixLearned(PredictedInterval):
 
 
 class MovingAverageInterval(PredictedInterval):
-    """Refresh after u = the mean gap of the last window, with a virtual item at an empty poll (Urbansky et al., eq.
-    1–2).
+    """Refresh after u = the mean gap of the last window, with a virtual item at an empty poll (eq. 1–2).
 
     >>> from headwater.arrays import Ragged
     >>> one, s, table, row = np.ones(1), MovingAverageInterval(1), Table.of(1), np.array([0])

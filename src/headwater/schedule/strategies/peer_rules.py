@@ -227,8 +227,9 @@ class CommaFeed(IntervalStrategy):
 
 
 class FreshRSS(IntervalStrategy):
-    """Refresh after `ttl` (1 h, at least 15 min), oldest first, and not before the cache expires (within [800 s, 24
-    h]).
+    """Refresh after `ttl` (1 h, at least 15 min), oldest first.
+
+    Not before the cache expires, taken within [800 s, 24 h].
 
     >>> one, s = np.ones(1), FreshRSS(1)
     >>> s.observe(Table.of(1), Observed(np.array([0]), 0 * one, 0 * one, one, one, one > 1, hint=1e9 * one))
@@ -315,8 +316,7 @@ class MediaCloud(IntervalStrategy):
 
 
 class StormCrawler(IntervalStrategy):
-    """Refresh after the interval × 1.5 if nothing changed, × 0.8 if something did, within [90 min, 90 d]; starts at 12
-    h.
+    """Refresh after the interval × 1.5 without a change, × 0.8 after one, within [90 min, 90 d]; starts at 12 h.
 
     >>> one, s = np.ones(1), StormCrawler(1)
     >>> s.observe(Table.of(1), Observed(np.array([0]), 0 * one, 0 * one, 0 * one, one, one > 1))

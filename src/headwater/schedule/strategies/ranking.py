@@ -137,9 +137,7 @@ def map_blocks(score: Callable[[Rows], Floats], rows: Rows) -> Floats:
 
 
 def filter_blocks(sift: Callable[[Rows], tuple[NDArray[Any], ...]], rows: Rows) -> tuple[NDArray[Any], ...]:
-    """Apply `sift`, which keeps few rows, to block after block, and join its columns; no array as long as `rows` is
-    made.
-    """
+    """Apply `sift`, which keeps few rows, block by block and join its columns; no array of full length is made."""
     if len(rows) <= BLOCK:
         return sift(rows)
     kept = [sift(rows[part]) for part in iterate_blocks(len(rows), BLOCK)]

@@ -176,8 +176,9 @@ class Allocation(AllocationStrategy):
 
 
 class CgmAge(AllocationStrategy):
-    """Refresh at the frequencies of least average age, evenly spaced (Cho & Garcia-Molina 2003; CGM03(Age) in Sia &
-    Cho, Table 2).
+    """Refresh at the frequencies of least average age, evenly spaced.
+
+    Cho & Garcia-Molina 2003; CGM03(Age) in Sia & Cho, Table 2.
 
     >>> CgmAge().allocate(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 5.0).round(3).tolist()
     [0.835, 0.968, 1.034, 1.071, 1.093]
@@ -192,10 +193,10 @@ class CgmAge(AllocationStrategy):
 
 
 class CgmFreshness(AllocationStrategy):
-    """Refresh at the frequencies of greatest average freshness (Cho & Garcia-Molina 2003; CGM03(Freshness) in Sia &
-    Cho, Table 2).
+    """Refresh at the frequencies of greatest average freshness, evenly spaced.
 
-    It gives up feeds that publish too often, so it guarantees neither fairness nor that a busier feed gets more.
+    Cho & Garcia-Molina 2003; CGM03(Freshness) in Sia & Cho, Table 2. It gives up feeds that publish too often, so it
+    guarantees neither fairness nor that a busier feed gets more.
 
     >>> CgmFreshness().allocate(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.ones(5), 5.0).round(2).tolist()
     [1.15, 1.36, 1.35, 1.14, 0.0]

@@ -220,9 +220,7 @@ class RetrievalScheduleStrategy(AllocationStrategy):
         c["due"][seen] = self._find_next_planned(seen, np.full(len(seen), begins), table.last[seen])
 
     def _update_shapes(self) -> None:
-        """Take over the estimator's patterns of the day; a pattern that hardly changed keeps its shape and its planned
-        times.
-        """
+        """Take over the day's patterns of the estimator; a pattern that hardly changed keeps its planned times."""
         planned, plans = self._shared["shapes"].copy(), self._plans
         self._plans = {}
         for k, line in enumerate(self.estimator.shapes):

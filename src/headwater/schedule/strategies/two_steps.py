@@ -112,8 +112,9 @@ class UtilityStrategy(RankingStrategy):
 
 
 def adjust_threshold(tau: float, used: int, budget: int) -> float:
-    """Return the next threshold (thesis, alg. 4.2): τ·1.05 if more than b was used, τ·0.95 if less than p·b (p = .9),
-    else τ.
+    """Return the next threshold (thesis, alg. 4.2).
+
+        τ ← τ · 1.05 if more than b was used,  τ · 0.95 if less than p·b (p = .9),  else τ
 
     >>> [adjust_threshold(1.0, used, 10) for used in (11, 8, 9, 10)]
     [1.05, 0.95, 1.0, 1.0]

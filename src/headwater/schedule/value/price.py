@@ -21,8 +21,9 @@ MAX_CORRECTION = math.log(30.0)  # the correction never exceeds a factor of 30
 
 @dataclass(frozen=True, slots=True)
 class PriceControl:
-    """The memory of the control: the correction (a logarithm), the average spending per day and the weight of that
-    average.
+    """The memory of the control.
+
+    `correction` is a logarithm, `spent` the average spending per day, `weight` the weight of that average.
     """
 
     correction: float = 0.0
@@ -31,8 +32,9 @@ class PriceControl:
 
 
 def price_for_budget(worth_rate: Floats, cost: Floats, per_day: float) -> float:
-    """Return the ν at which Σ 1/T_f · cost_f = `per_day`, from T = √(2·ν·cost / worth·λ); `worth_rate` is worth × λ per
-    day.
+    """Return the ν at which Σ 1/T_f · cost_f = `per_day`, from T = √(2·ν·cost / worth·λ).
+
+    `worth_rate` is worth × λ per day.
 
     >>> price_for_budget(np.array([2.0, 2.0]), np.ones(2), 4.0)  # each every half day: ν = w·λ·T² / 2
     0.25

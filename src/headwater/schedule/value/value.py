@@ -133,8 +133,9 @@ class Value(IntervalStrategy):
         return np.asarray(high * DAY)
 
     def _compute_index(self, task: PlanTask, items: Floats, age: Floats) -> Floats:
-        """Return ν(T): half of age × items for the waiting, plus T·dL/dT − L for the loss L, by a difference of a
-        tenth.
+        """Return ν(T): half of age × items for the waiting, plus T·dL/dT − L for the loss L.
+
+        The derivative is a difference over a tenth.
         """
         lost = expect_overflow(items, task.window, self.dispersion)
         soon = expect_overflow(items * 1.1, task.window, self.dispersion)

@@ -25,8 +25,9 @@ PAUSES = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 32, 40, 60, 80.0])  
 
 
 class ValueIndex(RankingStrategy):
-    """Rank by (1 − θ)·[G(T) − T·G′(T)] + θ·[T·F(T) − ΣF] + η·λT²/2 (ours; docs/value.md), G in items, F the missing
-    share.
+    """Rank by the value index (ours; docs/value.md).
+
+        (1 − θ)·[G(T) − T·G′(T)] + θ·[T·F(T) − ΣF] + η·λT²/2          G in items, F the missing share of the window
 
     `step` is the time between two choices, in seconds; `freshness` is θ, `delay` is η per item and step.
 
@@ -99,8 +100,7 @@ class ValueIndex(RankingStrategy):
         return np.asarray(table.weight[rows] / table.cost[rows] * index)
 
     def _index_staleness(self, rows: Rows, last: Floats, age: Floats, items: Floats, window: Floats) -> Floats:
-        """Return T·F(T) − Σ F(k) over the steps k before T, F being the expected missing share of the window, in
-        seconds.
+        """Return T·F(T) − Σ F(k) over the steps k before T, in seconds; F is the expected missing share of the window.
 
         Refreshes happen only at steps, so the cost of a pause of T is the sum over its steps. The integral would be
         half a step higher, which matters for pauses of a few steps.
