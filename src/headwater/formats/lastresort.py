@@ -1,7 +1,7 @@
-"""feedparser as a last resort, for documents so damaged that nothing else reads them.
+"""Reads a damaged document with feedparser.
 
-Never called by `read`: feedparser can be made to run for minutes (200,000 levels or attributes, its regular expression
-for authors), so a caller runs this in a process of its own, with a limit on CPU time, and ends it when it takes longer.
+`read` never calls it, because feedparser can be made to run for minutes (200,000 levels or attributes, its regular
+expression for authors). Run it in a process with a limit on CPU time.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from headwater.model import Document, Enclosure, Entry, Markup
 
 
 def read_last_resort(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document:
-    """What feedparser makes of a document; raises NotAFeed when it finds no items either."""
+    """Read a document with feedparser. Raises NotAFeed if it finds no items."""
     heard = {str(name).lower(): str(value) for name, value in (headers or {}).items()}
     if url:
         heard.setdefault("content-location", url)
     found = feedparser.parse(body, response_headers=heard, sanitize_html=False)
     if not found.entries:
-        raise NotAFeed("Nothing in this document can be read as a feed.", "unknown")
+        raise NotAFeed("The document contains no readable items.", "unknown")
     html = CleanHtmlReader()
     feed = found.feed
     return Document(
@@ -43,7 +43,7 @@ def read_last_resort(body: bytes, url: str | None = None, headers: Mapping[str, 
         authors=_list_authors(feed),
         items=tuple(_convert_entry(one, html, url) for one in found.entries[:5_000]),
         encoding=found.get("encoding") or None,
-        problems=("the document was so damaged that only feedparser could read it",),
+        problems=("the document is so damaged that only feedparser could read it",),
     )
 
 

@@ -1,6 +1,6 @@
-"""OPML lists of feeds: nested folders become tags; what cannot be subscribed to is reported, not dropped silently.
+"""Reads lists of feeds: OPML, in which nested folders become tags, and plain text.
 
-Read as a stream of events rather than a tree, so that ten thousand levels cost no stack.
+OPML is read as a stream of events, not as a tree, so that ten thousand levels need no stack.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from headwater.formats.values import encodings
 from headwater.formats.values.links import is_web_url
 from headwater.formats.values.text import html_to_text
 
-# A quotation mark inside an attribute: not after `=`, and not where the next attribute or the end of the tag follows.
+# A quotation mark inside an attribute: not after `=`, and not before another attribute or the end of the tag.
 _INNER_QUOTE = re.compile(r"""(?<!=)"(?!\s+[\w:.\-]+\s*=\s*["']|\s*[/?]?>)""")
-# HTML in a description, never escaped: tags that are none of OPML's.
+# Unescaped HTML in a description: tags that are not OPML's.
 _INNER_TAG = re.compile(
     r"<(?!/?(?:opml|head|body|outline|title|date|owner|docs|expansion|vertScroll|window)|[!?])[^<>]*>?", re.IGNORECASE
 )
-_MAX_TAGS = 20  # of one feed; deeper folders add none
+_MAX_TAGS = 20  # of one feed; deeper folders are ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class FeedList:
-    """A list of feeds. `refused` are (address, reason) of those that are none we can poll."""
+    """A list of feeds. `refused` are pairs of address and reason."""
 
     feeds: tuple[Outline, ...]
     title: str | None = None
@@ -49,8 +49,11 @@ class FeedList:
     problems: tuple[str, ...] = ()
 
 
+Subscriptions = FeedList  # the name before 0.2
+
+
 def merge_lists(lists: Sequence[FeedList]) -> FeedList:
-    """Several lists as one: a feed that stands in more than one is a duplicate and has the tags of all."""
+    """Merge lists. A feed in several of them is a duplicate and gets all its tags."""
     if len(lists) == 1:
         return lists[0]
     all = _OutlineCollector()
@@ -62,8 +65,11 @@ def merge_lists(lists: Sequence[FeedList]) -> FeedList:
     return all.build_list(tuple(problem for one in lists for problem in one.problems))
 
 
+joined = merge_lists  # the name before 0.2
+
+
 def read_opml(body: bytes) -> FeedList:
-    """The feeds of an OPML list, or of plain text with an address on each line; raises InputError when it is none."""
+    """Read an OPML list, or plain text with one address per line. Raises InputError if it is neither."""
     if not body.strip():
         raise InputError("The OPML file is empty.")
     text, _codec, problem = encodings.decode_document(body, encodings.find_declared_encoding(body))
@@ -76,10 +82,10 @@ def read_opml(body: bytes) -> FeedList:
         problems.append("the XML is not well formed and was recovered")
         collector = _recover_outlines(repair_xml(_INNER_QUOTE.sub("&quot;", _INNER_TAG.sub(_escape_match, text))))
     if collector is None or not collector.outlines:
-        what = "an OPML list without any outline" if collector and collector.opml else "no OPML list"
-        raise InputError(f"The file is {what}: an export of subscriptions is needed.")
+        problem = "is an OPML list without outlines" if collector and collector.opml else "is not an OPML list"
+        raise InputError(f"The file {problem}. Export your subscriptions as OPML.")
     if problems and not collector.feeds:
-        raise InputError("The OPML file is damaged and no feed could be read from it: export the list again.")
+        raise InputError("The OPML file is damaged and contains no readable feed. Export the list again.")
     return collector.build_list(tuple(problems))
 
 
@@ -88,7 +94,7 @@ def _escape_match(found: re.Match[str]) -> str:
 
 
 def _read_address_lines(text: str) -> _OutlineCollector | None:
-    """Addresses one below the other; lines that begin with # are comments. None when no line is an address."""
+    """Read one address per line; lines that begin with # are comments. Returns None without any address."""
     collector = _OutlineCollector()
     for line in text.split("\n"):
         address = line.strip(" \t\r\ufeff")
@@ -98,7 +104,7 @@ def _read_address_lines(text: str) -> _OutlineCollector | None:
 
 
 def _parse_outlines(text: str) -> _OutlineCollector | None:
-    """What expat sees: unlike libxml2 it has no limit on depth. Document types are gone by now, and bombs with them."""
+    """Parse with expat, which has no limit on depth. The document type, and any bomb in it, is removed already."""
     collector = _OutlineCollector()
     parser = expat.ParserCreate("utf-8")
     parser.StartElementHandler = collector.start_element
@@ -112,7 +118,7 @@ def _parse_outlines(text: str) -> _OutlineCollector | None:
 
 
 def _recover_outlines(text: str) -> _OutlineCollector | None:
-    """What libxml2 can save of a damaged list."""
+    """Recover a damaged list with libxml2."""
     root = parse_with_recovery(text)
     if root is None:
         return None
@@ -128,7 +134,7 @@ def _recover_outlines(text: str) -> _OutlineCollector | None:
 
 @dataclass(slots=True)
 class _OutlineCollector:
-    """Parser target: keeps the folders above and the feeds seen."""
+    """Collects feeds and the folders around them from the events of a parser."""
 
     opml: bool = False
     outlines: int = 0
@@ -157,19 +163,19 @@ class _OutlineCollector:
         if self._in_title and len(self.title) < 100:
             self.title.append(text)
 
-    def _add_outline(self, said: dict[str, str]) -> None:
-        title = html_to_text(said.get("title") or said.get("text") or "")
-        address = said.get("xmlurl") or (said.get("url") if said.get("type") in ("rss", "atom", "feed") else None)
+    def _add_outline(self, given: dict[str, str]) -> None:
+        title = html_to_text(given.get("title") or given.get("text") or "")
+        address = given.get("xmlurl") or (given.get("url") if given.get("type") in ("rss", "atom", "feed") else None)
         if not address:
             self._folders.append(title)
             return
         tags = [folder for folder in self._folders[:_MAX_TAGS] if folder]
-        tags += [tag.strip("/ ") for tag in said.get("category", "").split(",")]
+        tags += [tag.strip("/ ") for tag in given.get("category", "").split(",")]
         self._folders.append(None)
         self.add_feed(
             _replace_feed_scheme(address),
             title,
-            said.get("htmlurl"),
+            given.get("htmlurl"),
             tuple(dict.fromkeys(tag for tag in tags if tag))[:_MAX_TAGS],
         )
 
@@ -196,7 +202,7 @@ class _OutlineCollector:
 
 
 def _replace_feed_scheme(text: str) -> str:
-    """`feed:` in its two forms is http with another name."""
+    """Replace `feed:` and `feed://` by http."""
     lowered = text.lower()
     if lowered.startswith("feed://"):
         return f"http://{text[7:]}"

@@ -1,4 +1,4 @@
-"""Files attached to items: enclosures, Media RSS, podcasts' alternate enclosures."""
+"""Parses the sizes of attached files and merges files with the same address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "t": 1_000_000_
 
 
 def parse_size(text: str | None) -> int | None:
-    """A length in bytes that is one; publishers write `0`, `-1`, `12,345`, `3.2 MB` and `unknown` too."""
+    """Parse a length in bytes; publishers also write `-1`, `12,345`, `3.2 MB` and `unknown`."""
     if not text:
         return None
     digits = text.strip().replace(",", "").replace(" ", "")
@@ -24,7 +24,7 @@ def parse_size(text: str | None) -> int | None:
 
 
 def merge_enclosures(found: Iterable[Enclosure]) -> tuple[Enclosure, ...]:
-    """Each address once, in the order of their first naming; what that does not say, a later one may."""
+    """Return one file for each address, in order of first occurrence, with the type and length of any of them."""
     seen: dict[str, Enclosure] = {}
     for one in found:
         first = seen.get(one.url)

@@ -1,8 +1,8 @@
-"""Which characters the bytes are: BOM, header, declaration, the bytes themselves, in that order of trust.
+"""Decides the encoding of a document by byte order mark, header, declaration and statistics, in this order.
 
-Publishers lie in all of the first three, so a claim counts only if the bytes can be what it says; and bytes that
-are valid UTF-8 beyond ASCII are UTF-8, whatever a Latin claim says, since that never happens by accident.
-A few bad bytes do not turn a UTF-8 document into windows-1252: it keeps its encoding, with replacement characters.
+Any of the first three may be wrong, so a declared encoding counts only if the bytes are valid in it. Bytes that are
+valid UTF-8 beyond ASCII are UTF-8 even if a Latin encoding is declared: that does not happen by accident. A few bad
+bytes do not turn a UTF-8 document into windows-1252; they are replaced.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import re
 from functools import cache, lru_cache
 from itertools import islice
 
-_SAMPLE = 20_000  # characters beyond ASCII that are looked at; the first few dozen decide
+_SAMPLE = 20_000  # characters beyond ASCII
 _MIN_CHARACTERS = 8
-_MIN_SHARE = 0.6  # of the share the language has in ordinary text
+_MIN_SHARE = 0.6  # of the share that they have in ordinary text
 _HIGH = re.compile(rb"[\x80-\xff]+")
-# Encodings whose characters may end in an ASCII byte. In the others foreign words are runs of bytes beyond ASCII, while
-# the languages in Latin letters have single ones between others.
+# Encodings whose characters may end in an ASCII byte. In the others, words are runs of bytes beyond ASCII; languages in
+# Latin letters have single ones.
 _MIXED = frozenset({"cp932", "big5hkscs"})
 
-# Usual characters are letters themselves, or rows of a double-byte table (its first bytes): the commoner half of the
-# Chinese characters, all syllables of Hangul, kana.
+# The usual characters of a language are letters, or rows of a double-byte table given by their first bytes: the commoner
+# half of the Chinese characters, all Hangul syllables, kana. The number is their share of ordinary text.
 _CYRILLIC, _PUNCTUATION = "оеаинтсрвлкмдпу", "，。、：；「」！？"
 LANGUAGE_ENCODINGS: tuple[tuple[str, str | range, float], ...] = (
     ("euc_jp", range(0xA4, 0xA6), 0.5),
@@ -39,7 +39,7 @@ LANGUAGE_ENCODINGS: tuple[tuple[str, str | range, float], ...] = (
 
 
 def guess_encoding(body: bytes) -> str | None:
-    """The codec of bytes that are no UTF-8 and say nothing; None when no language of the table shows.
+    """Guess the codec of bytes that are not UTF-8 and declare none; None if no language fits.
 
     >>> guess_encoding("<title>Новости города</title>".encode("koi8-r"))
     'koi8_r'
@@ -64,7 +64,7 @@ def guess_encoding(body: bytes) -> str | None:
 
 @cache
 def _list_usual_characters(codec: str, usual: str | range) -> frozenset[str]:
-    """The usual characters themselves."""
+    """Return the usual characters of a language."""
     if isinstance(usual, str):
         return frozenset(usual)
     row = (bytes((first, second)).decode(codec, "ignore") for first in usual for second in range(0x40, 0xFF))
@@ -78,7 +78,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# The first characters of a document, `<` and a letter or mark, as wide encodings write them.
+# The first characters of a document in wide encodings: `<` or `{`.
 _WIDE = (
     (b"<\0\0\0", "utf-32-le"),
     (b"\0\0\0<", "utf-32-be"),
@@ -87,7 +87,7 @@ _WIDE = (
     (b"{\0", "utf-16-le"),
     (b"\0{", "utf-16-be"),
 )
-# Names that promise less than publishers use (the WHATWG encoding standard maps them the same way).
+# Publishers use characters beyond these encodings; the WHATWG encoding standard maps them the same way.
 _SUPERSETS = {
     "iso8859-1": "cp1252",
     "ascii": "cp1252",
@@ -116,20 +116,20 @@ _LATIN = frozenset({"cp1252", "iso8859-15", "cp1250", "iso8859-2", "cp1254", "is
 EBCDIC = b"\x4c\x6f\xa7\x94"  # `<?xm`
 _DECLARATION = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([A-Za-z0-9._:\- ]+?)\s*["']""")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
-# Letters and quotation marks in UTF-8 that make no sense as windows-1252 (`Ã¸`, `â€™`).
+# Letters and quotation marks in UTF-8 that are nonsense in windows-1252 (`Ã¸`, `â€™`).
 _UTF8_LETTER = re.compile(rb"\xc3[\x80-\xbf]|\xc2[\xa0-\xbf]|\xe2\x80[\x90-\xbf]")
-_MAX_BAD_SEQUENCES = 20  # bad sequences that still leave a document UTF-8, or one in a hundred of the good ones
+_MAX_BAD_SEQUENCES = 20  # beyond this, and one in a hundred good ones, a document is not UTF-8
 
 
 @lru_cache(maxsize=256)
 def find_header_encoding(content_type: str | None) -> str | None:
-    """The codec a Content-Type header names, or None."""
+    """Return the codec named by a Content-Type header, or None."""
     found = _CHARSET.search(content_type) if content_type else None
     return _find_codec(found[1]) if found else None
 
 
 def find_declared_encoding(body: bytes) -> str | None:
-    """The codec the XML declaration names, or None."""
+    """Return the codec named by the XML declaration, or None."""
     head = body[:512]
     if head.startswith(EBCDIC):
         head = head.decode("cp037").encode("ascii", "replace")
@@ -138,7 +138,7 @@ def find_declared_encoding(body: bytes) -> str | None:
 
 
 def decode_document(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
-    """Text, the encoding it was in, and what was wrong with it (or None)."""
+    """Return the text, its encoding, and the problem with it (or None)."""
     for mark, name in _BOMS:
         if body.startswith(mark):
             return _decode_with(body[len(mark) :], name)
@@ -157,7 +157,7 @@ def decode_document(body: bytes, claimed: str | None) -> tuple[str, str, str | N
 
 
 def _decode_valid_utf8(body: bytes, text: str, claimed: str | None) -> tuple[str, str, str | None]:
-    """Escape-coded encodings (ISO-2022, HZ, UTF-7) and ASCII documents under another name are valid UTF-8 too."""
+    """Decode valid UTF-8, which may also be ISO-2022, HZ, UTF-7, or ASCII declared as something else."""
     for name in (claimed, find_declared_encoding(body)):
         if name and name != "utf-8" and (body.isascii() or name not in _LATIN):
             try:
@@ -166,7 +166,7 @@ def _decode_valid_utf8(body: bytes, text: str, claimed: str | None) -> tuple[str
                 continue
             if _is_plausible(body, read):
                 return read, name, None
-    if b"\x1b$" in body:  # XML has no such character, and nothing but ISO-2022-JP begins its letters so
+    if b"\x1b$" in body:  # XML forbids this character, and only ISO-2022-JP uses it
         try:
             return body.decode("iso2022_jp_ext"), "iso2022_jp_ext", None
         except UnicodeDecodeError:
@@ -189,7 +189,7 @@ def _decode_other(body: bytes, claimed: str | None) -> tuple[str, str, str | Non
     good = len(replaced) - len(replaced.encode("ascii", "ignore")) - bad
     like = guess_encoding(body) if good < bad and not any(one != "utf-8" for one in said) else None
     if like is not None:
-        return body.decode(like), like, f"the bytes are not UTF-8 and were read as {like}, which they look like"
+        return body.decode(like), like, f"the bytes are not UTF-8 and were read as {like}, a guess"
     if good > bad * 100 or (bad <= _MAX_BAD_SEQUENCES and _has_utf8_sequence(body)):
         return replaced, "utf-8", f"{bad} bytes were not UTF-8 and have been replaced"
     for name in said:
@@ -203,17 +203,17 @@ def _decode_other(body: bytes, claimed: str | None) -> tuple[str, str, str | Non
 
 
 def _is_plausible(body: bytes, text: str) -> bool:
-    """Whether markup is still markup when it is read so: UTF-16 and EBCDIC take any bytes, and make nothing of them."""
+    """Say whether decoded markup still has tags: UTF-16 and EBCDIC decode any bytes into nonsense."""
     return "<" in text[:1_000] or b"<" not in body[:1_000]
 
 
 def _has_utf8_sequence(body: bytes) -> bool:
-    """Whether any multi-byte UTF-8 sequence is in there (then single bad bytes are accidents, not Latin letters)."""
+    """Say whether there is a multi-byte UTF-8 sequence, so that single bad bytes are accidents, not Latin letters."""
     return re.search(rb"[\xc3-\xf4][\x80-\xbf]+", body) is not None
 
 
 def _decode_windows_1252(body: bytes) -> str:
-    """windows-1252 with its five holes filled as browsers fill them, and letters of UTF-8 between that are meant so."""
+    """Decode windows-1252 as browsers do, with its five undefined bytes, and single letters in UTF-8."""
     body = _UTF8_LETTER.sub(_recode_utf8_letter, body)
     try:
         return body.decode("cp1252")
@@ -234,7 +234,7 @@ def _decode_with(body: bytes, name: str) -> tuple[str, str, str | None]:
 
 @lru_cache(maxsize=256)
 def _find_codec(name: str) -> str | None:
-    """Python's name of a codec for text, widened as publishers use it; None for unknown ones."""
+    """Return Python's name of a codec, or that of its usual superset; None if it is unknown."""
     name = name.strip().lower().replace(" ", "")
     if name in ("x-user-defined", "none", "binary", "undefined", "idna", "punycode", "unicode_escape", "mbcs", "oem"):
         return None

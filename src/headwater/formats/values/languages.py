@@ -1,4 +1,4 @@
-"""Languages: the names publishers write for them, and the tags that other programs take."""
+"""Normalises language tags and the names of languages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import re
 
 _TAG = re.compile(r"([A-Za-z]{2,3}|[Xx](?=-))(?:-[A-Za-z0-9]{1,8})*")
 _MAX_LENGTH = 40
-_TAG_WITH_UNDERSCORES = re.compile(
-    r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]{1,8})+"
-)  # as programs name what a tag joins by hyphens
+_TAG_WITH_UNDERSCORES = re.compile(r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]{1,8})+")  # as in locale names
 
-# ISO 639-1: “jp”, “us” and “xx” look like languages and are none. Three letters (ISO 639-2, -3) are too many to list.
+# ISO 639-1, without “jp”, “us” and “xx”, which are not languages. Codes of three letters are too many to list.
 _CODES = (
     " aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz "
     "ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik "
@@ -37,7 +35,7 @@ _NAMES = {
 
 
 def normalise_language(tag: str | None) -> str | None:
-    """A language as RFC 5646 writes it, as far as one can tell; None when empty.
+    """Return a language tag (RFC 5646) if possible, else the text itself; None if it is empty.
 
     >>> normalise_language(" en_GB "), normalise_language("English"), normalise_language("Elvish")
     ('en-GB', 'en', 'Elvish')
@@ -53,7 +51,7 @@ def normalise_language(tag: str | None) -> str | None:
 
 
 def to_valid_tag(tag: str | None) -> str | None:
-    """The language to write into a document: validators take no others than known ones.
+    """Return a tag that validators accept, or None for an unknown language.
 
     >>> to_valid_tag("english"), to_valid_tag("zh-tw"), to_valid_tag("US"), to_valid_tag("en, de")
     ('en', 'zh-tw', None, None)

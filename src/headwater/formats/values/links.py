@@ -1,4 +1,4 @@
-"""Addresses: resolved against their base, and only of kinds that are safe to follow."""
+"""Resolves, checks and normalises addresses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 from headwater.formats.memo import Memo
 from headwater.formats.values.text import decode_references
 
-# Added by senders of links to follow their readers; the page is the same without them.
+# Parameters that track readers; the page is the same without them.
 _TRACKING = ("utm_", "mc_", "pk_", "fbclid", "gclid", "msclkid", "igshid", "yclid", "wt_mc", "cmpid")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @lru_cache(maxsize=4096)
 def normalise_url(url: str) -> str:
-    """The address without what does not change its meaning.
+    """Return the one form of all addresses of the same page.
 
     Scheme and host in lower case, no default port, no fragment, no tracking parameters, "/" for an empty path. http and
     https stay apart, and so do a path with and without a final slash: servers do answer them differently.
@@ -27,7 +27,7 @@ def normalise_url(url: str) -> str:
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").rstrip("."), parts.port
-    except ValueError:  # an unfinished IPv6 literal, a port that is no number: nothing to normalise
+    except ValueError:  # not a valid URL
         return url.strip()
     if not host:
         return url.strip()
@@ -38,12 +38,12 @@ def normalise_url(url: str) -> str:
     query = parts.query
     if query:
         kept = [(k, v) for k, v in parse_qsl(query, keep_blank_values=True) if not k.lower().startswith(_TRACKING)]
-        # Re-encoding may change a query that had nothing to remove; then it is left as the publisher wrote it.
+        # Re-encoding may change a query, so one without tracking parameters stays as it is.
         query = query if len(kept) == query.count("&") + 1 else urlencode(kept)
     return urlunsplit((parts.scheme.lower(), host, parts.path or "/", query, ""))
 
 
-# What may stand in a link or an enclosure. javascript:, data:, vbscript:, file: and whatever comes next may not.
+# Schemes that links and enclosures may have; not javascript:, data:, vbscript: or file:.
 SAFE_SCHEMES = frozenset({
     "http", "https", "ftp", "ftps", "sftp", "gopher", "gemini", "mailto", "news", "nntp", "tel", "sip", "xmpp", "irc",
     "ircs", "magnet", "ed2k", "bitcoin", "rtsp", "rtmp", "mms", "webcal", "feed", "podcast", "itpc", "pcast", "acct",
@@ -55,23 +55,21 @@ _CONTROL_CHARACTERS = dict.fromkeys((*range(32), 127))
 
 
 def resolve_url(address: str | None, base: str | None) -> str | None:
-    """The absolute form of an address, or None when it is empty or unsafe. Without a base, relative ones stay."""
+    """Return the absolute form of an address, or None if it is empty or unsafe. Without a base, it stays relative."""
     if not address:
         return None
     address = address.strip()
     if address[:7] not in ("http://", "https:/"):
         return _resolve_uncommon(address, base)
     if not address.isprintable():
-        address = address.translate(_CONTROL_CHARACTERS)  # what browsers do with tabs and line ends in the middle
+        address = address.translate(_CONTROL_CHARACTERS)  # browsers drop tabs and line ends, too
     return address if len(address) <= _MAX_LENGTH else None
 
 
 def _resolve_uncommon(address: str, base: str | None) -> str | None:
     if address[:1] == "<":
         found = _HREF.search(address[:_MAX_LENGTH])
-        address = (
-            decode_references(found[1]) if found else ""
-        )  # the whole element of a page, where only its address belongs
+        address = decode_references(found[1]) if found else ""  # a whole HTML element instead of its address
     if not address.isprintable():
         address = address.translate(_CONTROL_CHARACTERS).strip()
     if not address or len(address) > _MAX_LENGTH:
@@ -85,7 +83,7 @@ def _resolve_uncommon(address: str, base: str | None) -> str | None:
         scheme = _find_scheme(address)
     elif scheme in ("http", "https") and base and "//" not in address[:8]:
         try:
-            address = urljoin(base, address)  # `http:relative`, RFC 3986 §5.2.2's loophole
+            address = urljoin(base, address)  # `http:relative` (RFC 3986 §5.2.2)
         except ValueError:
             return None
     return address if scheme is None or scheme in SAFE_SCHEMES else None
@@ -97,7 +95,7 @@ def _find_scheme(address: str) -> str | None:
 
 
 def _classify_scheme(head: str) -> str | None:
-    """The scheme that stands before a colon, "unknown" for what may be one, None for a path."""
+    """Return the scheme before a colon, "unknown" if it is not valid, None for a path."""
     if "/" in head or "?" in head or "#" in head:
         return None
     if not head[:1].isalpha() or not all(c.isalnum() or c in "+-." for c in head):
@@ -109,7 +107,7 @@ _SCHEMES = Memo(_classify_scheme, max_size=256, max_length=20)
 
 
 def join_base(base: str | None, further: str | None) -> str | None:
-    """The base that `further` (an xml:base) sets inside `base`."""
+    """Return the base that an xml:base (`further`) sets inside `base`."""
     if not further:
         return base
     try:

@@ -1,4 +1,4 @@
-"""Who wrote it: the forms in which feeds name people, down to one name each."""
+"""Extracts names from author fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAX_LENGTH = 500
 
 
 def extract_names(text: str | None) -> tuple[str, ...]:
-    """The names of those that a text is about, in whatever form: one, unless it lists several with their addresses."""
+    """Return the names in a text: one, or several if each has a mail address."""
     return _NAMES_IN_TEXT[text] if text else ()
 
 
@@ -23,24 +23,24 @@ def _extract_names(text: str) -> tuple[str, ...]:
     return tuple(name for one in found if (name := extract_name(one)))
 
 
-_NAMES_IN_TEXT = Memo(_extract_names, max_size=4_096, max_length=80)  # the same few people write most of what comes
+_NAMES_IN_TEXT = Memo(_extract_names, max_size=4_096, max_length=80)  # the same few people write most items
 
 
 def extract_name(text: str) -> str | None:
-    """The name in `me@example.com (Me)`, `Me <me@example.com>`, `Me (me@example.com)`; the address when alone.
+    """Return the name in `me@example.com (Me)`, `Me <me@example.com>` or `Me (me@example.com)`; else the address.
 
-    Plain scanning: regular expressions for this have been a way to stop other readers.
+    It scans the text, because regular expressions for this can be made to run for minutes.
 
     >>> extract_name("me@example.com (Example editor)")
     'Example editor'
     """
     text = " ".join(text[: _MAX_LENGTH * 4].split())
     if text[:7].lower() == "mailto:":
-        text = unquote(text[7:].partition("?")[0])  # RFC 6068; some put the name in there as well
+        text = unquote(text[7:].partition("?")[0])  # RFC 6068; it may contain the name
     if "&" in text:
-        text = decode_references(text)  # addresses hidden from collectors as references
+        text = decode_references(text)  # addresses are hidden from spammers as references
     if "</" in text:
-        text = html_to_text(text) or ""  # people marked up as links to their pages
+        text = html_to_text(text) or ""  # names as links
     if _has_address(text):
         for opening, closing in ("<>", "()", "[]"):
             start = text.find(opening)
@@ -56,12 +56,12 @@ def extract_name(text: str) -> str | None:
         text = _remove_address(text) if _has_address(text) else text.strip(" ,;-/|")
     text = text.removeprefix("mailto:").strip(" \"'")
     if text[:1] == "(" and _find_closing_bracket(text, 0, "(", ")") == len(text) - 1:
-        text = text[1:-1].strip()  # `address (name)` of somebody who gives no address
+        text = text[1:-1].strip()  # `address (name)` without the address
     return text[:_MAX_LENGTH] or None
 
 
 def _find_closing_bracket(text: str, start: int, opening: str, closing: str) -> int:
-    """Where the bracket that opens at `start` closes, others in it being closed before; -1 when it never does."""
+    """Return the position of the bracket that closes the one at `start`, or -1."""
     depth = 0
     for at in range(max(start, 0), len(text)):
         if text[at] == opening:
@@ -74,12 +74,12 @@ def _find_closing_bracket(text: str, start: int, opening: str, closing: str) -> 
 
 
 def _has_address(text: str) -> bool:
-    """Whether a mail address is in there; `@me` is a name."""
+    """Say whether the text contains a mail address; `@me` is a name."""
     return "@" in text and any("@" in word.lstrip("(<[@") for word in text.split(" "))
 
 
 def _remove_address(text: str) -> str:
-    """`Me me@example.com` → `Me`; an address alone stays."""
+    """Return `Me` for `Me me@example.com`; an address alone stays."""
     words = text.split(" ")
     if len(words) > 1:
         rest = [word for word in words if "@" not in word or word.startswith("@")]
@@ -89,5 +89,5 @@ def _remove_address(text: str) -> str:
 
 
 def drop_duplicates(names: list[str]) -> tuple[str, ...]:
-    """The names in order, each once."""
+    """Return each name once, in order."""
     return (names[0],) if len(names) == 1 else tuple(dict.fromkeys(names))
