@@ -5,6 +5,7 @@ A short command must not wait for the libraries of the lab, so every other modul
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import re
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import typer
+from typer.models import TyperInfo
 
 from headwater import __version__
 from headwater.cli.console.command import command, make_group
@@ -66,9 +68,23 @@ def build_app(arguments: Sequence[str] = ()) -> typer.Typer:
     modules = [module for module, _ in COMMANDS.values()] if name is None else [COMMANDS[name][0]]
     for module in dict.fromkeys(modules):
         top: typer.Typer = import_module(f"headwater.cli.commands.{module}").top
-        app.registered_commands += top.registered_commands
-        app.registered_groups += top.registered_groups
+        app.registered_commands += [one for one in top.registered_commands if name in (None, one.name)]
+        app.registered_groups += [_prune_group(one, arguments) for one in top.registered_groups]
     return app
+
+
+def _prune_group(group: TyperInfo, arguments: Sequence[str]) -> TyperInfo:
+    """Keep only the command that the arguments name: Typer builds a validator for every option of every command."""
+    inner = group.typer_instance
+    words = _list_words(arguments)
+    if inner is None or words[:1] != [group.name] or len(words) < 2:
+        return group
+    chosen = [one for one in inner.registered_commands if one.name == words[1]]
+    if not chosen or "--help" in arguments:
+        return group
+    pruned, group = copy.copy(inner), copy.copy(group)
+    pruned.registered_commands, group.typer_instance = chosen, pruned
+    return group
 
 
 def find_command(arguments: Sequence[str]) -> str | None:
@@ -77,13 +93,20 @@ def find_command(arguments: Sequence[str]) -> str | None:
     >>> find_command(["--data", "lab", "feeds", "list"])  # a folder may have the name of a command
     'feeds'
     """
-    words = iter(arguments)
-    for word in words:
+    word = next(iter(_list_words(arguments)), None)
+    return word if word in COMMANDS or word == "version" else None
+
+
+def _list_words(arguments: Sequence[str]) -> list[str]:
+    """List the arguments that are neither options nor values of shared options; values of other options are words too."""
+    words = []
+    rest = iter(arguments)
+    for word in rest:
         if word in OPTIONS_WITH_VALUE:
-            next(words, None)
+            next(rest, None)
         elif not word.startswith("-"):
-            return word if word in COMMANDS or word == "version" else None
-    return None
+            words.append(word)
+    return words
 
 
 def build_overview() -> typer.Typer:
