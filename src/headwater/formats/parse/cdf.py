@@ -25,41 +25,41 @@ def read_cdf(root: etree._Element, context: ReadContext) -> Document:
     for element in root.iter(etree.Element):
         if element is not root and context.names[element.tag] == "item" and len(items) < 5_000:
             items.append(_read_item(element, context))
-    said = _index_children(root, context)
+    children = _index_children(root, context)
     return Document(
         format="cdf",
         link=resolve_url(_get_attribute(root, "href"), context.base),
         updated=parse_date(_get_attribute(root, "lastmod")),
-        title=read_title(said["title"], context) if "title" in said else None,
-        subtitle=read_html(said["abstract"], context) if "abstract" in said else None,
-        icon=resolve_url(_get_attribute(said["logo"], "href"), context.base) if "logo" in said else None,
+        title=read_title(children["title"], context) if "title" in children else None,
+        subtitle=read_html(children["abstract"], context) if "abstract" in children else None,
+        icon=resolve_url(_get_attribute(children["logo"], "href"), context.base) if "logo" in children else None,
         items=tuple(items),
     )
 
 
 def _read_item(element: etree._Element, context: ReadContext) -> Entry:
-    said = _index_children(element, context)
+    children = _index_children(element, context)
     link = resolve_url(_get_attribute(element, "href"), context.base)
-    if link is None and "a" in said:
-        link = resolve_url(_get_attribute(said["a"], "href"), context.base)
+    if link is None and "a" in children:
+        link = resolve_url(_get_attribute(children["a"], "href"), context.base)
     changed = parse_date(_get_attribute(element, "lastmod"))
-    title = read_title(said["title"], context) if "title" in said else None
-    if title is None and "a" in said:
-        title = read_text(said["a"])
+    title = read_title(children["title"], context) if "title" in children else None
+    if title is None and "a" in children:
+        title = read_text(children["a"])
     return Entry(
         link=link,
         title=title,
-        summary=read_html(said["abstract"], context) if "abstract" in said else None,
+        summary=read_html(children["abstract"], context) if "abstract" in children else None,
         published=changed,
         updated=changed,
     )
 
 
 def _index_children(element: etree._Element, context: ReadContext) -> dict[str, etree._Element]:
-    said: dict[str, etree._Element] = {}
+    children: dict[str, etree._Element] = {}
     for child in element:
-        said.setdefault(context.names[child.tag].rpartition(":")[2], child)
-    return said
+        children.setdefault(context.names[child.tag].rpartition(":")[2], child)
+    return children
 
 
 def _get_attribute(element: etree._Element, name: str) -> str | None:

@@ -48,8 +48,8 @@ def read_entry(element: etree._Element, context: ReadContext, inherited: FeedDef
     authors = draft.authors or draft.further
     spoken, otherwise = draft.language, inherited.language
     if context.has_lang:
-        said = _find_entry_language(draft, element, context)
-        spoken, otherwise = (None, None) if said == "" else (said or spoken, otherwise)
+        own_language = _find_entry_language(draft, element, context)
+        spoken, otherwise = (None, None) if own_language == "" else (own_language or spoken, otherwise)
     return Entry(
         identity if identity is None or len(identity) < 500 else truncate_utf8(identity, TITLE_LIMIT),
         get("link") or _find_fallback_link(draft, about, context),
@@ -83,6 +83,6 @@ def _find_entry_language(draft: EntryDraft, element: etree._Element, context: Re
     """Return the language of the content, else of the summary, else of the title; "" unsets it."""
     if draft.languages is not None:
         shown = next((name for name in ("content", "summary", "title") if name in draft.values), "")
-        if (said := draft.languages.get(shown)) is not None:
-            return said
+        if (own_language := draft.languages.get(shown)) is not None:
+            return own_language
     return context.find_language(element)

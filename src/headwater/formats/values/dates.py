@@ -102,8 +102,8 @@ def _parse_uncommon(text: str) -> float | None:
         when = _parse_tolerantly(text.strip())
     except (ValueError, OverflowError):
         when = None
-    if when is None and "(" in text and (said := _COMMENT.sub("", text)) != text:
-        return parse_date(said)
+    if when is None and "(" in text and (without_comments := _COMMENT.sub("", text)) != text:
+        return parse_date(without_comments)
     return when
 
 
@@ -247,7 +247,7 @@ def _parse_words(text: str, home: int) -> float | None:
     for word in _split_words(text):
         if word in WEEKDAYS and not (word in MONTHS and month is None):
             continue
-        if word in MONTHS:  # said twice (`January, 29 Jan 2021`), the second is no weekday
+        if word in MONTHS:  # `January, 29 Jan 2021` names it twice
             month = MONTHS[word]
         elif word in MORNING or word in AFTERNOON:
             noon = word in AFTERNOON

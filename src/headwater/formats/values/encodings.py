@@ -20,8 +20,8 @@ _HIGH = re.compile(rb"[\x80-\xff]+")
 # Latin letters have single ones.
 _MIXED = frozenset({"cp932", "big5hkscs"})
 
-# The usual characters of a language are letters, or rows of a double-byte table given by their first bytes: the commoner
-# half of the Chinese characters, all Hangul syllables, kana. The number is their share of ordinary text.
+# The usual characters of a language are letters, or rows of a double-byte table given by their first bytes: the
+# commoner half of the Chinese characters, all Hangul syllables, kana. The number is their share of ordinary text.
 _CYRILLIC, _PUNCTUATION = "оеаинтсрвлкмдпу", "，。、：；「」！？"
 LANGUAGE_ENCODINGS: tuple[tuple[str, str | range, float], ...] = (
     ("euc_jp", range(0xA4, 0xA6), 0.5),
@@ -175,8 +175,8 @@ def _decode_valid_utf8(body: bytes, text: str, claimed: str | None) -> tuple[str
 
 
 def _decode_other(body: bytes, claimed: str | None) -> tuple[str, str, str | None]:
-    said = [name for name in (claimed, find_declared_encoding(body)) if name]
-    for name in said:
+    declared = [name for name in (claimed, find_declared_encoding(body)) if name]
+    for name in declared:
         if name != "utf-8":
             try:
                 read = _decode_windows_1252(body) if name == "cp1252" else body.decode(name)
@@ -187,18 +187,18 @@ def _decode_other(body: bytes, claimed: str | None) -> tuple[str, str, str | Non
     replaced = body.decode("utf-8", "replace")
     bad = replaced.count("\ufffd") - body.count(b"\xef\xbf\xbd")
     good = len(replaced) - len(replaced.encode("ascii", "ignore")) - bad
-    like = guess_encoding(body) if good < bad and not any(one != "utf-8" for one in said) else None
+    like = guess_encoding(body) if good < bad and not any(one != "utf-8" for one in declared) else None
     if like is not None:
         return body.decode(like), like, f"the bytes are not UTF-8 and were read as {like}, a guess"
     if good > bad * 100 or (bad <= _MAX_BAD_SEQUENCES and _has_utf8_sequence(body)):
         return replaced, "utf-8", f"{bad} bytes were not UTF-8 and have been replaced"
-    for name in said:
+    for name in declared:
         if name not in ("utf-8", "cp1252") and _is_plausible(body, read := body.decode(name, "replace")):
             return read, name, f"some bytes were not {name} and have been replaced"
     return (
         _decode_windows_1252(body),
         "cp1252",
-        "the bytes are not UTF-8 and were read as windows-1252" if not said else None,
+        "the bytes are not UTF-8 and were read as windows-1252" if not declared else None,
     )
 
 

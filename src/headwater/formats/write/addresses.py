@@ -1,4 +1,4 @@
-"""Addresses and identities as RSS, Atom and their validators take them: ASCII, and nothing RFC 3986 forbids."""
+"""Writes addresses and identities that validators accept: ASCII, and valid by RFC 3986."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UUID = re.compile(r"urn:uuid:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I
 
 
 def to_uri(address: str) -> str:
-    """An address that stays as it is when it is a URI; what may not stand in one is percent-encoded.
+    """Return an address as a URI: characters that are not allowed are percent-encoded.
 
     >>> to_uri("https://bücher.example/a b?q=ü&n[]=1")
     'https://xn--bcher-kva.example/a%20b?q=%C3%BC&n%5B%5D=1'
@@ -40,7 +40,7 @@ def is_uri(address: str) -> bool:
 
 
 def to_iri(identity: str | None, otherwise: str) -> str:
-    """An identity as the IRI that Atom wants (RFC 4287 §4.2.6): itself, or a name made from it, always the same.
+    """Return an identity as the IRI that Atom requires (RFC 4287 §4.2.6): itself, or a UUID derived from it.
 
     >>> to_iri("tag:example.org,2026:1", "")
     'tag:example.org,2026:1'
@@ -81,9 +81,9 @@ _GLOBAL = ("http://", "https://", "tag:", "urn:")
 
 
 def build_published_identity(identity: str, feed_url: str) -> str:
-    """An address or name that is unique in the world stays; “123” becomes a name made of the feed's address and it.
+    """Return a globally unique identity: an address or URN stays, “123” becomes a UUID of it and the feed's address.
 
-    A guid that was not to be trusted is stored as the item's link, with a mark that nobody else knows.
+    Items with an unreliable guid are stored under `link:` and their link.
 
     >>> build_published_identity("tag:example.org,2026:1", "https://example.org/feed")
     'tag:example.org,2026:1'
@@ -92,12 +92,12 @@ def build_published_identity(identity: str, feed_url: str) -> str:
     """
     known = identity.removeprefix("link:")
     if known.startswith(_GLOBAL):
-        return to_iri(known, known)  # Atom takes no spaces, and the formats must agree
+        return to_iri(known, known)  # Atom allows no spaces, and all formats must agree
     return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{remove_token(feed_url)}#{known}')}"
 
 
 def remove_token(url: str) -> str:
-    """The address of a feed as others may know it: a token that opens it to us is not for them.
+    """Remove the access token from a feed's address before others see it.
 
     >>> remove_token("https://example.org/feeds/a.atom?page=2&token=s3cret")
     'https://example.org/feeds/a.atom?page=2'

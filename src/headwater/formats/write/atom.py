@@ -1,4 +1,4 @@
-"""Document → Atom 1.0 (RFC 4287)."""
+"""Writes a Document as Atom 1.0 (RFC 4287)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ def write_atom(
     next_url: str | None = None,
     labels: Mapping[str, Sequence[tuple[str, str, str]]] | None = None,
 ) -> bytes:
-    """The document as Atom 1.0. `labels` are more categories of entries, by id: (term, scheme, label)."""
+    """Write a document as Atom 1.0. `labels` adds categories (term, scheme, label) to entries, by id."""
     self_url = self_url or document.self
     updated = document.updated
     if updated is None:
         updated = max((when for entry in document.items if (when := _find_last_change(entry)) is not None), default=0.0)
-    said = to_valid_tag(document.language)
+    language = to_valid_tag(document.language)
+    media = _MEDIA if _has_media(document) else ""
     lines = [
-        f'<feed xmlns="http://www.w3.org/2005/Atom"{_MEDIA if _has_media(document) else ""}{_write_lang_attribute(said)}>',
+        f'<feed xmlns="http://www.w3.org/2005/Atom"{media}{_write_lang_attribute(language)}>',
         write_element("id", to_iri(document.id, self_url or document.link or document.title or "")),
         write_element("title", document.title or document.link or "Untitled"),
         write_element("updated", format_rfc3339(updated) or "1970-01-01T00:00:00Z"),
@@ -66,7 +67,7 @@ def write_atom(
     lines += [
         line
         for entry in document.items
-        for line in _write_entry(entry, document, said, updated, more.get(entry.id or "", ()))
+        for line in _write_entry(entry, document, language, updated, more.get(entry.id or "", ()))
     ]
     return (DECLARATION + "\n".join([*lines, "</feed>", ""])).encode()
 
@@ -88,12 +89,16 @@ def _write_lang_attribute(tag: str | None) -> str:
 
 
 def _write_entry(
-    entry: Entry, document: Document, said: str | None, feed_updated: float, labels: Sequence[tuple[str, str, str]]
+    entry: Entry,
+    document: Document,
+    feed_language: str | None,
+    feed_updated: float,
+    labels: Sequence[tuple[str, str, str]],
 ) -> list[str]:
     changed = _find_last_change(entry)
     own = to_valid_tag(entry.language)
     lines = [
-        f"<entry{_write_lang_attribute(own if own != said else None)}>",
+        f"<entry{_write_lang_attribute(own if own != feed_language else None)}>",
         write_element("id", to_iri(entry.id, entry.link or f"{document.id}#{entry.title}{entry.published}")),
         write_element("title", entry.title or ""),
         write_element(
@@ -115,7 +120,7 @@ def _write_entry(
 
 
 def _write_enclosure(one: Enclosure) -> str:
-    """A picture of some unknown type is said by Media RSS: a link's type names one type or nothing."""
+    """Write a file as a link, or as Media RSS if only its medium is known: a link needs a full type."""
     length = None if one.length is None else str(one.length)
     if kind := find_medium(one.type):
         return write_element("media:content", url=to_uri(one.url), medium=kind, fileSize=length if one.length else None)
@@ -125,7 +130,7 @@ def _write_enclosure(one: Enclosure) -> str:
 
 
 def _write_source(source: Source, updated: float) -> list[str]:
-    """§4.2.11; the validator wants id, title and updated there, and of the last we know only ours."""
+    """Write the source (§4.2.11). Validators require `updated`, for which only our own date is known."""
     return [
         "<source>",
         write_element("id", to_iri(source.url, source.url)),

@@ -1,4 +1,4 @@
-"""Document → JSON Feed 1.1."""
+"""Writes a Document as JSON Feed 1.1."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from headwater.model import Document, Enclosure, Entry
 def write_json(
     document: Document, *, self_url: str | None = None, hub: Sequence[str] | None = None, next_url: str | None = None
 ) -> bytes:
-    """The document as JSON Feed 1.1."""
+    """Write a document as JSON Feed 1.1."""
     hubs = document.hub if hub is None else hub
-    self_url, further, said = self_url or document.self, next_url or document.next, to_valid_tag(document.language)
+    self_url, further, feed_language = (
+        self_url or document.self,
+        next_url or document.next,
+        to_valid_tag(document.language),
+    )
     feed: dict[str, Any] = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": document.title or document.link or "Untitled",
@@ -29,17 +33,17 @@ def write_json(
         "next_url": further if further != self_url else None,
         "icon": document.icon,
         "authors": [{"name": name} for name in document.authors],
-        "language": said,
+        "language": feed_language,
         "hubs": [{"type": "WebSub", "url": address} for address in hubs],
-        "items": [build_json_item(entry, said) for entry in document.items],
+        "items": [build_json_item(entry, feed_language) for entry in document.items],
     }
-    if document.title and has_reference(document.title):  # which readers decode, this one too
+    if document.title and has_reference(document.title):  # readers decode references in titles, ours too
         feed["_headwater"] = {"title": document.title}
     return orjson.dumps(_replace_forbidden({key: value for key, value in feed.items() if value or key == "items"}))
 
 
-def build_json_item(entry: Entry, said: str | None = None) -> dict[str, Any]:
-    """An item as JSON Feed has it; what the feed's language is need not be said."""
+def build_json_item(entry: Entry, feed_language: str | None = None) -> dict[str, Any]:
+    """Return an item of JSON Feed; its language is left out if it is the feed's."""
     own = to_valid_tag(entry.language)
     item = {
         "id": entry.id or entry.link or entry.title or str(entry.published),
@@ -51,25 +55,25 @@ def build_json_item(entry: Entry, said: str | None = None) -> dict[str, Any]:
         "date_modified": format_rfc3339(entry.updated),
         "authors": [{"name": name} for name in entry.authors],
         "tags": list(entry.categories),
-        "language": own if own != said else None,
+        "language": own if own != feed_language else None,
         "attachments": [_build_attachment(one) for one in entry.enclosures],
     }
     written: dict[str, Any] = {key: value for key, value in item.items() if value}
-    more: dict[str, Any] = {}  # a custom object (JSON Feed 1.1, “Extensions”), for what JSON Feed cannot say
+    more: dict[str, Any] = {}  # an extension (JSON Feed 1.1), for fields that JSON Feed lacks
     if entry.source is not None:
         more["source"] = {"url": entry.source.url, "title": entry.source.title}
-    if entry.title and has_reference(entry.title):  # which readers decode, this one too
+    if entry.title and has_reference(entry.title):  # readers decode references in titles, ours too
         more["title"] = entry.title
     if "content_html" not in written:  # one of content_html and content_text is required
         written["content_html"] = entry.summary or ""
         more["summary_only"] = True
-    elif entry.summary and written.get("summary") != entry.summary:  # summaries are plain text there
+    elif entry.summary and written.get("summary") != entry.summary:  # JSON Feed's summaries are plain text
         more["summary_html"] = entry.summary
     return written | {"_headwater": more} if more else written
 
 
 def _build_attachment(one: Enclosure) -> dict[str, Any]:
-    """A type is required; where it is only supposed, the extension says what is known."""
+    """Return an attachment. A type is required; the extension marks one that is only guessed."""
     kind = validate_media_type(one.type)
     attachment: dict[str, Any] = {"url": one.url, "mime_type": kind or _guess_media_type(one)}
     if kind is None:
@@ -85,14 +89,14 @@ def _guess_media_type(one: Enclosure) -> str:
 
 
 def _to_plain_text(html: str | None) -> str | None:
-    """JSON Feed's summaries and descriptions are plain text."""
+    """Return HTML as the plain text of JSON Feed's summaries and descriptions."""
     if html is None:
         return None
     return html_to_text(html, 100_000) if "<" in html else decode_references(html)
 
 
 def _replace_forbidden(value: Any) -> Any:
-    """Strings without lone surrogates and control characters, which orjson or readers refuse."""
+    """Replace characters that orjson or readers refuse, in all strings of a value."""
     if isinstance(value, str):
         return replace_forbidden(value)
     if isinstance(value, list):

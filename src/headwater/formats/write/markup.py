@@ -1,4 +1,4 @@
-"""Elements as text: escaped, without anything XML forbids. No CDATA is ever written, so `]]>` cannot end one."""
+"""Writes escaped XML elements and dates. CDATA is never written, so `]]>` cannot end it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARCHIVE = '<fh:archive xmlns:fh="http://purl.org/syndication/history/1.0"/>'
 
 
 def list_page_links(document: Document, next_url: str | None) -> list[tuple[str, str]]:
-    """Relation and address of the pages beside a document (RFC 5005 §3 and §4)."""
+    """Return relation and address of the other pages of a document (RFC 5005 §3 and §4)."""
     found = (
         ("next", next_url or document.next),
         ("previous", document.previous),
@@ -30,7 +30,7 @@ def list_page_links(document: Document, next_url: str | None) -> list[tuple[str,
 
 
 def write_element(name: str, text: str | None = None, /, **attributes: str | None) -> str:
-    """One element; attributes that are None are left out, `xml_lang` stands for `xml:lang`."""
+    """Write one element. Attributes that are None are left out; `xml_lang` becomes `xml:lang`."""
     written = "".join(
         f' {key.rstrip("_").replace("_", ":")}="{escape_text(value)}"'
         for key, value in attributes.items()
@@ -40,18 +40,18 @@ def write_element(name: str, text: str | None = None, /, **attributes: str | Non
 
 
 def write_plain_element(name: str, text: str, /, **attributes: str | None) -> str:
-    """An element of plain text in RSS, which some take for HTML: `&` and `<` in hexadecimal, as its profile says."""
+    """Write plain text in RSS, with `&` and `<` in hexadecimal: some readers take it for HTML (RSS profile)."""
     written = write_element(name, text, **attributes)
     return written.replace("&amp;", "&#x26;").replace("&lt;", "&#x3C;")
 
 
 def escape_text(text: str) -> str:
-    """Text fit for element content and attribute values; a carriage return would otherwise become a line feed."""
+    """Escape text for content and attributes. An unescaped carriage return would become a line feed."""
     return escape(replace_forbidden(text)).replace("\r", "&#13;")
 
 
 def format_rfc822(when: float | None) -> str | None:
-    """`Thu, 01 Jan 2004 19:48:21 +0000`, in English whatever the locale; None when out of the calendar."""
+    """Format as `Thu, 01 Jan 2004 19:48:21 +0000`, in any locale; None if there is no such date."""
     moment = _to_datetime(when)
     if moment is None:
         return None
@@ -60,7 +60,7 @@ def format_rfc822(when: float | None) -> str | None:
 
 
 def format_rfc3339(when: float | None) -> str | None:
-    """`2004-01-01T19:48:21Z`; None when out of the calendar."""
+    """Format as `2004-01-01T19:48:21Z`; None if there is no such date."""
     moment = _to_datetime(when)
     if moment is None:
         return None
@@ -78,7 +78,7 @@ def _to_datetime(when: float | None) -> datetime | None:
 
 
 def validate_media_type(kind: str | None) -> str | None:
-    """A media type as formats take it, None for anything else.
+    """Return a valid media type, None for anything else.
 
     >>> validate_media_type("audio/mpeg"), validate_media_type("image/*"), validate_media_type("mp3")
     ('audio/mpeg', None, None)
@@ -87,7 +87,7 @@ def validate_media_type(kind: str | None) -> str | None:
 
 
 def find_medium(kind: str | None) -> str | None:
-    """What a type says that names only a kind of file: image, audio or video.
+    """Return image, audio or video for a type without a subtype.
 
     >>> find_medium("image/*"), find_medium("image/png")
     ('image', None)

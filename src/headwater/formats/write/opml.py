@@ -1,4 +1,4 @@
-"""Lists of feeds → OPML 2.0."""
+"""Writes a list of feeds as OPML 2.0."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headwater.formats.write.markup import DECLARATION, escape_text, write_eleme
 
 
 def write_opml(feeds: Iterable[Outline], title: str = "Subscriptions") -> bytes:
-    """An OPML list; each feed stands in the folder of its first tag, its further tags are in `category`."""
+    """Write an OPML list. A feed is in the folder of its first tag; its other tags are in `category`."""
     folders: dict[str | None, list[str]] = {}
     for feed in feeds:
         name = feed.title or feed.url
@@ -30,6 +30,6 @@ def write_opml(feeds: Iterable[Outline], title: str = "Subscriptions") -> bytes:
             lines += inside
         else:
             lines += [f'<outline text="{escape_text(folder)}">', *inside, "</outline>"]
-    if not folders:  # OPML 2.0: a body holds at least one outline
+    if not folders:  # OPML 2.0 requires an outline
         lines.append(write_element("outline", text="No feeds", isComment="true"))
     return (DECLARATION + "\n".join([*lines, "</body>\n</opml>\n"])).encode()

@@ -1,4 +1,4 @@
-"""Document → RSS 2.0, with the modules that carry what RSS itself cannot (Dublin Core, content, atom, media)."""
+"""Writes a Document as RSS 2.0, with modules for what RSS lacks (Dublin Core, content, atom, media)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _OPEN = (
 def write_rss(
     document: Document, *, self_url: str | None = None, hub: Sequence[str] | None = None, next_url: str | None = None
 ) -> bytes:
-    """The document as RSS 2.0."""
+    """Write a document as RSS 2.0."""
     self_url = self_url or document.self
-    title, said = document.title or document.link or "Untitled", to_valid_tag(document.language)
+    title, feed_language = document.title or document.link or "Untitled", to_valid_tag(document.language)
     lines = [
         _OPEN,
         write_plain_element("title", title),
@@ -53,7 +53,7 @@ def write_rss(
     ]
     lines += [ARCHIVE] if document.current else []
     optional = (
-        ("language", said),
+        ("language", feed_language),
         ("lastBuildDate", format_rfc822(document.updated)),
         ("generator", document.generator),
         ("dc:identifier", document.id),
@@ -63,12 +63,12 @@ def write_rss(
     lines += [write_plain_element("category", name) for name in document.categories]
     lines += _write_image(document, title, self_url) + _write_hints(document.hints)
     seen: set[str] = set()
-    lines += [line for entry in document.items for line in _write_item(entry, said, seen)]
+    lines += [line for entry in document.items for line in _write_item(entry, feed_language, seen)]
     return (DECLARATION + "\n".join([*lines, "</channel>", "</rss>", ""])).encode()
 
 
 def _write_image(document: Document, title: str, self_url: str | None) -> list[str]:
-    """Title and link are the channel's, as RSS wants them."""
+    """Write the image with the channel's title and link, as RSS requires."""
     if document.icon is None:
         return []
     link = to_uri(document.link or self_url or "about:blank")
@@ -98,14 +98,14 @@ def _write_hints(hints: Hints) -> list[str]:
     return lines
 
 
-def _write_item(entry: Entry, said: str | None, seen: set[str]) -> list[str]:
-    """`seen` are the guids written so far: one names one item, and an item without one has its link."""
+def _write_item(entry: Entry, feed_language: str | None, seen: set[str]) -> list[str]:
+    """Write an item. `seen` are the guids written so far: an item without its own guid has its link."""
     own = to_valid_tag(entry.language)
     optional = (
         ("link", to_uri(entry.link) if entry.link else None),
         ("pubDate", format_rfc822(entry.published)),
         ("dcterms:modified", format_rfc3339(entry.updated)),
-        ("dc:language", own if own != said else None),
+        ("dc:language", own if own != feed_language else None),
     )
     lines = ["<item>"]
     lines += [write_plain_element("title", entry.title)] if entry.title else []
@@ -129,7 +129,7 @@ def _write_item(entry: Entry, said: str | None, seen: set[str]) -> list[str]:
 
 
 def _write_enclosure(one: Enclosure, first: bool) -> str:
-    """RSS knows one enclosure for each item, its length 0 where nobody knows it; the others are media:content."""
+    """Write a file: the first as `enclosure`, with length 0 if unknown, the others as media:content."""
     kind, url = validate_media_type(one.type), to_uri(one.url)
     if first and kind and is_web_url(url):
         return write_element("enclosure", url=url, length=str(one.length or 0), type=kind)
