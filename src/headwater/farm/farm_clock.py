@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.farm.timeline import BLOCK
-from headwater.lab.traces.daily_shapes import DAY
+from headwater.times import DAY
 
 
 class FarmClock:

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headwater.arrays import Floats
 from headwater.errors import InputError
 from headwater.farm.sample_text import KINDS, PLACES, TOPICS, feed_title
 from headwater.lab.traces import daily_shapes
-from headwater.lab.traces.daily_shapes import DAY, Array
+from headwater.times import DAY
 
 BLOCK = 90 * DAY
 PER_BLOCK = 1_000_000  # item numbers reserved for one block
@@ -51,7 +52,7 @@ class FarmProfile:
     full: bool  # whole articles, or summaries only
     gzip: bool
 
-    def shape_factors(self) -> Array:
+    def shape_factors(self) -> Floats:
         """Return the daily shape as factors of the rate."""
         match self.shape:
             case "peaks":

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.arrays import Floats
 from headwater.lab.traces import daily_shapes
-from headwater.lab.traces.daily_shapes import DAY, Array
+from headwater.times import DAY
 
 FAMILIES = {
     "uniform": daily_shapes.uniform_shape(),
@@ -20,13 +21,13 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("shape", FAMILIES.values(), ids=FAMILIES)
-def test_every_shape_has_mean_one_and_is_never_negative(shape: Array) -> None:
+def test_every_shape_has_mean_one_and_is_never_negative(shape: Floats) -> None:
     assert shape.mean() == pytest.approx(1.0)
     assert (shape >= 0).all()
 
 
 @pytest.mark.parametrize("shape", FAMILIES.values(), ids=FAMILIES)
-def test_times_follow_the_shape_slot_by_slot(shape: Array) -> None:
+def test_times_follow_the_shape_slot_by_slot(shape: Floats) -> None:
     rng = np.random.default_rng(7)
     days = 400
     times = daily_shapes.draw_poisson_times(rng, 100 / DAY, shape, 0.0, days * DAY)

@@ -16,7 +16,7 @@ from multidict import CIMultiDictProxy
 from headwater.errors import InputError
 from headwater.farm.farm import Farm
 from headwater.farm.timeline import BLOCK, compute_postings
-from headwater.lab.traces.daily_shapes import DAY
+from headwater.times import DAY
 
 Start = Callable[..., Awaitable[Farm]]
 NOON = 1_800_014_400.0  # a standing wall clock; any moment would do

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.farm.sample_text import TOPICS, make_text
 from headwater.farm.timeline import BLOCK, RATES, FarmTimeline, compute_postings, make_profile
-from headwater.lab.traces.daily_shapes import DAY
+from headwater.times import DAY
 
 moments = st.floats(0, 3 * BLOCK)
 seeds = st.integers(0, 2**40)

@@ -44,6 +44,7 @@ from headwater.lab.sweep import run_each, run_grid
 from headwater.lab.traces import daily_shapes
 from headwater.lab.traces.synthetic_world import list_shapes
 from headwater.lab.traces.trace import load_trace
+from headwater.times import DAY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,11 +69,7 @@ def draw_counts(shape: str, feeds: int, days: int, rng: np.random.Generator) -> 
     choices = list_shapes(kind)
     chosen = [choices[int(rng.integers(len(choices)))] for _ in range(feeds)]
     edges = np.arange(CYCLES_PER_DAY + 1) * CYCLE_SECONDS
-    day = (
-        np.array([np.diff(daily_shapes.integrate_shape(each, edges)) for each in chosen]).T
-        * PER_FEED
-        / daily_shapes.DAY
-    )
+    day = np.array([np.diff(daily_shapes.integrate_shape(each, edges)) for each in chosen]).T * PER_FEED / DAY
     return np.asarray(rng.poisson(np.tile(day, (days, 1))))
 
 
@@ -146,7 +143,7 @@ def measure_trace_errors(path: Path, hours: tuple[float, ...]) -> dict[str, dict
     Up to ten feeds of each shape with at least ten items a day count, over their last four weeks.
     """
     trace = load_trace(path)
-    last = trace.select_period(trace.end - 28 * daily_shapes.DAY, trace.end + 1)
+    last = trace.select_period(trace.end - 28 * DAY, trace.end + 1)
     counted = activity.count_by_hour(last)
     labels = activity.classify_shapes(counted.mean, share=0.8)
     found: dict[str, dict[str, list[float]]] = {}

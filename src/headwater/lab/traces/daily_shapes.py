@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from headwater.arrays import Floats
+from headwater.times import DAY
 
-DAY = 86_400.0
 SLOTS = 48  # half hours
 
 
-def uniform_shape(slots: int = SLOTS) -> Array:
+def uniform_shape(slots: int = SLOTS) -> Floats:
     """Return a shape with the same rate at every hour."""
     return np.ones(slots)
 
 
-def peak_shape(at: Sequence[float] = (8.5, 17.5), width: float = 1.0, floor: float = 0.0, slots: int = SLOTS) -> Array:
+def peak_shape(at: Sequence[float] = (8.5, 17.5), width: float = 1.0, floor: float = 0.0, slots: int = SLOTS) -> Floats:
     """Return bursts of `width` hours around the hours `at`; `floor` is the share spread evenly over the day.
 
     >>> shape = peak_shape(at=(12,), width=1, slots=24)
@@ -40,7 +40,7 @@ def peak_shape(at: Sequence[float] = (8.5, 17.5), width: float = 1.0, floor: flo
     return blend_shape(_normalise(inside), 1.0 - floor)
 
 
-def wave_shape(top: float = 14.0, depth: float = 0.9, slots: int = SLOTS) -> Array:
+def wave_shape(top: float = 14.0, depth: float = 0.9, slots: int = SLOTS) -> Floats:
     """Return a smooth day and night: highest at the hour `top`; `depth` (0–1) sets how quiet the opposite hour is.
 
     >>> shape = wave_shape(top=12, depth=1, slots=48)
@@ -51,17 +51,17 @@ def wave_shape(top: float = 14.0, depth: float = 0.9, slots: int = SLOTS) -> Arr
     return _normalise(1.0 + depth * np.cos((hours - top) * 2.0 * np.pi / 24.0))
 
 
-def blend_shape(shape: ArrayLike, share: float) -> Array:
+def blend_shape(shape: ArrayLike, share: float) -> Floats:
     """Return a shape that only `share` of the postings follow while the others come at any hour (Sia & Cho's ρ)."""
     return share * np.asarray(shape, dtype=float) + (1.0 - share)
 
 
-def draw_power_law(rng: np.random.Generator, count: int, low: float, high: float, exponent: float = 0.78) -> Array:
+def draw_power_law(rng: np.random.Generator, count: int, low: float, high: float, exponent: float = 0.78) -> Floats:
     """Draw `count` rates on [low, high] with density p(x) ~ x^−exponent by inverting its distribution function."""
     return power_law_quantile(rng.random(count), low, high, exponent)
 
 
-def power_law_quantile(quantile: ArrayLike, low: float, high: float, exponent: float = 0.78) -> Array:
+def power_law_quantile(quantile: ArrayLike, low: float, high: float, exponent: float = 0.78) -> Floats:
     """Return the rate below which the share `quantile` of all feeds lies.
 
     >>> float(power_law_quantile(0.0, 1, 1000)), round(float(power_law_quantile(1.0, 1, 1000)), 6)
@@ -74,14 +74,14 @@ def power_law_quantile(quantile: ArrayLike, low: float, high: float, exponent: f
     return np.asarray((low**power + u * (high**power - low**power)) ** (1.0 / power))
 
 
-def integrate_shape(shape: Array, times: ArrayLike, period: float = DAY) -> Array:
+def integrate_shape(shape: Floats, times: ArrayLike, period: float = DAY) -> Floats:
     """Return ∫ shape from 0 to each of `times`, in seconds; over whole periods it equals the time itself."""
     turns, within = np.divmod(np.asarray(times, dtype=float), period)
     edges, sums = _running_sums(shape, period)
     return np.asarray(turns * period + np.interp(within, edges, sums))
 
 
-def expect_items(rate: float, shape: Array, start: float, end: float, period: float = DAY) -> float:
+def expect_items(rate: float, shape: Floats, start: float, end: float, period: float = DAY) -> float:
     """Return the mean number of items that a feed of `rate` items a second publishes in [start, end).
 
     >>> expect_items(2 / DAY, uniform_shape(), 0, 3 * DAY)
@@ -92,8 +92,8 @@ def expect_items(rate: float, shape: Array, start: float, end: float, period: fl
 
 
 def draw_poisson_times(
-    rng: np.random.Generator, rate: float, shape: Array, start: float, end: float, period: float = DAY
-) -> Array:
+    rng: np.random.Generator, rate: float, shape: Floats, start: float, end: float, period: float = DAY
+) -> Floats:
     """Draw the sorted times in [start, end) at which a feed of `rate` items a second on average publishes.
 
     Given their number, the times of a Poisson process are independent with the rate as their density. So that many uniform
@@ -113,12 +113,12 @@ def draw_poisson_times(
     return np.asarray(np.clip(times, start, np.nextafter(end, start)))
 
 
-def _running_sums(shape: Array, period: float) -> tuple[Array, Array]:
+def _running_sums(shape: Floats, period: float) -> tuple[Floats, Floats]:
     width = period / len(shape)
     sums = np.zeros(len(shape) + 1)
     np.cumsum(shape, out=sums[1:])
     return np.arange(len(shape) + 1, dtype=np.float64) * width, sums * width
 
 
-def _normalise(values: Array) -> Array:
+def _normalise(values: Floats) -> Floats:
     return np.asarray(values / values.mean())
