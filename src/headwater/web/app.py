@@ -165,7 +165,7 @@ class ErrorPages:
         return self._render(request, status, title, str(error))
 
     def _render(self, request: Request, status: int, title: str, message: str) -> Response:
-        return self._site.render_page(request, "problem.html", status, title=title, message=message)
+        return self._site.render_page(request, "error_page.html", status, title=title, message=message)
 
 
 def _is_program(request: Request) -> bool:

@@ -34,13 +34,13 @@ AddFeedWithinQuota = Callable[[str, int, FeedQuotaCheck | None], Awaitable[Added
 CACHE_SECONDS, MOST_CACHED = 60.0, 1000  # of the timed cache
 WEB_FOLDER = Path(__file__).parent
 THEMES = ("light", "dark")
-# Where the navigation leads: address, word, and the tooltip that says what is there.
+# The menu: address, word, tooltip.
 NAVIGATION = (
     ("/", "Read", "Your items"),
-    ("/queries", "Queries", "Standing queries, and the feeds they make"),
-    ("/quality", "Quality", "What the budget buys: caught, lost, how late"),
+    ("/queries", "Queries", "Standing queries and their feeds"),
+    ("/quality", "Quality", "Completeness, freshness, delay, and losing feeds"),
     ("/discover", "Discover", "Find feeds and rising topics"),
-    ("/settings", "Health", "Errors, import, users, tokens, settings"),
+    ("/settings", "Settings", "Failures, server settings, users, tokens, import"),
 )
 
 

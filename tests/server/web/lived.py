@@ -10,7 +10,7 @@ import hashlib
 import numpy as np
 
 from headwater.farm.farm import Farm
-from headwater.formats import read
+from headwater.formats import read_to_keep
 from headwater.model import Ending, Known, Outcome, Validators
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.dispatcher import JobOrder, make_local_job
@@ -92,7 +92,7 @@ def _outcome(farm: Farm, feed: int, known: Known, at: float, broken: bool) -> Ou
     digest = hashlib.sha256(body).hexdigest()
     if digest == known.body_hash:
         return Outcome(Ending.UNCHANGED, url, url, at, 0.1, 304, bytes=300, validators=Validators(f'"{digest[:8]}"'))
-    document = read(body, url=url)
+    document = read_to_keep(body, url=url)
     return Outcome(
         Ending.CHANGED,
         url,

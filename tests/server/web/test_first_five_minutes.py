@@ -49,17 +49,17 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
 
         # An empty server offers three ways to begin.
         await page.goto(base)
-        for way in ("Paste an address", "Bring your list", "Look at the demo"):
+        for way in ("Add a feed", "Import subscriptions", "Try the demo"):
             await expect(page.get_by_role("heading", name=way)).to_be_visible()
 
         # An address that has no feed is refused with a sentence, and kept in the field.
-        await page.get_by_label("A feed, or a page").fill(f"{farm.base_url()}/nothing")
+        await page.get_by_label("Website or feed URL").fill(f"{farm.base_url()}/nothing")
         await page.get_by_role("button", name="Add", exact=True).click()
         await expect(page.get_by_role("alert")).to_contain_text("404")
 
         # The address of a feed: its items are there at once.
         await page.goto(base)
-        await page.get_by_label("A feed, or a page").fill(farm.url(0))
+        await page.get_by_label("Website or feed URL").fill(farm.url(0))
         await page.get_by_role("button", name="Add", exact=True).click()
         await expect(page).to_have_url(f"{base}/read/feed/1")
         assert await page.locator(".row-item").count() > 3
@@ -71,7 +71,7 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
             {"name": "list.txt", "mimeType": "text/plain", "buffer": addresses.encode()}
         )
         await page.get_by_role("button", name="Import").click()
-        await expect(page.locator(".lead")).to_contain_text("5 feeds were added, 1 was there already", timeout=20_000)
+        await expect(page.locator(".lead")).to_contain_text("5 feeds were added, 1 already there", timeout=20_000)
         for feed in await node.store.read(list_feeds):
             await node.crawl.request_refresh(feed.id)
 
@@ -80,8 +80,8 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
         word = max(title.split(), key=len).strip("’:,.")
         await page.goto(f"{base}/queries/new")
         await page.locator("#text").fill(f'CREATE FEED Mine AS RETURN ALL WHERE TITLE CONTAINS "{word}"')
-        await expect(page.locator("#preview")).to_contain_text("Mine keeps")
-        await page.get_by_role("button", name="Save as a feed").click()
+        await expect(page.locator("#preview")).to_contain_text("Mine matches")
+        await page.get_by_role("button", name="Save as feed").click()
         await expect(page.get_by_role("heading", name="Mine", exact=True)).to_be_visible()
         await expect(page.locator("tbody code").first).to_have_text("http://localhost:8040/feeds/Mine.rss")
         await page.goto(f"{base}/read/query/Mine")

@@ -40,9 +40,9 @@ async def test_the_page_fits_its_window_and_its_policy(
 async def test_a_feed_is_added_by_the_form(site: Start, web_store: Store, browser: Browser) -> None:
     page = await browser.new_page()
     await page.goto(await site() + "/status")
-    await page.get_by_label("Address of a feed").fill("https://a.example/feed")
+    await page.get_by_label("Website or feed URL").fill("https://a.example/feed")
     await page.get_by_role("button", name="Add").click()
-    assert "was added" in await page.get_by_role("status").inner_text()
+    assert "Feed added" in await page.get_by_role("status").inner_text()
     assert [feed.url for feed in await web_store.read(list_feeds)] == ["https://a.example/feed"]
 
 

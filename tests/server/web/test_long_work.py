@@ -47,7 +47,7 @@ async def test_strategies_that_are_through_are_shown_while_others_are_not(
     # In the part that is there already, or, on a quick day, in the whole.
     await expect(page.locator("main td", has_text="round_robin").first).to_be_visible(timeout=90_000)
     await expect(page.locator("#part .lead, main .lead").last).to_contain_text(
-        "served these feeds best", timeout=90_000
+        "serves these feeds best", timeout=90_000
     )
     await page.goto(f"{base}/quality")
     await expect(page.locator("section[aria-labelledby=compare] tbody tr")).to_have_count(3)
@@ -66,7 +66,7 @@ async def test_a_short_history_says_how_long_to_wait(site: Start, web_store: Sto
             await asyncio.sleep(0.05)
         async with session.get(place) as answer:
             page = await answer.text()
-    assert "A comparison needs 2 days of dated ones" in page
+    assert "A comparison needs dated items of 2 days" in page
 
 
 async def test_a_job_ends_with_its_result_or_with_a_sentence_and_old_ones_are_forgotten() -> None:

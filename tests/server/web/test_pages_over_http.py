@@ -99,10 +99,10 @@ async def test_addresses_of_what_is_not_there_say_so(site: Start, web_store: Sto
 
 
 FORMS = [
-    ("/feed/1", {"do": "weigh", "weight": "much"}, "no number"),
+    ("/feed/1", {"do": "weigh", "weight": "much"}, "not a number"),
     ("/feed/1", {"do": "weigh", "weight": "-1"}, "between 0 and 1000"),
     ("/feed/1", {"do": "weigh", "weight": "nan"}, "between 0 and 1000"),
-    ("/feed/1", {"do": "move", "url": "javascript:x"}, "no web address"),
+    ("/feed/1", {"do": "move", "url": "javascript:x"}, "not a web address"),
     ("/feed/1", {"do": "move", "url": "https://b.example/f"}, "already belongs"),
     ("/feed/1", {"do": "merge", "other": "x"}, "Choose the feed"),
     ("/feed/1", {"do": "merge", "other": "1"}, "with itself"),
@@ -139,13 +139,13 @@ async def test_a_feed_is_changed_paused_merged_and_removed_by_its_forms(site: St
     await two_feeds(web_store)
     async with visiting(await site()) as visitor:
         for fields, said in (
-            ({"do": "pause"}, "is paused"),
-            ({"do": "resume"}, "refreshed again"),
-            ({"do": "weigh", "weight": "2.5"}, "weight is changed"),
-            ({"do": "tag", "tags": "a, b,a"}, "tags are changed"),
-            ({"do": "rename", "title": "My Gazette"}, "title is changed"),
-            ({"do": "move", "url": "https://c.example/f"}, "address is changed"),
-            ({"do": "merge", "other": "2"}, "are one now"),
+            ({"do": "pause"}, "Feed paused."),
+            ({"do": "resume"}, "Feed resumed."),
+            ({"do": "weigh", "weight": "2.5"}, "Weight saved."),
+            ({"do": "tag", "tags": "a, b,a"}, "Tags saved."),
+            ({"do": "rename", "title": "My Gazette"}, "Title saved."),
+            ({"do": "move", "url": "https://c.example/f"}, "Address changed."),
+            ({"do": "merge", "other": "2"}, "Feeds merged."),
         ):
             status, page = await visitor.send("/feed/1", **fields)
             assert (status, said in page) == (200, True), fields
@@ -180,8 +180,8 @@ async def test_a_reader_leaves_a_feed_and_nobody_else_takes_that_back(site: Star
         assert (await visitor.get("/feed/1"))[0] == 404
         status, page = await other.send("/undo", undo=undo)
         assert (status, "kept for a day" in page) == (404, True)
-        assert "Removed lately" not in (await other.get("/settings"))[1]
-        assert "Removed lately" in (await visitor.get("/settings"))[1]
+        assert "id="removed"" not in (await other.get("/settings"))[1]
+        assert "id="removed"" in (await visitor.get("/settings"))[1]
         status, page = await visitor.send("/undo", undo=undo)
         assert (status, "You subscribe to the feed again" in page) == (200, True)
         _, page = await other.send("/feed/1", do="remove")
@@ -195,7 +195,7 @@ async def test_a_reader_leaves_a_feed_and_nobody_else_takes_that_back(site: Star
 async def test_losses_are_answered_by_more_weight_or_accepted(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
     async with visiting(await site()) as visitor:
-        assert "weight is doubled" in (await visitor.send("/quality", feed="1", do="weigh"))[1]
+        assert "Weight doubled" in (await visitor.send("/quality", feed="1", do="weigh"))[1]
         assert (await web_store.read(find_feed, 1)).weight == 2.0
         assert "loss is accepted" in (await visitor.send("/quality", feed="1", do="accept"))[1]
         assert "1 accepted feed not listed" in (await visitor.get("/quality"))[1]
@@ -227,7 +227,7 @@ async def test_errors_are_grouped_by_cause_with_what_helps(site: Start, web_stor
     await save_refreshes(web_store, [missing(await web_store.read(find_feed, 1))])
     async with visiting(await site()) as visitor:
         _, page = await visitor.get("/settings")
-        assert "1 feed of 2 is in trouble" in page
+        assert "1 of 2 feeds failing" in page
         assert "Not found (404)" in page
         assert "2 h ago" in page
         assert "move the feed there" in page
@@ -244,7 +244,7 @@ async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, 
     base = await site()
     async with visiting(base) as visitor:
         assert (await visitor.send("/login", name="rita", password="rita's password"))[0] == 200
-        assert "you read no feeds yet" in (await visitor.get("/"))[1]
+        assert "you have no feeds yet" in (await visitor.get("/"))[1]
         for path in ("/quality", "/queries/new"):
             assert (await visitor.get(path))[0] == 403, path
         assert "People" not in (await visitor.get("/settings"))[1]
@@ -381,13 +381,13 @@ async def test_the_text_of_a_query_is_marked_wrong_and_its_removal_refused_where
         assert re.search(r'id="messages" role="status">\s*<p class="said bad"><b>Line 1', page)
         status, page = await visitor.send("/queries/a/drop")
     assert status == 400
-    assert re.search(r'aria-describedby="drop-wrong" autofocus>Remove this query feed</button><p [^>]*id="drop-w', page)
+    assert re.search(r'aria-describedby="drop-wrong" autofocus>Remove query feed</button><p [^>]*id="drop-w', page)
 
 
 async def test_who_reads_nothing_yet_is_told_how_to_begin(site: Start) -> None:
     async with visiting(await site()) as visitor:
         _, page = await visitor.get("/read/all")
-    assert "You read no feeds yet." in page
+    assert "You have no feeds yet." in page
     assert "first refresh" not in page
 
 
@@ -402,7 +402,7 @@ async def test_where_nothing_has_come_yet_the_page_says_what_is_the_case(site: S
             return found[1].strip()
 
         [first] = [added.feed for added in await web_store.write(add_and_subscribe, new[:1], NOW)]
-        waiting = "No items yet: the first come with the first refresh, within moments."
+        waiting = "No items yet. The first refresh follows within moments."
         assert await said() == waiting
         await save_refreshes(web_store, [missing(first)])
         assert await said() == f'No items yet: <a href="/feed/{first.id}">the feed fails</a>.'

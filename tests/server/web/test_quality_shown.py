@@ -146,6 +146,6 @@ async def test_the_page_says_that_a_strategy_failed_and_what_the_target_needs(we
     page = await rendered(create_app(web_store, lambda: said))
     assert "The strategy &lt;mine&gt; failed." in page
     assert "Target not reached: It takes 30." in page
-    assert "the network of this machine" not in page
+    assert "this machine seems to be offline" not in page
     page = await rendered(create_app(web_store, lambda: replace(STATUS, network_away_since=1_800_000_000.0)))
-    assert "the network of this machine seems to be away" in page
+    assert "this machine seems to be offline" in page

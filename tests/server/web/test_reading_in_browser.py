@@ -66,7 +66,7 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
 
     # Why: where it comes from; keys are listed.
     await page.keyboard.press("e")
-    await expect(page.locator("details[data-explain]")).to_contain_text("It came from")
+    await expect(page.locator("details[data-explain]")).to_contain_text("From ")
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog")).to_contain_text("next item, previous item")
     await page.keyboard.press("Escape")
@@ -86,10 +86,10 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
     await page.keyboard.press("/")
     await page.keyboard.type('TITLE CONTAINS "the"')
     await page.keyboard.press("Enter")
-    await expect(page.locator(".list .note:visible")).to_contain_text("As a query it keeps")
+    await expect(page.locator(".list .note:visible")).to_contain_text("As a query this matches")
     await page.locator("#search").fill("TITLE CONTAINS the")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("alert")).to_contain_text("as a query it has a mistake")
+    await expect(page.get_by_role("alert")).to_contain_text("the query has a mistake")
     await page.locator("#search").blur()
     await page.keyboard.press("g")
     await page.keyboard.press("s")
@@ -202,10 +202,10 @@ async def test_without_javascript_everything_can_be_read_marked_and_searched(
     await page.locator(".row-item .open").nth(2).click()
     assert await page.locator("article .title").inner_text() == title
     assert len(await page.locator("article .content").inner_text()) > 20
-    await page.get_by_role("button", name="mark read").click()
-    await expect(page.get_by_role("button", name="mark unread")).to_have_count(1)
-    await page.get_by_role("button", name="☆ star").click()
-    await expect(page.get_by_role("button", name="★ starred")).to_have_count(1)
+    await page.get_by_role("button", name="Mark read").click()
+    await expect(page.get_by_role("button", name="Mark unread")).to_have_count(1)
+    await page.get_by_role("button", name="☆ Star").click()
+    await expect(page.get_by_role("button", name="★ Starred")).to_have_count(1)
     await page.get_by_role("link", name="— older —").click()
     assert await page.locator(".row-item").count() > 0
     await page.get_by_role("link", name="unread", exact=True).click()
@@ -214,7 +214,7 @@ async def test_without_javascript_everything_can_be_read_marked_and_searched(
     await expect(page.locator(".list h1")).to_have_text(f"“{title}”")
     await expect(page.locator(".row-item .t").first).to_have_text(title)
     await page.goto(f"{base}/read/all")
-    await page.get_by_role("button", name="✓ all").click()
+    await page.get_by_role("button", name="Mark all read").click()
     await page.get_by_role("button", name="Undo").click()
     await page.wait_for_url(f"{base}/read/all")
 
@@ -228,7 +228,7 @@ async def test_a_phone_shows_one_column_at_a_time(lived_site: Start, browser: Br
     await page.locator(".row-item .open").nth(3).tap()
     await expect(article).to_be_visible()
     await expect(page.locator("section.list")).to_be_hidden()
-    await page.get_by_role("link", name="back to the list").tap()
+    await page.get_by_role("link", name="Back to the list").tap()
     await expect(page.locator("section.list")).to_be_visible()
     await page.get_by_role("link", name="Feeds and tags").tap()
     await expect(side).to_be_visible()
@@ -252,7 +252,7 @@ async def test_the_editor_says_what_is_wrong_as_one_types_and_previews_what_is_r
     await expect(page.locator(".wrong")).to_have_text("TITEL")
     assert (await page.locator(".numbers").inner_text()).split() == ["1", "2"]
     await text.fill('CREATE FEED X AS RETURN ALL WHERE TITLE CONTAINS "the"')
-    await expect(page.locator("#preview")).to_contain_text("X keeps")
+    await expect(page.locator("#preview")).to_contain_text("X matches")
     await expect(page.locator(".bubble")).to_be_hidden()
     await expect(page.locator("#preview mark").first).to_have_text("the", ignore_case=True)
 
@@ -265,7 +265,7 @@ async def test_the_editor_says_what_is_wrong_as_one_types_and_previews_what_is_r
     await page.locator("#b-keep").fill("many")
     await expect(page.locator("#b-keep + #keep-wrong")).to_contain_text("no whole number")
     assert await page.locator(".gallery li").count() == 10
-    await page.get_by_role("button", name="Save as a feed").click()
+    await page.get_by_role("button", name="Save as feed").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Built")
     assert [query.name for query in await lived_store.read(list_all_query_feeds)] == ["Built"]
     assert errors == []

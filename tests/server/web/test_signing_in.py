@@ -344,7 +344,7 @@ async def test_who_cannot_sign_in_is_told_at_the_password_and_not_which_of_the_t
         answer = await sign_in(clients(), name, "wrong")
         assert answer.status_code == 403
         told.add(said_at(answer.text, "password", name=name))
-    assert told == {"Name and password do not belong together."}
+    assert told == {"Wrong name or password."}
 
 
 async def test_guessing_at_the_present_password_is_told_at_its_field_and_gets_slower(

@@ -61,32 +61,32 @@ async def test_what_is_removed_on_a_page_is_brought_back_from_the_page_that_foll
 
     await page.goto(f"{base}/feed/3")
     await page.get_by_role("button", name="Remove", exact=True).click()
-    await undone("The feed and its items are removed.", "The feed is back")
+    await undone("Feed removed", "Feed restored")
     assert await lived_store.read(count_items, 3) == items > 0
 
     await page.goto(f"{base}/feed/3")
     await page.get_by_role("button", name="Unsubscribe").click()
-    await undone("You no longer subscribe", "You subscribe to the feed again")
+    await undone("Unsubscribed", "Subscription restored")
     owner = await lived_store.read(find_owner)
     assert await lived_store.read(find_subscription, owner.id, feed_id=3) is not None
 
     await page.goto(f"{base}/queries/Volcanoes")
-    await page.get_by_role("button", name="Remove this query feed").click()
-    await undone("The query feed is removed", "The query feed is back")
+    await page.get_by_role("button", name="Remove query feed").click()
+    await undone("Query feed removed", "Query feed restored")
     assert (await lived_store.read(find_query_feed, "volcanoes")).name == "Volcanoes"
 
     await page.goto(f"{base}/settings")
     await page.get_by_role("button", name="Revoke").click()
-    await expect(note).to_contain_text("no longer opens anything")
+    await expect(note).to_contain_text("Token revoked")
     assert await lived_store.read(find_token_user, hash_secret("secret")) is None
-    await undone("no longer opens anything", "The token is back")
+    await undone("Token revoked", "Token restored")
     assert await lived_store.read(find_token_user, hash_secret("secret")) is not None
 
     await page.goto(f"{base}/settings")
     await page.get_by_role("button", name="Remove", exact=True).click()
-    await expect(note).to_contain_text("The account is removed")
+    await expect(note).to_contain_text("Account removed")
     assert [user.name for user in await lived_store.read(list_users)] == [owner.name]
-    await undone("The account is removed", "The account is back")
+    await undone("Account removed", "Account restored")
     assert [user.name for user in await lived_store.read(list_users)] == [owner.name, "rita"]
     assert watched.complaints == []
     assert watched.foreign == []
@@ -106,12 +106,12 @@ async def test_what_was_removed_stands_in_the_settings_until_it_is_back(
     assert await violations(page, resultTypes=["violations"], runOnly=rules) == []
     await page.goto(f"{base}/settings")
     title = await page.locator("#removed ~ table td").first.inner_text()
-    await page.get_by_role("button", name=f"Undo the removal of {title}").click()
+    await page.get_by_role("button", name=f"Restore {title}").click()
     await expect(page.locator("h1")).to_have_text(title)
     await page.goto(f"{base}/settings")
     await expect(page.locator("#removed")).to_have_count(0)
     await page.goto(f"{base}/read/all")
-    await page.get_by_role("button", name="✓ all").click()
+    await page.get_by_role("button", name="Mark all read").click()
     await expect(page.get_by_role("button", name="Undo")).to_be_visible()
     assert await violations(page, resultTypes=["violations"]) == []
     await page.goto(following)  # where it still says Undo

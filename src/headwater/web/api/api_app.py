@@ -67,7 +67,7 @@ def build_api(site: Site) -> Mount:
 
     async def page(request: Request) -> Response:
         await require_identity(request, READ)
-        return site.render_page(request, "api.html", nouns=GROUPS, prefix=PREFIX)
+        return site.render_page(request, "api_page.html", nouns=GROUPS, prefix=PREFIX)
 
     async def nothing(request: Request) -> Response:
         return answer_unknown_path()

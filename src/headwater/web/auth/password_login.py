@@ -105,7 +105,7 @@ class PasswordLogin:
             self._throttle.record_success(*keys)
             return user
         self._throttle.record_failure(self.authenticator.clock(), *keys)
-        raise WrongPassword("Name and password do not belong together.")
+        raise WrongPassword("Wrong name or password.")
 
     async def set_up_owner(self, request: Request, code: str, name: str, password: str) -> User:
         """Make whoever has the code of the first start the owner. From the loopback no code is needed."""

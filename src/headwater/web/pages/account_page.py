@@ -36,7 +36,7 @@ async def show_login(visit: Visit) -> Response:
     back = visit.form.get("next") or visit.query("next")
     registration = site.authenticator.access.registration
     values = {"next": safe_return_path(back), "by_provider": site.oidc is not None, "registration": registration}
-    return visit.render("login.html", **values)
+    return visit.render("login_page.html", **values)
 
 
 @pages.post("/login", OPEN, error_page=show_login, error_field="password")
@@ -57,7 +57,7 @@ async def show_setup(visit: Visit) -> Response:
     """Ask for the owner's name and password: from whoever has the link of the log, or sits at the machine."""
     if not await visit.site.authenticator.is_open():
         return RedirectResponse("/login", 303)
-    return visit.render("welcome.html", code=(visit.form.get("code") or visit.query("code"))[:100])
+    return visit.render("setup_page.html", code=(visit.form.get("code") or visit.query("code"))[:100])
 
 
 @pages.post("/welcome", OPEN, error_page=show_setup)
@@ -74,7 +74,7 @@ async def set_up_owner(visit: Visit) -> Response:
 async def show_registration(visit: Visit) -> Response:
     if not visit.site.authenticator.access.registration:
         raise RequestRefused("Registration is closed. Ask the owner for an account.")
-    return visit.render("register.html")
+    return visit.render("registration_page.html")
 
 
 @pages.post("/register", OPEN, error_page=show_registration)
@@ -86,7 +86,7 @@ async def register_reader(visit: Visit) -> Response:
 
 @pages.get("/password", READ)
 async def show_password_form(visit: Visit) -> Response:
-    return visit.render("password.html", user=visit.user)
+    return visit.render("password_page.html", user=visit.user)
 
 
 @pages.post("/password", READ, error_page=show_password_form)
@@ -214,4 +214,4 @@ def _callback_url(site: Site) -> str:
 
 
 def _render_oidc_failure(visit: Visit, message: str, status: int) -> Response:
-    return visit.site.render_page(visit.request, "problem.html", status, title="Signing in failed", message=message)
+    return visit.site.render_page(visit.request, "error_page.html", status, title="Signing in failed", message=message)

@@ -60,4 +60,4 @@ async def subscribe_to_feed(visit: Visit) -> Response:
 
 async def _render_discover(visit: Visit, candidates: Sequence[FeedCandidate] | None = None) -> Response:
     page = await suggest_feeds(visit.site, visit.user.id)
-    return visit.render("discover.html", page=page, candidates=candidates, address=visit.field("address"))
+    return visit.render("discover_page.html", page=page, candidates=candidates, address=visit.field("address"))

@@ -1,4 +1,4 @@
-"""All feeds, a hundred at a time: found by words, by tag, by what is wrong with them."""
+"""The feeds page: lists and filters feeds, adds one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from headwater.web.page import PageGroup, Visit
 from headwater.web.site import redirect_inside
 
 PAGE_SIZE = 100
-SHOWN_TAGS = 500  # offered in the field for tags
+SHOWN_TAGS = 500  # suggestions of the tag field
 FLASH = {
-    "removed": "The feed and its items are removed.",
-    "unsubscribed": "You no longer subscribe to the feed; what you starred stays.",
+    "removed": "Feed removed, with its items.",
+    "unsubscribed": "Unsubscribed. Starred items stay.",
     "known": "The feed was there already.",
 }
 
@@ -44,7 +44,7 @@ class FeedListPage:
 async def load_feed_list(
     store: Store, find: str = "", tag: str = "", state: str = "", after: int = 0, subscriber: int | None = None
 ) -> FeedListPage:
-    """`state` is one of STATES or how the last refresh ended ("timeout"); `subscriber` sees only what they read."""
+    """Load a page of feeds. `state` is one of FEED_STATES or an ending, as "timeout"; `subscriber` limits it to theirs."""
     ending = next((one for one in Ending if one.value == state and not one.ok), None)
     which = FeedFilter(tag or None, find or None, state if state in FEED_STATES else None, ending, subscriber)
     found = await store.read(list_feed_overviews, which, after=after, limit=PAGE_SIZE + 1)
@@ -68,7 +68,7 @@ async def show_feeds(visit: Visit) -> Response:
     reader = None if visit.user.is_owner else visit.user.id  # owners see all feeds
     page = await load_feed_list(visit.store, **query, after=visit.integer("after", 0) or 0, subscriber=reader)
     states = dict.fromkeys((*FEED_STATES, *([page.state] if page.state else [])))
-    return visit.render("feeds.html", page=page, states=states)
+    return visit.render("feed_list_page.html", page=page, states=states)
 
 
 @pages.post("/feeds", WRITE, error_page=show_feeds, error_field="address")

@@ -1,4 +1,4 @@
-"""A feed: when it publishes, how each refresh went, what its server asked for, why it is polled when it is."""
+"""The page of a feed: its pattern, refreshes, schedule and settings."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from headwater.web.site import format_brief, parse_integer, redirect_inside
 
 SHOWN_REFRESHES = 300  # refreshes in the strip
 FLASH = {
-    "added": "The feed was added and its first items are here.",
+    "added": "Feed added, with its first items.",
     "known": "The feed was there already.",
-    "paused": "The feed is paused: it is not refreshed until you resume it.",
-    "resumed": "The feed is refreshed again from now on.",
-    "weighed": "The weight is changed; the scheduler knows within a second.",
-    "renamed": "The title is changed.",
-    "tagged": "The tags are changed.",
-    "moved": "The address is changed; the next refresh goes there.",
-    "refreshed": "The feed was refreshed.",
-    "merged": "The feeds are one now.",
-    "held": "The feed's server asked to be left alone for a while; it was not asked.",
-    "apart": "The feed is by itself again.",
-    "subscribed": "You subscribe to the feed again, as before.",
-    "back": "The feed is back, with everything that was its.",
-    "alone": "This process runs no aggregator, so nothing was refreshed.",
+    "paused": "Feed paused.",
+    "resumed": "Feed resumed.",
+    "weighed": "Weight saved.",
+    "renamed": "Title saved.",
+    "tagged": "Tags saved.",
+    "moved": "Address changed. The next refresh uses it.",
+    "refreshed": "Feed refreshed.",
+    "merged": "Feeds merged.",
+    "held": "The feed's server asked for a pause; the feed was not refreshed.",
+    "apart": "The feeds are separate again.",
+    "subscribed": "Subscription restored.",
+    "back": "Feed restored, with its items.",
+    "alone": "This process runs no aggregator, so the feed was not refreshed.",
 }
 
 
@@ -54,7 +54,7 @@ pages = PageGroup(FLASH)
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """Everything on the page of one feed; charts are None where there is nothing to draw yet."""
+    """The values of the page; charts are None while there is nothing to draw."""
 
     told: ScheduleExplanation
     sentences: tuple[str, ...]
@@ -63,7 +63,7 @@ class FeedPage:
     refreshes: tuple[Refresh, ...]
     items: int
     alike: tuple[Feed, ...]
-    queries: tuple[str, ...]  # query feeds that have kept something of it
+    queries: tuple[str, ...]  # query feeds with items of this feed
 
     @property
     def feed(self) -> Feed:
@@ -71,7 +71,7 @@ class FeedPage:
 
 
 async def load_feed_page(store: Store, settings: Settings, feed_id: int, now: float) -> FeedPage:
-    """Gather the page; NotFound where there is no such feed."""
+    """Load the values of the page. Raises NotFound."""
     told = await explain_feed_schedule(store, settings, feed_id, now)
     refreshes = await store.read(list_refreshes, feed_id, since=now - WEEK, limit=SHOWN_REFRESHES)
     sources = [one.query_id for one in await store.read(list_selectivity) if one.feed_id == feed_id and one.kept]
@@ -96,10 +96,10 @@ async def _draw_pattern(store: Store, told: ScheduleExplanation, now: float) -> 
 
 
 def _describe_pattern(believed: tuple[float, ...]) -> str:
-    """What the pattern shows, in a sentence."""
+    """Describe the weekly pattern in a sentence."""
     total = sum(believed)
     if total <= 0:
-        return "Nothing is expected of this feed"
+        return "This feed is expected to publish nothing"
     hours = [sum(believed[h::24]) for h in range(24)]
     busiest = max(range(24), key=lambda h: sum(hours[(h + k) % 24] for k in range(6)))
     share = sum(hours[(busiest + k) % 24] for k in range(6)) / total
@@ -130,8 +130,8 @@ def _format_count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-READER_ACTIONS = ("refresh", "unsubscribe")  # what everybody may do who reads the feed
-# Which field of its form each deed goes by.
+READER_ACTIONS = ("refresh", "unsubscribe")  # for every subscriber of the feed
+# The field of each action's form, for errors.
 ACTION_FIELDS = {"weigh": "weight", "tag": "tags", "rename": "title", "move": "url", "merge": "other"}
 
 
@@ -144,7 +144,7 @@ async def show_feed(visit: Visit) -> Response:
     page = await load_feed_page(visit.store, visit.site.settings, feed_id, visit.now)
     mine = await visit.store.read(find_subscription, visit.user.id, feed_id=feed_id)
     values = {"can_refresh": visit.site.node is not None, "may_change": visit.user.is_owner}
-    return visit.render("feed.html", page=page, subscribed=mine is not None, **values)
+    return visit.render("feed_page.html", page=page, subscribed=mine is not None, **values)
 
 
 @pages.post("/feed/{feed_id}", WRITE, error_page=show_feed)
@@ -215,23 +215,23 @@ def _parse_weight(form: dict[str, str]) -> dict[str, object]:
     try:
         weight = float(form.get("weight", ""))
     except ValueError as error:
-        raise InputError("The weight is no number: 1 is usual, 2 counts twice as much.") from error
+        raise InputError("The weight is not a number: 1 is normal, 2 counts twice.") from error
     if not 0 <= weight <= 1000:
-        raise InputError("A weight lies between 0 and 1000; 1 is usual.")
+        raise InputError("A weight must lie between 0 and 1000; 1 is normal.")
     return {"weight": weight}
 
 
 def _parse_tags(form: dict[str, str]) -> dict[str, object]:
     tags = tuple(dict.fromkeys(tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()))
     if len(tags) > 20 or any(len(tag) > 100 for tag in tags):
-        raise InputError("A feed has at most 20 tags of 100 letters each.")
+        raise InputError("A feed can have at most 20 tags of 100 letters.")
     return {"tags": tags}
 
 
 def _parse_url(form: dict[str, str]) -> dict[str, object]:
     url = form.get("url", "").strip()
     if not url.lower().startswith(("http://", "https://")):
-        raise InputError(f"“{url[:200]}” is no web address: it should begin with https:// or http://.")
+        raise InputError(f"“{url[:200]}” is not a web address: it must begin with https:// or http://.")
     return {"url": url}
 
 

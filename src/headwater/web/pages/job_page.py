@@ -21,5 +21,5 @@ async def show_job(visit: Visit) -> Response:
         progress = {"running": job.running, "done": job.done, "total": job.total, "doing": job.doing}
         return json_response(progress | {"part": job.result is not None})
     if visit.part == "result" and job.result is not None:
-        return visit.render_part(f"job_{job.page}.html", job=job)
-    return visit.render("job.html", job=job)
+        return visit.render_part(f"_job_{job.page}.html", job=job)
+    return visit.render("job_page.html", job=job)

@@ -43,5 +43,5 @@ async def change_theme(visit: Visit) -> Response:
 @pages.get("/keys", READ)
 async def show_keys(visit: Visit) -> Response:
     if visit.part == "keys":
-        return visit.render_part("keys_list.html", known=KEYS, part=True)
-    return visit.render("keys.html", known=KEYS, part=False)
+        return visit.render_part("_keys.html", known=KEYS, part=True)
+    return visit.render("keys_page.html", known=KEYS, part=False)

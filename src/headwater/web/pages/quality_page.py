@@ -1,4 +1,4 @@
-"""Quality: what the budget buys, how it went, what other budgets would bring, which feeds lose and what helps."""
+"""The quality page: completeness, freshness, delay, price, what-if curves and losing feeds."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.shared.strategy_comparison import load_last_comparison, replay_strategies
 from headwater.web.site import Site, format_percent, parse_integer
 
-MOST_POINTS = 400  # feeds drawn: the dearest and the most valuable
-NO_PRICE = 1e-6  # item-minutes: what is below costs nothing
+MOST_POINTS = 400  # feeds drawn: those with most requests and with most items
+NO_PRICE = 1e-6  # item-minutes: a price below counts as none
 ACCEPTED = "accepted_losses"
 FLASH = {
-    "weighed": "The weight is doubled; the scheduler knows within a second.",
-    "accepted": "The loss is accepted: the feed is no longer listed here.",
+    "weighed": "Weight doubled.",
+    "accepted": "Loss accepted. The feed is no longer listed.",
     "listed": "All losing feeds are listed again.",
 }
 
@@ -50,7 +50,7 @@ pages = PageGroup(FLASH)
 
 @dataclass(frozen=True, slots=True)
 class QualityPage:
-    """The page; charts are None where there is nothing to draw yet."""
+    """The values of the page; charts are None while there is nothing to draw."""
 
     report: QualityReport | None
     sparks: dict[str, Markup]
@@ -89,14 +89,14 @@ async def load_quality_page(site: Site, now: float) -> QualityPage:
 
 
 async def load_budget_curve(site: Site, now: float) -> list[PredictedQuality]:
-    """What budgets would buy; empty where no node runs in this process, or while it believes nothing."""
+    """Estimate quality by budget; empty without an aggregator, or before the first estimates."""
     if site.node is None:
         return []
     return await estimate_quality_by_budget(await site.node.crawl.sample_beliefs(now), site.settings.least_interval)
 
 
 async def draw_delay_curve(site: Site, now: float) -> Chart | None:
-    """Mean delay against the budget, for the dial."""
+    """Draw mean delay against the budget."""
     return _draw_curve(
         await load_budget_curve(site, now), site.status().budget_per_minute, lambda one: one.delay / 60, "delay"
     )
@@ -120,17 +120,17 @@ def _find_nearest(buys: Sequence[PredictedQuality], budget: float) -> PredictedQ
 
 
 def _describe_curve(buys: Sequence[PredictedQuality], budget: float) -> str:
-    """Half and twice the budget in words."""
+    """Describe half and twice the budget in a sentence."""
     half, whole, twice = (_find_nearest(buys, budget * factor) for factor in (0.5, 1.0, 2.0))
     if half is None or whole is None or twice is None:
         return ""
     if whole.used < 0.9 * budget:
         return (
-            f"All feeds together have use for {whole.used:.0f} requests a minute: a larger budget would bring nothing, "
-            f"half of it {format_percent(half.completeness)} and {format_duration(half.delay)}."
+            f"All feeds together need about {whole.used:.0f} requests a minute. A larger budget would not help; "
+            f"half of it would give {format_percent(half.completeness)} and {format_duration(half.delay)}."
         )
     return (
-        f"Half the budget would bring {format_percent(half.completeness, 2)} and {format_duration(half.delay)}; "
+        f"Half the budget would give {format_percent(half.completeness, 2)} and {format_duration(half.delay)}; "
         f"today's {format_percent(whole.completeness, 2)} and {format_duration(whole.delay)}; "
         f"twice the budget {format_percent(twice.completeness, 2)} and {format_duration(twice.delay)}."
     )
@@ -152,9 +152,9 @@ def _draw_curve(
     if what == "completeness":
         gain = twice.completeness - whole.completeness
         title = (
-            f"Twice the budget would catch {gain * 100:.1f} points more"
+            f"Twice the budget would add {gain * 100:.1f} points of completeness"
             if gain >= 0.0005
-            else "A larger budget would catch no more"
+            else "A larger budget would not add completeness"
         )
         lowest = min(min(y for _, y in curve), 0.99)
         return draw_line(title, bottom, curve, "completeness", lambda y: f"{y:.3g}", low=lowest, high=1.0, marked=today)
@@ -187,7 +187,7 @@ def _draw_price(past: Sequence[QualityPoint]) -> Chart | None:
 
 
 async def _draw_feeds(site: Site, losing: set[int], now: float) -> Chart | None:
-    """Feeds by requests and new items of the last day; of very many, as they were some seconds ago."""
+    """Draw feeds by requests and new items of the last day; the numbers are up to a minute old."""
     store = site.store
     activity = await site.timed_cache.get_or_gather("activity", 0, lambda: store.read(count_feed_activity, now - DAY))
     if len(activity) < 2:
@@ -209,7 +209,7 @@ async def _draw_feeds(site: Site, losing: set[int], now: float) -> Chart | None:
 
 
 async def load_accepted_losses(store: Store) -> set[int]:
-    """Feeds whose losses somebody accepted."""
+    """Load the feeds whose losses an owner accepted."""
     saved = await store.read(load_state, ACCEPTED)
     return set(orjson.loads(saved[1])) if saved else set()
 
@@ -219,7 +219,7 @@ async def show_quality(visit: Visit) -> Response:
     page = await load_quality_page(visit.site, visit.now)
     comparing = visit.site.background_jobs.find_latest("comparison")
     compared = await load_last_comparison(visit.store)
-    return visit.render("quality.html", page=page, comparing=comparing, compared=compared)
+    return visit.render("quality_page.html", page=page, comparing=comparing, compared=compared)
 
 
 @pages.post("/quality", ADMIN)

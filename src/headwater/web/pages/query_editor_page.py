@@ -1,4 +1,4 @@
-"""The query editor: the text with what is wrong with it, what it would have kept, and the feed that it makes."""
+"""The query pages: list, edit, check, preview and save queries."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ LARGEST_SCRIPT = (
     1 << 20
 )  # of a form: a statement may have 64 KiB, which a browser writes threefold, and a script several
 FLASH = {
-    "changed": "The script is carried out; what it dropped is removed.",
-    "created": "The query is saved: it holds for what arrives from now on, and its feed is being filled from the past.",
-    "dropped": "The query feed is removed; its sources stay.",
-    "back": "The query feed is back, with all that it had published.",
+    "changed": "Script executed; dropped query feeds are removed.",
+    "created": "Query saved. Its feed is being filled with past items.",
+    "dropped": "Query feed removed. Its sources stay.",
+    "back": "Query feed restored, with its items.",
 }
 
 
@@ -54,8 +54,8 @@ class ListedQuery:
 
 @dataclass(frozen=True, slots=True)
 class EditedQuery:
-    """A text in the editor, of which query feed it is, what is known to be wrong with it, and the fields of the form it
-    was made by. `look_back`: what it would have kept is shown too, where nothing is wrong."""
+    """A text in the editor, with its query feed, its messages, and the builder's fields. With `look_back`, a valid text
+    is previewed."""
 
     text: str
     query: QueryFeed | None = None
@@ -77,7 +77,7 @@ class EditorPage:
 
 
 def highlight_query(text: str) -> Markup:
-    """The text as HTML with its kinds of words as classes."""
+    """Return the text as HTML, each token with its kind as a class."""
     parts, at = [], 0
     for span in highlight_script(text):
         parts.append(escape(text[at : span.start]))
@@ -87,13 +87,13 @@ def highlight_query(text: str) -> Markup:
 
 
 async def check_query(store: Store, text: str) -> tuple[Message, ...]:
-    """Everything that is wrong with a text, warnings last; nothing if it can be saved."""
+    """Return the errors and warnings of a text; an empty tuple if it can be saved."""
     try:
         script = parse(text, await store.read(load_catalogue), replacing=EVERY)
     except QueryError as error:
         return _collect_messages(error.messages)
     if not script.statements:
-        return (Message(1, 1, "There is no query yet.", "CREATE FEED Name AS RETURN ALL WHERE …"),)
+        return (Message(1, 1, "The script is empty.", "CREATE FEED Name AS RETURN ALL WHERE …"),)
     return _collect_messages(script.warnings)
 
 
@@ -102,7 +102,7 @@ def _collect_messages(told: tuple[object, ...]) -> tuple[Message, ...]:
 
 
 async def list_queries(store: Store, after: int, limit: int) -> list[ListedQuery]:
-    """Query feeds beyond an id, in the order in which they were made."""
+    """List query feeds after an id, in the order of creation."""
     found = await store.read(list_query_feeds, after=after, limit=limit)
     counts = await store.read(count_hits_by_query, [query.id for query in found])
     return [ListedQuery(query, *counts.get(query.id, (0, None))) for query in found]
@@ -121,7 +121,7 @@ async def show_queries(visit: Visit) -> Response:
     after = parse_integer(visit.query("after"), 0, 2**53) or 0
     rows = await list_queries(visit.store, after, LIST_SIZE + 1)
     return visit.render(
-        "queries.html",
+        "query_list_page.html",
         rows=rows[:LIST_SIZE],
         more=rows[LIST_SIZE - 1].query.id if len(rows) > LIST_SIZE else None,
         gallery=GALLERY,
@@ -184,7 +184,7 @@ async def _answer_script(visit: Visit, text: str, form: dict[str, str]) -> Respo
         previews = await preview_script(visit.store, text, visit.now)
     except QueryError:
         previews = None
-    return visit.site.render_part("preview.html", previews=previews)
+    return visit.site.render_part("_preview.html", previews=previews)
 
 
 @pages.post("/queries/{name}/drop", ADMIN, error_page=show_query, error_field="drop")
@@ -216,7 +216,7 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
     )
     values: dict[str, Any] = {"gallery": GALLERY, "fields": FIELDS, "keywords": " ".join(sorted(KEYWORDS))}
     tags = [tag for tag, _ in (await store.read(count_feed_tags))[:200]]
-    return visit.render("editor.html", page=page, tags=tags, **values)
+    return visit.render("query_editor_page.html", page=page, tags=tags, **values)
 
 
 def _published_addresses(base: str, name: str) -> list[tuple[str, str]]:

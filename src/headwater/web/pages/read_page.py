@@ -1,4 +1,4 @@
-"""Read: streams at the left, items in the middle, the article at the right; works without scripts, better with them."""
+"""The reading page: streams, a list of items and an open article. It works without scripts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ pages = PageGroup()
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
-    """A line of the list; `others` are the same story in other feeds."""
+    """A row of the list; `others` are the same story in other feeds."""
 
     reading: ReaderItem
     title: str
@@ -61,7 +61,7 @@ class StreamRow:
 
 @dataclass(frozen=True, slots=True)
 class MatchReason:
-    """Why an item is seen: a query feed, and the words of it that stand in the item."""
+    """A query feed that shows an item, and its words that occur in the item."""
 
     query: str
     words: tuple[str, ...]
@@ -69,7 +69,7 @@ class MatchReason:
 
 @dataclass(frozen=True, slots=True)
 class OpenedArticle:
-    """An item opened. `here` is its address in the stream, `back` that of the list."""
+    """An open item. `here` is its address in the stream, `back` that of the list."""
 
     reading: ReaderItem
     title: str
@@ -95,12 +95,12 @@ class ReadPage:
     older: str | None
     newer: str | None
     unread_only: bool
-    view: str  # what one column shows: list, article or side
+    view: str  # the column shown on a phone: list, article or side
     found: SearchResult | None = None
     said: str = ""
-    settled: int = 0  # before it was loaded, all items were stored up to this one
-    beyond: tuple[int, ...] = ()  # what is shown of those that came after it, and unread
-    silence: EmptyStream | None = None  # where nothing stands in it
+    settled: int = 0  # all items up to this id were stored when the page was loaded
+    beyond: tuple[int, ...] = ()  # unread items of the page beyond it
+    silence: EmptyStream | None = None  # why the stream is empty
 
 
 @pages.get("/", READ)
@@ -108,7 +108,7 @@ async def show_start(visit: Visit) -> Response:
     """Show all items; on an empty server, how to begin."""
     if not await visit.site.reader_feeds.load_feeds(visit.user.id):
         feeds = await visit.store.read(count_feeds)
-        return visit.render("start.html", feeds=feeds, can_discover=visit.site.node is not None)
+        return visit.render("start_page.html", feeds=feeds, can_discover=visit.site.node is not None)
     return await _show_stream(visit, "all", "")
 
 
@@ -192,11 +192,11 @@ async def _show_stream(visit: Visit, kind: str, key: str, item: str | None = Non
 
 def _render_read_page(visit: Visit, page: ReadPage) -> Response:
     if visit.part == "article" and page.article is not None:
-        return visit.render("article.html", page=page)
+        return visit.render("_article.html", page=page)
     if visit.part == "rows":
-        return visit.render("rows.html", page=page)
+        return visit.render("_rows.html", page=page)
     marked, undo = visit.integer("marked"), visit.integer("undo")
-    return visit.render("read.html", page=page, marked=marked, undo=undo, loaded=visit.now)
+    return visit.render("read_page.html", page=page, marked=marked, undo=undo, loaded=visit.now)
 
 
 def _build_rows(readings: Sequence[ReaderItem], mine: ReaderFeeds, path: str, sign: str) -> tuple[StreamRow, ...]:
@@ -325,7 +325,7 @@ async def show_unread_counts(visit: Visit) -> Response:
 
 
 async def explain_match(store: Store, item: Item) -> tuple[MatchReason, ...]:
-    """The query feeds that show an item, with the words of theirs that stand in it."""
+    """Find the query feeds that show an item, with their words that occur in it."""
     if item.id is None:
         return ()
     emitted = (await store.read(find_showing_queries, [item.id])).get(item.id)
@@ -348,12 +348,12 @@ async def explain_match(store: Store, item: Item) -> tuple[MatchReason, ...]:
 
 
 def _parse_ids(given: str) -> list[int]:
-    """The numbers of a form's field, with commas between; what is none is passed over."""
+    """Parse comma-separated ids; other text is skipped."""
     return [number for part in given.split(",")[:1000] if (number := parse_integer(part, most=2**63 - 1))]
 
 
 def _parse_cursor(given: str | None) -> tuple[float, int] | None:
-    """The place where a page begins, out of its address."""
+    """Parse the position where a page begins."""
     if not given:
         return None
     at, _, id = given.partition(",")

@@ -1,4 +1,4 @@
-"""Health and settings: what is wrong and what helps, the budget, lists in and out, people, tokens, deliveries."""
+"""The settings page: failures, settings, users, tokens, deliveries, trash, import and export."""
 
 from __future__ import annotations
 
@@ -61,23 +61,23 @@ DELIVERY_STATES = ("dead", "failed", "due", "sent")
 SHOWN_DELIVERIES = 50
 NUMBER_HINTS = {
     "budget": "requests per minute, such as 60",
-    "target_completeness": "a share of all items, such as .99, or nothing",
-    "target_freshness": "a share of what the feeds show, such as .9, or nothing",
-    "target_delay": "seconds, such as 600, or nothing",
-    "keep_days": "days, such as 365, or nothing",
-    "keep_per_feed": "a number of items, such as 1000, or nothing",
+    "target_completeness": "a share of all items, such as .99, or blank",
+    "target_freshness": "a share of the items in the feeds, such as .9, or blank",
+    "target_delay": "seconds, such as 600, or blank",
+    "keep_days": "days, such as 365, or blank",
+    "keep_per_feed": "a number of items, such as 1000, or blank",
 }
 OBJECTIVES = ("balanced", "completeness", "freshness", "delay")
 FLASH = {
-    "changed": "This holds from now on, until the server is restarted; headwater.toml keeps it.",
-    "user": "The account is made.",
-    "gone": "The account is removed: whoever used it is signed out, and its tokens open nothing.",
-    "user-back": "The account is back; its sessions have ended, so its owner signs in again.",
-    "token-back": "The token is back and opens what it did.",
-    "back": "It is back as it was.",
-    "zone": "Digests of your queries come by this time zone from now on.",
-    "revoked": "The token no longer opens anything.",
-    "resent": "They are sent again at once.",
+    "changed": "Settings saved.",
+    "user": "Account created.",
+    "gone": "Account removed. Its sessions and tokens no longer work.",
+    "user-back": "Account restored. Its sessions have ended.",
+    "token-back": "Token restored.",
+    "back": "Restored.",
+    "zone": "Time zone saved.",
+    "revoked": "Token revoked.",
+    "resent": "Deliveries queued.",
 }
 
 
@@ -151,7 +151,7 @@ def read_changes(form: Mapping[str, str]) -> dict[str, Any]:
         if name in NUMBER_HINTS:
             found[name] = _parse_number(name, given)
         elif not given:
-            raise SettingsError("This cannot be empty.", name)
+            raise SettingsError("Must not be blank.", name)
         else:
             found[name] = given
     return found
@@ -163,9 +163,9 @@ def _parse_number(name: str, given: str) -> float | None:
     try:
         wanted = float(given)
     except ValueError as error:
-        raise SettingsError(f"This is no number: give {NUMBER_HINTS[name]}.", name) from error
+        raise SettingsError(f"Not a number: enter {NUMBER_HINTS[name]}.", name) from error
     if not 0 < wanted <= 1e9:
-        raise SettingsError(f"This must be above 0: give {NUMBER_HINTS[name]}.", name)
+        raise SettingsError(f"Must be above 0: enter {NUMBER_HINTS[name]}.", name)
     return wanted
 
 
@@ -179,7 +179,7 @@ async def _render_settings(visit: Visit, secret: str = "") -> Response:
     page = await load_settings_page(visit.site, visit.user, visit.now, visit.query("deliveries"))
     values = {"causes": FAILURE_ADVICE, "scopes": SCOPES, "roles": ROLES, "states": DELIVERY_STATES, "secret": secret}
     values["by_hand"] = sorted(visit.site.node.pinned_settings) if visit.site.node is not None else []
-    return visit.render("settings.html", page=page, strategies=sorted(STRATEGIES), dials=OBJECTIVES, **values)
+    return visit.render("settings_page.html", page=page, strategies=sorted(STRATEGIES), dials=OBJECTIVES, **values)
 
 
 @pages.post("/settings/change", ADMIN, error_page=show_settings)

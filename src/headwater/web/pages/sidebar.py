@@ -1,4 +1,4 @@
-"""What stands at the left of the reading page: all, starred, query feeds, tags and feeds with how much is unread."""
+"""The sidebar of the reading page: a reader's streams with their unread counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_LISTED = 200  # feeds, and query feeds, listed at once; more are found by t
 
 @dataclass(frozen=True, slots=True)
 class SidebarLine:
-    """One line: a title, where it leads, how many are unread."""
+    """One line: a title, its address, and the number of unread items."""
 
     title: str
     path: str
@@ -50,7 +50,7 @@ class Sidebar:
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """The stream that is read: by its address below /read, and what the store calls it."""
+    """The open stream: its address below /read, and the store's name for it."""
 
     path: str
     title: str
@@ -139,4 +139,4 @@ async def find_stream(store: Store, mine: ReaderFeeds, kind: str, key: str) -> O
     if kind == "query":
         query = await store.read(find_query_feed, key)
         return OpenStream(query_path(query.name), query.name, Stream(query=query.id), "query", query.name)
-    raise NotFound("You do not read this. Look among your feeds at the left.")
+    raise NotFound("You do not subscribe to this. The list on the left has your feeds.")

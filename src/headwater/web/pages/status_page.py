@@ -75,7 +75,7 @@ async def show_status(visit: Visit) -> Response:
     page = await load_status_page(visit.store, visit.site.status(), visit.now)
     given = visit.site.settings
     folder = None if given.database else shlex.quote(str(given.data.absolute()))  # a database URL may have a password
-    return visit.render("status.html", page=page, folder=folder)
+    return visit.render("status_page.html", page=page, folder=folder)
 
 
 @pages.get("/cluster", READ)
@@ -83,7 +83,7 @@ async def show_cluster(visit: Visit) -> Response:
     if not is_shared_database(visit.site.settings):
         raise NotFound(NOT_A_CLUSTER)
     status = await read_cluster_status(visit.store)
-    return visit.render("cluster.html", cluster=status, holdings=describe_holdings(status))
+    return visit.render("cluster_page.html", cluster=status, holdings=describe_holdings(status))
 
 
 @pages.get("/health", OPEN)

@@ -1,4 +1,4 @@
-"""The explanation of a feed in sentences: how often, when next and why, what its server asks, what was lost."""
+"""Explains a feed's schedule in sentences: how often, when next and why, hints, losses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _explain_rhythm(refreshes: Sequence[Refresh]) -> str:
     'Refreshed about every 10 min.'
     """
     if len(refreshes) < 2:
-        return "It has not been refreshed often enough to show a rhythm." if refreshes else "It was never refreshed."
+        return "It was refreshed only once." if refreshes else "It was never refreshed."
     gaps = [(later.at, later.at - earlier.at) for later, earlier in itertools.pairwise(refreshes)]
     day = sorted(gap for at, gap in gaps if 7 <= at % DAY // 3600 < 22)
     night = sorted(gap for at, gap in gaps if not 7 <= at % DAY // 3600 < 22)
@@ -48,14 +48,18 @@ def _explain_rhythm(refreshes: Sequence[Refresh]) -> str:
 
 def _explain_next(told: ScheduleExplanation, now: float) -> str:
     if told.feed.gone_since is not None:
-        return f"Its server said {format_relative(told.feed.gone_since, now)} that it is gone for good (410)."
+        return (
+            f"Its server said {format_relative(told.feed.gone_since, now)} that the feed is permanently removed (410)."
+        )
     if told.feed.paused:
         return "It is paused, so there is no next refresh."
     if told.next_refresh is None:
-        return "There is no next refresh planned."
+        return "No refresh is planned."
     soon = told.next_refresh <= now + 1
     said = (
-        "The next one is due now" if soon else f"The next is planned about {format_time(told.next_refresh)[11:16]} UTC"
+        "The next refresh is due now"
+        if soon
+        else f"The next refresh is planned for {format_time(told.next_refresh)[11:16]} UTC"
     )
     if not soon:
         said += f", {format_relative(told.next_refresh, now)}"
@@ -65,15 +69,15 @@ def _explain_next(told: ScheduleExplanation, now: float) -> str:
     if told.value is not None and told.price is not None:
         scale, unit = (1440, " item-minutes of waiting") if told.strategy == "value" else (1, "")
         worth = f"a refresh is worth {scale * told.value:.2g}{unit} now and costs {scale * told.price:.2g}"
-        waiting = f"{told.belief.expected_new:.1f} new items are expected to wait and " if told.belief else ""
+        waiting = f"{told.belief.expected_new:.1f} new items are expected and " if told.belief else ""
         return f"{said}, because {waiting}{worth}."
     return f"{said}: {told.why}." if told.why else f"{said}."
 
 
 def _explain_hints(told: ScheduleExplanation) -> list[str]:
     if not told.asked:
-        return ["The server asks for nothing in particular."]
-    return [f"The server asks by {one.hint} for {one.value}: {one.effect}." for one in told.asked]
+        return ["The server sends no polling hints."]
+    return [f"The server's {one.hint} is {one.value}: {one.effect}." for one in told.asked]
 
 
 def _explain_loss(told: ScheduleExplanation, refreshes: Sequence[Refresh]) -> str:
@@ -81,7 +85,7 @@ def _explain_loss(told: ScheduleExplanation, refreshes: Sequence[Refresh]) -> st
     said = ""
     if lost >= 0.5:
         got = sum(one.new for one in refreshes)
-        said = f"About {lost:.0f} of {got + lost:.0f} items were pushed out unread in the last week."
+        said = f"About {lost:.0f} of {got + lost:.0f} items were lost in the last week."
     if told.belief is not None and told.belief.chance_of_loss > 0.05:
         said += f" Right now the chance that its window has overflowed is {told.belief.chance_of_loss:.0%}."
     return said.strip()

@@ -65,6 +65,6 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   await navigator.clipboard.writeText(button.dataset.copy);
   const was = button.textContent;
-  button.textContent = "copied";
+  button.textContent = "Copied";
   setTimeout(() => (button.textContent = was), 1500);
 });

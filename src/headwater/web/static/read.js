@@ -108,7 +108,7 @@ async function set(row, field, on) {
   const button = form.querySelector("button");
   if (row === opened()) {
     button.value = on ? "0" : "1";
-    button.textContent = field === "read" ? (on ? "mark unread" : "mark read") : on ? "★ starred" : "☆ star";
+    button.textContent = field === "read" ? (on ? "Mark unread" : "Mark read") : on ? "★ Starred" : "☆ Star";
   }
 }
 
