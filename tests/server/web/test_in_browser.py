@@ -50,9 +50,8 @@ async def test_another_site_cannot_send_the_form(site: Start, web_store: Store, 
     base = await site()
     page = await browser.new_page()
     await page.goto(base)  # the visitor has our cookie
-    token = await page.locator("input[name=token]").first.get_attribute("value")
     await page.goto("data:text/html,<p>elsewhere")
-    fields = f'<input name=address value="https://evil.example/"><input name=token value="{token}">'
+    fields = '<input name=address value="https://evil.example/">'
     form = f'<form method=post action="{base}/feeds">{fields}</form>'
     await page.set_content(form)
     async with page.expect_navigation() as navigation:
