@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+REST_SECONDS = 30.0  # between two polls of a database that nobody writes to
 STEP_SECONDS = 1.0  # between two steps that nobody asked for: another process may have left something to do
 REPEAT_SECONDS = 60.0  # after which a failure that goes on is logged again
 _BOOTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
@@ -56,13 +57,49 @@ class RepeatFilter:
         self._last_message = None
 
 
-async def run_every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
-    """Do some work every few seconds until `stop` is set; a failure is logged, and tried again next time."""
+class ChangeGate:
+    """Tells whether polling a database is worth it: something was written since the last poll, or that was long ago.
+
+    `read_mark` returns a value that changes with every write, or None where there is none to be had cheaply.
+
+    >>> marks = iter([1, 1, 2])
+    >>> gate = ChangeGate(lambda: next(marks))
+    >>> [gate.is_open(), gate.is_open(), gate.is_open()]
+    [True, False, True]
+    """
+
+    def __init__(self, read_mark: Callable[[], object | None] = lambda: None) -> None:
+        self._read_mark = read_mark
+        self._mark: object | None = None
+        self._opened_at = 0.0
+
+    def is_open(self) -> bool:
+        """Whether to poll now; whoever asks does so if it is."""
+        mark, now = self._read_mark(), time.monotonic()
+        if mark is not None and mark == self._mark and now < self._opened_at + REST_SECONDS:
+            return False
+        self._mark, self._opened_at = mark, now
+        return True
+
+    def reset(self) -> None:
+        """Open the gate for the next poll."""
+        self._mark = None
+
+
+async def run_every(
+    seconds: float, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event, gate: ChangeGate | None = None
+) -> None:
+    """Do some work every few seconds until `stop` is set; a failure is logged, and tried again next time.
+
+    With a `gate`, work that only follows the database rests while nobody writes.
+    """
     repeats = RepeatFilter()
     while not stop.is_set():
         await pause(stop, seconds)
         if stop.is_set():
             return
+        if gate is not None and not gate.is_open():
+            continue
         try:
             await work()
             repeats.reset()
@@ -74,11 +111,13 @@ async def run_every(seconds: float, work: Callable[[], Coroutine[Any, Any, None]
 class StepLoop(ABC):
     """Work that is done step by step: at once while there is any, else when woken, and once a second.
 
-    `failure_event` names the log event of a failed step.
+    `failure_event` names the log event of a failed step. With `read_mark` (`Store.change_mark`) the loop rests while
+    nobody writes to the database.
     """
 
-    def __init__(self, failure_event: str) -> None:
+    def __init__(self, failure_event: str, read_mark: Callable[[], object | None] = lambda: None) -> None:
         self._failure_event = failure_event
+        self._gate = ChangeGate(read_mark)
         self._woken = asyncio.Event()
 
     @abstractmethod
@@ -93,13 +132,15 @@ class StepLoop(ABC):
         """Step until `stop` is set. A failed step is logged and tried again: it never ends the loop."""
         stopping = asyncio.create_task(self._wake_on_stop(stop))
         try:
+            busy = False
             while not stop.is_set():
-                self._woken.clear()
-                try:
-                    busy = await self.step()
-                except Exception as error:
-                    log.error(self._failure_event, error=repr(error))
-                    busy = False
+                if self._gate.is_open() or busy or self._woken.is_set():
+                    self._woken.clear()
+                    try:
+                        busy = await self.step()
+                    except Exception as error:
+                        log.error(self._failure_event, error=repr(error))
+                        busy = False
                 if not busy and not stop.is_set():
                     await pause(self._woken, STEP_SECONDS)
         finally:

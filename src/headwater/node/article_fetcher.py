@@ -74,7 +74,7 @@ class ArticleFetcher(StepLoop):
     def __init__(
         self, store: Store, fetcher: Fetcher, per_minute: float, *, clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__("articles_failed")
+        super().__init__("articles_failed", store.change_mark)
         self._store = store
         self._fetcher = fetcher
         self._clock = clock
@@ -99,6 +99,7 @@ class ArticleFetcher(StepLoop):
         self._tokens_at = now
         number = min(int(self._tokens), MAX_CONCURRENT)
         if number < 1:
+            self._gate.reset()  # the budget has room again soon, whoever writes
             return False
         due = await self._store.write(claim_due_articles, now, LEASE, number)
         self._tokens -= len(due)

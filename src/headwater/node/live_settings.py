@@ -17,7 +17,7 @@ import structlog
 
 from headwater.errors import SettingsError
 from headwater.estimate.registry import ESTIMATORS
-from headwater.loops import run_every
+from headwater.loops import ChangeGate, run_every
 from headwater.node.crawl.strategy_setup import build_configured_strategy
 from headwater.node.quality.targets import require_beliefs
 from headwater.schedule.registry import STRATEGIES
@@ -167,7 +167,7 @@ class LiveSettings:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow the changes of other processes until `stop` is set."""
-        await run_every(POLL_SECONDS, self.poll_changes, stop)
+        await run_every(POLL_SECONDS, self.poll_changes, stop, ChangeGate(self._store.change_mark))
 
     async def _apply(self, changes: Collection[str], new: Settings, strategy: Strategy | None) -> None:
         self.current = new

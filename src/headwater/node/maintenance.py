@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 
 from headwater.language.ast import CreateFeed
-from headwater.loops import run_every
+from headwater.loops import ChangeGate, run_every
 from headwater.model import Refresh
 from headwater.node import live_settings
 from headwater.node.crawl import snapshot
@@ -103,7 +103,9 @@ class Maintenance:
             (PRUNE_SECONDS, self.prune_store),
             (INDEX_SECONDS, self.index_items),
         ]
-        return [asyncio.create_task(run_every(seconds, work, stop)) for seconds, work in works]
+        following = (look, self.index_items)  # rest while nobody writes
+        gates = {work: ChangeGate(self._store.change_mark) for work in following}
+        return [asyncio.create_task(run_every(seconds, work, stop, gates.get(work))) for seconds, work in works]
 
     async def save_state(self) -> None:
         """Keep what was learned."""

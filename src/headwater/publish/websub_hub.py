@@ -69,7 +69,7 @@ class WebSubHub(StepLoop):
         first_wait: float = 60.0,
         challenge: Callable[[], str] = lambda: secrets.token_urlsafe(24),
     ) -> None:
-        super().__init__("hub_failed")
+        super().__init__("hub_failed", store.change_mark)
         self._store = store
         self._documents = documents
         self._fetcher = fetcher

@@ -48,6 +48,10 @@ class Store:
         """Return this store for the holder of a lease: writes raise LeaseLost once it has passed to another."""
         return Store(FencedDatabase(self._database, lease))
 
+    def change_mark(self) -> object | None:
+        """Return a value that changes with every write of any process, or None where that cannot be told cheaply."""
+        return self._database.change_mark()
+
     async def close(self) -> None:
         """Let running functions finish and close the database."""
         await self._database.close()

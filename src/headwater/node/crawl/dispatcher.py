@@ -30,7 +30,7 @@ from headwater.store.content.feed_state import load_feed_states
 from headwater.store.store import Store
 
 TICK = 0.25  # seconds between two steps while feeds wait that cannot be sent yet
-HEARTBEAT = 0.5  # seconds between two looks at the clock: it may be set, and a machine may have slept
+HEARTBEAT = 1.0  # seconds between two looks at the clock: it may be set, and a machine may have slept
 MAX_WAIT = 60.0  # seconds without a step: some strategies adapt to the time of day
 BUSY_STEP, LESSON_STEP, IDLE_STEP = 0.1, 0.25, 1.0  # seconds between two looks for lessons in a cluster
 MAX_BACKOFF = 2.0  # seconds between two steps that fail again and again

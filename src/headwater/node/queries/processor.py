@@ -12,7 +12,6 @@ away.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ import structlog
 from sqlalchemy import Connection
 
 from headwater.language.ast import CreateFeed, Query
+from headwater.loops import ChangeGate, pause
 from headwater.model import QueryFeed
 from headwater.node.queries.backfill import Backfill, BackfillBatch, backfill_queries, with_version, write_backfills
 from headwater.node.queries.definitions import QueryDefinitions
@@ -154,9 +154,13 @@ class QueryProcessor:
     async def run(self, stop: asyncio.Event) -> None:
         """Follow the outbox until `stop` is set. A failure is logged and tried again: it never ends the loop."""
         stopping = asyncio.create_task(self._wake_on_stop(stop))
-        loaded, saved = False, time.monotonic()
+        gate = ChangeGate(self._store.change_mark)
+        loaded, busy, saved = False, False, time.monotonic()
         try:
             while not stop.is_set():
+                if not gate.is_open() and loaded and not busy and not self._woken.is_set():
+                    await pause(self._woken, POLL_SECONDS)
+                    continue
                 self._woken.clear()
                 try:
                     if not loaded:
@@ -172,11 +176,11 @@ class QueryProcessor:
                 except Exception as error:
                     log.error("queries_failed", error=repr(error))
                     loaded, busy = False, False  # what the engine has seen is uncertain: begin from the store
-                    await self._pause(stop, WAIT_AFTER_FAILURE)
+                    await pause(stop, WAIT_AFTER_FAILURE)
                 if not busy:
                     if not self._definitions.running:
-                        await self._pause(stop, IDLE_SECONDS)
-                    await self._pause(self._woken, POLL_SECONDS)
+                        await pause(stop, IDLE_SECONDS)
+                    await pause(self._woken, POLL_SECONDS)
             if loaded:
                 await self.save()
         finally:
@@ -186,11 +190,6 @@ class QueryProcessor:
     async def _wake_on_stop(self, stop: asyncio.Event) -> None:
         await stop.wait()
         self._woken.set()
-
-    @staticmethod
-    async def _pause(event: asyncio.Event, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), seconds)
 
     # beginning and saving
 

@@ -69,7 +69,7 @@ class WebSubClient(StepLoop):
     def __init__(
         self, store: Store, fetcher: Fetcher, crawl: CrawlControl, base: str, *, clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__("subscribing_failed")
+        super().__init__("subscribing_failed", store.change_mark)
         self._store = store
         self._fetcher = fetcher
         self._crawl = crawl

@@ -61,7 +61,7 @@ class Deliverer(StepLoop):
         longest_wait: float = LONGEST_WAIT,
         most_attempts: int = MOST_ATTEMPTS,
     ) -> None:
-        super().__init__("deliveries_failed")
+        super().__init__("deliveries_failed", store.change_mark)
         self._store = store
         self._sinks = sinks
         self._clock = clock
