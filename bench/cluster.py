@@ -358,7 +358,7 @@ def _fill(connection: Connection, there: int, feeds: int) -> None:
     )
     connection.execute(
         text(
-            'INSERT INTO known (feed_id, "window", failures, moves, unstable) SELECT k, 0, 0, 0, 0 '
+            'INSERT INTO feed_state (feed_id, "window", failures, moves, unstable) SELECT k, 0, 0, 0, 0 '
             "FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) k"
         ),
         {"first": there + 1, "last": feeds},

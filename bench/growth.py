@@ -56,7 +56,7 @@ LARGE = [Size(1_000, 10_000), Size(10_000, 10_000), Size(100_000, 100_000), Size
 # Feeds that are not due, as after some refreshes: with windows, a log, items and seen identities.
 _OTHERS = "SELECT id FROM feed WHERE url NOT LIKE '%/feeds/%'"
 _FILL = (
-    'UPDATE known SET last_refresh = :now, last_success = :now, next_refresh = :later, "window" = 20 '
+    'UPDATE feed_state SET last_refresh = :now, last_success = :now, next_refresh = :later, "window" = 20 '
     f"WHERE feed_id IN ({_OTHERS})",
     f"INSERT INTO feed_window (feed_id, entries) SELECT id, hex(randomblob(600)) FROM ({_OTHERS})",
     "WITH RECURSIVE one(k) AS (VALUES (1) UNION ALL SELECT k + 1 FROM one WHERE k < 3) "
@@ -67,7 +67,7 @@ _FILL = (
     "SELECT o.id, :now - k * 7200 - o.id % 7000, :now - k * 7200, 1, 1, 'urn:' || o.id || ':' || k, "
     "hex(randomblob(8)), hex(randomblob(30)), 'http://example.org/' || o.id || '/' || k, hex(randomblob(250)) "
     f"FROM one CROSS JOIN ({_OTHERS}) o",
-    "INSERT INTO seen (feed_id, key, item_id, content_hash) SELECT feed_id, randomblob(16), id, content_hash FROM item "
+    "INSERT INTO seen_identity (feed_id, key, item_id, content_hash) SELECT feed_id, randomblob(16), id, content_hash FROM item "
     "ORDER BY feed_id",
 )
 
@@ -142,10 +142,10 @@ def _forget(connection: Connection, feed_ids: Sequence[int]) -> None:
         ((entries,),) = driver.execute("SELECT entries FROM feed_window WHERE feed_id = ?", (feed,)).fetchall()
         (newest, _), *others = orjson.loads(entries)
         driver.execute("UPDATE feed_window SET entries = ? WHERE feed_id = ?", (orjson.dumps(others).decode(), feed))
-        driver.execute("DELETE FROM seen WHERE feed_id = ? AND key = ?", (feed, hash_identity(newest)))
+        driver.execute("DELETE FROM seen_identity WHERE feed_id = ? AND key = ?", (feed, hash_identity(newest)))
         driver.execute("DELETE FROM item WHERE feed_id = ? AND identity = ?", (feed, newest))
         driver.execute(
-            "UPDATE known SET etag = NULL, last_modified = NULL, body_hash = NULL WHERE feed_id = ?", (feed,)
+            "UPDATE feed_state SET etag = NULL, last_modified = NULL, body_hash = NULL WHERE feed_id = ?", (feed,)
         )
 
 

@@ -24,7 +24,7 @@ from headwater.store.store import Store
 from support import ROOT
 
 SOURCE = ROOT / "src"
-NEXT = "9999"
+NEXT = "v9999"
 MIGRATION = f'''"""A column and a table more, as a version may bring them."""
 
 import sqlalchemy as sa
@@ -51,7 +51,7 @@ def next_version(folder: Path) -> Path:
     made = folder / "src"
     shutil.copytree(SOURCE, made, ignore=shutil.ignore_patterns("__pycache__"))
     store = made / "headwater" / "store"
-    (store / "migrations" / "versions" / f"v{NEXT}_moods.py").write_text(MIGRATION)
+    (store / "database" / "migrations" / "versions" / f"{NEXT}_moods.py").write_text(MIGRATION)
     migrate = store / "migrate.py"
     migrate.write_text(migrate.read_text().replace(f'HEAD = "{HEAD}"', f'HEAD = "{NEXT}"'))
     return made

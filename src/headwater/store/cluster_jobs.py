@@ -29,9 +29,9 @@ RETURNING feed_id, "partition", body, tries
 """
 _DELETE_JOBS = SelectByIds("DELETE FROM job WHERE feed_id IN {ids}")
 _TAKE_LESSONS = """
-DELETE FROM settled WHERE id IN (SELECT id FROM settled ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING id, body
+DELETE FROM lesson WHERE id IN (SELECT id FROM lesson ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING id, body
 """
-_HAS_LESSONS = "SELECT EXISTS (SELECT FROM settled)"
+_HAS_LESSONS = "SELECT EXISTS (SELECT FROM lesson)"
 
 
 class JobRow(NamedTuple):

@@ -54,7 +54,7 @@ def save_state_once(connection: Connection, name: str, version: int, blob: bytes
 
 
 def load_state(connection: Connection, name: str) -> tuple[int, bytes] | None:
-    found = fetch_rows(connection, "SELECT version, blob FROM state WHERE name = :name", {"name": name})
+    found = fetch_rows(connection, "SELECT version, blob FROM saved_state WHERE name = :name", {"name": name})
     return (found[0][0], bytes(found[0][1])) if found else None
 
 
@@ -75,11 +75,11 @@ def bump_revision(connection: Connection, what: str = FEEDS) -> int:
 
 
 def read_revision(connection: Connection, what: str = FEEDS) -> int:
-    found = fetch_rows(connection, "SELECT version FROM state WHERE name = :what", {"what": what})
+    found = fetch_rows(connection, "SELECT version FROM saved_state WHERE name = :what", {"what": what})
     return found[0][0] if found else 0
 
 
-_REVISIONS = "SELECT name, version FROM state WHERE name IN (:feeds, :queries)"
+_REVISIONS = "SELECT name, version FROM saved_state WHERE name IN (:feeds, :queries)"
 
 
 def read_revisions(connection: Connection) -> tuple[int, int]:

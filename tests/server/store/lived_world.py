@@ -41,7 +41,7 @@ from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item
 
 # Counters, what is to be indexed again, what is read again by consumers, and the removals themselves.
-NOT_COMPARED = {"state", "unindexed", "outbox", "session", "removal", "removed"}
+NOT_COMPARED = {"saved_state", "index_queue", "outbox", "session", "trash_entry", "trash_row"}
 ANEW = ("position", "active", "active_position", "revision")  # of a query feed that is taken up once more
 SECRET, PHONE = b"h" * 32, b"p" * 32
 

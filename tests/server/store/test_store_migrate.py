@@ -43,7 +43,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def scripts() -> ScriptDirectory:
     config = Config()
-    config.set_main_option("script_location", "headwater.store:migrations")
+    config.set_main_option("script_location", "headwater.store.database:migrations")
     return ScriptDirectory.from_config(config)
 
 
@@ -84,7 +84,7 @@ async def test_words_have_their_index(empty_url: str) -> None:
 
 async def test_the_comparison_does_notice_a_difference(empty_url: str) -> None:
     async with await open_store(empty_url) as store:
-        await store.write(lambda connection: connection.execute(text("ALTER TABLE state ADD COLUMN extra TEXT")))
+        await store.write(lambda connection: connection.execute(text("ALTER TABLE saved_state ADD COLUMN extra TEXT")))
         assert await store.read(differences) != []
 
 
@@ -110,10 +110,21 @@ async def by_hand(url: str, statement: str) -> None:
 async def test_a_newer_database_is_refused_and_left_alone(empty_url: str) -> None:
     async with await open_store(empty_url) as store:
         feed = await one_feed(store)
-    await by_hand(empty_url, "UPDATE alembic_version SET version_num = '9999'")
+    await by_hand(empty_url, "UPDATE alembic_version SET version_num = 'v9999'")
     for _ in range(2):
         with pytest.raises(StoreError, match="newer Headwater"):
             await open_store(empty_url)
+    await by_hand(empty_url, f"UPDATE alembic_version SET version_num = '{HEAD}'")
+    async with await open_store(empty_url) as store:
+        assert await store.read(list_feeds) == [feed]
+
+
+async def test_a_database_from_before_the_first_release_is_refused_and_left_alone(empty_url: str) -> None:
+    async with await open_store(empty_url) as store:
+        feed = await one_feed(store)
+    await by_hand(empty_url, "UPDATE alembic_version SET version_num = '0015'")
+    with pytest.raises(StoreError, match=r"before 0\.2\.0.*feeds export.*Google Reader API"):
+        await open_store(empty_url)
     await by_hand(empty_url, f"UPDATE alembic_version SET version_num = '{HEAD}'")
     async with await open_store(empty_url) as store:
         assert await store.read(list_feeds) == [feed]

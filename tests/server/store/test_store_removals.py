@@ -39,7 +39,7 @@ from headwater.store.readers.stream_values import StreamQuery
 from headwater.store.readers.subscriptions import add_and_subscribe, find_subscription, subscribe_to_feed
 from headwater.store.readers.unread_counts import count_unread
 from headwater.store.saved_state import read_revision
-from headwater.store.schema.reader_tables import removal, removed
+from headwater.store.schema.reader_tables import trash_entry, trash_row
 from headwater.store.store import Store
 from support.databases import PostgresServer
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item
@@ -194,7 +194,7 @@ async def test_what_is_forgotten_is_removed_for_good(world: World) -> None:
 
 def counted(connection: Connection) -> tuple[int, ...]:
     return tuple(
-        connection.execute(select(func.count()).select_from(table)).scalar_one() for table in (removal, removed)
+        connection.execute(select(func.count()).select_from(table)).scalar_one() for table in (trash_entry, trash_row)
     )
 
 

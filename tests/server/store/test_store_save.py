@@ -268,6 +268,6 @@ async def test_what_a_batch_looks_up_is_found_by_keys_and_never_by_reading_a_tab
         ]
         await store.write(traced, verdicts.save_batch, later)
         found = await store.write(scans)
-    assert any("FROM seen" in one for one in said)
+    assert any("FROM seen_identity" in one for one in said)
     assert any("INTO item " in one for one in said)
     assert [scan for scan in found if not any(name in scan for name in _NO_TABLES)] == []

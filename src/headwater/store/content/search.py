@@ -51,8 +51,8 @@ _TSVECTOR = "INSERT INTO item_search (item_id, words) VALUES ($1, $2::text::tsve
 _SELECT_INDEXED_COLUMNS = SelectByIds(
     "SELECT id, title, summary, content, authors, categories FROM item WHERE id IN {ids}"
 )
-_DELETE_QUEUED = SelectByIds("DELETE FROM unindexed WHERE item_id IN {ids}")
-_HAS_QUEUED = text("SELECT EXISTS (SELECT 1 FROM unindexed)")
+_DELETE_QUEUED = SelectByIds("DELETE FROM index_queue WHERE item_id IN {ids}")
+_HAS_QUEUED = text("SELECT EXISTS (SELECT 1 FROM index_queue)")
 _FINGERPRINT_NAME = "search: made by"  # the name in `state` of how the index was made
 
 
@@ -139,7 +139,7 @@ def count_queued(connection: Connection) -> int:
     return number
 
 
-COUNT_QUEUED = "SELECT COUNT(*) FROM unindexed"
+COUNT_QUEUED = "SELECT COUNT(*) FROM index_queue"
 
 
 async def search_items(

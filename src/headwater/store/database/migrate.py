@@ -1,4 +1,4 @@
-"""Brings a database up to the tables this version knows, once, even when several processes start together."""
+"""Brings the tables of a database up to date, once, even when several processes start together."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from sqlalchemy import Connection, inspect, text
 
 from headwater.errors import StoreError
 
-HEAD = "0015"  # the newest file in migrations/versions; here, so that opening need not load Alembic
+HEAD = "v0001"  # the newest file in migrations/versions; here, so that opening need not load Alembic
 _LOCK = 0x68656164  # "head": the advisory lock of migrations in PostgreSQL
+_BEFORE_RELEASE = (
+    "The database was written by a Headwater before 0.2.0, whose tables this version does not know (version {version}). "
+    "Take your feeds along with the old version's “headwater feeds export” and import them here; a client of the "
+    "Google Reader API can copy what is read and starred from the old server to the new one."
+)
 
 
 def read_schema_version(connection: Connection) -> str | None:
-    """The version of the tables, None for an empty database. In the caller's transaction."""
+    """Return the version of the tables, None for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def migrate(connection: Connection, to: str = HEAD) -> None:
-    """Run what is missing, in the caller's transaction, which must be a writing one: in SQLite that is the lock.
+    """Run the missing migrations in the caller's writing transaction: on SQLite, that is the lock.
 
     `to` stops at an older version of the tables, for a backup of that version.
     """
@@ -32,6 +37,8 @@ def migrate(connection: Connection, to: str = HEAD) -> None:
             f"The database belongs to another program: it has tables like “{others[0]}”. "
             "Give an empty database or another file."
         )
+    if version is not None and not version.startswith("v"):
+        raise StoreError(_BEFORE_RELEASE.format(version=version))
     if version is not None and version > HEAD:
         raise StoreError(
             f"The database was written by a newer Headwater (tables {version}, this one knows {HEAD}). "
@@ -49,6 +56,6 @@ def _upgrade(connection: Connection, to: str) -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", "headwater.store:migrations")
+    config.set_main_option("script_location", "headwater.store.database:migrations")
     config.attributes["connection"] = connection
     command.upgrade(config, to)

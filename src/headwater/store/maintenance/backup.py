@@ -24,7 +24,7 @@ from headwater.store.schema.reader_tables import user
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
 _SKIPPED_TABLES = {index_queue.name}  # what is to be indexed: after restoring, everything
-_IGNORED_TABLES = {"alembic_version", "state", "user"}  # may have rows in a database that has just been made
+_IGNORED_TABLES = {"alembic_version", "saved_state", "user"}  # may have rows in a database that has just been made
 CHUNK = 1000
 
 
@@ -70,7 +70,7 @@ def load_backup(connection: Connection, file: BackupReader, progress: Progress) 
     done, total = 0, sum(manifest.counts.values())
     found = MetaData()
     tables = {name: Table(name, found, autoload_with=connection) for name in manifest.columns}
-    for name in {"state", "user"} & set(tables):
+    for name in {"saved_state", "user"} & set(tables):
         connection.execute(tables[name].delete())  # what making the tables has noted, and the owner it made
     for block in file.read_blocks():
         _insert_rows(connection, tables[block.table], manifest.columns[block.table], block)
@@ -113,6 +113,10 @@ def verify_backup(file: BackupReader, progress: Progress) -> None:
 
 
 def require_known_version(manifest: Manifest, file: Path) -> None:
+    if not manifest.tables.startswith("v"):
+        raise StoreError(
+            f"{file} was written by a Headwater before 0.2.0 ({manifest.version}): restore it with that version."
+        )
     if manifest.tables > HEAD:
         raise StoreError(
             f"{file} was written by a newer Headwater ({manifest.version}, tables {manifest.tables}; this one knows "

@@ -37,7 +37,14 @@ from headwater.store.schema.feed_tables import feed
 from headwater.store.schema.item_tables import index_queue, item, seen_identity
 from headwater.store.schema.item_tables import outbox as outbox_table
 from headwater.store.schema.query_tables import hit, implicit_feed, query_feed
-from headwater.store.schema.reader_tables import mark, query_subscription, removal, subscription, subscription_tag, user
+from headwater.store.schema.reader_tables import (
+    mark,
+    query_subscription,
+    subscription,
+    subscription_tag,
+    trash_entry,
+    user,
+)
 
 TRASH_SECONDS = 86_400.0  # seconds for which what was removed is kept
 CHUNK = 500
@@ -49,10 +56,15 @@ def list_trash(
     connection: Connection, who: int | None, now: float, *, scopes: Collection[str] = SCOPES
 ) -> list[TrashEntry]:
     """What this person (None: whoever has the data folder) can take back, the latest first."""
-    query = select(removal).where(removal.c.at >= now - TRASH_SECONDS).order_by(removal.c.id.desc()).limit(MOST_LISTED)
+    query = (
+        select(trash_entry)
+        .where(trash_entry.c.at >= now - TRASH_SECONDS)
+        .order_by(trash_entry.c.id.desc())
+        .limit(MOST_LISTED)
+    )
     if who is not None:
-        mine = removal.c.kind.not_in(SERVER_KINDS) & (removal.c.user_id == who)
-        query = query.where(or_(mine, removal.c.kind.in_(SERVER_KINDS)) if "admin" in scopes else mine)
+        mine = trash_entry.c.kind.not_in(SERVER_KINDS) & (trash_entry.c.user_id == who)
+        query = query.where(or_(mine, trash_entry.c.kind.in_(SERVER_KINDS)) if "admin" in scopes else mine)
     return [
         TrashEntry(row.id, row.kind, row.label, row.at, row.at + TRASH_SECONDS, row.user_id)
         for row in connection.execute(query)
@@ -71,18 +83,18 @@ def empty_trash(connection: Connection, numbers: Collection[int] | None = None) 
 
 def _delete_trash(connection: Connection, before: float, ids: Collection[int] | None = None) -> int:
     """Removals (of these numbers, or all) from before a moment are for good from now on; how many there were."""
-    which = [removal.c.at < before] + ([] if ids is None else [removal.c.id.in_(sorted(ids))])
-    return connection.execute(delete(removal).where(*which)).rowcount
+    which = [trash_entry.c.at < before] + ([] if ids is None else [trash_entry.c.id.in_(sorted(ids))])
+    return connection.execute(delete(trash_entry).where(*which)).rowcount
 
 
 def restore_from_trash(
     connection: Connection, number: int, who: int | None, now: float, *, scopes: Collection[str] = SCOPES
 ) -> RestoredObject:
-    """Bring back what was removed; NotFound where there is nothing, or nothing that this person removed, or no longer.
+    """Bring back what was removed; NotFound where there is nothing, or nothing that this person trash_row, or no longer.
 
     InputError, and nothing is changed, where something else is in its place.
     """
-    row = connection.execute(select(removal).where(removal.c.id == number).with_for_update()).first()
+    row = connection.execute(select(trash_entry).where(trash_entry.c.id == number).with_for_update()).first()
     if row is None or row.at < now - TRASH_SECONDS or not _may_restore(row.kind, row.user_id, who, scopes):
         raise NotFound("There is nothing to take back here, or no longer: what is removed is kept for a day.")
     check_conflicts(connection, row.kind, number, scopes)
@@ -93,7 +105,7 @@ def restore_from_trash(
         back.insert_piece(name, rows)
     back.finish()
     ref = _object_reference(connection, row.kind, number)
-    connection.execute(delete(removal).where(removal.c.id == number))
+    connection.execute(delete(trash_entry).where(trash_entry.c.id == number))
     return RestoredObject(row.kind, row.label, ref)
 
 

@@ -1,4 +1,4 @@
-"""Rows of any table put aside under a removal, piece by piece, and read again. All in the caller's transaction."""
+"""Rows of any table put aside under a trash_entry, piece by piece, and read again. All in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import Column, ColumnElement, Connection, Table, insert, select, tuple_
 
 from headwater.store.database.dialect import chunks
-from headwater.store.schema.reader_tables import removal, removed
+from headwater.store.schema.reader_tables import trash_entry, trash_row
 from headwater.store.schema.storable_text import replace_unstorable
 
 TRASHED_FEED, TRASHED_MERGE, TRASHED_QUERY_FEED, TRASHED_USER = "feed", "merged feed", "query feed", "account"
@@ -76,7 +76,7 @@ class TrashWriter:
         self._connection = connection
         self._parts = 0
         values = {"user_id": by.user_id, "at": by.at, "kind": kind, "label": replace_unstorable(label)[:LONGEST_LABEL]}
-        self.id: int = connection.execute(insert(removal).returning(removal.c.id), values).scalar_one()
+        self.id: int = connection.execute(insert(trash_entry).returning(trash_entry.c.id), values).scalar_one()
 
     def add_rows(self, table: Table, *which: ColumnElement[bool]) -> None:
         """Those rows of a table, in the order of its key."""
@@ -100,8 +100,8 @@ class TrashWriter:
         """Something to be remembered that is not a row of its table; `name` says what."""
         if rows:
             blob = zlib.compress(msgspec.msgpack.encode([_to_plain(row) for row in rows]), 1)
-            values = {"removal_id": self.id, "part": self._parts, "table_name": name, "blob": blob}
-            self._connection.execute(insert(removed), values)
+            values = {"entry_id": self.id, "part": self._parts, "table_name": name, "blob": blob}
+            self._connection.execute(insert(trash_row), values)
             self._parts += 1
 
 
@@ -109,16 +109,14 @@ def _to_plain(row: Row) -> Row:
     return {name: bytes(value) if isinstance(value, memoryview) else value for name, value in row.items()}
 
 
-def read_trash_rows(
-    connection: Connection, removal_id: int, name: str | None = None
-) -> Iterator[tuple[str, list[Row]]]:
-    """The pieces of a removal, of all tables or of one, with the table's name; one in memory at a time."""
-    mine = [removed.c.removal_id == removal_id] + ([] if name is None else [removed.c.table_name == name])
-    for part in connection.execute(select(removed.c.part).where(*mine).order_by(removed.c.part)).scalars().all():
-        row = connection.execute(select(removed).where(*mine, removed.c.part == part)).one()
+def read_trash_rows(connection: Connection, entry_id: int, name: str | None = None) -> Iterator[tuple[str, list[Row]]]:
+    """The pieces of a trash_entry, of all tables or of one, with the table's name; one in memory at a time."""
+    mine = [trash_row.c.entry_id == entry_id] + ([] if name is None else [trash_row.c.table_name == name])
+    for part in connection.execute(select(trash_row.c.part).where(*mine).order_by(trash_row.c.part)).scalars().all():
+        row = connection.execute(select(trash_row).where(*mine, trash_row.c.part == part)).one()
         yield row.table_name, msgspec.msgpack.decode(zlib.decompress(row.blob))
 
 
-def list_trash_rows(connection: Connection, removal_id: int, name: str) -> list[Row]:
+def list_trash_rows(connection: Connection, entry_id: int, name: str) -> list[Row]:
     """What is kept of one table."""
-    return [row for _, rows in read_trash_rows(connection, removal_id, name) for row in rows]
+    return [row for _, rows in read_trash_rows(connection, entry_id, name) for row in rows]

@@ -67,10 +67,10 @@ def _move_position(connection: Connection, user_id: int, feed_id: int, read: int
 
 _REDUNDANT = text(
     "DELETE FROM mark WHERE state = 1 AND starred IS NULL AND changed < :old AND item_id <= "
-    "(SELECT s.read_up_to FROM subscribed s WHERE s.user_id = mark.user_id AND s.feed_id = mark.feed_id)"
+    "(SELECT s.read_up_to FROM subscription s WHERE s.user_id = mark.user_id AND s.feed_id = mark.feed_id)"
 )
 _MANY_READ = text(
-    "SELECT m.feed_id, COUNT(*) FROM subscribed s JOIN mark m ON m.user_id = s.user_id AND m.feed_id = s.feed_id "
+    "SELECT m.feed_id, COUNT(*) FROM subscription s JOIN mark m ON m.user_id = s.user_id AND m.feed_id = s.feed_id "
     "AND m.item_id > s.read_up_to AND m.item_id <= :last WHERE s.user_id = :user AND m.state = 1 "
     "GROUP BY m.feed_id HAVING COUNT(*) > :many"
 )
@@ -78,9 +78,9 @@ _UNREAD_AFTER = (
     "FROM item i LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id "
     "WHERE i.feed_id = {feed} AND i.id > {position} AND COALESCE(m.state, 0) = 0"
 )
-_POSITION = "(SELECT read_up_to FROM subscribed WHERE user_id = :user AND feed_id = :feed)"
+_POSITION = "(SELECT read_up_to FROM subscription WHERE user_id = :user AND feed_id = :feed)"
 _STILL_UNREAD = text(f"SELECT i.id {_UNREAD_AFTER.format(feed=':feed', position=_POSITION)} AND i.id <= :last")
 _MOVE_TO_END = text(
-    "UPDATE subscribed SET read_up_to = :last WHERE user_id = :user AND read_up_to < :near AND NOT EXISTS "
-    f"(SELECT 1 {_UNREAD_AFTER.format(feed='subscribed.feed_id', position='subscribed.read_up_to')})"
+    "UPDATE subscription SET read_up_to = :last WHERE user_id = :user AND read_up_to < :near AND NOT EXISTS "
+    f"(SELECT 1 {_UNREAD_AFTER.format(feed='subscription.feed_id', position='subscription.read_up_to')})"
 )

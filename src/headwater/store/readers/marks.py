@@ -105,7 +105,7 @@ def _build_mark_statement(dialect: str, read: bool | None, starred: bool | None)
         new["starred"] = "CAST(:now AS double precision)" if starred else "CAST(NULL AS double precision)"
         changes["starred"] = "COALESCE(mark.starred, excluded.starred)" if starred else "NULL"
     return (
-        f"INSERT INTO mark ({', '.join(new)}) SELECT {', '.join(new.values())} FROM item i CROSS JOIN subscribed s "
+        f"INSERT INTO mark ({', '.join(new)}) SELECT {', '.join(new.values())} FROM item i CROSS JOIN subscription s "
         f"WHERE i.id {_ID_LIST[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id ORDER BY i.feed_id, i.id "
         f"ON CONFLICT (user_id, feed_id, item_id) DO UPDATE SET {', '.join(f'{k} = {v}' for k, v in changes.items())} "
         "RETURNING item_id"
@@ -171,7 +171,7 @@ def _find_unread(
 
 
 _UNREAD_AMONG = SelectByUserAndIds(
-    "SELECT i.feed_id, i.id, m.state FROM item i LEFT JOIN subscribed s ON s.user_id = {user} "
+    "SELECT i.feed_id, i.id, m.state FROM item i LEFT JOIN subscription s ON s.user_id = {user} "
     "AND s.feed_id = i.feed_id LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id "
     "WHERE i.id IN {ids} AND (m.state = 0 OR (m.state IS NULL AND i.id > COALESCE(s.read_up_to, 0)))"
 )
@@ -252,16 +252,16 @@ def _text_of_feeds(sql: str) -> Any:
 
 
 _COUNT_AFTER_POSITION = _text_of_feeds(
-    "SELECT COUNT(*) FROM subscribed s CROSS JOIN item i WHERE s.user_id = :user AND s.feed_id IN :feeds "
+    "SELECT COUNT(*) FROM subscription s CROSS JOIN item i WHERE s.user_id = :user AND s.feed_id IN :feeds "
     "AND i.feed_id = s.feed_id AND i.id > s.read_up_to AND i.id <= :last"
 )
 _COUNT_READ_AFTER_POSITION = _text_of_feeds(
-    "SELECT COUNT(*) FROM mark m CROSS JOIN subscribed s WHERE m.user_id = :user AND m.feed_id IN :feeds "
+    "SELECT COUNT(*) FROM mark m CROSS JOIN subscription s WHERE m.user_id = :user AND m.feed_id IN :feeds "
     "AND m.state = 1 AND s.user_id = :user AND s.feed_id = m.feed_id AND m.item_id > s.read_up_to "
     "AND m.item_id <= :last"
 )
 _COUNT_KEPT_UNREAD = _text_of_feeds(
-    "SELECT COUNT(*) FROM mark m CROSS JOIN subscribed s WHERE m.user_id = :user AND m.state = 0 "
+    "SELECT COUNT(*) FROM mark m CROSS JOIN subscription s WHERE m.user_id = :user AND m.state = 0 "
     "AND m.feed_id IN :feeds AND s.user_id = :user AND s.feed_id = m.feed_id "
     "AND m.item_id <= s.read_up_to AND m.item_id <= :last"
 )
@@ -319,7 +319,7 @@ def _find_unsettled_items(
 
 
 _SELECT_UNREAD = (
-    "SELECT i.feed_id, i.id FROM item i CROSS JOIN subscribed s "
+    "SELECT i.feed_id, i.id FROM item i CROSS JOIN subscription s "
     "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id "
     "WHERE s.user_id = :user AND s.feed_id = i.feed_id "
     "AND (m.state = 0 OR (m.state IS NULL AND i.id > s.read_up_to)) "
@@ -340,7 +340,7 @@ def _find_unread_hits(
 
 _SELECT_UNREAD_HITS = text(
     "SELECT h.feed_id, h.item_id FROM hit h "
-    "LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = h.feed_id "
+    "LEFT JOIN subscription s ON s.user_id = :user AND s.feed_id = h.feed_id "
     "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id "
     "WHERE h.query_id = :query AND h.current AND h.item_id <= :last AND h.arrived < :until "
     "AND (m.state = 0 OR (m.state IS NULL AND h.item_id > COALESCE(s.read_up_to, 0)))"
@@ -434,6 +434,6 @@ def update_mark_times(connection: Connection, changed: Mapping[tuple[int, int], 
 
 
 _UPDATE_PUBLISHED = text(
-    "UPDATE mark SET published = :published WHERE user_id IN (SELECT user_id FROM subscribed WHERE feed_id = :feed) "
+    "UPDATE mark SET published = :published WHERE user_id IN (SELECT user_id FROM subscription WHERE feed_id = :feed) "
     "AND feed_id = :feed AND item_id = :item AND state = 0"
 )

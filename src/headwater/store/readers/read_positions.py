@@ -29,10 +29,10 @@ ALL_BY_FEED = ReadLine(1 << 62, 1, 0)  # everything feed by feed
 
 _START = "(SELECT COALESCE(MAX(id), 0) FROM item) - CAST(:reach AS bigint)"
 # Whether any position is far back: if none is, all that is unread is marked so, or among the newest items.
-HAS_FAR_POSITION = f"EXISTS (SELECT 1 FROM subscribed WHERE user_id = :user AND read_up_to < {_START})"
+HAS_FAR_POSITION = f"EXISTS (SELECT 1 FROM subscription WHERE user_id = :user AND read_up_to < {_START})"
 _COUNTED = (
     f"{_START}, COUNT(*) FILTER (WHERE read_up_to < {_START}), COUNT(*) FILTER (WHERE read_up_to >= {_START}), "
-    f"MIN(read_up_to) FILTER (WHERE read_up_to >= {_START}) FROM subscribed WHERE user_id = :user"
+    f"MIN(read_up_to) FILTER (WHERE read_up_to >= {_START}) FROM subscription WHERE user_id = :user"
 )
 
 

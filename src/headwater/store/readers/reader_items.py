@@ -82,7 +82,7 @@ def _load_hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict
 _ITEM_ROW = f"{', '.join(f'i.{name}' for name in ITEM_COLUMNS)}, m.state, m.starred, s.read_up_to"
 READER_ITEM_COLUMNS = WantedColumns(_ITEM_ROW)
 _ITEMS_BY_ID = SelectByUserAndIds(
-    f"SELECT {_ITEM_ROW} FROM item i LEFT JOIN subscribed s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
+    f"SELECT {_ITEM_ROW} FROM item i LEFT JOIN subscription s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
     "LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id WHERE i.id IN {ids}"
 )
 _HIT_STATES = (
@@ -155,7 +155,7 @@ def _find_otherwise_visible(connection: Connection, user_id: int, others: Iterab
 
 
 _FEEDS_OF_ITEMS = SelectByUserAndIds(
-    "SELECT i.id, i.feed_id, s.feed_id FROM item i LEFT JOIN subscribed s ON s.user_id = {user} "
+    "SELECT i.id, i.feed_id, s.feed_id FROM item i LEFT JOIN subscription s ON s.user_id = {user} "
     "AND s.feed_id = i.feed_id WHERE i.id IN {ids}"
 )
 _MY_QUERIES = select(query_subscription.c.query_id).where(query_subscription.c.user_id == bindparam("user"))

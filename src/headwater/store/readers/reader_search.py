@@ -48,9 +48,9 @@ def find_matching_reader_items(
 
 # The index gives its rows in the order of ids, so that only as many are looked at as are shown.
 _SEARCH_SOURCES = {
-    "sqlite": "FROM item_search f CROSS JOIN item i CROSS JOIN subscribed s "
+    "sqlite": "FROM item_search f CROSS JOIN item i CROSS JOIN subscription s "
     "WHERE f.item_search MATCH :match AND i.id = f.rowid AND f.rowid < :before",
-    "postgresql": "FROM item_search f JOIN item i ON i.id = f.item_id CROSS JOIN subscribed s "
+    "postgresql": "FROM item_search f JOIN item i ON i.id = f.item_id CROSS JOIN subscription s "
     "WHERE f.words @@ CAST(CAST(:match AS text) AS tsquery) AND f.item_id < :before",
 }
 
@@ -72,7 +72,7 @@ def _search_rows(
     if feed_id is not None:
         only, values["feed"] = " AND s.feed_id = :feed", feed_id
     if tag is not None:
-        only += " AND s.feed_id IN (SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag)"
+        only += " AND s.feed_id IN (SELECT feed_id FROM subscription_tag WHERE user_id = :user AND tag = :tag)"
         values["tag"] = tag
     order = "f.rowid" if dialect == "sqlite" else "f.item_id"
     found = (

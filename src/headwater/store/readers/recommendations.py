@@ -53,20 +53,20 @@ def find_also_read(connection: Connection, user_id: int, limit: int = 10) -> lis
 
 
 _SHARED = (
-    "SELECT s.feed_id FROM subscribed s WHERE s.user_id = :user AND "
-    "(SELECT COUNT(*) FROM (SELECT 1 FROM subscribed o WHERE o.feed_id = s.feed_id AND o.user_id <> :user "
+    "SELECT s.feed_id FROM subscription s WHERE s.user_id = :user AND "
+    "(SELECT COUNT(*) FROM (SELECT 1 FROM subscription o WHERE o.feed_id = s.feed_id AND o.user_id <> :user "
     "LIMIT :least) t) >= :least LIMIT :most"
 )
 _NEAR = SelectByUserAndIds(
-    "SELECT user_id, COUNT(*) FROM subscribed WHERE feed_id IN {ids} AND user_id <> {user} "
+    "SELECT user_id, COUNT(*) FROM subscription WHERE feed_id IN {ids} AND user_id <> {user} "
     f"GROUP BY user_id ORDER BY 2 DESC, 1 LIMIT {MOST_LOOKED_AT}"
 )
 _OTHERS = SelectByUserAndIds(
-    "SELECT o.feed_id, COUNT(*) FROM subscribed o WHERE o.user_id IN {ids} AND NOT EXISTS "
-    "(SELECT 1 FROM subscribed s WHERE s.user_id = {user} AND s.feed_id = o.feed_id) "
+    "SELECT o.feed_id, COUNT(*) FROM subscription o WHERE o.user_id IN {ids} AND NOT EXISTS "
+    "(SELECT 1 FROM subscription s WHERE s.user_id = {user} AND s.feed_id = o.feed_id) "
     f"GROUP BY o.feed_id HAVING COUNT(*) >= {FEWEST_READERS} ORDER BY 2 DESC, 1 LIMIT 100"
 )
-_READERS = SelectByUserAndIds("SELECT feed_id, user_id FROM subscribed WHERE feed_id IN {ids} AND user_id <> {user}")
+_READERS = SelectByUserAndIds("SELECT feed_id, user_id FROM subscription WHERE feed_id IN {ids} AND user_id <> {user}")
 
 
 def list_popular_feeds(connection: Connection, user_id: int, limit: int = 10) -> list[tuple[int, int]]:
@@ -102,7 +102,7 @@ def list_reader_sites(connection: Connection, user_id: int) -> set[str]:
     return {parse_site(url) for url, link in found for url in (url, link) if url}
 
 
-_ADDRESSES = "SELECT f.url, f.link FROM subscribed s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = :user"
+_ADDRESSES = "SELECT f.url, f.link FROM subscription s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = :user"
 
 
 def parse_site(url: str) -> str:

@@ -48,12 +48,12 @@ _ITEM = (
 _WANTED = WantedColumns(_ITEM)
 _MARK = "LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id "
 _ITEMS = SelectByUserAndIds(
-    f"SELECT {_ITEM} FROM item i LEFT JOIN subscribed s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
+    f"SELECT {_ITEM} FROM item i LEFT JOIN subscription s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
     f"{_MARK} WHERE i.id IN {{ids}}"
 )
 # The same, of feeds that the person reads; the others are asked for one by one.
 _MINE = SelectByUserAndIds(
-    f"SELECT {_ITEM} FROM item i CROSS JOIN subscribed s {_MARK} "
+    f"SELECT {_ITEM} FROM item i CROSS JOIN subscription s {_MARK} "
     "WHERE i.id IN {ids} AND s.user_id = {user} AND s.feed_id = i.feed_id"
 )
 

@@ -40,7 +40,7 @@ _BY_ID = {"sqlite": "NOT INDEXED", "postgresql": ""}
 # 0 unread, 1 read: the mark, else the position
 _STATE = "COALESCE(m.state, CASE WHEN i.id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END)"
 _MARK = "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = i.feed_id AND m.item_id = i.id"
-_TAGGED = " AND s.feed_id IN (SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag)"
+_TAGGED = " AND s.feed_id IN (SELECT feed_id FROM subscription_tag WHERE user_id = :user AND tag = :tag)"
 
 
 class WantedColumns(NamedTuple):
@@ -56,7 +56,7 @@ def join_columns(wanted: WantedColumns, sql: str) -> str:
     rows with whole texts in them costs as much as finding them."""
     return (
         f"SELECT u.k, u.id, {wanted.columns} FROM ({sql}) u CROSS JOIN item i "
-        f"LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = i.feed_id {_MARK} {wanted.joins} "
+        f"LEFT JOIN subscription s ON s.user_id = :user AND s.feed_id = i.feed_id {_MARK} {wanted.joins} "
         "WHERE i.id = u.id"
     )
 
@@ -174,7 +174,7 @@ class StreamSelection:
             items = f"(SELECT * FROM item i{order.where_after} {order.by} LIMIT {bound.values['near']}) i"
             most = str(part.limit + 1)
         return self._run(
-            f"SELECT {key} AS k, i.id AS id{columns} FROM {items} CROSS JOIN subscribed s {join} {joins} "
+            f"SELECT {key} AS k, i.id AS id{columns} FROM {items} CROSS JOIN subscription s {join} {joins} "
             f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{bounded}{far}{self._only}{state_condition(part, _STATE)}"
             f"{order.conditions} {order.by} LIMIT {most}",
             **bound.values,
@@ -187,7 +187,7 @@ class StreamSelection:
         state = state_condition(self._part, _STATE)
         return (
             f"SELECT {self._key} AS k, i.id AS id FROM mark m JOIN item i ON i.id = m.item_id "
-            f"{join} subscribed s ON s.user_id = :user AND s.feed_id = m.feed_id "
+            f"{join} subscription s ON s.user_id = :user AND s.feed_id = m.feed_id "
             f"WHERE m.user_id = :user AND m.starred IS NOT NULL{self._only}{state}{self._order.conditions} "
             f"{self._order.by} LIMIT :wanted"
         )
@@ -199,13 +199,13 @@ class StreamSelection:
         unread = f"s.user_id = :user AND (m.state IS NULL OR m.state = 0){self._only}{self._order.conditions}"
         if line.far:
             parts.append(
-                f"SELECT {self._key} AS k, i.id AS id FROM subscribed s CROSS JOIN item i {_MARK} "
+                f"SELECT {self._key} AS k, i.id AS id FROM subscription s CROSS JOIN item i {_MARK} "
                 f"WHERE {unread} AND i.feed_id = s.feed_id AND i.id > s.read_up_to AND s.read_up_to < :line"
             )
         if line.beyond:
             parts.append(
                 f"SELECT {self._key} AS k, i.id AS id FROM item i {_BY_ID[self._dialect]} "
-                f"CROSS JOIN subscribed s {_MARK} WHERE i.id > :line AND {unread} AND s.feed_id = i.feed_id "
+                f"CROSS JOIN subscription s {_MARK} WHERE i.id > :line AND {unread} AND s.feed_id = i.feed_id "
                 "AND i.id > s.read_up_to AND s.read_up_to >= :line"
             )
         # Marks know both times themselves, in an index each.
@@ -213,7 +213,7 @@ class StreamSelection:
         kept = StreamOrder(self._part, f"m.{name}", "m.item_id", "m.arrived")
         parts.append(
             f"SELECT * FROM (SELECT m.{name} AS k, m.item_id AS id FROM mark m {_MARK_INDEX[self._dialect].format(name)} "
-            "CROSS JOIN subscribed s WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user "
+            "CROSS JOIN subscription s WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user "
             f"AND s.feed_id = m.feed_id{self._only} AND m.item_id <= s.read_up_to{kept.conditions} {kept.by} "
             "LIMIT :wanted) t"
         )
@@ -226,7 +226,7 @@ class StreamSelection:
         found: list[StreamPosition] = []
         for some in chunks(sorted(feeds), FEEDS_PER_STATEMENT):
             each = (
-                f"SELECT * FROM (SELECT {key} AS k, i.id AS id FROM item i CROSS JOIN subscribed s {join} "
+                f"SELECT * FROM (SELECT {key} AS k, i.id AS id FROM item i CROSS JOIN subscription s {join} "
                 f"WHERE i.feed_id = :f{n} AND s.user_id = :user AND s.feed_id = :f{n}{state_condition(part, _STATE)}"
                 f"{order.conditions} {order.by} LIMIT :wanted) t{n}"
                 for n in range(len(some))

@@ -21,7 +21,7 @@ _HIT_STATE = (
     "COALESCE(m.state, CASE WHEN h.id > q.read_up_to AND h.item_id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END)"
 )
 _HIT_MARKS = (
-    "LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = h.feed_id "
+    "LEFT JOIN subscription s ON s.user_id = :user AND s.feed_id = h.feed_id "
     "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id"
 )
 

@@ -210,8 +210,8 @@ def count_feeds_brought(
 
 
 _COUNT_SOLE_READER = text(
-    "SELECT COUNT(*) FROM subscribed s WHERE s.user_id = :user "
-    "AND NOT EXISTS (SELECT 1 FROM subscribed o WHERE o.feed_id = s.feed_id AND o.user_id <> :user)"
+    "SELECT COUNT(*) FROM subscription s WHERE s.user_id = :user "
+    "AND NOT EXISTS (SELECT 1 FROM subscription o WHERE o.feed_id = s.feed_id AND o.user_id <> :user)"
 )
 
 
@@ -368,9 +368,9 @@ def list_subscription_page(
     return found
 
 
-_FEED_IDS = "SELECT feed_id FROM subscribed WHERE user_id = :user AND feed_id > :after ORDER BY feed_id LIMIT :limit"
+_FEED_IDS = "SELECT feed_id FROM subscription WHERE user_id = :user AND feed_id > :after ORDER BY feed_id LIMIT :limit"
 _FEED_IDS_TAGGED = (
-    "SELECT feed_id FROM subscribed_tag WHERE user_id = :user AND tag = :tag AND feed_id > :after "
+    "SELECT feed_id FROM subscription_tag WHERE user_id = :user AND tag = :tag AND feed_id > :after "
     "ORDER BY feed_id LIMIT :limit"
 )
 _QUERY_IDS = (
@@ -387,7 +387,7 @@ def count_subscription_tags(connection: Connection, user_id: int) -> dict[str, i
     return counted
 
 
-_COUNTED_TAGS = "SELECT tag, COUNT(*) FROM subscribed_tag WHERE user_id = :user GROUP BY tag"
+_COUNTED_TAGS = "SELECT tag, COUNT(*) FROM subscription_tag WHERE user_id = :user GROUP BY tag"
 
 
 def subscription_number(one: Subscription) -> int:
@@ -396,8 +396,8 @@ def subscription_number(one: Subscription) -> int:
 
 
 _COLUMNS = "s.feed_id, s.title, s.added, s.read_up_to, f.url, f.link, COALESCE(f.given_title, f.title)"
-_ALL_FEEDS = f"SELECT {_COLUMNS} FROM subscribed s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = {{user}}"
-_ALL_TAGS = "SELECT feed_id, tag FROM subscribed_tag WHERE user_id = {user}"
+_ALL_FEEDS = f"SELECT {_COLUMNS} FROM subscription s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = {{user}}"
+_ALL_TAGS = "SELECT feed_id, tag FROM subscription_tag WHERE user_id = {user}"
 _SOME_FEEDS = SelectByUserAndIds(f"{_ALL_FEEDS} AND s.feed_id IN {{ids}}")
 _SOME_TAGS = SelectByUserAndIds(f"{_ALL_TAGS} AND feed_id IN {{ids}} ORDER BY feed_id, tag")
 _FEEDS = SelectByUser(f"{_ALL_FEEDS} ORDER BY s.feed_id")
@@ -405,8 +405,8 @@ _TAGS = SelectByUser(f"{_ALL_TAGS} ORDER BY feed_id, tag")
 
 
 _WITH_TAGS = SelectByUserAndIds(
-    f"SELECT {_COLUMNS}, t.tag FROM subscribed s JOIN feed f ON f.id = s.feed_id "
-    "LEFT JOIN subscribed_tag t ON t.user_id = s.user_id AND t.feed_id = s.feed_id "
+    f"SELECT {_COLUMNS}, t.tag FROM subscription s JOIN feed f ON f.id = s.feed_id "
+    "LEFT JOIN subscription_tag t ON t.user_id = s.user_id AND t.feed_id = s.feed_id "
     "WHERE s.user_id = {user} AND s.feed_id IN {ids} UNION ALL "
     "SELECT -query_id, NULL, added, read_up_to, NULL, NULL, NULL, tags FROM query_subscription WHERE user_id = {user}"
 )

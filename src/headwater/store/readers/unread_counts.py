@@ -35,7 +35,7 @@ class UnreadCounts:
 
 # Per feed: items behind the position, less those marked read there, and those marked unread before it.
 _AFTER_POSITION = (
-    "SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM subscribed s CROSS JOIN item i "
+    "SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM subscription s CROSS JOIN item i "
     "WHERE s.user_id = :user AND s.read_up_to < :line AND i.feed_id = s.feed_id AND i.id > s.read_up_to "
     "GROUP BY s.feed_id"
 )
@@ -43,7 +43,7 @@ _AFTER_POSITION = (
 
 _AFTER_LINE = {
     dialect: (
-        f"SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM item i {by_id} CROSS JOIN subscribed s "
+        f"SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM item i {by_id} CROSS JOIN subscription s "
         "WHERE i.id > :line AND s.user_id = :user AND s.feed_id = i.feed_id AND s.read_up_to >= :line "
         "AND i.id > s.read_up_to GROUP BY s.feed_id"
     )
@@ -52,14 +52,14 @@ _AFTER_LINE = {
 
 
 _READ_AFTER_POSITION = (
-    "SELECT s.feed_id, -COUNT(*), CAST(NULL AS double precision) FROM subscribed s CROSS JOIN mark m "
+    "SELECT s.feed_id, -COUNT(*), CAST(NULL AS double precision) FROM subscription s CROSS JOIN mark m "
     "WHERE s.user_id = :user AND m.user_id = :user AND m.feed_id = s.feed_id AND m.item_id > s.read_up_to "
     "AND m.state = 1 GROUP BY s.feed_id"
 )
 
 
 _KEPT_UNREAD = (
-    "SELECT m.feed_id, COUNT(*), MAX(m.arrived) FROM mark m CROSS JOIN subscribed s "
+    "SELECT m.feed_id, COUNT(*), MAX(m.arrived) FROM mark m CROSS JOIN subscription s "
     "WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id "
     "AND m.item_id <= s.read_up_to GROUP BY m.feed_id"
 )
@@ -77,7 +77,7 @@ _STARRED_COUNT = "SELECT COUNT(*) FROM mark WHERE user_id = :user AND starred IS
 
 _UNREAD_HITS = (
     "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM query_subscription q CROSS JOIN hit h "
-    "LEFT JOIN subscribed s ON s.user_id = :user AND s.feed_id = h.feed_id "
+    "LEFT JOIN subscription s ON s.user_id = :user AND s.feed_id = h.feed_id "
     "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id "
     "WHERE q.user_id = :user AND h.query_id = q.query_id AND h.id > q.read_up_to AND h.current "
     "AND (m.state = 0 OR (m.state IS NULL AND h.item_id > COALESCE(s.read_up_to, 0))) GROUP BY h.query_id"
@@ -152,7 +152,7 @@ _TAGS_OF_QUERIES = "SELECT tags, CAST(NULL AS text), query_id FROM query_subscri
 
 
 _TAGS = {
-    dialect: f"SELECT tag, {feeds}, CAST(NULL AS bigint) FROM subscribed_tag WHERE user_id = :user GROUP BY tag "
+    dialect: f"SELECT tag, {feeds}, CAST(NULL AS bigint) FROM subscription_tag WHERE user_id = :user GROUP BY tag "
     f"UNION ALL {_TAGS_OF_QUERIES}"
     for dialect, feeds in (("sqlite", "json_group_array(feed_id)"), ("postgresql", "CAST(json_agg(feed_id) AS text)"))
 }

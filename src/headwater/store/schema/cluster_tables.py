@@ -41,7 +41,7 @@ job = Table(
 
 # What the controller has still to learn from refreshes that were stored; written in their transaction.
 lesson = Table(
-    "settled",
+    "lesson",
     metadata,
     Column("id", Id, primary_key=True),
     Column("body", LargeBinary, nullable=False),

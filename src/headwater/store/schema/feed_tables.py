@@ -50,7 +50,7 @@ feed_tag = Table(
 )
 
 feed_state = Table(
-    "known",
+    "feed_state",
     metadata,
     Column("feed_id", Id, feed_reference(), primary_key=True, autoincrement=False),
     Column("window", Integer, nullable=False),  # size of the last document
@@ -109,7 +109,7 @@ refresh = Table(
 
 # What happened in each hour, so that a first page adds up 24 hours and not a million refreshes.
 hourly_count = Table(
-    "tally",
+    "hourly_count",
     metadata,
     Column("hour", Integer, primary_key=True, autoincrement=False),
     Column("ending", Text, primary_key=True),

@@ -8,7 +8,7 @@ from headwater.store.schema.metadata import Id, TsVector, feed_reference, metada
 
 # No foreign keys from here on: `save` has looked the feed up, and a check per row would lock it per row.
 seen_identity = Table(
-    "seen",
+    "seen_identity",
     metadata,
     Column("feed_id", Id, primary_key=True, autoincrement=False),
     Column("key", LargeBinary, primary_key=True),  # 128 bits of the identity's hash
@@ -49,7 +49,7 @@ item = Table(
 
 
 # Items whose words the index does not have yet; an item is either here or indexed as it now reads.
-index_queue = Table("unindexed", metadata, Column("item_id", Id, primary_key=True, autoincrement=False))
+index_queue = Table("index_queue", metadata, Column("item_id", Id, primary_key=True, autoincrement=False))
 
 
 outbox = Table(
@@ -100,7 +100,7 @@ article = Table(
 
 
 saved_state = Table(
-    "state",
+    "saved_state",
     metadata,
     Column("name", Text, primary_key=True),
     Column("version", Integer, nullable=False),

@@ -10,7 +10,7 @@ from headwater.store.schema.metadata import Id, feed_reference, metadata
 private_feed = Table("private_feed", metadata, Column("path", Text, primary_key=True))
 
 feed_token = Table(
-    "token",
+    "feed_token",
     metadata,
     Column("hash", LargeBinary, primary_key=True),  # SHA-256; the token itself is shown once and kept nowhere
     Column("path", Text, nullable=False),
@@ -75,7 +75,7 @@ hub_request = Table(
 )
 
 hub_subscriber = Table(
-    "subscriber",
+    "hub_subscriber",
     metadata,
     Column("id", Id, primary_key=True),
     Column("key", LargeBinary, nullable=False),
@@ -95,7 +95,7 @@ hub_subscriber = Table(
 
 # Our own subscriptions at hubs, one for each feed that offers one.
 websub_lease = Table(
-    "subscription",
+    "websub_lease",
     metadata,
     Column("feed_id", Id, feed_reference(), primary_key=True, autoincrement=False),
     Column("key", Text, nullable=False),  # the last part of the callback's address, which nobody can guess
@@ -117,7 +117,7 @@ websub_lease = Table(
 
 # Subscriptions at hubs that are to be ended: the hub is told until it confirms, or until its lease is over.
 websub_cancellation = Table(
-    "farewell",
+    "websub_cancellation",
     metadata,
     Column("key", Text, primary_key=True),  # of the callback
     Column("hub", Text, nullable=False),

@@ -88,7 +88,7 @@ hit = Table(
 # What query feeds have published, by where it was published first and under which identity: what comes back from
 # another aggregator is known by it. `item_id` is the item that stands for it.
 origin = Table(
-    "published",
+    "origin",
     metadata,
     Column("query_id", Id, primary_key=True, autoincrement=False),
     Column("key", LargeBinary, primary_key=True),
@@ -99,7 +99,7 @@ origin = Table(
 
 # The versions of items that query feeds have published: they stay as they were when the item changes or is deleted.
 item_version = Table(
-    "edition",
+    "item_version",
     metadata,
     Column("item_id", Id, primary_key=True, autoincrement=False),
     Column("version", Integer, primary_key=True, autoincrement=False),
@@ -109,7 +109,7 @@ item_version = Table(
 
 # Selectivity is `kept` / (`offered` − `base`): items of the feed that the query kept, of those it was offered.
 selectivity = Table(
-    "query_source",
+    "selectivity",
     metadata,
     Column("query_id", Id, ForeignKey("query_feed.id", ondelete="CASCADE"), primary_key=True),
     Column("feed_id", Id, primary_key=True, autoincrement=False),
@@ -120,7 +120,7 @@ selectivity = Table(
 
 
 offered_count = Table(
-    "offered",
+    "offered_count",
     metadata,
     Column("feed_id", Id, primary_key=True, autoincrement=False),
     Column("number", BigInteger, nullable=False),

@@ -1,7 +1,7 @@
 """The tables about people: accounts, what they subscribe to, and what each has read or starred.
 
 Reading is a position per person and feed plus exceptions (`mark`): an item is read when its id is not beyond
-`subscribed.read_up_to`, unless its mark says otherwise. Marking 100,000 items as read so moves 500 numbers.
+`subscription.read_up_to`, unless its mark says otherwise. Marking 100,000 items as read so moves 500 numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from sqlalchemy import (
 
 from headwater.store.schema.metadata import Id, metadata
 
-removal = Table(
-    "removal",
+trash_entry = Table(
+    "trash_entry",
     metadata,
     Column("id", Id, primary_key=True),
     Column("user_id", Id),  # who did it; None: the command line. It outlives their account
@@ -36,10 +36,10 @@ removal = Table(
 
 
 # In the order in which they are to be inserted again: what others refer to comes first.
-removed = Table(
-    "removed",
+trash_row = Table(
+    "trash_row",
     metadata,
-    Column("removal_id", Id, ForeignKey("removal.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("entry_id", Id, ForeignKey("trash_entry.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("part", Integer, primary_key=True, autoincrement=False),
     Column("table_name", Text, nullable=False),
     Column("blob", LargeBinary, nullable=False),
@@ -95,7 +95,7 @@ api_token = Table(
 )
 
 subscription = Table(
-    "subscribed",
+    "subscription",
     metadata,
     Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
     Column("feed_id", Id, ForeignKey("feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
@@ -107,7 +107,7 @@ subscription = Table(
 )
 
 subscription_tag = Table(
-    "subscribed_tag",
+    "subscription_tag",
     metadata,
     Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
     Column("feed_id", Id, ForeignKey("feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
@@ -174,7 +174,7 @@ mark = Table(
 
 # What “mark all as read” changed, so that it can be taken back.
 mark_undo = Table(
-    "undo",
+    "mark_undo",
     metadata,
     Column("id", Id, primary_key=True),
     Column("user_id", Id, _user_reference(), nullable=False),
