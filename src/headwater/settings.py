@@ -139,7 +139,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def max_feeds_per_reader(self) -> int | None:
-        """How many feeds a reader may add; None for any number."""
+        """The number of feeds that a reader may add; None for any number."""
         return {"yes": None, "no": 0}[self.readers_add] if self.readers_add.isalpha() else int(self.readers_add)
 
     @property

@@ -1,4 +1,4 @@
-"""Many feeds refreshed at once from the command line, with a progress bar."""
+"""Refreshes many feeds once, for a command."""
 
 from __future__ import annotations
 
@@ -34,11 +34,10 @@ async def refresh_many(
     named: bool,
     show_progress: bool,
 ) -> list[dict[str, object]]:
-    """Refresh these feeds; what a server asked us to leave alone (Retry-After) is left alone and said so, and so are
-    addresses that this command may not go to.
+    """Refresh feeds. Those in a server's Retry-After and those with an address that is not allowed are reported only.
 
-    If nobody at all answers it is this machine's own network that is away: no feed has failed then, and the rest is not
-    tried. Feeds that a person has `named` are tried all the same, and what comes of it counts.
+    If no server responds, the network of this machine is down: no feed counts as failed and the rest is not tried. Feeds
+    that a person `named` are tried and counted all the same.
     """
     results: list[dict[str, object]] = []
     network: OutageDetector[FetchResult] = OutageDetector()
@@ -64,7 +63,7 @@ async def refresh_many(
             fetched = await asyncio.gather(*(fetch(one) for one in free))
             results += [_blocked_line(one) for one in fetched if _was_blocked(one)]
             fetched = [one for one in fetched if not _was_blocked(one)]
-            # All at once: whoever answered speaks for all of them, so answers are looked at last.
+            # A response proves that the network works, so responses are sorted to the end of the batch.
             fetched.sort(key=lambda one: one.outcome.status is not None)
             sifted = network.sort_results(fetched, hosts, [one.feed_id for one in free] if named else [], time.time())
             results += [_refresh_line(one) for one in await ingest.save_results(sifted.counted)]
@@ -76,12 +75,12 @@ async def refresh_many(
 
 
 def _outage_line(feed_id: int, url: str) -> dict[str, object]:
-    text = "not refreshed: no server answers, the network of this machine seems to be away; no feed is blamed for it"
+    text = "not refreshed: no server responds, the network of this machine seems to be down; no feed counts as failed"
     return {"id": feed_id, "url": url, "ok": False, "text": text, "network_away": True}
 
 
 def _was_blocked(one: FetchResult) -> bool:
-    """Nobody was asked, since this command may not go there: where the server may, the feed is well."""
+    """Whether the guard refused the address itself; the server may be allowed to fetch it, so the feed has not failed."""
     return one.outcome.ending is Ending.BLOCKED and one.outcome.final_url == one.url
 
 
@@ -92,7 +91,7 @@ def _blocked_line(one: FetchResult) -> dict[str, object]:
 
 def _held_line(feed: Feed, known: Known, now: float) -> dict[str, object]:
     wait = (known.not_before or now) - now
-    text = f"not refreshed: the server asked to be left alone for another {format_duration(wait)} (Retry-After)"
+    text = f"not refreshed: the server asked to wait another {format_duration(wait)} (Retry-After)"
     return {"id": feed.id, "url": feed.url, "ok": False, "text": text, "retry_after_s": wait}
 
 

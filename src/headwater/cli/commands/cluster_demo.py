@@ -1,4 +1,4 @@
-"""A whole cluster on one machine: real servers, a feed farm, every role a process, and mishaps if they are wanted."""
+"""Runs a whole cluster on this machine: real servers, a feed farm, every role as a process, with random kills."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 
 LEASE = 9.0
-PAUSE = 1.0  # seconds between two requests to a host; how far apart they arrive depends on how busy the machine is
-MAX_WAIT = 120.0  # seconds that what is under way may take to come to rest at the end
+PAUSE = 1.0  # seconds between two requests to a host; a busy machine delays their arrival
+MAX_WAIT = 120.0  # seconds until the cluster must be idle at the end
 FIXED_ROLES = ("controller", "controller", "storer", "storer", "processor", "processor", "publisher")
 
 
@@ -52,12 +52,12 @@ class DemoPlan:
     seconds: float
     feeds: int
     seed: int
-    logs: Path | None = None  # where what the processes said is kept
+    logs: Path | None = None  # the folder for the logs of all processes
 
 
 @dataclass(frozen=True, slots=True)
 class DemoVerdict:
-    """`left` is what did not come to rest: nothing, if all is well."""
+    """The verdict on a run. `left` lists the work that was not finished."""
 
     ok: bool
     sentence: str
@@ -69,7 +69,7 @@ class DemoVerdict:
 
 
 class DemoProcesses:
-    """The processes of the demonstration; who is killed comes back after a moment."""
+    """The demo's processes. A killed process is restarted after a short pause."""
 
     def __init__(self, folder: Path, environment: dict[str, str], database: str, level: str) -> None:
         self._folder = folder
@@ -115,7 +115,7 @@ def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 async def run_demo(plan: DemoPlan, *, quiet: bool = False) -> DemoVerdict:
-    """Run it; what it says at the end is measured, not assumed."""
+    """Run a cluster and audit what it stored against what the farm published."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="headwater-cluster-") as place:
         folder = Path(place)
@@ -146,7 +146,7 @@ async def run_demo(plan: DemoPlan, *, quiet: bool = False) -> DemoVerdict:
 
 @contextmanager
 def _keep_logs(plan: DemoPlan, folder: Path) -> Iterator[Path]:
-    """Where the processes write what they say; what the servers said is put beside it at the end."""
+    """Yield the folder for logs of processes; at the end copy the logs of the servers there too."""
     if plan.logs is None:
         yield folder
         return
@@ -159,7 +159,7 @@ def _keep_logs(plan: DemoPlan, folder: Path) -> Iterator[Path]:
         yield plan.logs
     finally:
         for said, name in (("nats/nats.log", "nats.log"), ("postgres/log", "postgres.log")):
-            with suppress(OSError):  # a server that has not started has said nothing
+            with suppress(OSError):  # a server that did not start has no log
                 shutil.copyfile(folder / said, plan.logs / name)
 
 
@@ -188,7 +188,7 @@ def _start_processes(logs: Path, plan: DemoPlan, database: str, broker: NatsServ
 
 
 async def _wait_until_ready(store: Store, plan: DemoPlan) -> None:
-    """Wait until everybody is there and the first feeds are being fetched: on a busy machine that takes a while."""
+    """Wait until all processes have joined and hold their partitions."""
     end = time.monotonic() + MAX_WAIT
     while time.monotonic() < end:
         await asyncio.sleep(0.5)
@@ -208,7 +208,7 @@ async def _run_for_a_while(
     async with AsyncExitStack() as stack:
         streams = await stack.enter_async_context(_open_streams(broker))
         if not quiet and not err.is_terminal:
-            stack.callback(err.line)  # into a pipe the last picture ends within its line
+            stack.callback(err.line)  # in a pipe the last table has no newline
         shown = None if quiet else stack.enter_context(Live(console=err, refresh_per_second=2))
         while time.monotonic() < end:
             await asyncio.sleep(1.0)
@@ -229,7 +229,7 @@ async def _run_for_a_while(
 
 
 async def _kill_something(crew: DemoProcesses, broker: NatsServer, chance: random.Random) -> str:
-    """kill −9 of somebody, who comes back after a moment; one time in eight it is NATS itself."""
+    """Kill a random process with kill −9 and restart it; one time in eight it is NATS."""
     if chance.random() < 0.125:
         broker.kill()
         await asyncio.sleep(chance.uniform(0.2, 1.0))
@@ -263,10 +263,7 @@ async def _open_streams(broker: NatsServer) -> AsyncIterator[NatsStreams]:
 
 
 async def _wait_until_idle(store: Store, broker: NatsServer) -> tuple[StreamBacklog, ...]:
-    """Let what is under way arrive: the controllers stop choosing first, by having no feeds that are due.
-
-    What is left if it does not within our patience.
-    """
+    """Pause all feeds and wait until the cluster is idle; returns the work that is not finished in time."""
     for feed in await store.read(list_feeds):
         await store.write(change_feed, feed.id, paused=True)
     end = time.monotonic() + MAX_WAIT
@@ -295,7 +292,7 @@ async def _wait_until_idle(store: Store, broker: NatsServer) -> tuple[StreamBack
 def _make_verdict(
     found: RunAudit, what: tuple[StreamBacklog, ...], kills: int, seconds: float, logs: Path | None
 ) -> DemoVerdict:
-    hurried = found.closest is not None and found.closest < PAUSE / 4  # requests are on their way for a while
+    hurried = found.closest is not None and found.closest < PAUSE / 4  # requests need some time to arrive
     ok = found.is_clean and found.at_once <= 1 and not hurried and found.stored > 0 and not what
     apart = "" if found.closest is None else f" and never two within {found.closest:.2f} s (the pause is {PAUSE:g} s)"
     story = (

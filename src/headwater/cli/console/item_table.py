@@ -1,4 +1,4 @@
-"""Tables of items for `headwater query eval`: one JSON object a line, in the order of arrival."""
+"""Reads tables of items for `headwater query eval`: one JSON object per line, in the order of arrival."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _TableEnclosure(msgspec.Struct):
 
 
 class _TableLine(msgspec.Struct):
-    """What a line may say. `arrived` is when the item came to us; without it, its date or that of the line before."""
+    """One line of a table. Without `arrived` the item arrived at its date, or with the line before."""
 
     id: int | str
     feed: Annotated[str, msgspec.Meta(min_length=1)]
@@ -47,7 +47,7 @@ class _TableLine(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ItemRow:
-    """An item of the table with the id by which the table calls it."""
+    """An item of the table with its id in the table."""
 
     id: int | str
     item: Item
@@ -60,7 +60,7 @@ class ItemTable:
 
     @property
     def catalogue(self) -> Catalogue:
-        """The feeds and tags of the table, which count as registered."""
+        """The feeds and tags of the table; they count as registered."""
         origins = [row.origin for row in self.rows]
         names = {origin.name: origin.url for origin in origins if origin.name is not None}
         return Catalogue(names, {}, frozenset(tag for origin in origins for tag in origin.tags))
@@ -69,7 +69,7 @@ class ItemTable:
 def read_item_table(data: bytes, name: str) -> ItemTable:
     rows: list[ItemRow] = []
     feeds: dict[str, int] = {}
-    identified: dict[tuple[int, int | str], str] = {}  # a line that repeats an id is a version of that item
+    identified: dict[tuple[int, int | str], str] = {}  # a line with a known id is a new version of that item
     now = 0.0
     decoder = msgspec.json.Decoder(_TableLine)
     for number, text in enumerate(data.splitlines(), 1):
@@ -113,7 +113,7 @@ def _make_row(
     item = Item(
         feed_id=feed,
         identity=identify_items(Document("table", items=(entry,)))[0],
-        content_hash=repr(entry),  # whatever a line changes is a new version
+        content_hash=repr(entry),  # any change is a new version
         published=published if believable and published is not None else now,
         dated=believable,
         updated=updated,

@@ -31,8 +31,8 @@ def write_report(report: QualityReport, now: float) -> list[str]:
     if report.problem:
         lines.append(f"[red]{escape(report.problem)}[/red]")
     lines.append(
-        f"Caught in the last day: {_format_share(report.completeness)}; with what is believed lost but not noticed yet: "
-        f"{_format_share(report.expected_completeness)}. Of the feeds' windows we have {_format_share(report.freshness)}."
+        f"Completeness in the last day: {_format_share(report.completeness)}; with estimated losses not noticed yet: "
+        f"{_format_share(report.expected_completeness)}. Freshness: {_format_share(report.freshness)}."
     )
     lines += [
         f"{name}: {_format_stretch(one)}" for name, one in (("Last hour", report.hour), ("Last day ", report.day))
@@ -46,13 +46,13 @@ def write_report(report: QualityReport, now: float) -> list[str]:
         lines.append(f"Target {'reached' if report.target_reached else 'not reached'}: {escape(report.target)}")
     saturated = "No feed" if not report.saturated else f"{report.saturated} feed{'s' if report.saturated != 1 else ''}"
     lines.append(
-        f"{saturated} may be losing items at this moment ({format_number(report.lost_now)} items by what is believed)."
+        f"{saturated} may be losing items at this moment (an estimated {format_number(report.lost_now)} items)."
     )
     return lines
 
 
 def _format_share(share: float | None) -> str:
-    return "nothing yet" if share is None else f"{100 * share:.2f} %"
+    return "not known yet" if share is None else f"{100 * share:.2f} %"
 
 
 def _format_stretch(one: TallyPeriod) -> str:
