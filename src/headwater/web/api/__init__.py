@@ -1,1 +1,1 @@
-"""The JSON API under /api/v1."""
+"""Serves the JSON API under /api/v1."""

@@ -1,4 +1,4 @@
-"""People: who has an account, and the tokens of the API. Each manages their own tokens; owners manage accounts."""
+"""Endpoints of accounts, which owners manage, and of each user's own API tokens."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ from headwater.web.api.api_types import (
 )
 from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, RequestBody, ResponseBody
 
-account_group = EndpointGroup("people", "Accounts, and the tokens by which programs use them.")
+account_group = EndpointGroup("people", "Accounts, and the tokens that give programs access to them.")
 
 UserName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\u0000-\u001f\u007f]*$")]
 Password = Annotated[str, Meta(min_length=8, max_length=1000)]
 Role = Literal["owner", "reader"]
 TimeZone = Annotated[
-    str, Meta(max_length=100, description="like Europe/Vienna; empty: the server's. Digests of your queries go by it")
+    str,
+    Meta(max_length=100, description="such as Europe/Vienna; empty: the server's. It sets the time of daily digests"),
 ]
 Scope = Literal["read", "write", "admin"]
 
@@ -64,13 +65,13 @@ def view_user(user: User) -> UserView:
 
 
 def validate_time_zone(given: str) -> str:
-    """The time zone, if there is one of the name; empty stays empty."""
+    """Return the name of a time zone; empty stays empty. Raise InputError for an unknown one."""
     return parse_time_zone(given).key if given else ""
 
 
 @account_group.get("/users", ADMIN)
 async def list_users(call: ApiCall, asked: ListParameters) -> ListPage[UserView]:
-    """List the accounts, in the order in which they came."""
+    """List the accounts in the order in which they were created."""
     after = decode_cursor(asked.cursor, int)
     rows = [user for user in await call.store.read(accounts.list_users) if after is None or user.id > after[0]]
     return paginate(rows[: asked.limit + 1], asked.limit, view_user, lambda user: (user.id,))
@@ -84,7 +85,7 @@ class UserRequest(RequestBody, frozen=True):
 
 @account_group.post("/users", ADMIN, status=201)
 async def add_user(call: ApiCall, given: UserRequest) -> UserView:
-    """Make an account."""
+    """Create an account."""
     kept = await asyncio.to_thread(hash_password, given.password)
     return view_user(await call.store.write(accounts.add_user, given.name, kept, call.now, role=given.role))
 
@@ -96,7 +97,7 @@ async def show_user(call: ApiCall, asked: IdParameters) -> UserView:
 
 
 class UserChange(RequestBody, frozen=True):
-    """What is left out stays as it is; a new password ends all sessions of the account."""
+    """Fields that are left out keep their values; a new password ends all sessions of the account."""
 
     name: UserName | UnsetType = UNSET
     role: Role | UnsetType = UNSET
@@ -121,16 +122,16 @@ async def change_user(call: ApiCall, asked: IdParameters, given: UserChange) -> 
 
 @account_group.delete("/users/{id}", ADMIN)
 async def remove_user(call: ApiCall, asked: IdParameters) -> RemovedView:
-    """Remove an account and all that is only theirs; its sessions and tokens end at once."""
+    """Remove an account and its private data; its sessions and tokens end immediately."""
     await call.store.read(find_user, asked.id)
     return RemovedView(undo=await call.store.write(move_user_to_trash, asked.id, by=call.remover))
 
 
-# oneself
+# the caller's own account
 
 
 class MyAccountView(ResponseBody, frozen=True):
-    """Who you are here, and what this session or token may do."""
+    """Your account, and the scopes of this session or token."""
 
     user: UserView
     scopes: list[str]
@@ -139,19 +140,19 @@ class MyAccountView(ResponseBody, frozen=True):
 
 @account_group.get("/me")
 async def show_me(call: ApiCall) -> MyAccountView:
-    """Say who you are."""
+    """Show your account."""
     return MyAccountView(user=view_user(call.user), scopes=sorted(call.who.scopes), by=call.who.by)
 
 
 class MyAccountChange(RequestBody, frozen=True):
-    """What is left out stays as it is."""
+    """Fields that are left out keep their values."""
 
     time_zone: TimeZone | UnsetType = UNSET
 
 
 @account_group.patch("/me")
 async def change_me(call: ApiCall, given: MyAccountChange) -> UserView:
-    """Change what is your own: the time zone."""
+    """Change your time zone."""
     if isinstance(given.time_zone, UnsetType):
         return view_user(call.user)
     return view_user(
@@ -166,10 +167,10 @@ class PasswordChange(RequestBody, frozen=True):
 
 @account_group.post("/me/password")
 async def change_password(call: ApiCall, given: PasswordChange) -> None:
-    """Change your password; all your sessions end."""
+    """Change your password and end all your sessions."""
     _, kept = await call.store.read(find_password_hash, call.user.name)
     if not await asyncio.to_thread(verify_password, kept, given.old):
-        raise InputError("The old password is another.", "old")
+        raise InputError("The old password is wrong.", "old")
     changed = await asyncio.to_thread(hash_password, given.new)
     await call.store.write(accounts.change_user, call.user.id, password=changed)
 
@@ -190,7 +191,7 @@ def view_token(token: ApiToken) -> ApiTokenView:
 
 @account_group.get("/tokens")
 async def list_tokens(call: ApiCall, asked: ListParameters) -> ListPage[ApiTokenView]:
-    """List your tokens; a token itself is never shown again."""
+    """List your API tokens, without the secrets."""
     after = decode_cursor(asked.cursor, int)
     rows = [one for one in await call.store.read(list_api_tokens, call.user.id) if after is None or one.id > after[0]]
     return paginate(
@@ -204,7 +205,7 @@ class ApiTokenRequest(RequestBody, frozen=True):
 
 
 class CreatedApiToken(ResponseBody, frozen=True):
-    """The token, shown this once."""
+    """The new token, which is shown only once."""
 
     token: str
     about: ApiTokenView
@@ -212,9 +213,9 @@ class CreatedApiToken(ResponseBody, frozen=True):
 
 @account_group.post("/tokens", status=201)
 async def make_token(call: ApiCall, given: ApiTokenRequest) -> CreatedApiToken:
-    """Make a token for a program. It can do no more than you can, and no more than what makes it."""
+    """Create an API token; its scopes are limited to those of this session or token."""
     if lacking := set(given.scopes) - call.who.scopes:
-        raise InputError(f"You cannot give what you do not have: {', '.join(sorted(lacking))}.", "scopes")
+        raise InputError(f"You lack the scopes {', '.join(sorted(lacking))}. Leave them out.", "scopes")
     secret = make_secret()
     made = await call.store.write(add_api_token, call.user.id, hash_secret(secret), given.label, given.scopes, call.now)
     return CreatedApiToken(token=secret, about=view_token(made))
@@ -222,5 +223,5 @@ async def make_token(call: ApiCall, given: ApiTokenRequest) -> CreatedApiToken:
 
 @account_group.delete("/tokens/{id}")
 async def revoke_token(call: ApiCall, asked: IdParameters) -> RemovedView:
-    """Make a token of yours worthless, at once."""
+    """Revoke one of your API tokens immediately."""
     return RemovedView(undo=await call.store.write(move_api_token_to_trash, call.user.id, asked.id, by=call.remover))

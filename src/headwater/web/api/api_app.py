@@ -1,4 +1,4 @@
-"""The JSON API as a part of the application: who may do what, answers, errors, the description and its page."""
+"""Routes API requests to endpoints and turns results and errors into JSON responses."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def build_api(site: Site) -> Mount:
-    """The routes under /api. They answer for wrong addresses and methods themselves, in JSON."""
+    """Return the routes under /api, which answer unknown paths and methods in JSON too."""
 
     @cache
     def description() -> bytes:
@@ -92,7 +92,7 @@ def _group_by_path() -> dict[str, dict[str, Endpoint]]:
     for noun in GROUPS:
         for endpoint in noun.endpoints:
             paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    # A word in a path wins over a parameter: /items/counts is not the item “counts”.
+    # Fixed parts of a path come before parameters: /items/counts is not the item “counts”.
     return dict(sorted(paths.items(), key=lambda one: [part.startswith("{") for part in one[0].split("/")]))
 
 
@@ -101,15 +101,15 @@ def _answer_by_method(site: Site, endpoints: dict[str, Endpoint]) -> Any:
         endpoint = endpoints.get("GET" if request.method == "HEAD" else request.method)
         if endpoint is None:
             allowed = ", ".join(sorted(endpoints))
-            said = f"{request.method} is not for this address; it takes {allowed}."
-            return _error_response(405, ErrorBody(message=said), {"Allow": allowed})
+            message = f"{request.method} is not allowed here. Use {allowed}."
+            return _error_response(405, ErrorBody(message=message), {"Allow": allowed})
         try:
             return await _call_endpoint(site, endpoint, request)
         except HeadwaterError as error:
             return answer_error(error)
         except Exception:
             log.exception("api_failed", endpoint=endpoint.name)
-            return _error_response(500, ErrorBody(message="Something went wrong here. The server's log says more."))
+            return _error_response(500, ErrorBody(message="Internal error. The server's log has the details."))
 
     return answer
 
@@ -120,7 +120,8 @@ async def _call_endpoint(site: Site, endpoint: Endpoint, request: Request) -> Re
     if endpoint.asked is not None:
         given["asked"] = read_parameters(endpoint, request)
     elif request.query_params:
-        raise InputError(f"There is no parameter “{next(iter(request.query_params))[:100]}” here; there is none.")
+        name = next(iter(request.query_params))[:100]
+        raise InputError(f"Unknown parameter “{name}”: this endpoint has no parameters.")
     if endpoint.given is not None:
         given["given"] = await read_request_body(endpoint, request)
     result = await endpoint.handler(ApiCall(site, request, who, site.clock()), **given)
@@ -132,12 +133,12 @@ async def _call_endpoint(site: Site, endpoint: Endpoint, request: Request) -> Re
 
 
 def answer_unknown_path() -> Response:
-    """For an address under /api that is none; routes do not see those with a line break in them."""
-    return _error_response(404, ErrorBody(message="There is nothing at this address; /api lists all there is."))
+    """Return the 404 for an unknown path under /api; Starlette does not route paths with a line break."""
+    return _error_response(404, ErrorBody(message="Unknown path. /api lists all endpoints."))
 
 
 def answer_error(error: HeadwaterError) -> Response:
-    """An error raised on purpose, as an answer."""
+    """Return the response for an error of Headwater."""
     message, field = str(error), getattr(error, "field", None) or None
     if isinstance(error, RequestRefused):
         more = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
@@ -159,12 +160,12 @@ def answer_error(error: HeadwaterError) -> Response:
 
 
 def _answer_script_error(error: QueryError) -> str:
-    """The first mistake of a script as a sentence; all of them are in the details."""
+    """Return the first error of a script as a sentence; the details list all of them."""
     told = [one for one in script_messages(error.messages) if not one.warning]
     if not told:
         return str(error)
     more = f" ({len(told) - 1} more below)" if len(told) > 1 else ""
-    return f"The script has a mistake in line {told[0].line}, column {told[0].column}: {told[0].message}{more}."
+    return f"Error in the script, line {told[0].line}, column {told[0].column}: {told[0].message}{more}."
 
 
 def _error_response(status: int, problem: ErrorBody, headers: dict[str, str] | None = None) -> Response:

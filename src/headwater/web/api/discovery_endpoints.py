@@ -1,4 +1,4 @@
-"""Discover: what others here read, what your items link to, what is rising today."""
+"""Endpoint of suggestions: what others read, what your items link to, what is rising today."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from headwater.web.api.item_endpoints import format_item_id
 from headwater.web.shared.suggestions import LinkedSite, Suggestion, suggest_feeds
 
 discovery_group = EndpointGroup(
-    "discover", "Feeds you might like, with the reason, and rising topics. /feeds/discover looks at an address."
+    "discover", "Suggested feeds with reasons, and rising topics. /feeds/discover lists the feeds of an address."
 )
 
 
 class SuggestedFeed(ResponseBody, frozen=True):
-    """A feed that is here already, and why you might like it; PUT /subscriptions/feeds/{id} subscribes to it."""
+    """A feed of this server, and why it is suggested; PUT /subscriptions/feeds/{id} subscribes to it."""
 
     feed: SimilarFeed
     reason: str
 
 
 class RisingTopicView(ResponseBody, frozen=True):
-    """A topic of today: its items, in how many feeds, and how many times its usual that is."""
+    """A topic of today: its items, the number of feeds, and the factor by which it exceeds its usual rate."""
 
     topic: str
     items: list[str]
@@ -41,7 +41,7 @@ def _view_suggestion(one: Suggestion) -> SuggestedFeed:
 
 @discovery_group.get("/discover")
 async def show_discoveries(call: ApiCall) -> DiscoveriesView:
-    """Suggest feeds, from what similar readers read and from what your items link to, and name rising topics."""
+    """List suggested feeds, sites that your items link to, and rising topics."""
     found = await suggest_feeds(call.site, call.user.id)
     return DiscoveriesView(
         also_read=[_view_suggestion(one) for one in found.also],

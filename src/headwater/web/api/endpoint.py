@@ -1,12 +1,12 @@
-"""An endpoint of the JSON API: a handler whose signature declares what is asked, given and answered.
+"""Declares endpoints: handlers whose signature states parameters, body and response.
 
     @feeds.patch("/feeds/{id}", scope="write")
-    async def change_feed(call: Call, asked: FeedPath, given: FeedChange) -> FeedView:
+    async def change_feed(call: ApiCall, asked: IdParameters, given: FeedChange) -> FeedView:
         '''Change a feed's title, weight, tags or address, or pause it.'''
 
-`asked` are the parameters in path and query, `given` the body, the return type the answer; each is a msgspec struct.
-The same types read requests (`reading`), write answers and become the OpenAPI description (`openapi`): there is no
-second place that could say something else. The first line of the docstring is the summary.
+`asked` are the parameters in path and query, `given` is the body, and the return type is the response; each is a
+msgspec struct. The same types parse requests (`parameters`), encode responses and become the OpenAPI description
+(`openapi`), so the description cannot differ from the code. The first line of the docstring is the summary.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OPML = "text/x-opml"
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of a request; each field is one, in the path where its name stands there, else in the query."""
+    """The parameters of a request: fields named in the path are path parameters, the others query parameters."""
 
 
 class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,11 +42,11 @@ class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ResponseBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of an answer."""
+    """The body of a response."""
 
 
 class RawBody(msgspec.Struct, frozen=True):
-    """An answer, or a body, that is no JSON."""
+    """A request or response body that is not JSON."""
 
     body: bytes
     type: str = OPML
@@ -54,7 +54,7 @@ class RawBody(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """One request: who asks, and what a handler needs to answer."""
+    """One authenticated request, and the services that a handler needs."""
 
     site: Site
     request: Request
@@ -75,7 +75,7 @@ class ApiCall:
 
     @property
     def remover(self) -> Remover:
-        """Who removes what this call removes, so that they can take it back."""
+        """The user who removes something by this call, and who can undo it."""
         return Remover(self.user.id, self.now)
 
 
@@ -84,7 +84,7 @@ Handler = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What the signature says, in parts."""
+    """One endpoint: method, path, scope, and the types of its handler's signature."""
 
     method: str
     path: str
@@ -115,7 +115,7 @@ class Endpoint:
 
 @dataclass(slots=True)
 class EndpointGroup:
-    """A group of endpoints, with the sentence that heads them."""
+    """A group of endpoints, with the sentence that introduces it in the documentation."""
 
     name: str
     about: str
@@ -160,7 +160,7 @@ class EndpointGroup:
 
 
 async def require_scope(request: Request, scope: str) -> Identity:
-    """Who asks, if they may; Refused with 401 or 403."""
+    """Return the caller's identity. Raise RequestRefused (401 or 403) if the scope is missing."""
     try:
         return await require_identity(request, scope)
     except NotSignedIn as error:
@@ -170,20 +170,20 @@ async def require_scope(request: Request, scope: str) -> Identity:
 
 
 def require_owner(call: ApiCall, does: str) -> None:
-    """Refused unless an owner calls: for what only a part of an endpoint needs."""
+    """Raise RequestRefused (403) unless an owner calls, for endpoints that only partly need an owner."""
     if not call.user.is_owner:
         raise RequestRefused(f"Only an owner {does}.", 403)
 
 
 def require_aggregator(call: ApiCall) -> Aggregator:
-    """The aggregator of this process; Refused where there is none."""
+    """Return the aggregator of this process. Raise RequestRefused (503) if there is none."""
     if call.node is None:
-        raise RequestRefused("This process runs no aggregator: ask the one that does.", 503)
+        raise RequestRefused("This process runs no aggregator. Send the request to one that does.", 503)
     return call.node
 
 
 async def require_visible_feed(call: ApiCall, feed_id: int) -> None:
-    """NotFound, in the same words, for a feed that is not here and for one that is not theirs."""
+    """Raise NotFound for a feed that the caller may not see, in the same words as for one that does not exist."""
     if call.user.is_owner:
         await call.store.read(find_feed, feed_id)
     else:

@@ -1,4 +1,4 @@
-"""Feeds: what the server watches. Owners see all of them, readers those they subscribe to."""
+"""Endpoints of feeds; owners see all of them, readers those they subscribe to."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ from headwater.web.api.endpoint import (
 )
 from headwater.web.shared.failure_advice import FAILURE_ADVICE
 
-feed_group = EndpointGroup("feeds", "The feeds that the server watches; readers see those they subscribe to.")
+feed_group = EndpointGroup("feeds", "The feeds that the server polls; readers see those they subscribe to.")
 
 Weight = Annotated[
-    float, Meta(ge=0, le=1000, description="what one of its items is worth to the scheduler; 1 is usual")
+    float, Meta(ge=0, le=1000, description="how much one of its items counts for the scheduler; by default 1")
 ]
 Tags = Annotated[list[Tag], Meta(max_length=20)]
 
@@ -108,7 +108,7 @@ class FeedListParameters(ListParameters, frozen=True):
 
 @feed_group.get("/feeds")
 async def list_feeds(call: ApiCall, asked: FeedListParameters) -> ListPage[FeedView]:
-    """List feeds in the order of their numbers."""
+    """List feeds by id."""
     after = decode_cursor(asked.cursor, int)
     mine = None if call.user.is_owner else call.user.id
     which = FeedFilter(asked.tag, asked.search, asked.state, subscriber=mine)
@@ -121,7 +121,7 @@ class FeedRequest(RequestBody, frozen=True):
     tags: Tags = field(default_factory=list)
     name: ShortText | None = None
     weight: Weight | None = None
-    choose: Annotated[int, Meta(ge=1, le=100, description="which one, where a page offers several")] = 1
+    choose: Annotated[int, Meta(ge=1, le=100, description="which feed, if a page offers several")] = 1
 
 
 class OfferedFeed(ResponseBody, frozen=True):
@@ -133,7 +133,7 @@ class OfferedFeed(ResponseBody, frozen=True):
 
 
 class AddedFeedView(ResponseBody, frozen=True):
-    """The feed, whether it is here since just now, and the others that the address offers."""
+    """The feed, whether it is new on this server, and the other feeds that the address offers."""
 
     feed: FeedView
     created: bool
@@ -144,17 +144,17 @@ class AddedFeedView(ResponseBody, frozen=True):
 async def add_feed(call: ApiCall, given: FeedRequest) -> AddedFeedView:
     """Find the feed at an address, add it and subscribe to it.
 
-    Only an owner gives a name or a weight.
+    Only owners can set a name or a weight.
     """
     if given.name is not None or given.weight is not None:
-        require_owner(call, "gives feeds names and weights")
+        require_owner(call, "can set the name or the weight of a feed")
     node = require_aggregator(call)
     await call.site.reader_quota.check_additions(call.user, [given.url])
 
     def choose(address: str, found: object) -> object:
         offers = list(found)  # type: ignore[call-overload]
         if given.choose > len(offers):
-            raise InputError(f"The page offers {len(offers)} feeds; there is no number {given.choose}.", "choose")
+            raise InputError(f"The page offers {len(offers)} feeds: `choose` must be 1 to {len(offers)}.", "choose")
         return offers[given.choose - 1]
 
     done = await add_feed_from_address(
@@ -179,7 +179,7 @@ class AddressRequest(RequestBody, frozen=True):
 
 @feed_group.post("/feeds/discover")
 async def discover_feeds(call: ApiCall, given: AddressRequest) -> ListPage[OfferedFeed]:
-    """Say which feeds an address offers, without adding any."""
+    """List the feeds that an address offers, without adding any."""
     found = await discover_candidates(require_aggregator(call).fetcher, given.url)
     return ListPage(items=[OfferedFeed(url=one.url, title=one.title, type=one.type) for one in found[:100]], next=None)
 
@@ -197,7 +197,7 @@ async def show_feed(call: ApiCall, asked: IdParameters) -> FeedView:
 
 
 class FeedChange(RequestBody, frozen=True):
-    """What is left out stays as it is; a title of null shows the publisher's own again."""
+    """Fields that are left out keep their values; a title of null restores the publisher's."""
 
     title: ShortText | UnsetType | None = UNSET
     name: ShortText | UnsetType | None = UNSET
@@ -215,7 +215,7 @@ async def change_feed(call: ApiCall, asked: IdParameters, given: FeedChange) -> 
     if "tags" in changes:
         changes["tags"] = tuple(dict.fromkeys(changes["tags"]))
     if "url" in changes and not changes["url"].lower().startswith(("http://", "https://")):
-        raise InputError("An address begins with https:// or http://.", "url")
+        raise InputError("The address must begin with https:// or http://.", "url")
     if changes:
         await call.store.write(stored_feeds.change_feed, asked.id, **changes)
     return await find_visible_feed(call, asked.id)
@@ -223,7 +223,7 @@ async def change_feed(call: ApiCall, asked: IdParameters, given: FeedChange) -> 
 
 @feed_group.delete("/feeds/{id}", ADMIN)
 async def remove_feed(call: ApiCall, asked: IdParameters) -> RemovedView:
-    """Remove a feed and everything that came of it, for everybody."""
+    """Remove a feed and its items for everybody."""
     return RemovedView(undo=await call.store.write(move_feed_to_trash, asked.id, by=call.remover))
 
 
@@ -233,23 +233,23 @@ class ArticleWish(RequestBody, frozen=True):
 
 @feed_group.put("/feeds/{id}/articles", ADMIN)
 async def want_articles(call: ApiCall, asked: IdParameters, given: ArticleWish) -> None:
-    """Fetch the pages behind the items of a feed from now on, or no longer."""
+    """Turn fetching the full articles of a feed on or off."""
     feed = await call.store.read(find_feed, asked.id)
     await call.store.write(articles.want_articles, "feed", feed.id, given.wanted)
 
 
 class MergedFeedsView(RemovedView, frozen=True):
-    moved: Annotated[int, Meta(description="items that belong to this feed now")]
+    moved: Annotated[int, Meta(description="the number of items moved to this feed")]
     feed: FeedView
 
 
 class MergeRequest(RequestBody, frozen=True):
-    other: Annotated[Id, Meta(description="the feed that goes; its items and tags come here")]
+    other: Annotated[Id, Meta(description="the feed to remove; its items and tags move to this one")]
 
 
 @feed_group.post("/feeds/{id}/merge", ADMIN)
 async def merge_feeds(call: ApiCall, asked: IdParameters, given: MergeRequest) -> MergedFeedsView:
-    """Make two feeds one: the items of the other belong to this one, and the other is removed."""
+    """Merge another feed into this one: its items move here, and it is removed."""
     moved, undo = await call.store.write(merge_feeds_with_undo, asked.id, given.other, by=call.remover)
     return MergedFeedsView(moved=moved, feed=await find_visible_feed(call, asked.id), undo=undo)
 
@@ -262,7 +262,7 @@ class SimilarFeed(ResponseBody, frozen=True):
 
 @feed_group.get("/feeds/{id}/alike", ADMIN)
 async def list_alike_feeds(call: ApiCall, asked: IdParameters) -> ListPage[SimilarFeed]:
-    """List feeds that are perhaps the same: with the same title, or of the same web page."""
+    """List feeds that may be duplicates: those with the same title or the same web page."""
 
     def seen(feed: Feed) -> SimilarFeed:
         return SimilarFeed(id=feed.id, url=feed.url, title=feed.title)
@@ -271,7 +271,7 @@ async def list_alike_feeds(call: ApiCall, asked: IdParameters) -> ListPage[Simil
 
 
 class FailureGroupView(ResponseBody, frozen=True):
-    """Feeds that fail for one cause: how many, since when the first, some of them, and what helps."""
+    """Feeds that fail for the same cause: their number, since when, some of them, and advice."""
 
     ending: str
     cause: str
@@ -283,9 +283,9 @@ class FailureGroupView(ResponseBody, frozen=True):
 
 @feed_group.get("/feeds/troubles", ADMIN)
 async def list_troubles(call: ApiCall) -> ListPage[FailureGroupView]:
-    """List why feeds fail, the most frequent cause first."""
+    """List the causes why feeds fail, the most frequent first."""
     found = await call.store.read(group_failures)
-    other = ("Another cause", "The feed's page says more.")
+    other = ("Another cause", "The feed's page has the details.")
     told = [
         FailureGroupView(
             ending=one.ending.value,

@@ -1,4 +1,4 @@
-"""Items as one person reads them: streams, one item, marks and stars."""
+"""Endpoints of items as one reader sees them: streams, single items, marks, stars and search."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from headwater.web.api.query_endpoints import find_visible_query
 from headwater.web.shared.search_box import run_search
 
 item_group = EndpointGroup(
-    "items", "What you read: streams of items, what is unread, marks and stars. Each person has their own."
+    "items", "The items of your subscriptions: streams, unread counts, marks and stars. Each user has their own."
 )
 
-# Text: places in query feeds are numbered beyond what JavaScript can count.
+# Text, since the ids of items in query feeds exceed the integers that JavaScript can represent.
 ItemId = Annotated[
-    str, Meta(pattern="^q?[1-9][0-9]{0,14}$", description="an item; with a q, a place in a query feed: 12, q34")
+    str, Meta(pattern="^q?[1-9][0-9]{0,14}$", description="an item (12), or an item in a query feed (q34)")
 ]
 
 
 def parse_item_id(id: str) -> int:
-    """The number that the store knows.
+    """Return the store's number of an item id.
 
     >>> parse_item_id("12"), parse_item_id("q34") - parse_item_id("q33")
     (12, 1)
@@ -51,7 +51,8 @@ def parse_item_id(id: str) -> int:
 
 
 def format_item_id(number: int) -> str:
-    """
+    """Return the item id of a number of the store.
+
     >>> format_item_id(12), format_item_id(HIT_ID_OFFSET + 34)
     ('12', 'q34')
     """
@@ -59,7 +60,7 @@ def format_item_id(number: int) -> str:
 
 
 class ItemView(ResponseBody, frozen=True):
-    """An item as a list shows it. The `id` of one that stands in a query feed names its place there."""
+    """An item in a list. An item in a query feed has an id of its own there."""
 
     id: ItemId
     feed: int
@@ -78,11 +79,11 @@ class ItemView(ResponseBody, frozen=True):
 
 
 class FullItemView(ItemView, frozen=True):
-    """An item with its content, as safe HTML, and what is attached to it."""
+    """An item with its content as safe HTML, and its enclosures."""
 
     content: str | None
     enclosures: list[Enclosure]
-    queries: Annotated[list[str], Meta(description="the query feeds that show it to you")]
+    queries: Annotated[list[str], Meta(description="the query feeds that show it, as far as you see them")]
 
 
 def view_item(one: ReaderItem) -> ItemView:
@@ -110,7 +111,7 @@ def _item_fields(one: ReaderItem) -> dict[str, Any]:
 
 
 class StreamParameters(Parameters, frozen=True):
-    """Which stream: of a feed, of a query feed, of a tag, or of everything."""
+    """A stream: of a feed, a query feed, a tag, or of all subscriptions."""
 
     limit: Limit = 100
     cursor: Cursor | None = None
@@ -126,7 +127,7 @@ class StreamParameters(Parameters, frozen=True):
 
 async def find_stream_named(call: ApiCall, feed: int | None, query: str | None, tag: str | None) -> Stream:
     if sum(one is not None for one in (feed, query, tag)) > 1:
-        raise InputError("Give one of feed, query and tag, or none for everything.")
+        raise InputError("Only one of feed, query and tag is allowed. Leave out the others.")
     if query is not None:
         return Stream(query=(await find_visible_query(call, query)).id)
     return Stream(feed=feed, tag=tag)
@@ -162,7 +163,7 @@ class UnreadCountView(ResponseBody, frozen=True):
 
 
 class UnreadCountsView(ResponseBody, frozen=True):
-    """How much is unread; feeds and query feeds by number, tags by name, those without any left out."""
+    """Unread items of feeds and query feeds by id and of tags by name, without zeros."""
 
     total: int
     starred: int
@@ -173,7 +174,7 @@ class UnreadCountsView(ResponseBody, frozen=True):
 
 @item_group.get("/items/counts")
 async def count_unread(call: ApiCall) -> UnreadCountsView:
-    """Say how much is unread."""
+    """Count unread items by feed, query feed and tag."""
     counts = await call.store.read(unread_counts.count_unread, call.user.id)
 
     def by(found: object) -> dict[str, UnreadCountView]:
@@ -195,7 +196,7 @@ class ItemParameters(Parameters, frozen=True):
 async def _find_reader_item(call: ApiCall, id: str) -> ReaderItem:
     found = await call.store.read(find_reader_items, call.user.id, [parse_item_id(id)])
     if not found:
-        raise NotFound(f"There is no item {id}, or it is not in anything you subscribe to.")
+        raise NotFound(f"There is no item {id} in your subscriptions.")
     return found[0]
 
 
@@ -219,7 +220,7 @@ async def show_item(call: ApiCall, asked: ItemParameters) -> FullItemView:
 
 
 class MarkRequest(RequestBody, frozen=True):
-    """What is left out stays as it is."""
+    """Fields that are left out keep their values."""
 
     read: bool | UnsetType = UNSET
     starred: bool | UnsetType = UNSET
@@ -227,7 +228,7 @@ class MarkRequest(RequestBody, frozen=True):
 
 @item_group.patch("/items/{id}")
 async def mark_item(call: ApiCall, asked: ItemParameters, given: MarkRequest) -> ItemView:
-    """Mark one item read or unread, star it or take the star away."""
+    """Mark one item read or unread, star or unstar it."""
     await _find_reader_item(call, asked.id)
     await _save_marks(call, [asked.id], given.read, given.starred)
     return view_item(await _find_reader_item(call, asked.id))
@@ -240,7 +241,7 @@ class MarkManyRequest(RequestBody, frozen=True):
 
 
 class MarkedItemsView(ResponseBody, frozen=True):
-    marked: Annotated[int, Meta(description="those that are yours; others are passed over")]
+    marked: Annotated[int, Meta(description="the number of your items among them; others are ignored")]
 
 
 @item_group.post("/items/marks")
@@ -251,7 +252,7 @@ async def mark_items(call: ApiCall, given: MarkManyRequest) -> MarkedItemsView:
 
 async def _save_marks(call: ApiCall, ids: list[str], read: bool | UnsetType, starred: bool | UnsetType) -> int:
     if read is UNSET and starred is UNSET:
-        raise InputError("Say what is to be changed: read, starred, or both.", "read")
+        raise InputError("Missing fields: set read, starred, or both.", "read")
     return await call.store.write(
         marks.mark_items,
         call.user.id,
@@ -266,12 +267,12 @@ class MarkAllRequest(RequestBody, frozen=True):
     feed: Id | None = None
     query: ShortText | None = None
     tag: Tag | None = None
-    up_to: Annotated[ItemId, Meta(description="no item beyond this one")] | None = None
-    until: Annotated[Moment, Meta(description="only what arrived before")] | None = None
+    up_to: Annotated[ItemId, Meta(description="only items up to this one")] | None = None
+    until: Annotated[Moment, Meta(description="only items that arrived before")] | None = None
 
 
 class MarkedStreamView(ResponseBody, frozen=True):
-    """How many were unread, and the number by which it can be taken back."""
+    """The number of items that were unread, and the id for POST /items/undo."""
 
     count: int
     undo: int | None
@@ -298,11 +299,13 @@ class UndoMarkRequest(RequestBody, frozen=True):
 
 @item_group.post("/items/undo")
 async def undo_read_all(call: ApiCall, given: UndoMarkRequest) -> None:
-    """Take a “read all” back."""
+    """Undo a “mark all read”."""
     await call.store.write(undo_mark_read, call.user.id, given.undo, call.now)
 
 
-search_group = EndpointGroup("search", "Words in what you read, or a condition of the query language.")
+search_group = EndpointGroup(
+    "search", "Search in your subscriptions, by words or by a condition of the query language."
+)
 
 SearchText = Annotated[
     str,
@@ -310,7 +313,7 @@ SearchText = Annotated[
         min_length=1,
         max_length=2000,
         pattern=r"^[^\u0000]*$",
-        description='words, "a phrase", -without, begin*; or a condition like TITLE CONTAINS "ice"',
+        description='words, "a phrase", -without, begin*; or a condition such as TITLE CONTAINS "ice"',
     ),
 ]
 
@@ -325,9 +328,9 @@ class SearchParameters(Parameters, frozen=True):
 
 
 class SearchResultView(ResponseBody, frozen=True):
-    """A page of what was found, the latest arrival first; `waiting` items were not searched yet.
+    """A page of the items found, the latest arrival first; `waiting` items are not indexed yet.
 
-    Where `q` was read as a query, `read_as` is its text, and it kept `kept` of `looked_at` items of the last 30 days.
+    If `q` was run as a query, `read_as` is its text, and it kept `kept` of `looked_at` items of the last 30 days.
     """
 
     items: list[ItemView]
@@ -340,7 +343,7 @@ class SearchResultView(ResponseBody, frozen=True):
 
 @search_group.get("/search")
 async def search_items(call: ApiCall, asked: SearchParameters) -> SearchResultView:
-    """Find items by their words, or by a condition of the query language."""
+    """Find items by words or by a condition of the query language."""
     after = decode_cursor(asked.cursor, int)
     before = after[0] if after else None
     if asked.feed is None and asked.query is None and asked.tag is None:

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of the API, made of the endpoints' own types."""
+"""Describes the API in OpenAPI 3.1, from the endpoints' own types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REF = "#/components/schemas/{name}"
 
 
 class ErrorBody(ResponseBody, frozen=True):
-    """What is wrong, in a sentence; `field` is the part of the request it is about, `details` say more."""
+    """An error: a sentence, the `field` of the request that it is about, and the errors of a script (`details`)."""
 
     message: str
     field: str | None = None
@@ -24,7 +24,7 @@ class ErrorBody(ResponseBody, frozen=True):
 
 
 class ErrorDetail(ResponseBody, frozen=True):
-    """One mistake in a script of the query language, and where it is."""
+    """One error in a script of the query language, and its position."""
 
     line: int
     column: int
@@ -34,13 +34,13 @@ class ErrorDetail(ResponseBody, frozen=True):
 
 
 class ErrorResponse(ResponseBody, frozen=True):
-    """Every answer of 400 and above."""
+    """The body of every response with a status of 400 or above."""
 
     error: ErrorBody
 
 
 def script_messages(messages: tuple[object, ...]) -> list[ErrorDetail]:
-    """The mistakes of a script, each with its place."""
+    """Return the errors and warnings of a script with their positions."""
     return [
         ErrorDetail(line=one.line, column=one.column, message=one.text, hint=one.hint, warning=one.warning)
         for one in messages
@@ -49,7 +49,7 @@ def script_messages(messages: tuple[object, ...]) -> list[ErrorDetail]:
 
 
 def describe_api(nouns: Iterable[EndpointGroup], base: str) -> dict[str, Any]:
-    """The whole description."""
+    """Return the OpenAPI description of all endpoints."""
     nouns = list(nouns)
     endpoints = [endpoint for noun in nouns for endpoint in noun.endpoints]
     types = {_type_key(kind): kind for endpoint in endpoints for kind in _list_types(endpoint)}
@@ -67,7 +67,7 @@ def describe_api(nouns: Iterable[EndpointGroup], base: str) -> dict[str, Any]:
         "info": {
             "title": "Headwater",
             "version": __version__,
-            "description": "Everything the pages can do. Times are seconds since 1970. Errors are sentences.",
+            "description": "Everything that the web pages can do. Times are seconds since 1970 (UTC).",
         },
         "servers": [{"url": base}],
         "tags": [{"name": noun.name, "description": noun.about} for noun in nouns],
@@ -78,13 +78,13 @@ def describe_api(nouns: Iterable[EndpointGroup], base: str) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "a token of the API; it has the scopes read, write or admin",
+                    "description": "an API token with the scopes read, write or admin",
                 },
                 "session": {
                     "type": "apiKey",
                     "in": "cookie",
                     "name": "headwater_session",
-                    "description": "a browser that has signed in; changes are taken from our own pages only",
+                    "description": "the session of a browser; changes are accepted from the server's own pages only",
                 },
             },
             "schemas": {name: schema for name, schema in components.items() if name not in asked},
@@ -139,7 +139,7 @@ def _describe_parameters(endpoint: Endpoint, schema: dict[str, Any]) -> list[dic
 
 
 def _drop_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter is there or it is not; there is no null in an address."""
+    """Return the schema without null: a parameter is left out instead."""
     schema = dict(schema)
     if "anyOf" in schema:
         (left,) = [one for one in schema.pop("anyOf") if one != {"type": "null"}]
@@ -156,16 +156,16 @@ def _describe_responses(endpoint: Endpoint, named: dict[str, Any]) -> dict[str, 
         good = {"description": "the document", "content": {OPML: {"schema": {"type": "string"}}}}
     else:
         schema = named[_type_key(endpoint.answer)]
-        good = {"description": "the answer", "content": {"application/json": {"schema": schema}}}
+        good = {"description": "the result", "content": {"application/json": {"schema": schema}}}
     bad = {"application/json": {"schema": named[_type_key(ErrorResponse)]}}
     told = {
-        "400": "something in the request is wrong",
-        "401": "nobody is signed in, or the token is none",
-        "403": "not for this person, token or page",
+        "400": "the request is invalid",
+        "401": "not signed in, or the token is invalid",
+        "403": "the user or the token lacks the permission",
     }
     if endpoint.path_names:
-        told["404"] = "it is not here"
+        told["404"] = "not found, or not visible to you"
     if endpoint.given is not None:
-        told |= {"413": "the body is too large", "415": "the body is of another kind"}
-    told |= {"default": "another problem"}
+        told |= {"413": "the body is too large", "415": "the body has the wrong content type"}
+    told |= {"default": "another error"}
     return {str(endpoint.status): good} | {code: {"description": said, "content": bad} for code, said in told.items()}

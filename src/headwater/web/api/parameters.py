@@ -1,4 +1,4 @@
-"""Requests as the declared types: parameters, bodies up to a limit, and what is wrong with them in a sentence."""
+"""Parses the parameters and bodies of API requests into their declared types."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,2})?")
 
 
 def read_parameters(endpoint: Endpoint, request: Request) -> Any:
-    """The parameters in path and query."""
+    """Return the parameters in path and query. Raise InputError for unknown, repeated or invalid ones."""
     assert endpoint.asked is not None
     given: dict[str, Any] = {}
     known = _parameter_fields(endpoint.asked)
     for name, text in [*request.path_params.items(), *request.query_params.multi_items()]:
         if name not in known:
-            raise InputError(f"There is no parameter “{name[:100]}” here; there are {', '.join(known)}.", name[:100])
+            raise InputError(f"Unknown parameter “{name[:100]}”. Use {', '.join(known)}.", name[:100])
         if name in given:
-            raise InputError(f"The parameter {name} is given twice.", name)
+            raise InputError(f"The parameter {name} is repeated. Send it once.", name)
         given[name] = _convert_parameter(text, known[name], name)
     return _decode_body(lambda: msgspec.convert(given, endpoint.asked))
 
@@ -43,35 +43,35 @@ def _parameter_fields(asked: type[Parameters]) -> dict[str, kinds.Type]:
 
 
 def _convert_parameter(text: str, kind: kinds.Type, name: str) -> Any:
-    """The text as what its type wants: msgspec has a laxer idea of this, which the description does not tell."""
+    """Return the text as a value of its type. msgspec's own conversion accepts more than the description says."""
     if isinstance(kind, kinds.UnionType):
         kind = next(one for one in kind.types if not isinstance(one, kinds.NoneType))
     if isinstance(kind, kinds.Metadata):
         kind = kind.type
     if isinstance(kind, kinds.BoolType):
         if text not in ("true", "false"):
-            raise InputError(f"{name} is true or false.", name)
+            raise InputError(f"{name} must be true or false.", name)
         return text == "true"
     if isinstance(kind, kinds.IntType):
         if not _WHOLE.fullmatch(text):
-            raise InputError(f"{name} is a whole number.", name)
+            raise InputError(f"{name} must be a whole number.", name)
         return int(text)
     if isinstance(kind, kinds.FloatType):
         if not _NUMBER.fullmatch(text):
-            raise InputError(f"{name} is a number.", name)
+            raise InputError(f"{name} must be a number.", name)
         return float(text)
     return text
 
 
 async def read_request_body(endpoint: Endpoint, request: Request) -> Any:
-    """The body as its type; nothing is read beyond the limit."""
-    listed = endpoint.given is RawBody
-    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not listed and said != "application/json":
-        raise RequestRefused("The body is JSON: send it with Content-Type: application/json.", 415)
+    """Return the body as a value of its type. Nothing is read beyond the size limit."""
+    raw_wanted = endpoint.given is RawBody
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not raw_wanted and media_type != "application/json":
+        raise RequestRefused("The body must be JSON. Send it with Content-Type: application/json.", 415)
     raw = await read_body(request, LARGEST_BODY, f"The body is larger than {LARGEST_BODY // 1_000_000} MB.")
-    if listed:
-        return RawBody(raw, said or OPML)
+    if raw_wanted:
+        return RawBody(raw, media_type or OPML)
     return _decode_body(lambda: msgspec.json.decode(raw, type=endpoint.given))
 
 
@@ -81,13 +81,13 @@ def _decode_body(read: Any) -> Any:
     except msgspec.ValidationError as error:
         raise _explain_validation_error(str(error)) from error
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise InputError(f"The body is no JSON: {error}.") from error
+        raise InputError(f"The body is not valid JSON: {error}.") from error
     except RecursionError as error:
-        raise InputError("The body is nested deeper than anything here.") from error
+        raise InputError("The body is nested too deeply.") from error
 
 
 def _explain_validation_error(message: str) -> InputError:
-    """msgspec's message as a sentence, with the field it is about.
+    """Return msgspec's message as a sentence, with the field it is about.
 
     >>> str(_explain_validation_error("Expected `int`, got `str` - at `$.weight`")), _explain_validation_error("… - at `$.tags[...]`").field
     ('weight: expected int, got str.', 'tags')

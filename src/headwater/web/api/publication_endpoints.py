@@ -1,4 +1,4 @@
-"""Who may read what is published: private feeds and their tokens."""
+"""Endpoints of deliveries, and of private feeds with their tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from headwater.web.api.api_types import (
 from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
 
 delivery_group = EndpointGroup(
-    "deliveries", "Mails, web hooks and notifications of query feeds; the dead ones were given up."
+    "deliveries", "Mails, webhooks and notifications of query feeds; dead ones have failed for good."
 )
 
 DELIVERY_STATES = ("due", "failed", "sent", "dead")
@@ -70,7 +70,7 @@ async def count_deliveries(call: ApiCall) -> DeliveryCounts:
 
 
 class ResendRequest(RequestBody, frozen=True):
-    """Either these, or all that were given up."""
+    """Either the given deliveries, or all dead ones."""
 
     ids: Annotated[list[Id], Meta(max_length=1000)] = field(default_factory=list)
     dead: bool = False
@@ -82,26 +82,26 @@ class ResendCount(ResponseBody, frozen=True):
 
 @delivery_group.post("/deliveries/resend", ADMIN)
 async def resend_deliveries(call: ApiCall, given: ResendRequest) -> ResendCount:
-    """Try again what was given up or waits to be tried again."""
+    """Send dead or failed deliveries again now."""
     if bool(given.ids) == given.dead:
-        raise InputError("Give the numbers of deliveries, or dead for all that were given up.", "ids")
+        raise InputError("Send either the ids of deliveries, or dead: true for all dead ones.", "ids")
     number = await call.store.write(retry_deliveries, given.ids, call.now)
     if given.ids and not number:
-        raise InputError("None of these can be sent again: only dead and failed deliveries can.", "ids")
+        raise InputError("None of these deliveries can be sent again: only dead and failed ones can.", "ids")
     if call.node is not None:
         call.node.wake_deliveries()
     return ResendCount(due=number)
 
 
 publication_group = EndpointGroup(
-    "published", "Query feeds and tags as others read them: which are private, and the tokens that open them."
+    "published", "Published query feeds and tags: which are private, and the tokens that give access to them."
 )
 
 TokenLabel = Annotated[str, Meta(max_length=200, pattern=r"^[^\u0000-\u001f\u007f]*$")]
 
 
 class PrivateFeedsView(ResponseBody, frozen=True):
-    """Everything is public that is not named here."""
+    """The private feeds and their tokens; everything else is public."""
 
     private: list[str]
     tokens: list[PrivateFeedToken]
@@ -109,7 +109,7 @@ class PrivateFeedsView(ResponseBody, frozen=True):
 
 @publication_group.get("/published", ADMIN)
 async def list_published(call: ApiCall) -> PrivateFeedsView:
-    """List what is private, and the tokens there are; a token itself is never shown again."""
+    """List the private feeds and their tokens, without the secrets."""
     access = await call.store.read(load_public_access)
     return PrivateFeedsView(private=sorted(access.private), tokens=await call.store.read(list_feed_tokens))
 
@@ -141,7 +141,7 @@ class FeedTokenRequest(RequestBody, frozen=True):
 
 
 class CreatedFeedToken(ResponseBody, frozen=True):
-    """The token, shown this once, and the address with it."""
+    """The new token, which is shown only once, and the address that contains it."""
 
     path: str
     token: str
@@ -151,7 +151,7 @@ class CreatedFeedToken(ResponseBody, frozen=True):
 
 @publication_group.post("/published/{kind}/{name}/tokens", ADMIN, status=201)
 async def give_token(call: ApiCall, asked: PublicationParameters, given: FeedTokenRequest) -> CreatedFeedToken:
-    """Make a token for a private feed."""
+    """Create a token for a private feed."""
     made = await channels.create_feed_token(
         call.store, f"{asked.kind}/{asked.name}", given.label, call.site.base_url, call.now
     )
@@ -161,7 +161,7 @@ async def give_token(call: ApiCall, asked: PublicationParameters, given: FeedTok
 class FeedTokenParameters(Parameters, frozen=True):
     kind: Literal["feeds", "tags"]
     name: Tag
-    label: Annotated[ShortText, Meta(description="only those with this label")] | None = None
+    label: Annotated[ShortText, Meta(description="only tokens with this label")] | None = None
 
 
 class RevokedTokensView(RemovedView, frozen=True):
@@ -170,7 +170,7 @@ class RevokedTokensView(RemovedView, frozen=True):
 
 @publication_group.delete("/published/{kind}/{name}/tokens", ADMIN)
 async def revoke_tokens(call: ApiCall, asked: FeedTokenParameters) -> RevokedTokensView:
-    """Make the tokens of a feed worthless."""
+    """Revoke the tokens of a private feed."""
     path = f"/{asked.kind}/{asked.name}"
     number, undo = await call.store.write(revoke_feed_tokens, path, asked.label, by=call.remover)
     return RevokedTokensView(revoked=number, undo=undo)

@@ -1,4 +1,4 @@
-"""Quality: what the budget buys, how it went, what other budgets would bring, and strategies compared."""
+"""Endpoints of the scheduler and of quality: reports, history, predictions, comparison of strategies."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.shared.strategy_comparison import StrategyComparison, replay_strategies
 
 scheduler_group = EndpointGroup(
-    "scheduler", "What is being refreshed, within which budget, at which price, and what comes next."
+    "scheduler", "The state of the scheduler: its budget, its price, and the next refreshes."
 )
 
 
 class SchedulerView(ResponseBody, frozen=True):
-    """What goes on at this moment. The price is what a refresh must be worth to be made."""
+    """The current state of the scheduler. The price is the least value for which a feed is refreshed."""
 
     strategy: str
     feeds: int
@@ -53,7 +53,7 @@ class SchedulerView(ResponseBody, frozen=True):
 
 @scheduler_group.get("/scheduler")
 async def show_scheduler(call: ApiCall) -> SchedulerView:
-    """Say what goes on at this moment."""
+    """Show the current state of the scheduler."""
     status = call.site.status()
     next_up = await call.node.crawl.list_upcoming(call.now, 1) if call.node is not None else []
     return SchedulerView(
@@ -79,9 +79,9 @@ async def show_scheduler(call: ApiCall) -> SchedulerView:
 
 @scheduler_group.get("/scheduler/cluster", ADMIN)
 async def show_cluster(call: ApiCall) -> ClusterStatus:
-    """Say which machines share the work: who leads, who holds what, what waits, what is wrong."""
+    """Show the nodes of the cluster: leaders, assignments, queues and problems."""
     if not is_shared_database(call.site.settings):
-        raise NotFound("This server runs by itself: its database is a file.")
+        raise NotFound("This server is not a cluster: it uses a SQLite database.")
     return await read_cluster_status(call.store)
 
 
@@ -90,12 +90,12 @@ class UpcomingParameters(Parameters, frozen=True):
 
 
 class UpcomingRefreshView(ResponseBody, frozen=True):
-    """A feed that is to be refreshed: when, what that is worth beside the price, and why."""
+    """A feed that is due for a refresh: when, its value and the price, and the reason."""
 
     feed: int
     title: str | None
     url: str
-    due: Annotated[Time, Meta(description="not before; the budget may let it wait longer")]
+    due: Annotated[Time, Meta(description="the earliest time; the budget may delay it")]
     value: float | None
     price: float | None
     why: str
@@ -103,7 +103,7 @@ class UpcomingRefreshView(ResponseBody, frozen=True):
 
 @scheduler_group.get("/scheduler/candidates", ADMIN)
 async def list_candidates(call: ApiCall, asked: UpcomingParameters) -> ListPage[UpcomingRefreshView]:
-    """List the feeds that are refreshed next, with the strategy's reasons."""
+    """List the next feeds to refresh, with the strategy's reasons."""
     found = await require_aggregator(call).crawl.list_upcoming(call.now, asked.limit)
     feeds = await call.store.read(find_feeds, [one.feed_id for one in found])
     return ListPage(
@@ -125,16 +125,17 @@ async def list_candidates(call: ApiCall, asked: UpcomingParameters) -> ListPage[
 
 
 quality_group = EndpointGroup(
-    "quality", "What the budget buys: completeness, freshness, delay, losing feeds; what another would."
+    "quality",
+    "Completeness, freshness and delay at the current budget, feeds that lose items, and predictions for other budgets.",
 )
 
 
 @quality_group.get("/quality")
 async def show_quality(call: ApiCall) -> QualityReport:
-    """Show the node's report of the last minute; readers see of the losing feeds those they subscribe to."""
+    """Show the latest quality report; readers see only their own feeds among those that lose items."""
     report = await load_last_report(call.store)
     if report is None:
-        raise NotFound("No node has reported yet: the first report comes after a minute.")
+        raise NotFound("No node has reported yet. The first report comes a minute after the start.")
     if call.user.is_owner:
         return report
     mine = {one.feed_id for one in await call.store.read(list_subscriptions, call.user.id)}
@@ -142,7 +143,7 @@ async def show_quality(call: ApiCall) -> QualityReport:
 
 
 class QualityPointView(ResponseBody, frozen=True):
-    """Quality at one moment; null is what was not known then. Delay is the median of the hour, lost counts it."""
+    """Quality at one time; unknown values are null. `delay` is the median and `lost` the count of the last hour."""
 
     at: Time
     completeness: float | None
@@ -175,7 +176,7 @@ class QualitySeriesParameters(Parameters, frozen=True):
 
 @quality_group.get("/quality/series")
 async def list_quality(call: ApiCall, asked: QualitySeriesParameters) -> ListPage[QualityPointView]:
-    """List how quality went, the oldest first: each minute of the last hours, each ten minutes of two weeks."""
+    """List past quality, the oldest first: by the minute for some hours, by ten minutes for two weeks."""
     after = decode_cursor(asked.cursor, float)
     history = await load_history(call.store)
     since = asked.since if asked.since is not None else 0.0
@@ -185,13 +186,16 @@ async def list_quality(call: ApiCall, asked: QualitySeriesParameters) -> ListPag
 
 class WhatIfParameters(Parameters, frozen=True):
     budget: (
-        Annotated[float, Meta(gt=0, le=1e9, description="requests per minute; else a curve around today's")] | None
+        Annotated[
+            float, Meta(gt=0, le=1e9, description="requests per minute; by default several around the current one")
+        ]
+        | None
     ) = None
 
 
 @quality_group.get("/quality/what-if")
 async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[PredictedQuality]:
-    """Say what another budget is believed to bring; nothing while nothing is believed of the feeds."""
+    """Predict quality at other budgets; the list is empty until there are estimates of the feeds."""
     node = require_aggregator(call)
     wanted = None if asked.budget is None else [asked.budget]
     found = await estimate_quality_by_budget(
@@ -202,7 +206,7 @@ async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[Predi
 
 @quality_group.post("/quality/comparison", ADMIN, status=202)
 async def compare_strategies(call: ApiCall) -> BackgroundJobView:
-    """Replay this server's own history with every strategy, as a job; one at a time."""
+    """Start a job that replays this server's history with every strategy; one runs at a time."""
     running = call.site.background_jobs.find_running("comparison")
     if running is not None:
         return view_job(running)

@@ -1,4 +1,4 @@
-"""Standing queries: check, format, preview, create, replace, drop, explain. Owners make them."""
+"""Endpoints of query feeds: check, format, preview, create, replace, drop and explain them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from headwater.web.api.feed_endpoints import ArticleWish
 from headwater.web.api.openapi import ErrorDetail, script_messages
 
 query_group = EndpointGroup(
-    "queries", "Standing queries, and the feeds they make. Readers see the query feeds they subscribe to."
+    "queries", "Standing queries and their query feeds. Owners manage them; readers see those they subscribe to."
 )
 
 
@@ -75,20 +75,20 @@ def view_query(query: QueryFeed, items: int, last: float | None) -> QueryView:
 
 
 async def find_visible_query(call: ApiCall, name: str) -> QueryFeed:
-    """A query feed that this person may see; for readers what others have is as if it were not there."""
+    """Return a query feed that the caller may see: owners see all, readers those they subscribe to. Raise NotFound."""
     if call.user.is_owner:
         return await call.store.read(find_query_feed, name)
     try:
         query = await call.store.read(find_query_feed, name)
         await call.store.read(require_query_subscription, call.user.id, query.id)
-    except NotFound as error:  # its words would name what is not for everybody
-        raise NotFound(f"There is no query feed “{name}” that you subscribe to.") from error
+    except NotFound as error:  # the store's message suggests names that this reader must not see
+        raise NotFound(f"There is no query feed “{name}” among your subscriptions.") from error
     return query
 
 
 @query_group.get("/queries")
 async def list_queries(call: ApiCall, asked: ListParameters) -> ListPage[QueryView]:
-    """List the query feeds, in the order in which they were made."""
+    """List the query feeds in the order in which they were created."""
     after = decode_cursor(asked.cursor, int)
     rows = await call.store.read(
         list_query_feeds,
@@ -110,7 +110,7 @@ class ScriptRequest(RequestBody, frozen=True):
 
 
 class CheckedScriptView(ResponseBody, frozen=True):
-    """Whether the script can be taken; what is wrong with it, and what its writer should know."""
+    """Whether a script is valid, with its errors and warnings."""
 
     ok: bool
     statements: int
@@ -120,7 +120,7 @@ class CheckedScriptView(ResponseBody, frozen=True):
 
 @query_group.post("/queries/check", "read")
 async def check_script(call: ApiCall, given: ScriptRequest) -> CheckedScriptView:
-    """Say what is wrong with a script: where, what was expected, and how to mend it."""
+    """Check a script: list its errors and warnings with their positions and hints."""
     catalogue = await call.store.read(load_catalogue) if call.user.is_owner else None
     try:
         script = parse(given.text, catalogue)
@@ -140,14 +140,14 @@ class FormattedScriptView(ResponseBody, frozen=True):
 
 @query_group.post("/queries/fmt", "read")
 async def format_query(call: ApiCall, given: ScriptRequest) -> FormattedScriptView:
-    """Give a script its one form: keywords in capitals, one part a line."""
+    """Format a script: keywords in capitals, one clause per line."""
     return FormattedScriptView(text=format_script(parse(given.text)))
 
 
 class PreviewRequest(RequestBody, frozen=True):
     text: Script
     days: Annotated[float, Meta(ge=0.01, le=3650, description="how far to look back")] = 7.0
-    items: Annotated[int, Meta(ge=0, le=100, description="how many of the latest to show")] = 10
+    items: Annotated[int, Meta(ge=0, le=100, description="how many of the latest items to show")] = 10
 
 
 class MatchedItemView(ResponseBody, frozen=True):
@@ -159,7 +159,7 @@ class MatchedItemView(ResponseBody, frozen=True):
 
 
 class QueryPreviewView(ResponseBody, frozen=True):
-    """What a query would have kept: `kept` of `looked_at` items of its feeds."""
+    """The result of a query over the past: it would have kept `kept` of `looked_at` items of its feeds."""
 
     name: str
     kept: int
@@ -176,7 +176,7 @@ def _view_matched_item(item: Item) -> MatchedItemView:
 
 @query_group.post("/queries/preview", ADMIN)
 async def preview_script(call: ApiCall, given: PreviewRequest) -> ListPage[QueryPreviewView]:
-    """Say what the query feeds of a script would have returned over the stored past; nothing is created."""
+    """Run the queries of a script over stored items without creating anything."""
     script = parse(given.text, await call.store.read(load_catalogue), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
     found = await preview_queries(call.store, creates, given.days, call.now, make_language_detector(), given.items)
@@ -196,8 +196,7 @@ async def preview_script(call: ApiCall, given: PreviewRequest) -> ListPage[Query
 
 
 class ScriptResultView(ResponseBody, frozen=True):
-    """What each statement did: created, replaced, dropped or registered; and the numbers by which what was dropped is
-    taken back."""
+    """The result of each statement (created, replaced, dropped, registered), and the ids to undo the drops."""
 
     done: list[StatementResult]
     warnings: list[ErrorDetail]
@@ -206,7 +205,7 @@ class ScriptResultView(ResponseBody, frozen=True):
 
 @query_group.post("/queries", ADMIN, status=201)
 async def run_script(call: ApiCall, given: ScriptRequest) -> ScriptResultView:
-    """Carry out a script: create, replace and drop query feeds, register sources. All of it, or nothing."""
+    """Run a script that creates, replaces or drops query feeds or registers sources, in one transaction."""
     done = await call.store.write(query_scripts.run_script, given.text, call.now, subscriber=call.user.id)
     return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
 
@@ -223,7 +222,7 @@ class QuerySourceView(ResponseBody, frozen=True):
 
 
 class FullQueryView(QueryView, frozen=True):
-    """A query feed with its liveliness and what it keeps of which feeds."""
+    """A query feed with its statistics, and the share of each source's items that it keeps."""
 
     recent: int
     days: float
@@ -233,7 +232,7 @@ class FullQueryView(QueryView, frozen=True):
 
 @query_group.get("/queries/{name}")
 async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
-    """Show a query feed: its definition, its statistics, its sources."""
+    """Show a query feed with its definition, statistics and sources."""
     query = await find_visible_query(call, asked.name)
     statistics = await call.store.read(compute_query_statistics, query.id, call.now)
     origins = await call.store.read(load_item_origins)
@@ -260,7 +259,7 @@ async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
 async def put_query(call: ApiCall, asked: QueryParameters, given: ScriptRequest) -> ScriptResultView:
     """Create or replace this query feed; the script must define it and nothing else.
 
-    It needs no OR REPLACE.
+    The script does not need OR REPLACE.
     """
     mine = {asked.name.casefold()}
     script = parse(given.text, await call.store.read(load_catalogue), replacing=mine)
@@ -275,7 +274,7 @@ async def put_query(call: ApiCall, asked: QueryParameters, given: ScriptRequest)
 
 class DropQueryParameters(Parameters, frozen=True):
     name: ShortText
-    cascade: Annotated[bool, Meta(description="drop the query feeds that read it too")] = False
+    cascade: Annotated[bool, Meta(description="also drop the query feeds that read it")] = False
 
 
 class DroppedQueryView(RemovedView, frozen=True):
@@ -284,20 +283,20 @@ class DroppedQueryView(RemovedView, frozen=True):
 
 @query_group.delete("/queries/{name}", ADMIN)
 async def drop_query(call: ApiCall, asked: DropQueryParameters) -> DroppedQueryView:
-    """Drop a query feed and what came of it; its sources stay."""
+    """Drop a query feed and its results; its sources stay."""
     gone = await call.store.write(drop_query_feed, asked.name, asked.cascade, by=call.remover)
     return DroppedQueryView(dropped=list(gone.names), undo=gone.undo)
 
 
 @query_group.put("/queries/{name}/articles", ADMIN)
 async def want_query_articles(call: ApiCall, asked: QueryParameters, given: ArticleWish) -> None:
-    """Fetch the pages behind the items of a query feed from now on, or no longer."""
+    """Turn fetching the full articles of a query feed on or off."""
     query = await call.store.read(find_query_feed, asked.name)
     await call.store.write(want_articles, "query", query.id, given.wanted)
 
 
 class QueryExplanationView(ResponseBody, frozen=True):
-    """Where the items of a query feed come from, how they are found, what it costs and brings."""
+    """The sources of a query feed, how their items are matched, and its cost and yield."""
 
     name: str
     reads: list[str]
@@ -312,7 +311,7 @@ class QueryExplanationView(ResponseBody, frozen=True):
 
 @query_group.get("/queries/{name}/explanation", ADMIN)
 async def explain_query_feed(call: ApiCall, asked: QueryParameters) -> QueryExplanationView:
-    """Explain a query feed."""
+    """Explain a query feed: its sources, its index access, its cost and yield."""
     told = await explain_query(call.store, call.site.settings, asked.name, call.now)
     return QueryExplanationView(
         name=told.query.name,
@@ -334,7 +333,7 @@ class HitListParameters(Parameters, frozen=True):
 
 
 class HitView(ResponseBody, frozen=True):
-    """An item that came out of a query feed; `id` is its place in the stream, `related` what a join found."""
+    """A result of a query feed; `id` is its position in the stream, `related` the items that a join found."""
 
     id: int
     item: MatchedItemView
@@ -352,7 +351,7 @@ def _view_hit(hit: StoredHit) -> HitView:
 
 @query_group.get("/queries/{name}/items")
 async def list_hits(call: ApiCall, asked: HitListParameters) -> ListPage[HitView]:
-    """List what a query feed has let out, the latest first."""
+    """List the results of a query feed, the latest first."""
     query = await find_visible_query(call, asked.name)
     before = decode_cursor(asked.cursor, int)
     rows = await call.store.read(

@@ -1,4 +1,4 @@
-"""Refreshes of feeds: what came of each, when the next one is and why. Readers see those of feeds they subscribe to."""
+"""Endpoints of refreshes: their results, and when and why the next one is scheduled."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from headwater.web.api.endpoint import (
 )
 from headwater.web.shared.schedule_sentences import explain_schedule
 
-refresh_group = EndpointGroup("refreshes", "What came of refreshing feeds, when they are refreshed next, and why.")
+refresh_group = EndpointGroup("refreshes", "The results of refreshes, and when and why the next ones are scheduled.")
 
 
 class RefreshView(ResponseBody, frozen=True):
-    """One poll of a feed and what came of it."""
+    """One refresh of a feed and its result."""
 
     at: Time
     ending: str
@@ -78,7 +78,7 @@ def view_refresh(one: Refresh) -> RefreshView:
 
 @refresh_group.post("/feeds/{id}/refresh")
 async def refresh_feed(call: ApiCall, asked: IdParameters) -> RefreshView:
-    """Refresh a feed now and say what came of it; 409 while its server wants to be left alone."""
+    """Refresh a feed now and show the result; 409 while its server asks to wait."""
     await require_visible_feed(call, asked.id)
     settled = await require_aggregator(call).crawl.request_refresh(asked.id)
     return view_refresh(settled.verdict.refresh)
@@ -107,7 +107,7 @@ async def list_refreshes(call: ApiCall, asked: RefreshListParameters) -> ListPag
 
 
 class FeedExplanationView(ResponseBody, frozen=True):
-    """When and why a feed is refreshed."""
+    """The schedule of a feed and the reasons for it."""
 
     sentences: list[str]
     strategy: str
@@ -126,7 +126,7 @@ class FeedExplanationView(ResponseBody, frozen=True):
 
 @refresh_group.get("/feeds/{id}/explanation")
 async def explain_feed(call: ApiCall, asked: IdParameters) -> FeedExplanationView:
-    """Say what is believed of a feed, what its server asked for, and when and why it is refreshed."""
+    """Explain a feed's schedule: the estimates, the server's hints, and when and why it is refreshed."""
     await require_visible_feed(call, asked.id)
     told: ScheduleExplanation = await explain_feed_schedule(call.store, call.site.settings, asked.id, call.now)
     refreshes = await call.store.read(stored_refreshes.list_refreshes, asked.id, limit=300)
@@ -148,16 +148,16 @@ async def explain_feed(call: ApiCall, asked: IdParameters) -> FeedExplanationVie
 
 
 class WeeklyPatternView(ResponseBody, frozen=True):
-    """Items in each of the 168 hours of a week, Monday 00:00 UTC first: believed for this one, counted in the past."""
+    """Items in each of the 168 hours of a week from Monday 00:00 UTC: expected this week, and counted in the past."""
 
     believed: list[float] | None
     counted: list[int]
-    weeks: Annotated[float, Meta(description="of the past that were counted")]
+    weeks: Annotated[float, Meta(description="the number of past weeks that were counted")]
 
 
 @refresh_group.get("/feeds/{id}/pattern")
 async def show_pattern(call: ApiCall, asked: IdParameters) -> WeeklyPatternView:
-    """Say at which hours a feed publishes."""
+    """Show at which hours of the week a feed publishes."""
     await require_visible_feed(call, asked.id)
     told = await explain_feed_schedule(call.store, call.site.settings, asked.id, call.now)
     found = await load_weekly_pattern(call.store, told, call.now)

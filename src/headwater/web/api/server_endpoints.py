@@ -1,4 +1,4 @@
-"""Settings in force, and those that can be changed while the server runs."""
+"""Endpoints of the server: background jobs, removals that can be undone, settings."""
 
 from __future__ import annotations
 
@@ -25,11 +25,16 @@ from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.shared.opml_import import ImportResult
 from headwater.web.shared.strategy_comparison import StrategyComparison
 
-job_group = EndpointGroup("jobs", "Long work: imports and comparisons. A job is known until the server is restarted.")
+job_group = EndpointGroup(
+    "jobs", "Background jobs: imports and comparisons. Jobs are forgotten when the server restarts."
+)
 
 
 class BackgroundJobView(ResponseBody, frozen=True):
-    """`done` of `total` (0: not known yet), then what was imported, or a problem; what was compared grows meanwhile."""
+    """The progress of a job, `done` of `total` (0: not known yet), and its result or its problem.
+
+    The result of a comparison grows while the job runs.
+    """
 
     id: str
     title: str
@@ -68,18 +73,18 @@ class JobParameters(Parameters, frozen=True):
 
 @job_group.get("/jobs/{id}")
 async def show_job(call: ApiCall, asked: JobParameters) -> BackgroundJobView:
-    """Say how far a job is. Whoever knows its number may ask."""
+    """Show the progress of a job to anybody who knows its id."""
     job = call.site.background_jobs.find_job(asked.id)
     if job is None:
-        raise NotFound("This work is over, or the server was restarted since: look whether its result is there.")
+        raise NotFound("There is no such job. It ended long ago or the server was restarted: check for its result.")
     return view_job(job)
 
 
-removal_group = EndpointGroup("removals", "What was removed and can be taken back, for a day.")
+removal_group = EndpointGroup("removals", "Removals, which can be undone for a day.")
 
 
 class TrashEntryView(ResponseBody, frozen=True):
-    """Something that was removed; `undo` is the number by which it is taken back until `until`."""
+    """A removal that can be undone until `until`, by the id `undo`."""
 
     undo: int
     kind: str
@@ -94,17 +99,17 @@ def view_removal(one: TrashEntry) -> TrashEntryView:
 
 @removal_group.get("/removals")
 async def list_removals(call: ApiCall) -> ListPage[TrashEntryView]:
-    """List what you can take back, the latest hundred first; owners also what was removed for everybody."""
+    """List the latest hundred removals that you can undo; owners also see those of shared things."""
     found = await call.store.read(list_trash, call.user.id, call.now, scopes=call.who.scopes)
     return ListPage(items=[view_removal(one) for one in found], next=None)
 
 
 class RestoreRequest(RequestBody, frozen=True):
-    undo: Annotated[Id, Meta(description="the number that the removal answered")]
+    undo: Annotated[Id, Meta(description="the id that the removal returned")]
 
 
 class RestoredView(ResponseBody, frozen=True):
-    """What came back."""
+    """The kind and the name of the restored thing."""
 
     kind: str
     label: str
@@ -112,9 +117,9 @@ class RestoredView(ResponseBody, frozen=True):
 
 @removal_group.post("/removals/undo")
 async def undo_removal(call: ApiCall, given: RestoreRequest) -> RestoredView:
-    """Take a removal back: what was removed is as it was before.
+    """Undo a removal.
 
-    Where its name or address has been taken meanwhile, nothing is changed and the answer says by what.
+    If another thing has taken the name or address meanwhile, nothing changes and the error names it.
     """
     back = await call.store.write(restore_from_trash, given.undo, call.user.id, call.now, scopes=call.who.scopes)
     return RestoredView(kind=back.kind, label=back.label)
@@ -122,26 +127,28 @@ async def undo_removal(call: ApiCall, given: RestoreRequest) -> RestoredView:
 
 settings_group = EndpointGroup(
     "settings",
-    "What the server runs with. A change here holds at once, on every node of the database and after a restart; but "
-    "what an option, the environment or headwater.toml gives (`by_hand`) wins at the next start.",
+    "Server settings. Changes apply immediately on all nodes and are kept after a restart, but options, environment "
+    "variables and headwater.toml (`by_hand`) override them at the next start.",
 )
 
 Budget = Annotated[float, Meta(gt=0, le=1e6, description="requests per minute")]
 Share = Annotated[float, Meta(gt=0, lt=1)]
-Seconds = Annotated[float, Meta(gt=0, le=1e9, description="the mean delay")]
-Days = Annotated[float, Meta(gt=0, le=1e6, description="items first seen longer ago are deleted; null keeps them")]
-ItemCount = Annotated[int, Meta(gt=0, le=2**31, description="items beyond the newest so many of a feed are deleted")]
+Seconds = Annotated[float, Meta(gt=0, le=1e9, description="mean delay in seconds")]
+Days = Annotated[float, Meta(gt=0, le=1e6, description="older items are deleted; null keeps all")]
+ItemCount = Annotated[
+    int, Meta(gt=0, le=2**31, description="the number of newest items kept per feed; older items are deleted")
+]
 ReaderQuotaText = Annotated[
     str,
     Meta(
         pattern="^(yes|no|[0-9]{1,9})$",
-        description="feeds that a reader may bring to the server and nobody else reads: no, yes, or how many",
+        description="new feeds per reader that nobody else reads: no, yes, or how many",
     ),
 ]
 
 
 class SettingsView(ResponseBody, frozen=True):
-    """Settings that matter while the server runs; passwords and addresses of servers are not among them."""
+    """The current settings, without passwords and addresses of servers."""
 
     version: str
     budget: float
@@ -162,7 +169,9 @@ class SettingsView(ResponseBody, frozen=True):
     public_url: str | None
     time_zone: str
     readers_add: str
-    by_hand: Annotated[list[str], Meta(description="which of those that can be changed here are given at every start")]
+    by_hand: Annotated[
+        list[str], Meta(description="changeable settings that an option, variable or file sets at every start")
+    ]
 
 
 def view_settings(call: ApiCall) -> SettingsView:
@@ -193,14 +202,14 @@ def view_settings(call: ApiCall) -> SettingsView:
 
 @settings_group.get("/settings", ADMIN)
 async def show_settings(call: ApiCall) -> SettingsView:
-    """Show the settings in force."""
+    """Show the current settings."""
     return view_settings(call)
 
 
 class SettingsChange(RequestBody, frozen=True):
-    """What is left out stays as it is; null takes a target or a limit away.
+    """Fields that are left out keep their values; null removes a target or a limit.
 
-    Strategies and estimators go by the names of docs/strategies.md; those of one's own stand in headwater.toml.
+    docs/strategies.md lists the names of strategies and estimators; your own ones are set in headwater.toml.
     """
 
     budget: Budget | UnsetType = UNSET
@@ -217,7 +226,7 @@ class SettingsChange(RequestBody, frozen=True):
 
 @settings_group.patch("/settings", ADMIN)
 async def change_settings(call: ApiCall, given: SettingsChange) -> SettingsView:
-    """Change what can be changed while the server runs."""
+    """Change settings while the server runs."""
     node = require_aggregator(call)
     changes = {name: value for name in CHANGEABLE if (value := getattr(given, name)) is not UNSET}
     if changes:

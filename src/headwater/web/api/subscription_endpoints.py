@@ -1,4 +1,4 @@
-"""Subscriptions: which feeds and query feeds one person reads, under which title and tags; lists as OPML."""
+"""Endpoints of one reader's subscriptions and tags, with import and export as OPML."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from headwater.web.shared.opml_import import start_import
 from headwater.web.shared.reader_quota import join_feed
 
 subscription_group = EndpointGroup(
-    "subscriptions", "What you subscribe to, with titles and tags of your own; import and export as OPML."
+    "subscriptions", "Your subscriptions, with your own titles and tags; import and export as OPML."
 )
 
 
 class SubscriptionView(ResponseBody, frozen=True):
-    """A feed or, where `query` is set, a query feed, as you have it."""
+    """Your subscription to a feed or, if `query` is set, to a query feed."""
 
     feed: int | None
     query: int | None
@@ -80,7 +80,7 @@ class SubscriptionListParameters(Parameters, frozen=True):
 
 @subscription_group.get("/subscriptions")
 async def list_subscriptions(call: ApiCall, asked: SubscriptionListParameters) -> ListPage[SubscriptionView]:
-    """List what you subscribe to: feeds, then query feeds."""
+    """List your subscriptions: feeds, then query feeds."""
     after = decode_cursor(asked.cursor, int, int)
     rows = await call.store.read(
         list_subscription_page, call.user.id, after=after, limit=asked.limit + 1, tag=asked.tag
@@ -97,12 +97,13 @@ async def _find_subscription(
 ) -> SubscriptionView:
     found = await call.store.read(find_subscription, call.user.id, feed_id=feed_id, query_id=query_id)
     if found is None:
-        raise NotFound("You do not subscribe to that.")
+        kind, id = ("feed", feed_id) if feed_id is not None else ("query feed", query_id)
+        raise NotFound(f"You are not subscribed to {kind} {id}.")
     return view_subscription(found)
 
 
 class SubscriptionChange(RequestBody, frozen=True):
-    """What is left out stays as it is; a title of null shows the feed's own again. Tags replace the ones before."""
+    """Fields that are left out keep their values; a title of null restores the feed's; tags replace the old ones."""
 
     title: ShortText | UnsetType | None = UNSET
     tags: Tags | UnsetType = UNSET
@@ -132,33 +133,33 @@ class SubscribeRequest(RequestBody, frozen=True):
 
 @subscription_group.put("/subscriptions/feeds/{id}")
 async def subscribe(call: ApiCall, asked: IdParameters, given: SubscribeRequest) -> SubscriptionView:
-    """Subscribe to a feed that is here already; readers to one that several people read."""
+    """Subscribe to a feed of this server; readers only to one that several people read."""
     await join_feed(call.store, call.user, asked.id, call.now, given.tags)
     return await _find_subscription(call, feed_id=asked.id)
 
 
 @subscription_group.patch("/subscriptions/feeds/{id}")
 async def change_subscription(call: ApiCall, asked: IdParameters, given: SubscriptionChange) -> SubscriptionView:
-    """Change the title and tags that a feed has for you."""
+    """Change your title and tags of a feed."""
     return await _save_change(call, given, feed_id=asked.id)
 
 
 @subscription_group.delete("/subscriptions/feeds/{id}")
 async def unsubscribe(call: ApiCall, asked: IdParameters) -> RemovedView:
-    """Subscribe to a feed no longer. What you starred stays; the feed itself stays for others."""
+    """Unsubscribe from a feed; your starred items stay, and so does the feed for others."""
     await _find_subscription(call, feed_id=asked.id)
     return RemovedView(undo=await call.store.write(move_subscription_to_trash, call.user.id, asked.id, by=call.remover))
 
 
 @subscription_group.patch("/subscriptions/queries/{id}")
 async def change_query_subscription(call: ApiCall, asked: IdParameters, given: SubscriptionChange) -> SubscriptionView:
-    """Change the title and tags that a query feed has for you."""
+    """Change your title and tags of a query feed."""
     return await _save_change(call, given, query_id=asked.id)
 
 
 @subscription_group.delete("/subscriptions/queries/{id}")
 async def unsubscribe_query(call: ApiCall, asked: IdParameters) -> RemovedView:
-    """Subscribe to a query feed no longer; the query feed itself stays."""
+    """Unsubscribe from a query feed; the query feed itself stays."""
     await _find_subscription(call, query_id=asked.id)
     return RemovedView(
         undo=await call.store.write(move_query_subscription_to_trash, call.user.id, asked.id, by=call.remover)
@@ -175,7 +176,7 @@ class TagView(ResponseBody, frozen=True):
 
 @subscription_group.get("/tags")
 async def list_tags(call: ApiCall) -> ListPage[TagView]:
-    """List your tags, and how many subscriptions have each."""
+    """List your tags with the number of subscriptions of each."""
     counts = await call.store.read(count_subscription_tags, call.user.id)
     return ListPage(items=[TagView(name=name, subscriptions=counts[name]) for name in sorted(counts)], next=None)
 
@@ -190,22 +191,22 @@ class TagRenameRequest(RequestBody, frozen=True):
 
 @subscription_group.patch("/tags/{name}")
 async def rename_tag(call: ApiCall, asked: TagParameters, given: TagRenameRequest) -> None:
-    """Give a tag of yours another name."""
+    """Rename one of your tags."""
     await call.store.write(rename_subscription_tag, call.user.id, asked.name, given.name)
 
 
 @subscription_group.delete("/tags/{name}")
 async def remove_tag(call: ApiCall, asked: TagParameters) -> RemovedView:
-    """Take a tag off everything of yours."""
+    """Remove a tag from all your subscriptions."""
     return RemovedView(undo=await call.store.write(move_tag_to_trash, call.user.id, asked.name, by=call.remover))
 
 
-# lists
+# OPML
 
 
 @subscription_group.get("/opml")
 async def export_opml(call: ApiCall) -> RawBody:
-    """Export what you subscribe to as OPML."""
+    """Export your subscriptions as OPML."""
     mine = await call.store.read(stored_subscriptions.list_subscriptions, call.user.id)
     base = call.site.base_url
     feeds = [
@@ -215,14 +216,14 @@ async def export_opml(call: ApiCall) -> RawBody:
 
 
 class ImportParameters(Parameters, frozen=True):
-    tag: Annotated[Tag, Meta(description="a tag for all of them")] | None = None
+    tag: Annotated[Tag, Meta(description="a tag for all imported feeds")] | None = None
 
 
 @subscription_group.post("/opml", status=202)
 async def import_opml(call: ApiCall, asked: ImportParameters, given: RawBody) -> BackgroundJobView:
-    """Subscribe to all feeds of an OPML list, or of addresses line by line; folders become tags.
+    """Subscribe to all feeds of an OPML list, or of a list with one address per line; folders become tags.
 
-    The work goes on behind the answer; /jobs/{id} tells how far it is, and in the end what became of it.
+    The import runs in the background; /jobs/{id} shows its progress and its result.
     """
     job = await start_import(call.site, given.body, call.user.id, (asked.tag,) if asked.tag else ())
     return view_job(job)

@@ -1,4 +1,4 @@
-"""A week by hours: how many items are believed to come in each hour, as shades, with what really came on top."""
+"""Draws the charts of one feed: a strip of its refreshes, and a heat map of its week."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headwater.web.charts.svg import (
 )
 
 STRIP_HEIGHT, STRIP_LEFT, STRIP_TOP, STRIP_BOTTOM = 150.0, 36.0, 22.0, 132.0
-STRIP_BASE = 112.0  # under it a mark for each refresh that brought nothing
+STRIP_BASE = 112.0  # bars stand on it; below it is one mark per refresh
 _HATCH = (
     '<defs><pattern id="hatch" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<rect width="4" height="4" class="hatch-back"/><line x1="0" y1="0" x2="0" y2="4" class="hatch-line"/>'
@@ -30,15 +30,15 @@ _HATCH = (
 
 
 def draw_refresh_strip(title: str, refreshes: Sequence[Refresh], start: float, end: float) -> Chart:
-    """Refreshes, oldest first."""
+    """Draw a bar for each refresh, oldest first: its new items, and above them the lost ones."""
     most = max((one.new + one.lost for one in refreshes), default=0) or 1
     across = Scale(start, max(end, start + 60), STRIP_LEFT, WIDTH - 4)
     up = Scale(0, most, STRIP_BASE, STRIP_TOP)
-    marks, say = time_ticks(start, end)
+    marks, format_mark = time_ticks(start, end)
     whole = [mark for mark in linear_ticks(0, most, 3) if mark == int(mark)]
     parts = [_HATCH, svg_text(0, 12, "items per refresh", class_="unit")]
     parts += draw_y_axis(up, whole, lambda value: f"{value:.0f}", STRIP_LEFT, WIDTH - 4)
-    parts += draw_x_axis(across, marks, say, STRIP_BOTTOM)
+    parts += draw_x_axis(across, marks, format_mark, STRIP_BOTTOM)
     wide = min(max((WIDTH - STRIP_LEFT) / max(len(refreshes), 1) * 0.6, 1.5), 8.0)
     for one in refreshes:
         parts += _draw_bar(one, across(one.at) - wide / 2, wide, up)
@@ -58,22 +58,24 @@ def draw_refresh_strip(title: str, refreshes: Sequence[Refresh], start: float, e
 
 
 def _draw_bar(one: Refresh, x: float, wide: float, up: Scale) -> list[str]:
-    said = svg_element(
+    tooltip = svg_element(
         "title", escape(f"{format_time(one.at)}: {one.ending.value}, {one.new} new, {one.lost:.0f} lost")
     )
     if not one.ending.ok:
         return [
-            svg_element("rect", said, x=x, y=STRIP_TOP, width=wide, height=STRIP_BASE + 12 - STRIP_TOP, class_="failed")
+            svg_element(
+                "rect", tooltip, x=x, y=STRIP_TOP, width=wide, height=STRIP_BASE + 12 - STRIP_TOP, class_="failed"
+            )
         ]
     parts = []
     if one.new:
         y = up(one.new)
-        parts.append(svg_element("rect", said, x=x, y=y, width=wide, height=STRIP_BASE - y, class_="new"))
+        parts.append(svg_element("rect", tooltip, x=x, y=y, width=wide, height=STRIP_BASE - y, class_="new"))
     if one.lost >= 0.5:
         y, below = up(one.new + one.lost), up(one.new)
-        parts.append(svg_element("rect", said, x=x, y=y, width=wide, height=max(below - y, 3.0), class_="lost"))
+        parts.append(svg_element("rect", tooltip, x=x, y=y, width=wide, height=max(below - y, 3.0), class_="lost"))
     kind = "same" if one.ending is Ending.UNCHANGED or not one.new else "new"
-    parts.append(svg_element("rect", said, x=x, y=STRIP_BASE + 4, width=wide, height=8.0, class_=kind))
+    parts.append(svg_element("rect", tooltip, x=x, y=STRIP_BASE + 4, width=wide, height=8.0, class_=kind))
     return parts
 
 
@@ -87,8 +89,11 @@ HEAT_LEFT, HEAT_TOP, CELL_WIDTH, ROW_HEIGHT = 34.0, 32.0, (WIDTH - 34.0) / 24, 2
 
 
 def draw_heat_map(title: str, believed: Sequence[float], counted: Sequence[int], weeks: float) -> Chart:
-    """`believed` are items per hour, `counted` items seen in that hour of the week during `weeks`; 168 each."""
-    # Twice the mean at least, so that a feed without a pattern is not painted as if every hour were its busiest.
+    """Draw a week by hours: expected items as shades, counted items as numbers.
+
+    `believed` are the expected items of each of the 168 hours, `counted` the items seen in them during `weeks`.
+    """
+    # The darkest shade is at least twice the mean, so that a feed without a pattern does not look busy all week.
     most = max(max(believed, default=0.0), 2 * sum(believed) / max(len(believed), 1)) or 1.0
     parts = [svg_text(WIDTH, 10, "hour of the day (UTC)", anchor="end", class_="unit")]
     parts += [
@@ -101,8 +106,8 @@ def draw_heat_map(title: str, believed: Sequence[float], counted: Sequence[int],
         for hour in range(24):
             rate, seen = believed[24 * day + hour], counted[24 * day + hour]
             shade = 0 if rate <= 0 else min(1 + int(rate / most * SHADES), SHADES)
-            said = f"{name} {hour}:00: {rate:.2g} items believed, {seen} seen in {weeks:.0f} weeks"
-            cell = svg_element("title", escape(said))
+            tooltip = f"{name} {hour}:00: {rate:.2g} items expected, {seen} seen in {weeks:.0f} weeks"
+            cell = svg_element("title", escape(tooltip))
             x = HEAT_LEFT + CELL_WIDTH * hour
             parts.append(
                 svg_element(
@@ -114,5 +119,5 @@ def draw_heat_map(title: str, believed: Sequence[float], counted: Sequence[int],
                 number = str(seen) if seen < 100 else "99+"
                 parts.append(svg_text(x + CELL_WIDTH / 2, y + 15, number, anchor="middle", class_=f"count {on}"))
             rows.append((f"{name} {hour:02}:00", f"{rate:.3g}", str(seen)))
-    columns = ("hour of the week (UTC)", "items believed", f"items seen in {weeks:.0f} weeks")
+    columns = ("hour of the week (UTC)", "items expected", f"items seen in {weeks:.0f} weeks")
     return Chart(title, svg_document(HEAT_TOP + ROW_HEIGHT * 7 + 2, parts, title), columns, tuple(rows))

@@ -1,4 +1,4 @@
-"""Lines: one or two quantities along a third; and sparklines, which are lines without anything around them."""
+"""Draws the charts of quality: scatter plots of feeds, lines and sparklines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCATTER_HEIGHT, SCATTER_LEFT, SCATTER_TOP, SCATTER_BOTTOM = 240.0, 52.0, 26.0, 3
 
 @dataclass(frozen=True, slots=True)
 class ScatterPoint:
-    """One feed: what it is called, where it leads, cost and value, and whether it is saturated (a square)."""
+    """One feed in a scatter plot: its name and link, cost and value; a saturated feed is `marked` with a square."""
 
     name: str
     link: str
@@ -38,7 +38,7 @@ class ScatterPoint:
 
 
 def draw_scatter(title: str, dots: Sequence[ScatterPoint], x_unit: str, y_unit: str) -> Chart:
-    """`dots` with positive coordinates; those at or below zero are drawn at the edge."""
+    """Draw feeds on logarithmic axes; points at or below zero are drawn at the edge."""
     xs, ys = [dot.x for dot in dots if dot.x > 0] or [1.0], [dot.y for dot in dots if dot.y > 0] or [1.0]
     across = Scale(min(xs) / 1.5, max(xs) * 1.5, SCATTER_LEFT, WIDTH - 10, log=True)
     up = Scale(min(ys) / 1.5, max(ys) * 1.5, SCATTER_HEIGHT - SCATTER_BOTTOM, SCATTER_TOP, log=True)
@@ -48,11 +48,11 @@ def draw_scatter(title: str, dots: Sequence[ScatterPoint], x_unit: str, y_unit: 
     parts.append(svg_text(WIDTH - 10, SCATTER_HEIGHT - 3, x_unit, anchor="end", class_="unit"))
     for dot in dots:
         x, y = across(dot.x), up(dot.y)
-        said = svg_element("title", escape(f"{dot.name}: {dot.x:.3g} {x_unit}, {dot.y:.3g} {y_unit}"))
+        tooltip = svg_element("title", escape(f"{dot.name}: {dot.x:.3g} {x_unit}, {dot.y:.3g} {y_unit}"))
         if dot.marked:
-            mark = svg_element("rect", said, x=x - 4, y=y - 4, width=8, height=8, class_="saturated")
+            mark = svg_element("rect", tooltip, x=x - 4, y=y - 4, width=8, height=8, class_="saturated")
         else:
-            mark = svg_element("circle", said, cx=x, cy=y, r=3.5, class_="point")
+            mark = svg_element("circle", tooltip, cx=x, cy=y, r=3.5, class_="point")
         parts.append(mark)
     rows = tuple((dot.name, f"{dot.x:.3g}", f"{dot.y:.3g}", "yes" if dot.marked else "") for dot in dots)
     return Chart(title, svg_document(SCATTER_HEIGHT, parts, title), ("feed", x_unit, y_unit, "saturated"), rows)
@@ -68,7 +68,7 @@ FormatNumber = Callable[[float], str]
 
 @dataclass(frozen=True, slots=True)
 class XAxis:
-    """The bottom of a chart: its scale, where its marks are, how they are written, and what it measures."""
+    """The horizontal axis of a chart: its scale, its ticks (`marks`), their format (`say`) and its unit."""
 
     scale: Scale
     marks: Sequence[float]
@@ -77,6 +77,7 @@ class XAxis:
 
 
 def time_axis(start: float, end: float) -> XAxis:
+    """Return an axis from `start` to `end` in UTC, at least a minute long."""
     marks, say = time_ticks(start, end)
     return XAxis(Scale(start, max(end, start + 60), LINE_LEFT, WIDTH - 12), marks, say, "time (UTC)")
 
@@ -100,7 +101,10 @@ def draw_line(
     breaks: float | None = None,
     say_x: FormatNumber | None = None,
 ) -> Chart:
-    """One quantity. `marked` is a point with its words; where points lie more than `breaks` apart, the line ends."""
+    """Draw one quantity as a line. `marked` is a highlighted point with its label.
+
+    The line is interrupted where neighbouring points are more than `breaks` apart.
+    """
     values = [y for _, y in points] + ([marked[1]] if marked else [])
     lowest = min(values) if low is None else low
     highest = max(values) if high is None else high
@@ -139,9 +143,9 @@ def _split_at_gaps(points: Sequence[tuple[float, float]], breaks: float | None) 
 
 
 def draw_sparkline(values: Sequence[float | None], said: str, span: float = 0.0) -> Markup:
-    """A small line for the eye; `said` tells the same in words. Nothing where there is too little to draw.
+    """Draw a small line without axes; `said` is its text alternative. Return "" for fewer than two values.
 
-    Its height stands for `span` at the least, so that next to nothing does not look like a fall.
+    The height covers at least `span`, so that a tiny change does not look like a fall.
     """
     known = [(float(k), value) for k, value in enumerate(values) if value is not None]
     if len(known) < 2:

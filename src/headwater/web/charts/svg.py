@@ -1,4 +1,7 @@
-"""What charts are made of: scales, ticks, axes, elements. Colours are classes, for light and dark."""
+"""Builds the parts of an SVG chart: scales, ticks, axes, elements.
+
+Colours are CSS classes, so that the style sheet can set them for light and dark mode.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _STEPS = (60.0, 300.0, 600.0, 1800.0, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 
 
 
 def time_ticks(start: float, end: float, about: int = 6) -> tuple[list[float], Callable[[float], str]]:
-    """Marks between two moments, and how to write them.
+    """Return round times between two times, and the function that formats them.
 
     >>> marks, say = time_ticks(0, 86_400)
     >>> [say(mark) for mark in marks][:3]
@@ -25,23 +28,23 @@ def time_ticks(start: float, end: float, about: int = 6) -> tuple[list[float], C
     step = next((step for step in _STEPS if (end - start) / step <= about + 2), _STEPS[-1])
     first = -(-start // step) * step
     marks = [first + k * step for k in range(int((end - first) // step) + 1)]
-    long = end - start > 1.5 * DAY  # then the hours of several days need to be told apart
+    long = end - start > 1.5 * DAY  # midnights are labelled with the date, since hours repeat
 
     def say(at: float) -> str:
         midnight = long and at % DAY == 0
         return datetime.fromtimestamp(at, UTC).strftime("%-d %b" if step >= DAY or midnight else "%H:%M")
 
-    # A mark at the very end would be written beyond it.
+    # The label of a tick at the very end would be cut off.
     return [mark for mark in marks if mark <= end - 0.03 * (end - start)], say
 
 
-WIDTH = 480.0  # of a drawing: a phone shows it at three quarters, so letters stay readable
+WIDTH = 480.0  # of a chart: a phone shows it at three quarters of this size, so letters stay readable
 LETTER = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing with the finding as its title, and its numbers for those who cannot see it."""
+    """A chart with its finding as the title, and the same numbers as a table for readers who cannot see it."""
 
     title: str
     svg: Markup
@@ -50,13 +53,13 @@ class Chart:
 
 
 def svg_element(name: str, inside: str = "", **attributes: Any) -> str:
-    """One element; `class_` is class, `stroke_width` is stroke-width, None is left out."""
-    said = "".join(
+    """Return one element; `class_` becomes class, `stroke_width` stroke-width, and None is left out."""
+    written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_attribute_text(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{said}>{inside}</{name}>"
+    return f"<{name}{written}>{inside}</{name}>"
 
 
 def _attribute_text(value: Any) -> str:
@@ -79,7 +82,7 @@ def svg_document(
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From values `low`…`high` to places `start`…`end`; `log` by orders of magnitude."""
+    """Maps values `low`…`high` to positions `start`…`end`, linearly or logarithmically (`log`)."""
 
     low: float
     high: float
@@ -97,8 +100,7 @@ class Scale:
 
 
 def linear_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers between.
-
+    """Return about `about` round numbers from `low` to `high`.
     >>> linear_ticks(0.0, 9.3), linear_ticks(0.97, 1.0, 3)
     ([0.0, 2.0, 4.0, 6.0, 8.0], [0.97, 0.98, 0.99, 1.0])
     """
@@ -112,7 +114,8 @@ def linear_ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """
+    """Return powers of ten from `low` to `high`, about five at most.
+
     >>> log_ticks(0.5, 200)
     [1.0, 10.0, 100.0]
     """
@@ -124,7 +127,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 def draw_y_axis(
     scale: Scale, marks: Sequence[float], say: Callable[[float], str], left: float, right: float
 ) -> list[str]:
-    """Grid lines with their numbers at the left."""
+    """Draw horizontal grid lines with their numbers at the left."""
     parts = []
     for mark in marks:
         y = scale(mark)

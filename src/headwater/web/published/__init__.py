@@ -1,1 +1,1 @@
-"""Serves published documents, live events and WebSub endpoints."""
+"""Serves published documents, live events and the WebSub endpoints."""

@@ -1,4 +1,4 @@
-"""Answers published documents in raw ASGI: ETag, 304, 226, gzip.
+"""Serves published documents in raw ASGI, with ETags, 304, deltas (226) and gzip.
 
     /feeds/NAME.rss  .atom  .json  .html            a query feed      ?page=N is an archive page (RFC 5005)
     /tags/TAG.rss  .atom  .json  .html  .opml       a tag             ?token=… opens a private feed
@@ -6,7 +6,7 @@
 
 A document has a strong ETag for each coding and a Last-Modified. A client that has it already gets 304 (RFC 9110 §13);
 one that sends `A-IM: feed` and has an earlier state gets only the new items (226, RFC 3229). A popular feed is requested
-thousands of times between two changes, so these answers are prepared beforehand and pass the framework by.
+thousands of times between two changes, so its responses are prepared in advance and bypass the framework.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _ZERO_WEIGHT = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
 
 
 class DocumentResponses:
-    """Chooses the answers to requests for published documents."""
+    """Chooses the responses to requests for published documents."""
 
     def __init__(self, documents: DocumentCache) -> None:
         self._documents = documents
         self._header_cache: dict[tuple[int, bool], tuple[CachedDocument, dict[bool, tuple[Headers, Headers]]]] = {}
 
     async def find_response(self, scope: Scope, key: DocumentKey | str) -> ReadyResponse:
-        """Return the answer to a request for a document, which may have to be built."""
+        """Return the response to a request for a document; builds the document if necessary."""
         if scope["method"] not in ("GET", "HEAD"):
             return _text_response(405, "Use GET or HEAD for this address.", [(b"allow", b"GET, HEAD")])
         if isinstance(key, str):
@@ -53,7 +53,7 @@ class DocumentResponses:
         return self._choose_response(scope, found, self._documents.is_private(key[0]))
 
     def find_ready_response(self, scope: Scope) -> ReadyResponse | None:
-        """Return the answer if it needs no other task to run, as nearly all do; None otherwise."""
+        """Return the response if it is available without waiting, as nearly all are; None otherwise."""
         if scope["type"] != "http" or not self._documents.is_current or scope["method"] not in ("GET", "HEAD"):
             return None
         key = _parse_request(scope["path"], scope["query_string"])
@@ -75,8 +75,8 @@ class DocumentResponses:
                 manipulations = value
         zipped = bool(accepts) and _accepts_gzip(accepts)
         full, unchanged = self._load_headers(found, private)[zipped]
-        # RFC 9110 §13.2.2: If-Modified-Since counts only where there is no If-None-Match. Only the very date that we
-        # gave means that nothing has changed since.
+        # RFC 9110 §13.2.2: If-Modified-Since counts only without If-None-Match. Only exactly the date that we sent
+        # means that nothing has changed since.
         if none_match:
             if none_match == unchanged[_ETAG_INDEX][1] or _matches_etag(none_match, found.etag):
                 return 304, unchanged, b""
@@ -90,7 +90,7 @@ class DocumentResponses:
         return 200, full, b"" if head else found.zipped if zipped else found.body
 
     def _load_headers(self, found: CachedDocument, private: bool) -> dict[bool, tuple[Headers, Headers]]:
-        """For gzip and for plain: the headers of 200 and of 304."""
+        """Return the headers of 200 and of 304, each with gzip (True) and without (False)."""
         kept = self._header_cache.get((id(found), private))
         if kept is None or kept[0] is not found:
             if len(self._header_cache) > 10_000:
@@ -100,7 +100,7 @@ class DocumentResponses:
         return kept[1]
 
 
-_ETAG_INDEX, _MODIFIED_INDEX = 0, 3  # their places in the headers
+_ETAG_INDEX, _MODIFIED_INDEX = 0, 3  # their positions in the headers of a 304
 _WHOLE_ONLY = (b"content-length", b"cache-control")
 
 
@@ -117,7 +117,7 @@ def _text_response(status: int, sentence: str, more: Headers | None = None) -> R
 
 
 def _delta_headers(whole: Headers, part: bytes) -> Headers:
-    """RFC 3229 §10.4.1: only what is new, with the ETag of the whole, and not for caches."""
+    """Return the headers of a delta (RFC 3229 §10.4.1): the ETag is that of the whole, and caches must not store it."""
     return [
         *((name, value) for name, value in whole if name not in _WHOLE_ONLY),
         (b"im", b"feed"),
@@ -127,7 +127,7 @@ def _delta_headers(whole: Headers, part: bytes) -> Headers:
 
 
 class PublishedResponses(Starlette):
-    """An application that answers published documents before its own middleware, which costs as much as an answer."""
+    """An application that serves published documents before its middleware, which costs as much as the response."""
 
     def __init__(self, documents: DocumentCache, **options: Any) -> None:
         super().__init__(**options)
@@ -176,18 +176,18 @@ def _parse_request(path: str, query: bytes) -> DocumentKey | str | None:
 def _explain_missing(key: DocumentKey) -> str:
     path, format, page, _ = key
     if page is not None:
-        return f"There is no page {page} of {path}.{format}."
+        return f"{path}.{format} has no page {page}."
     return f"Nothing is published at {path}.{format}, or it needs a valid token."
 
 
 def _accepts_gzip(accepts: bytes) -> bool:
     if b"gzip" not in accepts and b"*" not in accepts:
         return False
-    wishes = {}
+    accepted = {}
     for part in accepts.decode("latin-1").lower().split(","):
         coding, _, weight = part.partition(";")
-        wishes[coding.strip()] = not _ZERO_WEIGHT.fullmatch(weight)
-    return wishes.get("gzip", wishes.get("*", False))
+        accepted[coding.strip()] = not _ZERO_WEIGHT.fullmatch(weight)
+    return accepted.get("gzip", accepted.get("*", False))
 
 
 def _list_tokens(value: str) -> list[str]:
@@ -195,7 +195,7 @@ def _list_tokens(value: str) -> list[str]:
 
 
 def _parse_etags(given: bytes) -> list[str]:
-    """The tags of If-None-Match, weak or strong, of either coding (RFC 9110 §13.1.2: compared weakly)."""
+    """Return the tags of If-None-Match without W/ and coding suffix (RFC 9110 §13.1.2: compared weakly)."""
     parts = (part.strip().removeprefix("W/").strip('"') for part in given.decode("latin-1").split(","))
     return [part.removesuffix(_GZIP_SUFFIX) for part in parts]
 

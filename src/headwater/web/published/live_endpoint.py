@@ -12,10 +12,10 @@ from headwater.publish.live_events import LiveEvents
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
 
-MOST_STREAMS = 20_000  # connections at a time
+MOST_STREAMS = 20_000  # concurrent connections
 _HEADERS = {
     "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",  # or nginx keeps events to itself
+    "X-Accel-Buffering": "no",  # nginx would hold events back otherwise
 }
 
 
@@ -31,7 +31,7 @@ class LiveEndpoint:
         return [Route("/feeds/{name:path}/live", self.stream_events)]
 
     async def stream_events(self, request: Request) -> Response:
-        """Stream the items that a query feed lets out, after the given event or from now on."""
+        """Stream the items of a query feed, after the given event or from now on."""
         name, query = request.path_params["name"], request.query_params
         try:
             query_feed = await self._store.read(find_query_feed, name)

@@ -1,4 +1,4 @@
-"""Takes requests to our WebSub hub (`POST /hub`) and pushes from other hubs (`/push/KEY`)."""
+"""Receives requests to our WebSub hub (`POST /hub`) and pushes from other hubs (`/push/KEY`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.request_body import read_body
 
 LONGEST_FORM = 16 << 10
-LONGEST_PUSH = 5 << 20  # as much as a fetched document may weigh
+LONGEST_PUSH = 5 << 20  # the size limit of a fetched document
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _FORM_TYPE = "application/x-www-form-urlencoded"
 
@@ -42,7 +42,7 @@ class WebSubEndpoints:
         try:
             body = await read_body(request, LONGEST_FORM)
         except RequestRefused:
-            return _say(f"A request to the hub has at most {LONGEST_FORM:,} bytes.", 413)
+            return _say(f"The request is too large. The hub accepts at most {LONGEST_FORM:,} bytes.", 413)
         try:
             form = dict(parse_qsl(body.decode(), max_num_fields=50, errors="strict"))
         except ValueError:
@@ -52,10 +52,10 @@ class WebSubEndpoints:
         return _say(sentence, status, **headers)
 
     async def answer_callback(self, request: Request) -> Response:
-        """Confirm our own subscription to a hub (GET), or take a document that it pushes (POST)."""
+        """Confirm our own subscription to a hub (GET), or receive a document that it pushes (POST)."""
         key = request.path_params["key"]
         if self._client is None:
-            return _say("This server subscribes to no hub.", 404)
+            return _say("This server does not subscribe to hubs.", 404)
         if request.method == "GET":
             challenge = await self._client.verify_intent(key, dict(request.query_params))
             if challenge is None:
@@ -66,7 +66,7 @@ class WebSubEndpoints:
         try:
             body = await read_body(request, LONGEST_PUSH)
         except RequestRefused:
-            return _say(f"A push has at most {LONGEST_PUSH:,} bytes.", 413)
+            return _say(f"The document is too large. A push may have at most {LONGEST_PUSH:,} bytes.", 413)
         status = await self._client.receive_push(key, body, dict(request.headers))
         return _say("There is no such subscription." if status == 410 else "Accepted.", status)
 

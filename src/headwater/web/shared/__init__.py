@@ -1,1 +1,1 @@
-"""Code that pages and the API share."""
+"""Functions that the pages and the API share."""

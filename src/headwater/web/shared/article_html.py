@@ -1,7 +1,8 @@
-"""An item's text as a page may show it: cleaned once more, pictures through our own address and only when looked at.
+"""Cleans the HTML of items for display, and serves their pictures through a proxy.
 
-What the store holds is safe since it was read; cleaning again here means that a mistake there, or a database written by
-somebody else, still cannot put a script into a page.
+Items were already cleaned when they were parsed. Cleaning them again means that a bug there, or a database that another
+program has written, still cannot put a script into a page. Pictures are loaded lazily and through our own address, so
+publishers do not learn who reads what.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _KINDS = {
 
 
 class PictureProxy:
-    """Signs addresses of pictures and fetches those it has signed; keeps the last 32 MB."""
+    """Signs the addresses of pictures and fetches those it has signed, with a cache of 32 MB."""
 
     def __init__(self, fetcher: Fetcher | None) -> None:
         self._fetcher = fetcher
@@ -41,7 +42,7 @@ class PictureProxy:
         self._size = 0
 
     def picture_url(self, url: str) -> str | None:
-        """Our address of a picture; None where no client can fetch it."""
+        """Return our address for a picture, None if the server cannot fetch it."""
         if self._fetcher is None or len(url) > 4000:
             return None
         return "/picture?" + urlencode({"u": url, "s": self._signer.get_signature(url).decode()})
@@ -51,10 +52,14 @@ class PictureProxy:
         try:
             self._signer.unsign(f"{url}.{signature}")
         except BadSignature:
-            return Response("This picture's address was not made here.\n", 403, media_type="text/plain")
+            return Response(
+                "Invalid signature. Reload the page to get the current address of the picture.\n",
+                403,
+                media_type="text/plain",
+            )
         found = self._pictures.get(url) or await self._fetch_picture(url)
         if found is None:
-            return Response("The picture cannot be had.\n", 404, media_type="text/plain")
+            return Response("The picture could not be fetched.\n", 404, media_type="text/plain")
         kind, body = found
         headers = {"Cache-Control": "private, max-age=86400", "Content-Disposition": "inline"}
         return Response(body, media_type=kind, headers=headers)
@@ -77,7 +82,7 @@ class PictureProxy:
 
 
 def followable_link(link: str | None) -> str | None:
-    """The link if it may be followed from a page: publishers write javascript: and worse.
+    """Return the link if it is http or https, else None: publishers also write javascript: and worse.
 
     >>> followable_link("https://a.example/"), followable_link("javascript:alert(1)")
     ('https://a.example/', None)
@@ -89,7 +94,7 @@ def followable_link(link: str | None) -> str | None:
 
 
 def picture_type(body: bytes) -> str | None:
-    """What a picture is by its first bytes; what its server calls it does not count.
+    """Return the media type of a picture by its first bytes, None for others. The server's claim is not trusted.
 
     >>> picture_type(b"GIF89a..."), picture_type(b"<svg onload=alert(1)>")
     ('image/gif', None)
@@ -118,7 +123,7 @@ _FIXED = {"img": {"loading": "lazy", "decoding": "async", "referrerpolicy": "no-
 
 
 def clean_for_page(content: str | None, picture: Callable[[str], str | None]) -> Markup:
-    """Safe HTML. `picture` gives our own address for a picture's, None if it is not to be shown."""
+    """Return safe HTML. `picture` maps a picture's address to ours, or to None to leave the picture out."""
     if not content:
         return Markup("")
 

@@ -1,6 +1,7 @@
-"""Long work that a page has started: importing a list, comparing strategies. It goes on when the page is closed.
+"""Runs long work that a page has started, such as an import, in the background.
 
-Jobs live in the memory of the server: what they write is in the store, and after a restart nobody needs their progress.
+A job continues when the page is closed. Its progress is kept in memory only: results are in the store, and progress is
+useless after a restart.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class BackgroundJob:
-    """One piece of work: `done` of `total` `unit`s (total 0: not known yet), then a `result` or a `problem`."""
+    """One job: `done` of `total` `unit`s (total 0: not known yet), and in the end a `result` or a `problem`."""
 
     id: str
     title: str
     unit: str
     started: float
-    page: str  # the template's part that shows the result
+    page: str  # the kind of the job: the part of the template that shows its result
     total: int = 0
     done: int = 0
     doing: str = ""
@@ -47,7 +48,7 @@ class BackgroundJob:
 
 
 class BackgroundJobs:
-    """The jobs of one server, the last twenty."""
+    """The running jobs of one server, and the last twenty that ended."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -56,7 +57,7 @@ class BackgroundJobs:
     def start(
         self, title: str, work: Callable[[BackgroundJob], Awaitable[Any]], *, page: str, unit: str = "", total: int = 0
     ) -> BackgroundJob:
-        """Begin; `work` reports by `job.progress` and returns the result."""
+        """Start a job; `work` calls `job.report_progress` and returns the result."""
         job = BackgroundJob(secrets.token_urlsafe(9), title, unit, self._clock(), page, total)
         self._jobs[job.id] = job
         for old in [one for one in self._jobs.values() if not one.running][:-KEPT_JOBS]:
@@ -68,11 +69,11 @@ class BackgroundJobs:
         return self._jobs.get(id)
 
     def find_running(self, page: str) -> BackgroundJob | None:
-        """A job of this kind that is still going on."""
+        """Return a running job of this kind."""
         return next((job for job in self._jobs.values() if job.running and job.page == page), None)
 
     def find_latest(self, page: str) -> BackgroundJob | None:
-        """The latest job of this kind."""
+        """Return the latest job of this kind, running or ended."""
         return next((job for job in reversed(self._jobs.values()) if job.page == page), None)
 
     async def _run_job(self, job: BackgroundJob, work: Callable[[BackgroundJob], Awaitable[Any]]) -> None:
@@ -82,6 +83,6 @@ class BackgroundJobs:
             job.problem = str(error)
         except Exception as error:
             log.error("job_failed", job=job.title, error=repr(error))
-            job.problem = "Something went wrong here; the server's log says more."
+            job.problem = "Internal error. The server's log has the details."
         finally:
             job.ended = self._clock()

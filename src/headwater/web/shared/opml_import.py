@@ -1,4 +1,4 @@
-"""Importing a list of subscriptions, as a job that tells how far it is: for the pages and for the API."""
+"""Imports an OPML list as a background job, for the pages and the API."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.site import Site
 
-SHOWN_REASONS = 100  # addresses that are named in the result
+SHOWN_REASONS = 100  # refused addresses that the result names
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What became of a list: how many feeds are new here, how many were; those that cannot be had, with the reason."""
+    """The result of an import: how many feeds are new, known, duplicate or refused, and the reasons of the latter."""
 
     added: int
     already_there: int
@@ -28,9 +28,9 @@ class ImportResult:
 
 
 async def start_import(site: Site, body: bytes, user_id: int, tags: tuple[str, ...] = ()) -> BackgroundJob:
-    """Read the list, InputError where it is none, and subscribe a person to its feeds behind the scenes.
+    """Parse an OPML list and start a job that subscribes a user to its feeds.
 
-    Refused where they may not bring so many here.
+    Raise InputError if it is not OPML, and RequestRefused if the user may not add so many feeds.
     """
     lists = await asyncio.to_thread(read_opml, body)  # a list of 36,515 feeds takes a second or two
     user = await site.store.read(find_user, user_id)

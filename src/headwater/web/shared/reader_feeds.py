@@ -1,4 +1,4 @@
-"""The feeds and query feeds that one reader subscribes to, as the reading pages need them."""
+"""Loads the feeds and query feeds that a reader subscribes to, and caches long lists."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from headwater.store.readers.subscriptions import Subscription, list_subscriptio
 from headwater.store.readers.unread_counts import UnreadCounts
 from headwater.store.store import Store
 
-LONG_LIST, CACHE_SECONDS = 2000, 30.0  # longer lists of subscriptions are cached, for so long
+LONG_LIST, CACHE_SECONDS = 2000, 30.0  # longer lists are cached, for this time
 
 
 class ReaderFeeds:
-    """What somebody reads, as the pages look at it."""
+    """The subscriptions of one reader: feeds by id and by title, query feeds, tags."""
 
     def __init__(self, subscriptions: Sequence[Subscription]) -> None:
         self.feeds = {one.feed_id: one for one in subscriptions if one.feed_id is not None}
@@ -29,7 +29,7 @@ class ReaderFeeds:
         return self.feeds[feed_id].title if feed_id in self.feeds else "another feed"
 
     def choose_feeds(self, most: int, counts: UnreadCounts) -> list[Subscription]:
-        """Feeds by title; of more than `most` so many, those with something to read before the others."""
+        """Return at most `most` feeds by title; if there are more, feeds with unread items come first."""
         if len(self.by_title) <= most:
             return self.by_title
         found = list(islice((one for one in self.by_title if one.feed_id in counts.feeds), most))
@@ -38,7 +38,7 @@ class ReaderFeeds:
 
 
 class ReaderFeedsCache:
-    """What people read; long lists are kept for half a minute, since gathering 40,000 takes longer than a page may."""
+    """Caches long lists for half a minute, since loading 40,000 subscriptions takes longer than a page may take."""
 
     def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class ReaderFeedsCache:
         self._cached: dict[int, tuple[float, ReaderFeeds]] = {}
 
     async def load_feeds(self, user_id: int, *, has: int | None = None) -> ReaderFeeds:
-        """The subscriptions of a person; anew where the feed numbered `has` is not among those that were kept."""
+        """Return the subscriptions of a user; a cached list without the feed `has` is loaded again."""
         kept = self._cached.get(user_id)
         if kept is not None and kept[0] > self._clock() and (has is None or has in kept[1].feeds):
             return kept[1]

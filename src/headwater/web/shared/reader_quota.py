@@ -1,4 +1,4 @@
-"""How many feeds a reader may bring to the server: all feeds are refreshed out of one budget, which is the owner's."""
+"""Limits how many feeds a reader may add, since all feeds share the server's polling budget."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from headwater.web.auth.cross_site import RequestRefused
 
 
 async def join_feed(store: Store, user: User, feed_id: int, now: float, tags: Collection[str] = ()) -> None:
-    """Readers may join what several read, as suggestions name it; what one person alone reads stays theirs.
+    """Subscribe a user to a feed of the server. Raise NotFound if a reader may not see it.
 
-    Its address may be a secret, and numbers are easy to try out.
+    Readers may join feeds that several people read. A feed that one person reads stays private: its address may contain
+    a secret, and feed ids are easy to guess.
     """
     if not user.is_owner and (await store.read(count_subscribers, [feed_id])).get(feed_id, 0) < FEWEST_READERS:
         raise NotFound(f"There is no feed {feed_id}.")
@@ -25,15 +26,17 @@ async def join_feed(store: Store, user: User, feed_id: int, now: float, tags: Co
 
 
 class ReaderQuota:
-    """What the setting `readers_add` says: no, yes, or how many feeds that nobody else reads."""
+    """Applies the setting `readers_add`: no, yes, or how many feeds that nobody else reads a reader may add."""
 
     def __init__(self, store: Store, settings: Callable[[], Settings]) -> None:
         self._store = store
         self._settings = settings
 
     def limit_for(self, user: User) -> FeedQuotaCheck | None:
-        """What says Refused (403) where this person may not bring so many, in the transaction that adds them; None for
-        those who may add whatever they like. Whatever is here already may be read."""
+        """Return the check that the transaction which adds feeds calls, None for users without a limit.
+
+        The check raises RequestRefused (403) if there are too many new feeds. Feeds of the server do not count.
+        """
         most = self._settings().max_feeds_per_reader
         if user.is_owner or most is None:
             return None
@@ -41,20 +44,19 @@ class ReaderQuota:
         def allowed(new: int, alone: int) -> None:
             if new and most == 0:
                 raise RequestRefused(
-                    "Only owners add feeds to this server. You may read those that are here already.", 403
+                    "Only owners can add feeds to this server. You can subscribe to the feeds it already has.", 403
                 )
             if new and alone + new > most:
-                more = "this is one" if new == 1 else f"these are {new:,}"
                 raise RequestRefused(
-                    f"A reader may bring {most:,} feeds to this server that nobody else reads. You have {alone:,}, and "
-                    f"{more} more: ask an owner to add them, or to allow it.",
+                    f"Too many new feeds: readers may add {most:,} feeds that nobody else reads. You have {alone:,} "
+                    f"and want to add {new:,} more. Ask an owner to add them or to raise the limit.",
                     403,
                 )
 
         return allowed
 
     async def check_additions(self, user: User, addresses: Sequence[str]) -> None:
-        """The same, before anything is fetched or a job begun for nothing."""
+        """Raise RequestRefused if the user may not add these feeds, before anything is fetched or a job is started."""
         allowed = self.limit_for(user)
         if allowed is not None:
             allowed(*await self._store.read(count_feeds_brought, user.id, addresses))

@@ -1,4 +1,4 @@
-"""The search box: words, or a condition of the query language, or a whole query."""
+"""Runs a search for words, a condition of the query language, or a whole query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headwater.store.store import Store
 
 QUERY_DAYS = 30.0
 MOST_MATCHES = 200
-# What nobody types who looks for words: a field of the language and what can stand behind it.
+# A field of the query language followed by one of its operators, which nobody types who searches for words.
 _QUERY_SHAPE = re.compile(
     r"\b(ITEM|TITLE|CONTENT|CATEGORY|AUTHOR|LINK|LANGUAGE|ENCLOSURE|SOURCE)\s+(CONTAINS|MATCHES|SIMILAR|IN|NEAR|IS)\b"
     r"|\b(TITLE|CATEGORY|AUTHOR|LINK|LANGUAGE|SOURCE)\s*!?=|\bSIZE\s*[<>=]|\bHAS\s+[A-Z]+|\b(PUBLISHED|UPDATED)\s+(IN|[<>])"
@@ -28,20 +28,20 @@ _QUERY_SHAPE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What was found. `query` is the text of the query that the words were read as, `problem` why they were not."""
+    """The items found. `query` is the script if the input was run as a query, `problem` the reason if it was not."""
 
     readings: tuple[ReaderItem, ...]
     query: str | None = None
     kept: int = 0
     looked_at: int = 0
     problem: Message | None = None
-    said: str = ""  # a sentence about the words themselves
+    said: str = ""  # what is wrong with the search words
     next_id: int | None = None
     waiting: int = 0
 
 
 def parse_as_query(said: str) -> str | None:
-    """The words as a script, if they look like the language.
+    """Return the input as a script if it looks like the query language, else None.
 
     >>> parse_as_query('TITLE CONTAINS "ice"')
     'CREATE FEED Search AS RETURN ALL WHERE TITLE CONTAINS "ice"'
@@ -63,7 +63,7 @@ def parse_as_query(said: str) -> str | None:
 async def run_search(
     store: Store, user_id: int, said: str, now: float, *, before_id: int | None, limit: int
 ) -> SearchResult:
-    """Over what the person reads."""
+    """Search the items of a user's subscriptions, as a query if the input is a valid one, else by words."""
     script, problem = parse_as_query(said), None
     if script is not None:
         try:
@@ -85,7 +85,7 @@ async def _search_by_query(
     store: Store, user_id: int, script: str, creates: list[CreateFeed], now: float
 ) -> SearchResult:
     (found,) = await preview_queries(store, creates, QUERY_DAYS, now, make_language_detector(), MOST_MATCHES)
-    # A query sees all feeds of the server; a person only what they read.
+    # A query reads all feeds of the server, but users see only items of their subscriptions.
     ids = [item.id for item in found.latest if item.id is not None]
     readings = await store.read(find_reader_items, user_id, ids)
     return SearchResult(tuple(readings), script, found.kept, found.looked_at)

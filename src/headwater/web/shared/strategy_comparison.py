@@ -1,7 +1,7 @@
-"""The job behind "compare strategies": the store's history becomes a trace, and a worker process replays it.
+"""Compares strategies on the server's own history, which a worker process replays as a trace.
 
-Nobody has to wait: a sample of the feeds stands for all, each strategy is shown when it is through (the quick ones come
-first), and the result is kept in the store for whoever opens the page later.
+A sample of the feeds represents all. The page shows each strategy as soon as it has finished, fast ones first, and the
+store keeps the last result.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from headwater.times import DAY
 from headwater.web.shared.background_jobs import BackgroundJob
 
 DAYS = 28.0
-LEAST_FEEDS, MOST_FEEDS = 1.0, 96.0  # refreshes per feed and day that a comparison can be about
+LEAST_FEEDS, MOST_FEEDS = 1.0, 96.0  # the range of refreshes per feed and day that is compared
 STATE, VERSION = "comparison", 1
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyComparison:
-    """What each strategy would have got of these feeds' items, at the same number of requests; `of` is how many
-    strategies there are when all are through. `sampled` feeds of `feeds` stand for all."""
+    """The share of items that each strategy would have caught with the same number of requests.
+
+    `rows` grows until it holds `of` strategies. The replay covers `sampled` of all `feeds`.
+    """
 
     rows: tuple[ComparisonRow, ...]
     best: str
@@ -51,17 +53,17 @@ class StrategyComparison:
 
 
 async def replay_strategies(store: Store, per_minute: float, now: float, job: BackgroundJob) -> StrategyComparison:
-    """Replay every strategy; `job.result` grows with each. TraceError while the history is too short."""
+    """Replay every strategy and extend `job.result` after each. Raise TraceError if the history is too short."""
     job.report_progress(0, "reading the history")
     feeds, times = await store.read(list_item_times, now - DAYS * DAY)
     windows = await store.read(load_window_sizes)
     trace = await asyncio.to_thread(build_trace, np.array(feeds, np.intp), np.array(times, np.float64), windows)
-    # The budget that each feed gets on average; a huge budget for few feeds would only show that all catch everything.
+    # The average budget of a feed, limited: with a huge budget for few feeds all strategies would catch everything.
     per_day = min(max(per_minute * 1440 / max(len(windows), 1), LEAST_FEEDS), MOST_FEEDS)
     some = sample_feeds(trace, per_day)
     job.total = len(COMPARED_STRATEGIES)
     rows: tuple[ComparisonRow, ...] = ()
-    # forkserver: a fork of a process with threads and an event loop may hang; spawned anew, it shares nothing with us.
+    # Not fork: a fork of a process with threads and an event loop may hang.
     context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(1, mp_context=context, initializer=os.nice, initargs=(10,)) as pool:
         for name in COMPARED_STRATEGIES:
@@ -79,7 +81,7 @@ async def replay_strategies(store: Store, per_minute: float, now: float, job: Ba
 
 
 async def load_last_comparison(store: Store) -> StrategyComparison | None:
-    """What was found last, also before a restart."""
+    """Return the last saved comparison, None if there is none of this version."""
     saved = await store.read(load_state, STATE)
     if saved is None or saved[0] != VERSION:
         return None

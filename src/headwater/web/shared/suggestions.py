@@ -1,4 +1,4 @@
-"""What a person might like to read: what others read, what their items link to, what is rising today."""
+"""Suggests feeds and topics to a reader: what others read, what their items link to, what is rising today."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from headwater.store.store import Store
 from headwater.web.site import Site
 
 DAY = 86_400.0
-COMPARED_DAYS = 6.0  # before today, that a topic is compared with
+COMPARED_DAYS = 6.0  # the days before today that rising topics are compared with
 MOST_SUGGESTED = 10
 _LINK = re.compile(r'href="(https?://[^"/?#]+)', re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A feed that is here already, and why you might like it."""
+    """A feed of this server, and the reason why it is suggested."""
 
     feed: Feed
     reason: str
@@ -39,7 +39,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class LinkedSite:
-    """A site that your items link to, and that none of your feeds comes from."""
+    """A site that a reader's items link to, and that none of their feeds belongs to."""
 
     site: str
     times: int
@@ -61,7 +61,7 @@ class Suggestions:
 
 
 async def suggest_feeds(site: Site, user_id: int) -> Suggestions:
-    """Those for one person, which may be some minutes old; what they have subscribed to since is left out."""
+    """Return suggestions for a user from a cache of some minutes, without feeds they have subscribed to since."""
     found: Suggestions = await site.timed_cache.get_or_gather(
         "discover", user_id, lambda: gather_suggestions(site.store, user_id, site.clock())
     )
@@ -82,7 +82,7 @@ async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggesti
     )
     suggested = [
         Suggestion(
-            feeds[one.feed_id], f"{one.both} of {one.readers} who read {_feed_name(feeds[one.because])} also read it"
+            feeds[one.feed_id], f"{one.both} of {one.readers} readers of {_feed_name(feeds[one.because])} also read it"
         )
         for one in also
         if one.feed_id in feeds and one.because in feeds
@@ -101,7 +101,7 @@ async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggesti
 
 
 async def find_linked_sites(store: Store, user_id: int) -> list[LinkedSite]:
-    """Sites that the latest items link to, most often first; a feed's own site and one that you read do not count."""
+    """Return the sites that the latest items link to most often, except sites of feeds that the user reads."""
     texts = await store.read(list_recent_texts, user_id)
     if not texts:
         return []

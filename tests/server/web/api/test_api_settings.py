@@ -79,7 +79,7 @@ async def test_readers_bring_as_many_feeds_as_the_owner_allows(server: Any) -> N
     await server.store.add_feeds([NewFeed("https://0.example/feed")], 0.0, subscriber=owner)
     await server.owner("PATCH", "/settings", json={"readers_add": "4"})
     refused = await server.ann("POST", "/opml", 403, content=LIST, headers={"Content-Type": "text/plain"})
-    assert "may bring 4 feeds" in refused["message"]
+    assert "may add 4 feeds" in refused["message"]
     assert "these are 5 more" in refused["message"]
     await server.ann("POST", "/feeds", 201, json={"url": server.farm.url(0)})
     await server.owner("PATCH", "/settings", json={"readers_add": "1"})
@@ -87,12 +87,12 @@ async def test_readers_bring_as_many_feeds_as_the_owner_allows(server: Any) -> N
     assert "You have 1, and this is one more" in full["message"]
     await server.owner("PATCH", "/settings", json={"readers_add": "no"})
     closed = await server.bob("POST", "/feeds", 403, json={"url": server.farm.url(1)})
-    assert "Only owners add feeds" in closed["message"]
+    assert "Only owners can add feeds" in closed["message"]
     await server.bob("POST", "/feeds", 201, json={"url": server.farm.url(0)})  # it is here already
     for path in ("/reader/api/0/subscription/quickadd", "/reader/api/0/subscription/edit"):
         given = {"quickadd": server.farm.url(2), "ac": "subscribe", "s": f"feed/{server.farm.url(2)}"}
         answer = await server.bob.http.post(path, data=given)
-        assert (answer.status_code, "Only owners add feeds" in answer.text) == (403, True), path
+        assert (answer.status_code, "Only owners can add feeds" in answer.text) == (403, True), path
     whole = await server.bob.http.post("/reader/api/0/subscription/import", content=LIST)
     assert whole.status_code == 403
     assert len(await server.store.reading.subscriptions(server.people["bob"].id)) == 1
