@@ -38,6 +38,7 @@ from headwater.cluster.transport.nats_dispatch import NatsJobSender, find_carrie
 from headwater.cluster.transport.nats_streams import NatsStreams, consumer_name
 from headwater.cluster.transport.postgres_transport import PostgresJobSender
 from headwater.node.crawl.transport import Job
+from headwater.node.live_settings import LiveSettings
 from headwater.settings import load_settings
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.content.feeds import NewFeed, count_feeds
@@ -371,7 +372,8 @@ async def take_over(url: str, feeds: int) -> tuple[float, float]:
     async with await open_store(url) as store:
         await store.write(_fill, await store.read(count_feeds), feeds)
         given = load_settings(strategy="value")
-        leader = Leader(store, given, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
+        live_settings = LiveSettings(store, given)
+        leader = Leader(store, live_settings, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
         held = await store.write(cluster_leases.acquire_lease, "controller", f"bench{feeds}", 600.0)
         assert held is not None
         over, began = asyncio.Event(), time.process_time()

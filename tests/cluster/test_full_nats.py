@@ -38,10 +38,10 @@ MEGABYTE = 1 << 20
         (
             JetStreamRefusal(10023, "insufficient resources"),
             "RESULTS",
-            ("RESULTS", "max_file_store", "purge ITEMS", "restart"),
+            ("RESULTS", "max_file_store", "restart"),
         ),
         (JetStreamRefusal(10023, "insufficient resources"), "JOBS", ("JOBS", "max_memory_store", "restart")),
-        (JetStreamRefusal(10002, "resource limits exceeded for account"), "ITEMS", ("our account", "Raise")),
+        (JetStreamRefusal(10002, "resource limits exceeded for account"), "RESULTS", ("our account", "Raise")),
         (
             JetStreamRefusal(10047, "insufficient storage resources available"),
             "RESULTS",
@@ -53,7 +53,7 @@ MEGABYTE = 1 << 20
             ("no room", "max_memory_store", "64 MB"),
         ),
         (JetStreamRefusal(10077, "maximum bytes exceeded"), "RESULTS", ("RESULTS", "full", "storers", "start more")),
-        (JetStreamRefusal(10077, "maximum bytes exceeded"), "OUT", ("OUT", "full", "publishers")),
+        (JetStreamRefusal(10077, "maximum bytes exceeded"), "JOBS", ("JOBS", "full", "terminals")),
         (
             JetStreamRefusal(10077, "write 1.blk: no space left on device"),
             "RESULTS",
@@ -66,8 +66,8 @@ MEGABYTE = 1 << 20
         ),
         (JetStreamRefusal(10076, "JetStream not enabled"), "JOBS", ("out of service", "store_dir", "switch it on")),
         (JetStreamRefusal(10008, "JetStream system temporarily unavailable"), "JOBS", ("no leader", "try again")),
-        (JetStreamRefusal(10059, "stream not found"), "OUT", ("OUT", "anew")),
-        (JetStreamRefusal(10000, "something else"), "OUT", ("OUT", "something else (10000)")),
+        (JetStreamRefusal(10059, "stream not found"), "JOBS", ("JOBS", "anew")),
+        (JetStreamRefusal(10000, "something else"), "JOBS", ("JOBS", "something else (10000)")),
     ],
 )
 def test_every_refusal_says_what_is_full_where_and_what_to_do(
@@ -122,7 +122,6 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
     farm, url: str, store: Store, tmp_path: Path, eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_streams, "RESULTS_BYTES", MEGABYTE)
-    monkeypatch.setattr(cluster_streams, "OUT_BYTES", MEGABYTE)
     made = await farm(feeds=6, hosts=3, speed=100, rates=(5, 50), hints=False, window=400)
     await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(6)], time.time())
     await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
@@ -131,9 +130,11 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
         async with streams_at(broker.url, "") as streams:
             await streams.ensure_streams(await find_carrier(streams, store))
 
+            await streams.context.add_stream(name="BALLAST", subjects=["ballast.*"])  # somebody else's
+
             async def publish_on() -> None:
                 for k in range(100):
-                    await streams.publish_messages([(f"it.0.{k}", bytes(200_000), None)])
+                    await streams.publish_messages([(f"ballast.{k}", bytes(200_000), None)])
 
             with pytest.raises(ClusterError, match="refused"):
                 await publish_on()
@@ -146,7 +147,7 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
                 await eventually(said, "the status says so")
                 assert not running.failures()
                 assert await store.read(count_items) == 0
-                await streams.context.purge_stream("ITEMS")
+                await streams.context.purge_stream("BALLAST")
                 running.start("processor", "processor")
                 await eventually(lambda: all_matched(store), "everything stored has met the query")
 

@@ -59,15 +59,15 @@ async def test_every_role_works_with_its_own_user_and_is_refused_nothing(
     assert not [one for one in said if "ermission" in str(one)]
 
 
-async def test_a_terminal_can_neither_read_items_nor_make_streams(guarded: NatsServer) -> None:
+async def test_a_terminal_can_neither_read_results_nor_make_streams(guarded: NatsServer) -> None:
     with capture_logs() as said:
         link = await connect_nats(address(guarded, "terminal"), "test")
         with pytest.raises((nats.errors.Error, TimeoutError)):
-            await link.jetstream(timeout=0.5).stream_info("ITEMS")
-        await link.subscribe("it.>")
+            await link.jetstream(timeout=0.5).stream_info("RESULTS")
+        await link.subscribe("res.>")
         await link.flush()
         await asyncio.sleep(0.1)
         await link.close()
     refused = [str(one["error"]).lower() for one in said if one["event"] == "nats_says"]
-    assert any("stream.info.items" in one for one in refused)
-    assert any("it.>" in one for one in refused)
+    assert any("stream.info.results" in one for one in refused)
+    assert any("res.>" in one for one in refused)

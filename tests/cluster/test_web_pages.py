@@ -49,7 +49,7 @@ async def test_what_if_draws_its_curve_from_the_leaders_beliefs(url: str, store:
     async with build("web", settings(database=url, member="web")) as node, client_of(node) as client:
         assert (await client.get("/api/v1/quality/what-if")).json()["items"] == []
         sample = msgspec.msgpack.encode(BeliefSample([1e-4, 1e-5], [10.0, 20.0], [1.0, 1.0], 1.0, 60.0))
-        await store.write(save_state, leader_state.STATE_NAME, leader_state.VERSION, sample, time.time())
+        await store.write(save_state, leader_state.BELIEF_STATE, leader_state.VERSION, sample, time.time())
         answer = await client.get("/api/v1/quality/what-if")
         assert (answer.status_code, len(answer.json()["items"])) == (200, len(BUDGET_FACTORS))
         assert (await client.get("/settings")).status_code == 200
