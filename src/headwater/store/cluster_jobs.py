@@ -1,7 +1,7 @@
-"""Jobs and lessons of a cluster: refreshes to be made, and what the controller has still to learn from those made.
+"""Queues refresh jobs, lessons for the controller, and quarantined messages.
 
-A job is there once for a feed. Whoever holds its partition takes it under row locks that others skip; it is not taken
-again before its time has passed, and goes in the transaction that stores its result. All in the caller's transaction.
+There is at most one job per feed. The holder of its partition claims it under row locks that others skip. A job is not
+claimed again before its time has passed, and is deleted in the transaction that stores its result. PostgreSQL only.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def has_lessons(connection: Connection) -> bool:
 
 
 def count_lessons(connection: Connection) -> int:
-    """How many batches of lessons wait."""
+    """Count the batches of lessons that wait."""
     return connection.execute(select(func.count()).select_from(lesson)).scalar_one()
 
 

@@ -1,8 +1,8 @@
-"""Leases: rows that one process at a time holds, by the database's clock; and writes that are refused under an old one.
+"""Grants leases with epochs to processes, by the database's clock, and records their heartbeats.
 
-A holder that was away too long finds its epoch passed. `require` takes a lock that lets the holder renew meanwhile but
-makes whoever takes the lease over wait, so that no write of the old holder can come after the new one has begun.
-PostgreSQL only. All in the caller's transaction.
+A holder that was away too long finds that its epoch has passed. `require_lease` takes a lock that lets the holder renew
+meanwhile but makes a process that takes the lease over wait: no write of the old holder can come after the new one has
+begun. PostgreSQL only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UPDATE_HELD = (
 
 @dataclass(frozen=True, slots=True)
 class ClusterLease:
-    """What somebody holds, under which epoch, until when by the database's clock."""
+    """A lease with its holder and epoch; it ends at `until` by the database's clock."""
 
     name: str
     holder: str
@@ -141,7 +141,7 @@ def release_leases(connection: Connection, holder: str, held: Mapping[str, int])
 
 
 def acquire_free_leases(connection: Connection, prefix: str, holder: str, most: int, seconds: float) -> dict[str, int]:
-    """Up to `most` leases under a prefix that nobody holds: names with their new epochs."""
+    """Acquire up to `most` free leases under a prefix; returns names with their new epochs."""
     now = read_database_time(connection)
     free = select(lease).where(lease.c.name.startswith(prefix, autoescape=True), lease.c.until < now)
     rows = connection.execute(free.order_by(func.random()).limit(most).with_for_update(skip_locked=True)).all()
@@ -164,7 +164,7 @@ def record_heartbeat(connection: Connection, name: str, role: str, info: str) ->
 
 
 def list_members(connection: Connection, within: float) -> list[ClusterMember]:
-    """Who was seen within so many seconds."""
+    """List the members that were seen within so many seconds."""
     return [ClusterMember(*row) for row in execute_postgres(connection, _MEMBERS, (within,))]
 
 

@@ -1,4 +1,4 @@
-"""Bytes under a name: the arrays of strategies and estimators, which only they understand; and a counter of changes."""
+"""Saves named blobs, changed settings and revision counters that processes share."""
 
 from __future__ import annotations
 

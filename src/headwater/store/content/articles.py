@@ -1,4 +1,4 @@
-"""Articles: whose pages are wanted, which are due, and what was found in them. All in the caller's transaction."""
+"""Queues and claims the web pages behind items, and writes their text into the items."""
 
 from __future__ import annotations
 

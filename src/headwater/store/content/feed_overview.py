@@ -1,7 +1,4 @@
-"""The store's side of the pages: `store.pages`. Lists with what a row of a page shows, and counts by cause.
-
-Every method is one transaction of its own, and none is longer than what it was asked for.
-"""
+"""Lists feeds with their health, groups failures by cause and finds similar feeds."""
 
 from __future__ import annotations
 
@@ -46,8 +43,8 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True)
 class FeedFilter:
-    """Which feeds a list shows: with a tag, with words in title, name or address, in one of STATES, whose last fetch
-    failed and ended so, that somebody (the number of a user) reads."""
+    """Selects feeds by tag, by words in title, name or address, by one of FEED_STATES, by the ending of a failed
+    last fetch, or by a subscriber (the id of a user)."""
 
     tag: str | None = None
     search: str | None = None

@@ -1,4 +1,4 @@
-"""What is kept of a feed between refreshes, and the identities it has ever shown."""
+"""Loads the state of feeds between refreshes: validators, windows and seen identities."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from headwater.store.store import Store
 
 
 class FetchPlan(NamedTuple):
-    """What it takes to ask for a feed. `windowed` says that something is known to which a delta can be added, `well`
-    that its last refresh succeeded."""
+    """The data needed to fetch a feed. `windowed` says that a delta can be added to a known window, `well` that the
+    last refresh succeeded."""
 
     feed_id: int
     url: str
@@ -31,7 +31,7 @@ class FetchPlan(NamedTuple):
 
 
 class ScheduleRow(NamedTuple):
-    """What a scheduler must know of a feed when it starts; a tuple, because there are 100,000 of them."""
+    """The data a scheduler needs of a feed when it starts; a tuple, because there are 100,000 of them."""
 
     feed_id: int
     url: str
@@ -104,7 +104,7 @@ def load_feed_states(connection: Connection, feed_ids: Iterable[int], *, windows
 
 
 def load_fetch_plans(connection: Connection, feed_ids: Iterable[int]) -> dict[int, FetchPlan]:
-    """What it takes to ask for a feed: less than all that is known of it."""
+    """Load the data needed to fetch these feeds: less than their whole state. Removed feeds are left out."""
     rows = _FETCH_PLANS.run(connection, feed_ids)
     return {
         id: FetchPlan(id, url, Validators(etag, date), body, window > 0, success is not None and not failures)
@@ -176,7 +176,7 @@ def list_schedule_rows(connection: Connection, after: int, limit: int) -> list[S
 
 
 def load_weights(connection: Connection) -> dict[int, float]:
-    """What a person has given each feed."""
+    """Load the weight that a person has given each feed."""
     return dict(map(tuple, connection.execute(select(feed.c.id, feed.c.weight)).all()))
 
 

@@ -1,4 +1,4 @@
-"""Feeds: adding many at once, finding one by whatever a person typed, changing, removing."""
+"""Adds, finds, lists, changes, merges and deletes feeds and their tags."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class NewFeed:
 
 @dataclass(frozen=True, slots=True)
 class AddedFeed:
-    """What became of a `NewFeed`: the stored feed, and whether it is there since just now."""
+    """A feed that was to be added, and whether it was created just now."""
 
     feed: Feed
     created: bool
 
 
 def sort_added(added: Sequence[AddedFeed]) -> tuple[list[int], list[int], list[int]]:
-    """Of a list that was added, the places of what is new, what was there before, and what the list has twice: in two
-    spellings (with and without :443), which only the store has found to be one feed."""
+    """Return the indexes of the new feeds, of those that existed before, and of duplicates in the list (two
+    spellings of one address, with and without :443, which only the store recognises)."""
     created = {one.feed.id for one in added if one.created}
     new = [place for place, one in enumerate(added) if one.created]
     before = [place for place, one in enumerate(added) if one.feed.id not in created]
@@ -57,7 +57,8 @@ def sort_added(added: Sequence[AddedFeed]) -> tuple[list[int], list[int], list[i
 
 
 def merge_feeds(connection: Connection, into: int, gone: int) -> int:
-    """How many items moved; those that `into` has under the same identity go with the removed feed."""
+    """Move the items of one feed to another and delete it; returns how many moved. Items that `into` has under the
+    same identity are deleted with the feed."""
     if into == gone:
         raise InputError("A feed cannot be merged with itself: choose another.")
     find_feed(connection, into)
@@ -82,7 +83,8 @@ def merge_feeds(connection: Connection, into: int, gone: int) -> int:
 
 
 def _move_readers(connection: Connection, into: int, gone: int) -> None:
-    """Who read the second reads the first, with their tags and marks; where both were read, as the first was."""
+    """Subscribe the readers of the second feed to the first, with their tags and marks; readers of both keep those
+    of the first."""
     dialect = connection.dialect.name
     mine = select(subscription).where(subscription.c.feed_id == gone)
     rows = [dict(row._mapping) | {"feed_id": into} for row in connection.execute(mine)]
@@ -204,7 +206,7 @@ def _require_free_names(connection: Connection, new: Iterable[NewFeed]) -> None:
 
 
 def find_feed(connection: Connection, ref: int | str) -> Feed:
-    """By id, address or name, in this order."""
+    """Find a feed by id, address or name. Raises NotFound with suggestions."""
     conditions = []
     if isinstance(ref, int) or (ref.isascii() and ref.isdigit()):
         conditions.append(feed.c.id == min(int(ref), 2**63 - 1))
@@ -234,7 +236,7 @@ def _suggest_feeds(connection: Connection, ref: int | str) -> str:
 
 
 def _describe_partial_matches(connection: Connection, part: str) -> str:
-    """Which feeds have it in title, name or address, where they are few: nobody removes a feed by half a title."""
+    """Name the feeds that contain the text in title, name or address, if they are few."""
     if len(part) < 3:
         return ""
     title = func.coalesce(feed.c.given_title, feed.c.title, feed.c.url)
@@ -250,7 +252,7 @@ def _contains_text(part: str) -> Any:
 
 
 def find_feeds(connection: Connection, ids: Iterable[int]) -> dict[int, Feed]:
-    """Those of these feeds that are there."""
+    """Find feeds by id; those that do not exist are left out."""
     found: dict[int, Feed] = {}
     for chunk in chunks(sorted(ids), CHUNK):
         found |= {each.id: each for each in _read_feeds(connection, _FEED_QUERY.where(feed.c.id.in_(chunk)))}
@@ -369,7 +371,7 @@ def _require_free_value(connection: Connection, feed_id: int, key: str, value: s
 
 
 def _reset_server_state(connection: Connection, feed_id: int) -> None:
-    """What one server told us (validators, waiting times, failures) is not to be told to another."""
+    """Forget validators, waiting times and failures of the old server: they mean nothing to another one."""
     empty: dict[str, Any] = dict.fromkeys(SERVER_COLUMNS)
     connection.execute(update(feed_state).where(feed_state.c.feed_id == feed_id).values(**empty, failures=0, moves=0))
 

@@ -1,4 +1,4 @@
-"""Items: how they are written down and read back, and lists of them, newest first."""
+"""Converts items to rows and back, and lists them by publication or arrival."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ITEM_COLUMNS = (
 
 
 def item_to_values(value: Item, id: int) -> tuple[Any, ...]:
-    """What `ITEM_COLUMNS` hold of an item."""
+    """Return the values of `ITEM_COLUMNS` for an item."""
     return (
         id,
         value.feed_id,

@@ -1,9 +1,9 @@
-"""The outbox: what happened to items, in one order that every consumer sees, and how far each has read.
+"""Appends what happened to items in one order, and moves the checkpoint of each consumer.
 
-An entry is written in the transaction of its item. Positions must become visible in their order, or a consumer that
-has read past a gap never sees what fills it. SQLite has one writer, so they do. In PostgreSQL transactions commit in
-any order; there a writer takes its positions under a lock that ends with its commit (`in_turn`), as the last thing it
-does, so the lock is held for one insert and one commit.
+An entry is written in the transaction of its item. Positions must become visible in order, or a consumer that has read
+past a gap never sees the entry that fills it. SQLite has one writer, so they do. PostgreSQL commits transactions in any
+order; there a writer takes its positions under a lock that ends with its commit (`lock_outbox`), as its last step, so the
+lock is held for one insert and one commit.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def read_checkpoint(connection: Connection, consumer: str) -> int:
 
 
 def lock_checkpoint(connection: Connection, consumer: str) -> int:
-    """How far a consumer has read; until the end of the caller's transaction nobody else moves it."""
+    """Return how far a consumer has read, and lock the checkpoint until the end of the transaction."""
     query = select(checkpoint.c.position).where(checkpoint.c.consumer == consumer).with_for_update()
     return connection.execute(query).scalar() or 0
 
 
 def advance_checkpoint(connection: Connection, consumer: str, position: int) -> None:
-    """In the caller's transaction, beside the consumer's output; never moves back."""
+    """Move a checkpoint forward, in the transaction of the consumer's output; it never moves back."""
     _ADVANCE.run(connection, [{"consumer": consumer, "position": position}])
 
 

@@ -1,4 +1,4 @@
-"""The log of refreshes, and what its hours add up to."""
+"""Keeps the refresh log and its hourly counts, and sums them up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headwater.store.schema.item_tables import item
 
 @dataclass(frozen=True, slots=True)
 class ActivityPeriod:
-    """What happened in the hours that touch a stretch of time."""
+    """The activity in the hours that touch a period."""
 
     refreshes: Mapping[str, int] = field(default_factory=dict)  # by ending
     new: int = 0
@@ -43,7 +43,7 @@ class ActivitySummary:
 
 @dataclass(frozen=True, slots=True)
 class FeedLoss:
-    """What one feed brought and lost in a stretch of time."""
+    """The items that one feed brought and lost in a period."""
 
     feed_id: int
     got: int
@@ -64,7 +64,7 @@ REFRESH_COLUMNS = (
 
 
 def refresh_to_values(value: Refresh) -> tuple[Any, ...]:
-    """What `REFRESH_COLUMNS` hold of a refresh."""
+    """Return the values of `REFRESH_COLUMNS` for a refresh."""
     return (
         value.feed_id,
         value.at,
@@ -124,7 +124,7 @@ def list_refreshes(
 
 
 def list_refreshes_after(connection: Connection, learned: Mapping[int, float], *, most: int = 200_000) -> list[Refresh]:
-    """What the log has of each feed after the moment given for it; of more than `most`, not all."""
+    """List each feed's refreshes after its given time, at most `most` in all."""
     found: list[Refresh] = []
     for chunk in chunks(sorted(learned, key=lambda feed_id: learned[feed_id]), CHUNK):  # alike moments in one query
         least = max(min(learned[feed_id] for feed_id in chunk), 0.0)

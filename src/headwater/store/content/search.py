@@ -1,8 +1,8 @@
-"""Full-text search behind one function, and the index that follows behind the items.
+"""Indexes items and searches them by full text.
 
-Making words searchable costs several times what storing them costs, so `save` only notes which items are to be
-indexed and `index` does it in batches; `Store.search` lets it catch up first. An item stands either in `unindexed` or
-in the index as it now reads; both change in one transaction.
+Indexing costs several times what storing costs, so saving a verdict only queues its items, and `index_queued` indexes
+them in batches; `search_items` catches up first. An item is either in `index_queue` or in the index as it now reads; both
+change in one transaction.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _FINGERPRINT_NAME = "search: made by"  # the name in `state` of how the index wa
 
 
 def queue_for_indexing(connection: Connection, ids: Iterable[int]) -> None:
-    """These items are to be indexed; in the caller's transaction."""
+    """Queue items for indexing, in the caller's transaction."""
     _QUEUE.run(connection, [(id,) for id in ids])
 
 
@@ -134,7 +134,7 @@ def rebuild_index(connection: Connection) -> None:
 
 
 def count_queued(connection: Connection) -> int:
-    """How many items the index does not have yet."""
+    """Count the items that are not indexed yet."""
     number: int = fetch_rows(connection, COUNT_QUEUED, {})[0][0]
     return number
 
@@ -187,7 +187,7 @@ def find_matching_items(
 
 
 def require_search_terms(said: str) -> list[SearchTerm]:
-    """What was typed; InputError if all of it is what is not wanted."""
+    """Parse a typed search; InputError if all of its words are excluded ones."""
     terms = parse_search(said)
     if terms and all(term.without for term in terms):
         raise InputError("A search needs at least one word that is wanted, not only words that are not.")

@@ -1,7 +1,7 @@
-"""The words of an item as the index holds them, and what a person typed as what to ask the index.
+"""Cuts text into index words, and a typed search into FTS5 and tsquery terms.
 
-Both full-text engines have opinions about what a word is, and different ones: stemming, host names, accents. We give
-them the words that standing queries see (`query.words`) and let them only store these, so both databases find the same.
+The two full-text engines disagree on words: stemming, host names, accents. They get the words that standing queries see,
+and only store these, so both databases find the same items.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class SearchTerm:
 
 
 def parse_search(text: str) -> list[SearchTerm]:
-    """What a person typed: words, "phrases", -without, begin*. Anything else is ignored, so nothing is wrong.
+    """Parse a typed search: words, "phrases", -without, begin*. Anything else is ignored, so no text is an error.
 
-    >>> [term.split_words for term in parse_search('Snow "south pole" -c++')]
+    >>> [term.words for term in parse_search('Snow "south pole" -c++')]
     [('snow',), ('south', 'pole'), ('c',)]
     """
     terms = []
@@ -97,7 +97,7 @@ def to_fts5_query(terms: list[SearchTerm]) -> str:
 
 
 def to_tsquery(terms: list[SearchTerm]) -> str:
-    """The same for PostgreSQL."""
+    """Build the query for PostgreSQL."""
     parts = []
     for term in terms:
         quoted = [f"'{word}'" for word in term.words]

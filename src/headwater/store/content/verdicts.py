@@ -1,4 +1,4 @@
-"""Writing verdicts: the one hot path of the store. A batch is one transaction and a dozen statements."""
+"""Saves batches of verdicts in one transaction of a dozen statements: the hot path of the store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from headwater.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class SavedRefresh:
-    """What one verdict really wrote.
+    """The result of saving one verdict.
 
     `new_ids` belongs position by position to `new`, the items that were not there before; `updated_ids` are the
     items whose content was replaced. `skipped` says in words why nothing at all was written: the feed has been
@@ -100,8 +100,8 @@ async def save_refreshes(store: Store, verdicts: Sequence[Verdict]) -> list[Save
 
 
 def save_batch(connection: Connection, verdicts: Sequence[Verdict]) -> list[SavedRefresh]:
-    """All of them in a transaction of their own, or `Refused`. A savepoint has its cost: SQLite copies every page that
-    is changed after it, and PostgreSQL is asked twice more."""
+    """Save all verdicts in one transaction, or raise `BatchRefused`. There is no savepoint: SQLite would copy every
+    page that changes after it, and PostgreSQL take two more round trips."""
     if any(map(_contains_nul, verdicts)):
         raise BatchRefused
     try:
@@ -113,8 +113,8 @@ def save_batch(connection: Connection, verdicts: Sequence[Verdict]) -> list[Save
 
 
 def save_one_by_one(connection: Connection, verdicts: Sequence[Verdict]) -> list[SavedRefresh]:
-    """All of them in the caller's transaction. The batch is tried as one; only when the database refuses somebody's
-    values is it taken apart, so that the one bad verdict is skipped and the others are kept."""
+    """Save the verdicts as one batch; if the database refuses somebody's values, save each alone, so that only the
+    bad verdict is skipped."""
     if not verdicts:
         return []
     if not any(_contains_nul(verdict) for verdict in verdicts):
@@ -125,7 +125,8 @@ def save_one_by_one(connection: Connection, verdicts: Sequence[Verdict]) -> list
 
 
 def _try_batch(connection: Connection, verdicts: Sequence[Verdict]) -> list[SavedRefresh] | Exception:
-    """All of them, or none and the reason, if that lies in their values; any other problem is raised."""
+    """Save all verdicts behind a savepoint; returns the error if their values were refused. Any other error is
+    raised."""
     savepoint = Savepoint(connection)
     try:
         saved = _save_verdicts(connection, verdicts)
@@ -160,7 +161,7 @@ def _save_single(connection: Connection, verdict: Verdict) -> SavedRefresh:
 
 @dataclass(slots=True)
 class _WrittenVerdict:
-    """What came of one verdict so far."""
+    """A verdict, and what has been written of it so far."""
 
     verdict: Verdict
     new: Sequence[Item] = ()
@@ -257,7 +258,7 @@ def _insert_items(connection: Connection, live: list[_WrittenVerdict]) -> None:
 
 
 def _assign_new_items(live: list[_WrittenVerdict], ids: Sequence[int], really: set[int]) -> None:
-    """To each what became of its new items, whose ids are given in their order."""
+    """Assign the items that were really new to their verdicts; `ids` are in the order of the items."""
     start = 0
     for each in live:
         new = each.verdict.new

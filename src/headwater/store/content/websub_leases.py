@@ -1,4 +1,4 @@
-"""The rows of our own subscriptions at hubs, one for each feed. All in the caller's transaction."""
+"""Keeps our leases at hubs that push feeds to us, and cancels them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def list_offered_hubs(connection: Connection, limit: int = 500) -> list[tuple[in
 
 
 def add_leases(connection: Connection, new: Sequence[WebSubLease]) -> None:
-    """What stood for the same feeds is ended: their hub or topic has changed."""
+    """Add leases to ask for; older ones of the same feeds are cancelled, because their hub or topic has changed."""
     cancel_leases(connection, [one.feed_id for one in new])
     statement = upsert(connection.dialect.name, websub_lease)
     columns = [name for name in _COLUMNS if name != "feed_id"]
@@ -82,7 +82,8 @@ def add_leases(connection: Connection, new: Sequence[WebSubLease]) -> None:
 def claim_due_leases(
     connection: Connection, now: float, pending: float, again: float, limit: int = 20
 ) -> list[WebSubLease]:
-    """Those to ask for now, waiting for their verification until `pending` and asked again at `again` without it.
+    """Claim the leases to ask for now. Their verification is awaited until `pending`; without it they are asked for
+    again at `again`.
 
     Those of feeds that no longer offer a hub, or that nobody wants any more, are ended.
     """

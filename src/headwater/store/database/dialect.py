@@ -1,4 +1,4 @@
-"""What the SQL of both databases differs in, in one place: upserts, and numbers reserved ahead."""
+"""Builds statements for both SQL dialects: upserts, id lists, driver-level statements and reserved ids."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ def fetch_rows(connection: Connection, sql: str, values: Mapping[str, Any]) -> S
 
 
 def execute_sqlite(connection: Connection, sql: str, given: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
-    """By SQLite's driver alone, in the transaction of the connection."""
+    """Execute a statement with SQLite's driver alone, in the transaction of the connection."""
     driver: Any = connection.connection.dbapi_connection
     found: list[Any] = driver.execute(sql, given).fetchall()
     return found
 
 
 def execute_postgres(connection: Connection, sql: str, given: Sequence[Any]) -> Sequence[Any]:
-    """By PostgreSQL's driver, in the transaction of the connection: half of what SQLAlchemy takes for a small one."""
+    """Execute a statement with PostgreSQL's driver, in the transaction of the connection: half the cost of
+    SQLAlchemy for a small one."""
     with _driver_cursor(connection, sql) as cursor:
         cursor.execute(sql, given)
         return cursor.fetchall()  # type: ignore[no-any-return]
@@ -94,7 +95,7 @@ class Savepoint:
             self._nested.rollback()
 
     def release(self) -> None:
-        """What has been done since stays."""
+        """Keep the changes since the savepoint."""
         if self._nested is None:
             execute_sqlite(self._connection, "RELEASE here", ())
         else:
@@ -197,7 +198,7 @@ class InsertMany:
 
 
 class InsertIgnored(InsertMany):
-    """The same with ON CONFLICT DO NOTHING RETURNING …: tells which rows were not there before."""
+    """InsertMany with ON CONFLICT DO NOTHING RETURNING …: tells which rows were new."""
 
     _verbs: ClassVar = {"sqlite": "INSERT", "postgresql": "INSERT"}
 
@@ -364,7 +365,7 @@ def from_json(stored: str | None) -> Any:
 
 
 def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
-    """In lists of at most `size`; both databases limit the number of parameters of a statement."""
+    """Yield lists of at most `size` values; both databases limit the number of parameters of a statement."""
     iterator = iter(values)
     while chunk := list(islice(iterator, size)):
         yield chunk

@@ -1,4 +1,4 @@
-"""What a driver says, in a sentence a person can act on."""
+"""Turns driver errors into sentences with advice, and tells which ones pass by waiting."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def describe_postgres_error(error: BaseException, server: str) -> str:
 
 
 def _describe_tls_error(error: BaseException | None) -> str | None:
-    """What is wrong between us and the server that no waiting mends."""
+    """Describe a TLS problem that waiting does not mend."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"PostgreSQL at {{server}} showed a certificate that is not trusted ({error.verify_message.rstrip('.')}). "

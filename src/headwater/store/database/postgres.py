@@ -1,4 +1,4 @@
-"""PostgreSQL 14 or newer, by asyncpg."""
+"""Runs functions on PostgreSQL by asyncpg, and repeats transactions whose connection was lost."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _require_version(connection: Connection, server: str) -> None:
 
 
 def _read_options(url: URL) -> dict[str, tuple[str, ...] | str]:
-    """What the address says after “?”, but for TLS. StoreError for words that mean nothing."""
+    """Read the options of the address except those of TLS. StoreError for unknown ones."""
     asked = {name: value for name, value in url.query.items() if not name.startswith("ssl")}
     if strange := (set(asked) - OTHER_OPTIONS) | {
         name for name in url.query if name.startswith("ssl") and name not in TLS_OPTIONS
@@ -147,7 +147,7 @@ def _read_options(url: URL) -> dict[str, tuple[str, ...] | str]:
 
 
 def _read_tls_options(url: URL) -> str:
-    """What the address says of TLS, which the driver takes from an address only: `sslmode` and files, as in libpq."""
+    """Build a DSN of the TLS options (`sslmode` and files, as in libpq), which the driver takes from a DSN only."""
     said = {name: str(url.query[name]) for name in TLS_OPTIONS if name in url.query}
     for name in TLS_FILES:
         if name in said and not Path(said[name]).is_file():

@@ -1,6 +1,6 @@
-"""A SQLite file: one thread that writes, a few that read, write-ahead log.
+"""Runs functions on a SQLite file: one writing thread, four reading threads, write-ahead log.
 
-SQLite has one writer at a time anyway; giving it one thread and one connection makes every write a single hop.
+SQLite has one writer at a time anyway; with one thread and one connection every write is a single hop.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A whole database to a backup file and back, of either kind into either kind.
+"""Writes a whole database to a backup file and restores it, from either kind of database into either kind.
 
-A backup is one transaction that reads, so it holds one moment while others go on writing: SQLite's log and
-PostgreSQL's snapshots both keep that moment. Rows are written table by table as the tables' own columns; the index of
-words is not, since restoring makes it anew. Restoring builds the tables of the version that was backed up, fills them,
-counts them, and only then brings them up to date: so a backup of an older version is restored like any other.
+A backup is one reading transaction, so it holds one moment while others go on writing: SQLite's log and PostgreSQL's
+snapshots both keep that moment. Rows are written table by table; the search index is left out, because restoring builds it
+anew. Restoring creates the tables of the backup's version, fills and counts them, and only then migrates them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The file of a backup: one zstd stream of a manifest, blocks of rows and a seal.
+"""Reads and writes backup files: one zstd stream of a manifest, blocks of rows and a seal.
 
-Each record is its length (four bytes, the highest first) and MessagePack, which keeps bytes, long integers and every
-double as they are. The manifest comes first, so that a reader knows what is coming before it begins; the seal comes
-last with the number of rows and the SHA-256 of everything before it, so that a file that was cut, or changed, is told
-from a whole one. The file appears under its name only when it is whole.
+Each record is its length (four bytes, big-endian) and MessagePack, which keeps bytes, long integers and every double as
+they are. The manifest comes first, so that a reader knows what to expect. The seal comes last, with the number of rows and
+the SHA-256 of everything before it, so that a truncated or changed file is recognised. The file appears under its name only
+when it is complete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class Manifest(msgspec.Struct, frozen=True, tag="headwater backup"):
-    """What the file holds: the first record."""
+    """The first record: describes the contents of the file."""
 
     format: int
     version: str  # of the program that wrote it
@@ -115,7 +115,7 @@ class BackupReader:
         self.manifest = self._read_manifest()
 
     def read_blocks(self) -> Iterator[Rows]:
-        """All rows, in the order of the file. The last step checks numbers and checksum."""
+        """Yield all rows in the order of the file. The last step checks numbers and checksum."""
         counts = dict.fromkeys(self.manifest.columns, 0)
         while True:
             before = self._sum.hexdigest()
@@ -196,7 +196,8 @@ def open_backup_writer(file: Path, *, replace: bool = False) -> Iterator[BackupW
 
 @contextmanager
 def _translate_disk_errors(file: Path) -> Iterator[None]:
-    """Where the disk refuses is said here, beside the file: further out it would look like the database's trouble."""
+    """Turn disk errors into sentences about the backup file; further out they would look like errors of the
+    database."""
     try:
         yield
     except OSError as error:

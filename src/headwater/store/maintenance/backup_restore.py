@@ -1,4 +1,4 @@
-"""A database made of a backup: it appears under its name when it is whole, and not before."""
+"""Restores a database from a backup; the file appears under its name only when it is complete."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A database moved into another of either kind, piece by piece: from one file to a server as it grows, and back.
+"""Copies all rows from one database to another, of either kind, and compares them.
 
-Rows go in the order of their keys; each piece is one transaction of the target, which also notes how far it came. So a
-move that was broken off goes on where it stopped. At the end both sides are read again and compared, row by row.
+Rows go in the order of their keys. Each piece is one transaction of the target, which also notes the progress, so an
+interrupted copy resumes where it stopped. At the end both sides are read again and compared row by row.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TABLES = [table for table in metadata.sorted_tables if table.name not in _SKIPPE
 
 
 class CopyProgress(msgspec.Struct):
-    """How far a move has come: for each table that was begun, the last key, or None when it is done."""
+    """The progress of a copy: for each table that was begun, the last key, or None when it is complete."""
 
     source: str
     last: dict[str, list[Any] | None] = {}
@@ -139,7 +139,7 @@ async def _compare_databases(old: Store, new: Store, counts: dict[str, int], pro
 
 
 def _checksum_table(connection: Connection, table: Table) -> tuple[int, int]:
-    """How many rows there are, and a hash of them all that does not depend on their order."""
+    """Return the number of rows, and a hash of them all that does not depend on their order."""
     number = total = 0
     for row in _checksum_tables(connection, table):
         number += 1

@@ -1,4 +1,4 @@
-"""What is deleted, when an operator does not want to keep everything for ever."""
+"""Deletes items, refreshes and outbox entries that the policy does not keep."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headwater.store.schema.reader_tables import mark
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """What retention keeps. None is for ever; an item goes when either limit is passed.
+    """Limits for stored data. None keeps everything; an item is deleted when either limit is passed.
 
     `days` counts from when the item was first seen, `per_feed` the newest ones of a feed. The identities of
     deleted items are remembered, so that an old item still shown by its feed does not come back as new.
@@ -34,7 +34,7 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PrunedCounts:
-    """What retention deleted."""
+    """How many rows retention deleted."""
 
     items: int = 0
     refreshes: int = 0
@@ -70,7 +70,7 @@ def delete_expired(connection: Connection, keep: RetentionPolicy, now: float, *,
 
 
 def _find_slowest_position(connection: Connection) -> int | None:
-    """How far every consumer has read; None when there is no consumer."""
+    """Return the position that every consumer has read; None when there is no consumer."""
     return connection.execute(select(func.min(checkpoint.c.position))).scalar()
 
 

@@ -1,7 +1,7 @@
-"""Removing what can be taken back: the rows that a thing is made of are kept, in the transaction that deletes them.
+"""Moves objects to the trash: saves the rows that an object is made of in the transaction that deletes them.
 
-Each function answers the number by which `taking_back` brings it back. What is deleted is decided where it always was
-(`feeds.remove`, `queries.drop`, …); here stands only what has to be kept for it, what others refer to first.
+Each function returns the number of the trash entry, for `restore_from_trash`. The functions of each noun do the deleting
+(`delete_feed`, `delete_query_feeds`, …); this module only lists the rows to save, referenced ones first.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def move_tag_to_trash(connection: Connection, user_id: int, tag: str, by: Remove
 
 
 def _read_wanted_state(connection: Connection, feed_ids: Collection[int]) -> list[Row]:
-    """How these feeds are wanted now; those that nobody but queries wanted before are left out."""
+    """Read weight and pause of these feeds; feeds that only queries wanted before are left out."""
     found: list[Row] = []
     for chunk in chunks(sorted(feed_ids), CHUNK):
         query = select(feed.c.id, feed.c.weight, feed.c.paused).where(feed.c.id.in_(chunk))

@@ -1,6 +1,6 @@
-"""What may be in the way of taking a removal back: a name or an address that is taken, something that is no more.
+"""Checks whether a trashed object can be restored: its name or address may be taken, or something it refers to gone.
 
-InputError says what it is, and what to do about it.
+InputError names the obstacle and the remedy.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _check_token(connection: Connection, number: int, scopes: Collection[str]) -
 
 
 def _check_subscription(connection: Connection, number: int, scopes: Collection[str]) -> None:
-    """Who has subscribed anew meanwhile gets title and position back that they had; marks since then stay."""
+    """Let a reader who has subscribed again meanwhile have the old title and position back; later marks stay."""
     for table, column, of in ((subscription, "feed_id", feed), (query_subscription, "query_id", query_feed)):
         for row in list_trash_rows(connection, number, table.name):
             if connection.execute(select(of.c.id).where(of.c.id == row[column])).first() is None:

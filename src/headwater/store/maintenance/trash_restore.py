@@ -1,7 +1,7 @@
-"""Taking a removal back: the kept rows are inserted again, under their old ids, and what follows from them is done.
+"""Restores trashed objects: inserts their rows again under the old ids and updates everything that depends on them.
 
-Nothing that is there now is overwritten: where a name or an address is taken, a sentence says by what. Rows of what has
-itself been removed meanwhile (a feed, a query feed, a person, an item that retention deleted) stay away.
+Nothing that exists is overwritten: if a name or an address is taken, an error says by what. Rows that refer to something
+removed meanwhile (a feed, a query feed, a user, an item that retention deleted) are left out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PARENTS: dict[str, Column[int]] = {"feed_id": feed.c.id, "query_id": query_feed
 def list_trash(
     connection: Connection, who: int | None, now: float, *, scopes: Collection[str] = SCOPES
 ) -> list[TrashEntry]:
-    """What this person (None: whoever has the data folder) can take back, the latest first."""
+    """List the entries that a user (None: the command line) can restore, the latest first."""
     query = (
         select(trash_entry)
         .where(trash_entry.c.at >= now - TRASH_SECONDS)
@@ -237,7 +237,7 @@ class _Restorer:
         return [row | {"arrived": None} if row["state"] == 0 else row for row in rows]
 
     def _find_feeds_of_items(self, rows: Sequence[Row]) -> dict[int, int]:
-        """By item, the feed it belongs to now."""
+        """Find the feed that each item belongs to now."""
         found: dict[int, int] = {}
         for chunk in chunks({row["item_id"] for row in rows}, CHUNK):
             query = select(item.c.id, item.c.feed_id).where(item.c.id.in_(chunk))

@@ -1,4 +1,4 @@
-"""Rows of any table put aside under a trash_entry, piece by piece, and read again. All in the caller's transaction."""
+"""Writes the rows of removed objects into the trash, piece by piece, and reads them again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ TRASH_KINDS = (*SERVER_KINDS, TRASHED_SUBSCRIPTION, TRASHED_API_TOKEN, TRASHED_T
 
 @dataclass(frozen=True, slots=True)
 class Remover:
-    """Who removes something, and when. What is removed by somebody is kept for a day, to be taken back."""
+    """The user who removes something (None: the command line), and the time. Removed objects stay in the trash for a
+    day."""
 
     user_id: int | None  # None: the command line
     at: float
@@ -57,7 +58,7 @@ class TrashEntry:
 
 @dataclass(frozen=True, slots=True)
 class RestoredObject:
-    """What was taken back; `ref` is the id of the feed, or the name of the query feed."""
+    """An object that was restored; `ref` is the id of the feed, or the name of the query feed."""
 
     kind: str
     label: str
@@ -79,7 +80,7 @@ class TrashWriter:
         self.id: int = connection.execute(insert(trash_entry).returning(trash_entry.c.id), values).scalar_one()
 
     def add_rows(self, table: Table, *which: ColumnElement[bool]) -> None:
-        """Those rows of a table, in the order of its key."""
+        """Save the matching rows of a table, in the order of its key."""
         keys, last = list(table.primary_key.columns), None
         while True:
             query = select(table).where(*which).order_by(*keys).limit(PIECE_ROWS)
@@ -118,5 +119,5 @@ def read_trash_rows(connection: Connection, entry_id: int, name: str | None = No
 
 
 def list_trash_rows(connection: Connection, entry_id: int, name: str) -> list[Row]:
-    """What is kept of one table."""
+    """List the rows of one table in a trash entry."""
     return [row for _, rows in read_trash_rows(connection, entry_id, name) for row in rows]

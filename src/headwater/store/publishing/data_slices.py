@@ -1,4 +1,4 @@
-"""The whole past in the order of ids, a piece at a time: what an export reads."""
+"""Lists and counts items, refreshes and hits by id, a slice at a time, for exports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def list_refresh_slice(connection: Connection, after: int, part: DataSlice, limi
 
 
 def list_hit_slice(connection: Connection, query_id: int, after: int, part: DataSlice, limit: int) -> list[StoredHit]:
-    """In the order of ids beyond `after`; hits of replaced definitions are left out."""
+    """List hits by id, beyond `after`; hits of replaced definitions are left out."""
     query = select(hit.c.id).where(*_hit_conditions(query_id, part), hit.c.id > after).order_by(hit.c.id).limit(limit)
     return hits.find_hits(connection, connection.execute(query).scalars().all())
 

@@ -1,4 +1,4 @@
-"""Deliveries: written beside hits, claimed by whoever sends, settled afterwards. All in the caller's transaction."""
+"""Queues, claims and settles deliveries, and keeps their templates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHUNK = 500
 
 
 def add_deliveries(connection: Connection, new: Iterable[Delivery]) -> None:
-    """Those that are there already stay as they are: an item goes once to a sink of a query feed."""
+    """Add deliveries; existing ones stay as they are, because an item goes to a sink of a query feed once."""
     rows = [
         {
             "query_id": one.query_id,
@@ -86,7 +86,7 @@ def claim_due_batches(connection: Connection, now: float, lease: float, limit: i
 
 
 def _list_batch_members(connection: Connection, row: Row[Any], now: float) -> Sequence[Row[Any]]:
-    """What goes in one message with a row: its batch; for a digest not tried yet, all of its moment."""
+    """List the rows that go in one message: the batch of the row, or for a new digest all rows of its time."""
     if row.batch is not None:
         same = delivery.c.batch == row.batch
         query = select(delivery).where(same, delivery.c.due.is_not(None))
@@ -99,7 +99,7 @@ def _list_batch_members(connection: Connection, row: Row[Any], now: float) -> Se
 
 
 def _batch_key(row: Row[Any]) -> str:
-    """The same for the same first row: what the receiver is told to recognise a repetition by."""
+    """Return the key by which the receiver recognises a repeated message; it depends on the first row only."""
     parts = f"{row.query_id} {row.item_id} {row.kind} {row.address} {row.slot}"
     return hashlib.sha256(parts.encode()).hexdigest()[:32]
 

@@ -1,4 +1,4 @@
-"""The rows of our WebSub hub: requests to be confirmed, and subscribers. All in the caller's transaction."""
+"""Keeps requests to our WebSub hub, and its subscribers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.store.schema.publication_tables import hub_request, hub_subscribe
 
 @dataclass(frozen=True, slots=True)
 class HubRequest:
-    """What somebody asks of our hub, and their callback must confirm. `mode` is subscribe, unsubscribe or denied."""
+    """A request to our hub that the callback must confirm. `mode` is subscribe, unsubscribe or denied."""
 
     mode: str
     topic: str
@@ -60,7 +60,7 @@ def add_hub_request(connection: Connection, request: HubRequest, now: float) -> 
 
 
 def count_hub_rows(connection: Connection) -> tuple[int, int]:
-    """How many requests wait, and how many subscribers there are."""
+    """Count the waiting requests and the subscribers."""
     number = [
         connection.execute(select(func.count()).select_from(one)).scalar_one() for one in (hub_request, hub_subscriber)
     ]
@@ -111,13 +111,13 @@ def confirm_hub_request(
 
 
 def list_hub_topics(connection: Connection, now: float) -> list[str]:
-    """What somebody follows; subscriptions whose lease has ended are forgotten."""
+    """List the topics that have subscribers; expired subscriptions are deleted."""
     connection.execute(delete(hub_subscriber).where(hub_subscriber.c.until <= now))
     return list(connection.execute(select(hub_subscriber.c.topic).distinct()).scalars())
 
 
 def mark_outdated(connection: Connection, etags: Mapping[str, str], now: float) -> int:
-    """Those who have not got the present state of a topic are due; how many."""
+    """Make subscribers due that have not received the present state of a topic; returns how many."""
     query = select(hub_subscriber.c.id, hub_subscriber.c.topic, hub_subscriber.c.sent).where(
         hub_subscriber.c.due.is_(None)
     )

@@ -1,7 +1,4 @@
-"""The store's side of publishing: `store.publishing`. Every method is one transaction of its own.
-
-Which feeds are private and by which tokens they are read, the past of query feeds by number, and deliveries.
-"""
+"""Tells which published feeds are private and which tokens open them."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from headwater.store.schema.query_tables import hit
 
 @dataclass(frozen=True, slots=True)
 class PublicAccess:
-    """Which published feeds are private (folded paths), and the path that each token (by its SHA-256) opens."""
+    """The private feeds (folded paths), and the path that each token (by its SHA-256) opens."""
 
     private: frozenset[str] = frozenset()
     tokens: Mapping[bytes, str] = field(default_factory=dict)

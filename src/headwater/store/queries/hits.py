@@ -1,7 +1,7 @@
-"""What comes out of query feeds: written beside the processor's checkpoint, read as a stream or as a window.
+"""Saves the hits of query feeds, and lists them as a stream or as a window.
 
-A hit refers to the version of the item that it published (`edition`), so that it stays as it was when the item changes
-and no longer matches, or when retention deletes it.
+A hit refers to the version of the item that it published (`item_version`). It stays as it was when the item changes and no
+longer matches, or when retention deletes the item.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ShowingQueries:
 
 @dataclass(frozen=True, slots=True)
 class QueryStatistics:
-    """How lively a query feed is: hits of the last `days` (fewer where it is younger), the last one, all there are."""
+    """The activity of a query feed: hits of the last `days` (fewer if it is younger), the last hit, all hits."""
 
     hits: int
     recent: int
@@ -189,7 +189,7 @@ def _hit_row(id: int, one: NewHit) -> dict[str, Any]:
 
 
 def _changed_hit_row(row: Row[Any], one: NewHit) -> tuple[dict[str, Any], bool]:
-    """How the hit stands from now on, and whether it is to be delivered: only where none before was."""
+    """Return the new row of a hit, and whether it is to be delivered: only if it never was before."""
     made = one.hit
     fresh = made.fresh and not made.update and not row.fresh and not row.current
     values = {
@@ -277,7 +277,7 @@ def list_past_items(
 
 
 def find_showing_queries(connection: Connection, item_ids: Collection[int]) -> dict[int, ShowingQueries]:
-    """Which query feeds have published these items, and which have delivered them."""
+    """Find the query feeds that show these items, and those that have delivered them."""
     found: dict[int, ShowingQueries] = {}
     for chunk in chunks(sorted(item_ids), CHUNK):
         query = select(hit.c.item_id, query_feed.c.name, hit.c.fresh, hit.c.current)
@@ -292,7 +292,7 @@ def find_showing_queries(connection: Connection, item_ids: Collection[int]) -> d
 
 
 def find_published_items(connection: Connection, names: Collection[str]) -> dict[int, dict[str, Item]]:
-    """By item, the item as each of these query feeds shows it."""
+    """Find, by item, the item as each of these query feeds shows it."""
     found: dict[int, dict[str, Item]] = {}
     for name in names:
         query = select(query_feed.c.id, query_feed.c.name).where(query_feed.c.key == name.casefold())
@@ -358,7 +358,7 @@ def list_window(
 
 
 def find_hits(connection: Connection, ids: Sequence[int]) -> list[StoredHit]:
-    """These hits, those of replaced definitions too, in the order of ids."""
+    """Find hits by id, in the order of ids; also those of replaced definitions."""
     found: list[StoredHit] = []
     for chunk in chunks(sorted(ids), CHUNK):
         same = and_(item_version.c.item_id == hit.c.item_id, item_version.c.version == hit.c.version)
@@ -401,7 +401,7 @@ def compute_query_statistics(connection: Connection, query_id: int, now: float, 
 
 
 def count_hits_by_query(connection: Connection, ids: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
-    """How many hits each query feed (of these, or all) shows, and when the last came."""
+    """Count the hits of each query feed (of these, or all), with the time of the last one."""
     query = select(hit.c.query_id, func.count(), func.max(hit.c.arrived)).where(hit.c.current).group_by(hit.c.query_id)
     if ids is not None:
         query = query.where(hit.c.query_id.in_(ids))

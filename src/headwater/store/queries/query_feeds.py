@@ -1,4 +1,4 @@
-"""Definitions of query feeds: what exists, since which position of the outbox, and what the query processor runs."""
+"""Saves definitions of query feeds, finds their dependents and activates them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _TEXT, _ACTIVE = _NAMES.index("text"), _NAMES.index("active")
 
 
 def _read_query_feed(row: Row[Any]) -> QueryFeed:
-    """Of a text that stands there twice one is kept: of a hundred thousand that is a tenth of the memory."""
+    """Build a query feed. Equal texts are shared: of a hundred thousand that saves a tenth of the memory."""
     values = list(row)
     if values[_ACTIVE] == values[_TEXT]:
         values[_ACTIVE] = values[_TEXT]
@@ -104,7 +104,7 @@ def list_all_query_feeds(connection: Connection) -> list[QueryFeed]:
 def list_changed_query_feeds(
     connection: Connection, revision: int, known: Set[int]
 ) -> tuple[list[QueryFeed], set[int]]:
-    """What has been made or replaced beyond a revision, and which of the `known` ids are no more."""
+    """List the query feeds changed after a revision, and which of the `known` ids no longer exist."""
     new = select(*_COLUMNS).where(query_feed.c.revision > revision).order_by(query_feed.c.id)
     changed = [_read_query_feed(row) for row in connection.execute(new)]
     if count_query_feeds(connection) == len(known | {query.id for query in changed}):
@@ -124,7 +124,7 @@ def list_query_feeds(
 
 
 def find_query_feeds(connection: Connection, ids: Collection[int]) -> list[QueryFeed]:
-    """Those of these that are there, in the order in which they were made."""
+    """Find query feeds by id, in the order in which they were made."""
     found: list[QueryFeed] = []
     for chunk in chunks(sorted(ids), CHUNK):
         query = select(*_COLUMNS).where(query_feed.c.id.in_(chunk)).order_by(query_feed.c.id)
@@ -133,7 +133,7 @@ def find_query_feeds(connection: Connection, ids: Collection[int]) -> list[Query
 
 
 def find_query_names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
-    """What these are called; those that are not there are left out."""
+    """Find the names of query feeds by id; those that do not exist are left out."""
     return dict(map(tuple, _NAMES_BY_ID.run(connection, ids)))
 
 

@@ -1,4 +1,4 @@
-"""A script of statements, checked against what the store has and carried out in one transaction, or not at all."""
+"""Runs a script of statements in one transaction, or not at all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from headwater.store.schema.query_tables import implicit_feed, query_feed
 
 @dataclass(frozen=True, slots=True)
 class StatementResult:
-    """What a statement of a script did: "created", "replaced", "dropped", "registered"; `name` says to what."""
+    """The result of one statement: "created", "replaced", "dropped" or "registered", and the name."""
 
     action: str
     name: str
@@ -35,7 +35,7 @@ class StatementResult:
 
 @dataclass(frozen=True, slots=True)
 class ScriptResult:
-    """What a script did, and what its writer should know all the same."""
+    """The results of a script's statements, and warnings for its author."""
 
     done: tuple[StatementResult, ...]
     warnings: tuple[object, ...] = ()

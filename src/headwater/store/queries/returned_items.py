@@ -1,9 +1,8 @@
-"""What query feeds have published, known again by its origin when it comes back. All in the caller's transaction.
+"""Recognises items that come back from other aggregators.
 
-An aggregator that publishes an item of ours again names the feed it was first published in, and keeps its identity. So
-an item that names a feed, under an identity that this query feed has published from there, is no news to it, by
-however many others it came. What comes from the first feed itself is never taken for a return: nobody can keep an item
-from being published by claiming to have published it again.
+An aggregator that publishes one of our items again names the feed it was first published in, and keeps its identity. So an
+item that names a feed, under an identity that this query feed has published from there, is not new to it. Items from the
+first feed itself are never taken for returns: nobody can suppress an item by claiming to have published it again.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def origin_key(item: Item, feed_url: str) -> bytes:
 
 
 def drop_returned(connection: Connection, new: Sequence[NewHit]) -> list[NewHit]:
-    """Those of the new hits that are not returns; what they publish is remembered."""
+    """Drop new hits that are returns, and remember the origins of the others."""
     urls = _find_feed_urls(connection, {one.hit.original.feed_id for one in new})
     keys = [origin_key(one.hit.original, urls.get(one.hit.original.feed_id, "")) for one in new]
     named = [(one.query_id, key) for one, key in zip(new, keys, strict=True) if one.hit.original.source is not None]

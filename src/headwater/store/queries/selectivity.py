@@ -1,4 +1,4 @@
-"""How much of each feed a query keeps: what it was offered and what it kept of it, from which selectivity is learned.
+"""Counts how much of each feed a query keeps.
 
 Offered items are counted per feed, kept ones per pair of query and feed that has kept something (docs/decisions/0074).
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selectivity:
-    """What a query feed keeps of one feed: `kept` of `offered` items."""
+    """How much of one feed a query feed keeps: `kept` of `offered` items."""
 
     query_id: int
     feed_id: int
@@ -48,7 +48,7 @@ def count_kept(connection: Connection, new: Sequence[NewHit]) -> None:
 
 
 def count_offered(connection: Connection, counts: Mapping[int, int]) -> None:
-    """So many more items of each feed have been offered to all queries that read it."""
+    """Add to the number of items of each feed that were offered to queries."""
     if counts:
         statement = upsert(connection.dialect.name, offered_count)
         statement = statement.on_conflict_do_update(
@@ -70,7 +70,7 @@ def raise_offered_counts(connection: Connection, past: Mapping[int, int]) -> Non
 
 
 def set_selectivity(connection: Connection, counts: Mapping[int, Mapping[int, tuple[int, int]]]) -> None:
-    """What queries kept of the past, (kept, of how many) per feed, in place of what was counted before."""
+    """Replace the counts of queries by what they kept of the past: (kept, offered) per feed."""
     for chunk in chunks(sorted(counts), CHUNK):
         connection.execute(delete(selectivity).where(selectivity.c.query_id.in_(chunk)))
     total = load_offered_counts(connection)
@@ -85,7 +85,7 @@ def set_selectivity(connection: Connection, counts: Mapping[int, Mapping[int, tu
 
 
 def list_selectivity(connection: Connection, query_id: int | None = None) -> list[Selectivity]:
-    """What queries have kept of which feeds; feeds of which nothing was kept are not listed."""
+    """List how much queries keep of which feeds; feeds of which nothing was kept are left out."""
     query = select(selectivity, func.coalesce(offered_count.c.number, 0).label("offered"))
     query = query.outerjoin(offered_count, offered_count.c.feed_id == selectivity.c.feed_id)
     if query_id is not None:
@@ -97,5 +97,5 @@ def list_selectivity(connection: Connection, query_id: int | None = None) -> lis
 
 
 def load_offered_counts(connection: Connection) -> dict[int, int]:
-    """How many items of each feed have been offered to queries."""
+    """Load how many items of each feed have been offered to queries."""
     return {row.feed_id: row.number for row in connection.execute(select(offered_count))}

@@ -1,4 +1,4 @@
-"""Accounts, sessions and tokens. Only hashes of passwords and secrets come here."""
+"""Adds and finds users, their sessions and API tokens; passwords and secrets arrive here as hashes only."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ USE_INTERVAL = 60.0  # seconds before the time of the last use is written again
 
 
 def fold_name(name: str) -> str:
-    """What tells names apart.
+    """Fold a name so that equal names compare equal.
 
     >>> fold_name("Ada") == fold_name("ADA")
     True
@@ -104,7 +104,7 @@ def list_users(connection: Connection) -> list[User]:
 
 
 def find_user(connection: Connection, ref: int | str) -> User:
-    """By id (an int) or name."""
+    """Find a user by id (an int) or name; NotFound if there is none."""
     which = user.c.id == ref if isinstance(ref, int) else user.c.name_key == fold_name(replace_unstorable(ref))
     row = connection.execute(select(user).where(which)).first()
     if row is None:
@@ -302,7 +302,7 @@ def list_api_tokens(connection: Connection, user_id: int) -> list[ApiToken]:
 
 
 def delete_api_token(connection: Connection, user_id: int, token_id: int) -> None:
-    """NotFound also where it is somebody else's."""
+    """Delete a token; NotFound also if it is somebody else's."""
     done = connection.execute(delete(api_token).where(api_token.c.id == token_id, api_token.c.user_id == user_id))
     if not done.rowcount:
         raise NotFound(f"There is no token {token_id}.")

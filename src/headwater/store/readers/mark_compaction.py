@@ -1,4 +1,4 @@
-"""Saying what people have read with fewer marks, from time to time: positions move on, and redundant marks go."""
+"""Replaces many marks by moved read positions, once an hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read and starred: single items, whole streams at once, and taking the latter back."""
+"""Marks items or whole streams as read or starred, and undoes it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from headwater.store.schema.reader_tables import mark, mark_undo, query_subscrip
 
 @dataclass(frozen=True, slots=True)
 class MarkedRead:
-    """What marking many as read did: how many were unread, and the number by which it can be taken back."""
+    """The number of items that were unread, and the number by which marking them can be undone."""
 
     count: int
     undo: int | None
@@ -119,7 +119,7 @@ _ID_LIST = {"sqlite": "IN (SELECT value FROM json_each(:ids))", "postgresql": "=
 def _mark_other_items(
     connection: Connection, user_id: int, ids: Collection[int], read: bool | None, starred: bool | None, now: float
 ) -> int:
-    """What query feeds show, and what is starred of feeds that are no longer subscribed."""
+    """Mark items that query feeds show, and starred items of feeds that are no longer subscribed."""
     places = sorted(set(find_visible(connection, user_id, ids).values()))
     row: dict[str, Any] = {"user_id": user_id, "changed": now}
     if read is not None:
@@ -140,7 +140,7 @@ def _mark_other_items(
 
 
 def fill_mark_times(connection: Connection, user_id: int) -> None:
-    """What has just been marked unread gets the moments at which it arrived and was published."""
+    """Fill in when items that were just marked unread arrived and were published."""
     connection.execute(_FILL_TIMES, {"user": user_id})
 
 
@@ -161,7 +161,7 @@ def mark_items_read(connection: Connection, user_id: int, ids: Collection[int], 
 def _find_unread(
     connection: Connection, user_id: int, ids: Collection[int]
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Of what the person may see of these, what was marked unread by itself, and what nobody has read yet."""
+    """Find the unread items among these that the reader may see: those marked unread, and those never read."""
     kept: list[tuple[int, int]] = []
     fresh: list[tuple[int, int]] = []
     for chunk in chunks({item_id for _, item_id in find_visible(connection, user_id, ids).values()}, CHUNK):
@@ -285,7 +285,7 @@ def _move_positions(connection: Connection, user_id: int, feeds: Iterable[int], 
 def _mark_kept_read(
     connection: Connection, user_id: int, feeds: Iterable[int], last: int, now: float
 ) -> list[tuple[int, int]]:
-    """What was marked unread becomes read; which those were."""
+    """Mark the items read that were kept unread, and return them."""
     kept: list[tuple[int, int]] = []
     for chunk in chunks(feeds, CHUNK):
         mine = (
@@ -333,7 +333,7 @@ _SELECT_UNSETTLED = f"{_SELECT_UNREAD} AND i.id > :sure AND i.id <= :last"
 def _find_unread_hits(
     connection: Connection, user_id: int, query_id: int, up_to: int | None, until: float | None
 ) -> list[tuple[int, int]]:
-    """What a query feed shows and is still unread."""
+    """Find the unread items that a query feed shows."""
     given = {"user": user_id, "query": query_id, "last": up_to or 2**62, "until": until or 1e300}
     return [(f, i) for f, i in connection.execute(_SELECT_UNREAD_HITS, given)]
 

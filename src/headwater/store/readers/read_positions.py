@@ -1,7 +1,7 @@
-"""How near a person's positions are to the newest item, so that what is unread is looked for where it can be.
+"""Finds how near a reader's positions are to the newest item, so that unread items are looked for in the right place.
 
-Behind a position there is nothing but what arrived since. Positions far back are followed feed by feed; where many are
-near the newest item, one look at the items since the first of those does for all of them.
+Only items that arrived later lie behind a position. Positions far back are followed feed by feed; where many are near the
+newest item, one look at the items since the first of those does for all of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COUNTED = (
 
 
 def find_read_line(connection: Connection, user_id: int) -> ReadLine:
-    """Where following the feeds one by one is to end."""
+    """Find the line from which positions are followed together."""
     return find_read_line_and(connection, user_id, "NULL", {})[2]
 
 

@@ -1,4 +1,4 @@
-"""Items as one person has them: pages of streams, chosen items, unread counts, search."""
+"""Loads items as one reader has them: read, starred, visible."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def list_reader_items(
 
 
 def load_reader_items(connection: Connection, user_id: int, ids: Sequence[int]) -> list[ReaderItem]:
-    """These items as the person has them, in the order given, whoever's they are: callers know that they may be."""
+    """Load items as the reader has them, in the order given, without a check of permissions."""
     found, _ = _load_items(connection, user_id, ids)
     found |= _load_hits(connection, user_id, ids)
     return [found[id] for id in dict.fromkeys(ids) if id in found]
 
 
 def _load_items(connection: Connection, user_id: int, ids: Iterable[int]) -> tuple[dict[int, ReaderItem], list[int]]:
-    """Those of these that are items, by id; and which of them are of feeds that the person does not subscribe to."""
+    """Load items by id; also returns those of feeds that the reader does not subscribe to."""
     found: dict[int, ReaderItem] = {}
     others: list[int] = []
     for chunk in chunks((id for id in ids if id < HIT_ID_OFFSET), CHUNK):
@@ -58,7 +58,7 @@ def _load_items(connection: Connection, user_id: int, ids: Iterable[int]) -> tup
 
 
 def read_reader_item(row: Sequence[Any]) -> ReaderItem:
-    """Of a row with the columns of `WANTED`."""
+    """Build an item from a row with `READER_ITEM_COLUMNS`."""
     state, starred, read_up_to = row[-3:]
     item = read_item_values(row)
     read = row[0] <= (read_up_to or 0) if state is None else state == 1
@@ -66,7 +66,7 @@ def read_reader_item(row: Sequence[Any]) -> ReaderItem:
 
 
 def _load_hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict[int, ReaderItem]:
-    """Those of these that are places in query feeds."""
+    """Load the hits among these ids."""
     found: dict[int, ReaderItem] = {}
     for chunk in chunks((id - HIT_ID_OFFSET for id in ids if id >= HIT_ID_OFFSET), CHUNK):
         states = {row.id: row for row in connection.execute(_HIT_STATES, {"user": user_id, "ids": chunk})}
@@ -117,7 +117,7 @@ def _is_hit_read(row: Any) -> bool:
 
 
 def find_reader_items(connection: Connection, user_id: int, ids: Iterable[int]) -> list[ReaderItem]:
-    """Those of these items that the person may see: of feeds and query feeds subscribed, or starred."""
+    """Find the items among these that the reader may see: of subscribed feeds and query feeds, or starred."""
     every = list(dict.fromkeys(ids))
     found, others = _load_items(connection, user_id, (id for id in every if id >= 0))
     for id in set(others) - _find_otherwise_visible(connection, user_id, others):
@@ -129,7 +129,7 @@ def find_reader_items(connection: Connection, user_id: int, ids: Iterable[int]) 
 
 
 def find_visible(connection: Connection, user_id: int, ids: Collection[int]) -> dict[int, tuple[int, int]]:
-    """Of these ids, those that the person may see: to which feed and item each belongs."""
+    """Find the ids among these that the reader may see, with the feed and item of each."""
     found: dict[int, tuple[int, int]] = {}
     others: list[int] = []
     for chunk in chunks((id for id in ids if 0 <= id < HIT_ID_OFFSET), CHUNK):
@@ -146,7 +146,7 @@ def find_visible(connection: Connection, user_id: int, ids: Collection[int]) -> 
 
 
 def _find_otherwise_visible(connection: Connection, user_id: int, others: Iterable[int]) -> set[int]:
-    """Of items of feeds that the person does not subscribe to, those shown by a query feed, or starred."""
+    """Find items of feeds not subscribed that a query feed shows, or that are starred."""
     seen: set[int] = set()
     for chunk in chunks(others, CHUNK):
         seen.update(connection.execute(_THROUGH_QUERIES, {"user": user_id, "ids": chunk}).scalars())

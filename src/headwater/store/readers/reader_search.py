@@ -1,4 +1,4 @@
-"""Full-text search over what one person reads, with the items as that person has them, in one question."""
+"""Searches the items of one reader by full text, in one query."""
 
 from __future__ import annotations
 

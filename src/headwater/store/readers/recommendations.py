@@ -1,7 +1,4 @@
-"""What a person might read: what others here read beside the same feeds, and what their items say and link to.
-
-In the caller's transaction, and each with a limit.
-"""
+"""Finds feeds that readers of the same feeds read, and a reader's recent titles, texts and sites."""
 
 from __future__ import annotations
 

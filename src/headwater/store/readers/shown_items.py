@@ -1,6 +1,6 @@
-"""Items as clients of an API get them by the thousand: only what they are shown, as the database has it.
+"""Lists items for API clients that fetch thousands: only the columns they show, as the database has them.
 
-`reading` makes whole items of rows; here a row stays a tuple. Lists stay JSON until somebody looks.
+`reader_items` builds whole items from rows; here a row stays a tuple, and lists stay JSON until somebody parses them.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def list_shown_items(connection: Connection, user_id: int, which: Stream, part: 
 
 
 def find_shown_items(connection: Connection, user_id: int, ids: Sequence[int]) -> ShownPage:
-    """Those of these that the person may see, in the order given."""
+    """Find the items among these that the reader may see, in the order given."""
     items: dict[int, ShownItem] = {}
     for chunk in chunks((id for id in ids if 0 <= id < HIT_ID_OFFSET), CHUNK):
         items.update((row[0], ShownItem._make(row)) for row in _MINE.run(connection, user_id, chunk))
@@ -103,7 +103,7 @@ def find_shown_items(connection: Connection, user_id: int, ids: Sequence[int]) -
 def _find_subscriptions(
     connection: Connection, user_id: int, items: Iterable[ShownItem | None], besides: set[int]
 ) -> list[Subscription]:
-    """To what these belong, besides feeds that are known already."""
+    """Find the subscriptions that these belong to, except feeds that are known already."""
     every = [one for one in items if one is not None]
     feeds = {one.feed_id for one in every if one.query_id is None} - besides
     queries = {one.query_id for one in every if one.query_id is not None}

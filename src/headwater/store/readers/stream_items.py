@@ -1,11 +1,10 @@
-"""Which items of feeds stand in a person's stream, and in which order; with what is wanted of them, where they are
-looked at.
+"""Finds which items of feeds stand in a reader's stream, and in which order, with the columns that the caller wants.
 
-The way depends on where the wanted ones are. Mostly they are among the newest: `_walk` looks at those few, and farther
-where enough of the first were wanted. Where it finds too few, unread items are gathered behind each feed's position,
-and others taken from the top of each feed. Somebody who has read nearly everything has positions near the newest item
-(`positions`): what is unread there is gathered at once. SQL by hand, because a planner that has no statistics must not
-be left a choice: in SQLite CROSS JOIN means that the left side comes first.
+The wanted items are mostly among the newest: `_walk_items` looks at those. If they are rare there, unread items are
+gathered behind the position of each feed, and others are taken from the top of each feed. A reader who has read nearly
+everything has positions near the newest item (`read_positions`): there unread items are gathered at once. The SQL is
+written by hand, because a planner without statistics must not be left a choice: in SQLite, CROSS JOIN means that the left
+side comes first.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ _TAGGED = " AND s.feed_id IN (SELECT feed_id FROM subscription_tag WHERE user_id
 
 
 class WantedColumns(NamedTuple):
-    """What is asked along with the places: columns of the item (i), its subscription (s) and mark (m), and of what is
-    joined to them."""
+    """Columns to select with the positions: of the item (i), its subscription (s), its mark (m), and of joined
+    tables."""
 
     columns: str
     joins: str = ""
@@ -66,7 +65,7 @@ def has_columns(place: StreamPosition) -> bool:
 
 
 class _TimeBound(NamedTuple):
-    """What asks for the time of the item up to which is looked, with its values."""
+    """SQL that selects the time of the last item to look at, with its values."""
 
     sql: str
     values: dict[str, Any]
@@ -99,7 +98,7 @@ class StreamSelection:
             self._only, self._values["tag"] = _TAGGED, which.tag
 
     def list_positions(self) -> list[StreamPosition]:
-        """In order; one more than the limit, where there are more."""
+        """List the positions in order; one more than the limit if there are more."""
         if self._part.starred:
             return self._run_with_columns(self._select_starred())
         feeds = self._list_feed_ids() if self._which != Stream() else None
@@ -142,8 +141,8 @@ class StreamSelection:
         return (found, None) if edge is None else (None, line)
 
     def _find_time_bound(self, near: int) -> _TimeBound:
-        """Up to the item that is `near` items from where the part begins; no time if there are not so many. SQLite
-        counts in ids where they are nearly in that order: it would go along the index otherwise."""
+        """Bound the search by the item `near` items from the beginning of the part; no time if there are fewer.
+        SQLite counts in ids if they are nearly in that order, because it would walk the index otherwise."""
         if self._dialect == "sqlite" and self._part.by_arrival:
             before = self._part.before
             edge = before[1] if before is not None and before[1] < HIT_ID_OFFSET else 0
@@ -182,7 +181,7 @@ class StreamSelection:
         )
 
     def _select_starred(self) -> str:
-        """Also of feeds that are no longer subscribed, where all that is starred is asked for."""
+        """Select starred items; also of feeds no longer subscribed, if the stream is everything."""
         join = "LEFT JOIN" if self._which == Stream() else "JOIN"
         state = state_condition(self._part, _STATE)
         return (

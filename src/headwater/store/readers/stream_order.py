@@ -1,4 +1,4 @@
-"""The words of SQL by which a part of a stream is ordered and bounded, for items and for hits of query feeds alike."""
+"""Builds the SQL that orders and bounds a part of a stream, for items and hits alike."""
 
 from __future__ import annotations
 

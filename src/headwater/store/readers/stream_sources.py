@@ -1,4 +1,4 @@
-"""Which feeds and query feeds a person's stream is made of."""
+"""Lists the feeds and query feeds that make up a reader's stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.store.schema.reader_tables import subscription, subscription_tag
 
 
 def select_subscribed_feeds(user_id: int, which: Stream) -> Select[Any]:
-    """What asks for the feeds."""
+    """Build the query for the feeds of a stream."""
     if which.tag is not None:
         tagged = (subscription_tag.c.user_id == user_id, subscription_tag.c.tag == which.tag)
         return select(subscription_tag.c.feed_id).where(*tagged)

@@ -13,7 +13,7 @@ HIT_ID_OFFSET = 1 << 62  # what is added to the id of a hit to make it one of it
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What is listed: a feed, a query feed, everything under a tag, or (nothing given) all that a person reads."""
+    """A feed, a query feed, everything under a tag, or (nothing given) everything that a reader reads."""
 
     feed: int | None = None
     query: int | None = None
@@ -38,7 +38,7 @@ class ReaderItem(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StreamPage:
-    """Some of a stream; `next` is what `before` has to be for the rest, None at the end."""
+    """A page of a stream; pass `next` as `before` to get the following one, None at the end."""
 
     items: tuple[ReaderItem, ...] = ()
     next: tuple[float, int] | None = None
@@ -46,7 +46,7 @@ class StreamPage:
 
 @dataclass(frozen=True, slots=True)
 class StreamQuery:
-    """Which part of a stream. `before` is `Page.next` of the page before.
+    """A part of a stream. `before` is `StreamPage.next` of the previous page.
 
     `unread` True lists only unread items, False only read ones. `since` and `until` bound the time of arrival
     (since ≤ arrived < until). `by_arrival` orders by arrival instead of publication. `queries` lists, in streams that

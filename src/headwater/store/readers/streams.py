@@ -1,4 +1,4 @@
-"""What stands in a person's stream, and in which order: items of feeds (`stream_items`) and what query feeds show."""
+"""Lists the positions of a reader's stream: items of feeds, and hits of query feeds."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def merge_query_positions(
 
 
 def _list_hit_positions(connection: Connection, user_id: int, query_id: int, part: StreamQuery) -> list[StreamPosition]:
-    """What a query feed shows; its places have ids of their own."""
+    """List the positions of a query feed's hits; they have ids of their own."""
     key = "h.arrived" if part.by_arrival else "h.published"
     order = StreamOrder(part, key, "h.id", "h.arrived", shift=HIT_ID_OFFSET)
     state = state_condition(part, _HIT_STATE)

@@ -1,6 +1,7 @@
-"""Who subscribes to what. A feed is fetched once for all its subscribers; what nobody wants is left alone.
+"""Subscribes readers to feeds and query feeds, with titles and tags of their own.
 
-The owner's tags are the server's: they are what queries and published lists go by, and both change together.
+A feed is fetched once for all its subscribers; a feed that nobody wants is no longer refreshed. The owner's tags are the
+server's: queries and published lists use them, and both change together.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def subscribe_to_feeds(
     created: Collection[int],
     now: float,
 ) -> None:
-    """These feeds with these tags, beside those they may have; `created` are new here and have no items yet."""
+    """Subscribe to feeds and add these tags; `created` feeds are new and have no items yet."""
     wanted = {id: set(tags) for id, tags in feeds}
     there: set[int] = set()
     for chunk in chunks(wanted, CHUNK):
@@ -159,7 +160,7 @@ def subscribe_to_query_feeds(connection: Connection, user_id: int, query_ids: It
 
 
 def unsubscribe_from_feed(connection: Connection, user_id: int, feed_id: int) -> None:
-    """What is starred stays starred."""
+    """Unsubscribe a reader from a feed; starred items stay starred."""
     for table in (subscription, subscription_tag):
         connection.execute(delete(table).where(table.c.user_id == user_id, table.c.feed_id == feed_id))
     theirs = (mark.c.user_id == user_id, mark.c.feed_id == feed_id)
@@ -195,7 +196,7 @@ def release_unwanted_feeds(connection: Connection, feed_ids: Collection[int]) ->
 def count_feeds_brought(
     connection: Connection, user_id: int, addresses: Collection[str], *, alone: bool = False
 ) -> tuple[int, int]:
-    """Of these addresses, how many are no feed here yet; and how many feeds only this person reads.
+    """Count the addresses that are not feeds here yet, and the feeds that only this reader reads.
 
     With `alone` nobody else is told the same about this person until the end of the caller's writing transaction.
     """
@@ -216,7 +217,8 @@ _COUNT_SOLE_READER = text(
 
 
 def require_subscription(connection: Connection, user_id: int, feed_id: int) -> None:
-    """NotFound, in the words for what is not there at all: nobody learns what others read."""
+    """Raise NotFound unless the reader subscribes to the feed, in the same words as for a missing feed: nobody
+    learns what others read."""
     mine = (subscription.c.user_id == user_id, subscription.c.feed_id == feed_id)
     if connection.execute(select(subscription.c.feed_id).where(*mine)).first() is None:
         raise NotFound(f"There is no subscription to feed {feed_id}.")
@@ -330,7 +332,7 @@ def list_subscriptions(connection: Connection, user_id: int) -> list[Subscriptio
 def find_subscriptions(
     connection: Connection, user_id: int, feed_ids: Collection[int], query_ids: Collection[int]
 ) -> list[Subscription]:
-    """Of these, those that are subscribed."""
+    """Find the subscriptions among these feeds and query feeds."""
     return _load_subscriptions(connection, user_id, sorted(feed_ids), sorted(query_ids))
 
 
@@ -415,7 +417,7 @@ _WITH_TAGS = SelectByUserAndIds(
 def find_subscriptions_and_queries(
     connection: Connection, user_id: int, feed_ids: Collection[int]
 ) -> tuple[list[Subscription], list[tuple[int, tuple[str, ...]]]]:
-    """Of these feeds, those that are subscribed; and all query feeds of the person, with their tags. One question."""
+    """Find the subscriptions among these feeds, and all query feeds of the reader with their tags, in one query."""
     tags: dict[int, list[str]] = {}
     rows: dict[int, Sequence[Any]] = {}
     queries: list[tuple[int, tuple[str, ...]]] = []
@@ -465,7 +467,7 @@ def last_hit(connection: Connection, query_id: int) -> int:
 
 
 def count_subscribers(connection: Connection, feed_ids: Collection[int]) -> dict[int, int]:
-    """How many people subscribe to each of these feeds; those without any are left out."""
+    """Count the subscribers of each of these feeds; feeds without any are left out."""
     found: dict[int, int] = {}
     for chunk in chunks(sorted(feed_ids), CHUNK):
         query = select(subscription.c.feed_id, func.count()).where(subscription.c.feed_id.in_(chunk))

@@ -16,7 +16,7 @@ from headwater.store.readers.subscriptions import read_query_tags
 
 
 class UnreadCount(msgspec.Struct, frozen=True):
-    """How many are unread, and when the newest of them arrived."""
+    """The number of unread items, and when the newest of them arrived."""
 
     count: int
     newest: float

@@ -1,4 +1,4 @@
-"""The tables of several machines: leases, who takes part, and what is on its way between them."""
+"""Declares the tables of a cluster: leases, members, jobs, lessons and quarantined messages."""
 
 from __future__ import annotations
 

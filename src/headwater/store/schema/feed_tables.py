@@ -1,7 +1,7 @@
-"""The tables, as SQLAlchemy knows them; `migrations/` is how a database gets there.
+"""Declares the tables of feeds: feeds, tags, states, windows, the refresh log and its hourly counts.
 
-Names are the words of the architecture. Times are epoch seconds, lists are JSON text. What the scheduler updates at
-every refresh (`known`, `feed_window`) has no index beyond its key, so that an update stays one page.
+Times are epoch seconds, lists are JSON text. The tables that every refresh updates (`feed_state`, `feed_window`) have no
+index beyond their key, so that an update stays one page.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class TsVector(UserDefinedType[str]):
 
 
 class TsQuery(UserDefinedType[str]):
-    """What a TsVector is asked."""
+    """PostgreSQL's type of a search in a TsVector."""
 
     cache_ok = True
 

@@ -1,4 +1,4 @@
-"""The tables of publishing: who may read what, what is still to be sent, our hub and what we have asked of others."""
+"""Declares the tables of publishing: private feeds, deliveries, our hub and our leases at other hubs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The tables about people: accounts, what they subscribe to, and what each has read or starred.
+"""Declares the tables of readers: accounts, subscriptions, marks and the trash.
 
-Reading is a position per person and feed plus exceptions (`mark`): an item is read when its id is not beyond
+Reading is a position per reader and feed plus exceptions (`mark`): an item is read when its id is not beyond
 `subscription.read_up_to`, unless its mark says otherwise. Marking 100,000 items as read so moves 500 numbers.
 """
 

@@ -1,1 +1,1 @@
-"""How a database gets from one version of the tables to the next."""
+"""Migrates a database from one version of the tables to the next."""

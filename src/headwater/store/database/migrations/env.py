@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the migrations on the connection and in the transaction that `migrate.py` hands over."""
+"""Runs the migrations on the connection and in the transaction that `migrate.py` hands over."""
 
 from alembic import context
 

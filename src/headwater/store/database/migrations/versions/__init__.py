@@ -1,1 +1,1 @@
-"""One file per version, in order."""
+"""One file per version of the tables, in order."""
