@@ -137,5 +137,5 @@ def test_a_date_is_read_as_utc_seconds(text: str, expected: float) -> None:
         "1" * 100_000,
     ],
 )
-def test_what_is_no_date_is_none(text: str) -> None:
+def test_text_that_is_not_a_date_gives_none(text: str) -> None:
     assert parse_date(text) is None

@@ -1,4 +1,4 @@
-"""Characters that XML 1.0 §2.2 forbids are in no value that was read, however they came."""
+"""Characters that XML 1.0 §2.2 forbids never reach a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents made to hurt: they end quickly, inside the limits, and nothing of them runs in a browser."""
+"""Hostile documents end quickly, stay within the limits and leave nothing that runs in a browser."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_entities_made_of_entities_are_not_expanded() -> None:
     assert len(document.items[0].title or "") < 100
 
 
-def test_harmless_entities_of_a_document_are_resolved() -> None:
+def test_entities_of_plain_text_are_resolved() -> None:
     body = rss(ITEM % b"&me; &copy;", b'<!DOCTYPE rss [<!ENTITY me "Ann"><!ENTITY dash "&#8212;">]>')
     assert read(body).items[0].title == "Ann ©"
 
@@ -121,7 +121,7 @@ VECTORS = [
 
 
 @pytest.mark.parametrize("vector", VECTORS)
-def test_markup_that_runs_is_in_no_html_field_and_no_address(vector: str) -> None:
+def test_active_markup_is_removed_from_every_html_field_and_link(vector: str) -> None:
     escaped = vector.replace("&", "&amp;").replace("<", "&lt;")
     body = f"""<rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/"><channel>
     <description>{escaped}</description><link>{escaped}</link><image><url>{escaped}</url></image>
@@ -179,7 +179,7 @@ def test_any_encoding_is_read_whether_declared_or_not(encoding: str) -> None:
     assert read(body).title == text
 
 
-def test_the_header_the_declaration_and_the_bytes_are_believed_in_that_order_if_they_can_be_true() -> None:
+def test_header_declaration_and_bytes_decide_the_encoding_in_this_order() -> None:
     body = "<rss version='2.0'><channel><title>Привет</title></channel></rss>"
     assert read(body.encode("cp1251"), headers={"Content-Type": "text/xml; charset=windows-1251"}).title == "Привет"
     lying = read(body.encode(), headers={"Content-Type": "text/xml; charset=iso-8859-1"})
@@ -215,7 +215,7 @@ def test_items_inside_an_element_that_was_never_closed_are_found() -> None:
     assert [item.title for item in read(body).items] == ["one", "two"]
 
 
-def test_elements_whose_names_recovery_made_up_are_no_trouble() -> None:
+def test_element_names_invented_by_recovery_are_read() -> None:
     body = b"<feed><entry><title>one</title><content type='xhtml'><div>a <x:>b</x:> c</div></content></entry></feed>"
     (item,) = read(body).items
     assert item.title == "one"

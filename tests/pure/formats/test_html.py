@@ -1,4 +1,4 @@
-"""HTML is cleaned: only allowed elements, attributes and schemes are left, and relative addresses are resolved."""
+"""Cleaned HTML has only allowed elements, attributes and schemes; relative links are resolved."""
 
 from __future__ import annotations
 

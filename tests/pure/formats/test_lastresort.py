@@ -1,4 +1,4 @@
-"""feedparser as the last resort."""
+"""feedparser reads damaged documents as a last resort."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headwater.errors import NotAFeed
 from headwater.formats.lastresort import read_last_resort
 
 
-def test_what_feedparser_finds_is_a_document_of_ours_and_cleaned() -> None:
+def test_feedparsers_result_becomes_a_clean_document() -> None:
     body = b"""<rss version="2.0"><channel><title>T &amp;amp; x</title><item><title>One</title><link>/1</link>
     <author>a@example.org (Ann)</author><pubDate>Thu, 01 Jan 2004 19:48:21 GMT</pubDate><category>c</category>
     <description>&lt;p onclick="x()"&gt;Hi&lt;/p&gt;</description>
@@ -21,6 +21,6 @@ def test_what_feedparser_finds_is_a_document_of_ours_and_cleaned() -> None:
     assert document.problems
 
 
-def test_what_feedparser_cannot_read_is_no_feed() -> None:
+def test_a_document_without_items_is_not_a_feed() -> None:
     with pytest.raises(NotAFeed):
         read_last_resort(b"hello")

@@ -1,4 +1,4 @@
-"""Documents read to be kept hold HTML as published; cleaned later, it is the HTML that `read` returns."""
+"""`read_to_keep` returns HTML as published; cleaned later, it is the HTML that `read` returns."""
 
 from __future__ import annotations
 

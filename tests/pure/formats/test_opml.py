@@ -1,4 +1,4 @@
-"""Lists of feeds."""
+"""OPML and plain lists of feeds are read and written."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_ten_thousand_levels_and_a_hundred_thousand_feeds_are_read() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"hello", b"<html><body>no</body></html>", b"<opml><body/></opml>", b"\xff\xfe"])
-def test_what_is_no_list_is_refused_in_a_sentence(body: bytes) -> None:
+def test_a_file_that_is_not_a_list_is_refused_with_a_reason(body: bytes) -> None:
     with pytest.raises(InputError, match="OPML"):
         read_opml(body)
 
@@ -59,7 +59,7 @@ def test_a_damaged_list_is_recovered() -> None:
     assert found.problems
 
 
-def test_quotation_marks_inside_attributes_lose_no_feed() -> None:
+def test_quotation_marks_inside_attributes_are_repaired() -> None:
     found = read_opml(
         b'<opml><body><outline text="The "best" one" xmlUrl="https://a.example/" type="rss" /></body></opml>'
     )
@@ -72,7 +72,7 @@ def test_a_plain_list_of_addresses_is_a_list_too() -> None:
     assert (found.duplicates, len(found.refused)) == (("https://a.example/feed",), 1)
 
 
-def test_entities_in_a_list_do_not_grow() -> None:
+def test_entities_in_a_list_are_not_expanded() -> None:
     bomb = b'<!DOCTYPE opml [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]>'
     found = read_opml(bomb + b'<opml><body><outline text="&b;" xmlUrl="https://a.example/"/></body></opml>')
     assert len(found.feeds[0].title or "") < 20
@@ -95,7 +95,7 @@ feeds = st.lists(
 
 
 @given(feeds)
-def test_a_list_written_is_read_as_it_was_and_has_the_texts_that_importers_show(feeds: list[Outline]) -> None:
+def test_a_list_survives_a_round_trip_and_has_the_texts_that_importers_show(feeds: list[Outline]) -> None:
     body = write_opml(feeds, "Mine")
     again = read_opml(body)
     assert sorted(again.feeds, key=lambda feed: feed.url) == sorted(feeds, key=lambda feed: feed.url)

@@ -1,4 +1,4 @@
-"""Documents with the values expected of them."""
+"""Documents are read into the expected values."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_cdf_is_read() -> None:
          (Enclosure("https://example.org/v.mp4", "video/*"), Enclosure("https://example.org/t.png", "image/*"))),
     ],
 )  # fmt: skip
-def test_what_an_element_gives(fragment: str, field: str, expected: object) -> None:
+def test_each_element_fills_its_field(fragment: str, field: str, expected: object) -> None:
     body = f"<rss version='2.0'><channel><item>{fragment}</item></channel></rss>"
     (item,) = read(body.encode(), url="https://example.org/").items
     assert getattr(item, field) == expected
@@ -203,7 +203,7 @@ def test_what_an_element_gives(fragment: str, field: str, expected: object) -> N
         (b"<book><chapter/></book>", "xml"),
     ],
 )
-def test_what_is_no_feed_says_what_it_is(body: bytes, what: str) -> None:
+def test_a_document_that_is_not_a_feed_is_named(body: bytes, what: str) -> None:
     with pytest.raises(NotAFeed) as caught:
         read(body)
     assert caught.value.what == what
@@ -219,7 +219,7 @@ def test_what_is_no_feed_says_what_it_is(body: bytes, what: str) -> None:
         (b"SQLite format 3\0<a>", "a SQLite database"),
     ],
 )
-def test_bytes_that_look_like_an_element_inside_a_file_make_it_no_xml(body: bytes, kind: str) -> None:
+def test_a_binary_file_is_named_even_if_it_contains_tags(body: bytes, kind: str) -> None:
     with pytest.raises(NotAFeed, match=f"This is {kind}, not a feed."):
         read(body)
 
@@ -264,7 +264,7 @@ def test_people_are_named_without_addresses_and_markup(written: str, name: str) 
     assert read(body.encode()).items[0].authors == (name,)
 
 
-def test_several_people_in_one_element_are_told_apart_by_their_addresses() -> None:
+def test_several_people_in_one_element_are_separated_by_their_addresses() -> None:
     body = "<rss version='2.0'><channel><item><author>{}</author></item></channel></rss>"
     listed = body.format("ann@example.org (Ann); Bob &lt;bob@example.org&gt;, cy@example.org").encode()
     assert read(listed).items[0].authors == ("Ann", "Bob", "cy@example.org")
@@ -290,7 +290,7 @@ def test_files_behind_feedburner_and_torrents_are_enclosures() -> None:
     )
 
 
-def test_what_is_said_of_a_file_may_stand_in_two_places() -> None:
+def test_type_and_length_of_a_file_are_merged_from_two_elements() -> None:
     body = b"""<rss version="2.0" xmlns:media="http://search.yahoo.com/mrss/"><channel><item>
     <media:content url="https://example.org/1.mp3" type="audio/mpeg"/><media:content url="https://example.org/2.pdf"/>
     <enclosure url="https://example.org/1.mp3" length="7" type="audio/x-mpeg"/>
@@ -323,7 +323,7 @@ def test_the_length_of_a_file_is_in_bytes_whatever_unit_it_is_given_in(said: str
     assert read(body.encode()).items[0].enclosures == (Enclosure("https://example.org/1", None, length),)
 
 
-def test_what_stands_in_a_media_group_or_in_a_link_is_found_there() -> None:
+def test_files_inside_a_media_group_or_a_link_are_found() -> None:
     body = b"""<feed xmlns="http://www.w3.org/2005/Atom" xmlns:m="http://search.yahoo.com/mrss/"><entry>
     <link href="https://example.org/1"><m:thumbnail>https://example.org/1.png</m:thumbnail></link>
     <m:group><m:category>Music</m:category><m:keywords>loud, short</m:keywords></m:group></entry></feed>"""
@@ -374,12 +374,12 @@ def test_content_in_several_forms_is_shown_in_the_richest() -> None:
         ("image/svg+xml", "no picture", "no picture"),
     ],
 )
-def test_content_that_is_no_text_is_not_shown_as_text(kind: str, held: str, shown: str | None) -> None:
+def test_binary_content_is_not_shown_as_text(kind: str, held: str, shown: str | None) -> None:
     body = f'<feed xmlns="http://www.w3.org/2005/Atom"><entry><content type="{kind}">{held}</content></entry></feed>'
     assert read(body.encode()).items[0].content == shown
 
 
-def test_a_feed_without_a_link_goes_by_its_identity_where_that_is_an_address() -> None:
+def test_a_feed_without_a_link_has_its_identity_if_that_is_an_address() -> None:
     feed = '<feed xmlns="http://www.w3.org/2005/Atom"><id>{}</id><link rel="self" href="https://example.org/f"/></feed>'
     assert read(feed.format("https://example.org/").encode()).link == "https://example.org/"
     assert read(feed.format("urn:x:1").encode()).link is None
@@ -407,24 +407,24 @@ def test_a_player_is_the_link_of_an_item_that_has_no_other() -> None:
     assert found == ["http://example.org/play/7", "http://example.org/7", "http://example.org/seven"]
 
 
-def test_categories_of_podcasts_are_read_in_either_shops_way() -> None:
+def test_categories_of_itunes_and_google_play_are_read() -> None:
     space = "xmlns:g='http://www.google.com/schemas/play-podcasts/1.0'"
     body = f"<rss {space}><channel><title>Talk</title><g:category text='Gardens'/></channel></rss>".encode()
     assert read(body).categories == ("Gardens",)
 
 
-def test_categories_that_stand_in_an_element_of_their_own_are_read() -> None:
+def test_categories_inside_a_categories_element_are_read() -> None:
     around = "<categories><category>Mac</category><name>x</name><category>iOS</category></categories>"
     body = f"<rss><channel><item><title>t</title>{around}</item></channel></rss>".encode()
     assert read(body).items[0].categories == ("Mac", "iOS")
 
 
-def test_the_query_of_an_address_in_a_title_is_no_reference() -> None:
+def test_the_query_of_an_address_in_a_title_is_not_decoded() -> None:
     body = b"<rss version='2.0'><channel><title>?page=1&amp;copy=2 &amp;copy; me</title></channel></rss>"
     assert read(body).title == "?page=1&copy=2 \N{COPYRIGHT SIGN} me"
 
 
-def test_numbers_no_character_has_stay_as_they_are_written() -> None:
+def test_references_to_numbers_without_a_character_stay() -> None:
     title = (
         "&#128512; is a character; &#1114112;, &#x110000; and &#99999999999999999999; are none, nor &#0; and &#55296;"
     )
@@ -447,7 +447,7 @@ def test_references_in_titles_of_json_feed_are_decoded_and_nothing_else_is(writt
     assert (document.title, document.items[0].title) == (meant, meant)
 
 
-def test_the_start_of_an_item_in_a_document_that_breaks_off_is_no_item() -> None:
+def test_an_empty_last_item_of_a_truncated_document_is_dropped() -> None:
     whole = b"<rss version='2.0'><channel><title>x</title><item><title>one</title></item><item><ti"
     assert [item.title for item in read(whole).items] == ["one"]
     assert [item.title for item in read(whole + b"tle><![CDA").items] == ["one"]
@@ -475,11 +475,11 @@ def test_rss_in_json_is_read_as_rss() -> None:
     assert (two.link, two.summary) == ("http://a.example/2", "no title")
 
 
-def test_a_closing_tag_cut_by_one_character_is_no_truncation() -> None:
+def test_a_document_without_its_last_character_is_complete() -> None:
     assert read(b"<feed xmlns='http://www.w3.org/2005/Atom'><title>x</title></feed").title == "x"
 
 
-def test_warnings_of_a_server_before_the_document_are_left_out() -> None:
+def test_warnings_of_the_server_before_the_document_are_ignored() -> None:
     body = b"<br />\n<b>Warning</b>: something in x.php<br />\n<?xml version='1.0'?><rss><channel><title>T</title>"
     body += b"<item><title>one</title></item></channel></rss>"
     found = read(body)
@@ -516,9 +516,7 @@ ATOM = "<feed xmlns='http://www.w3.org/2005/Atom' xml:lang='en'>{}</feed>"
         ("one&lt;br>two", "one<br>two", "one<br>two"),
     ],
 )
-def test_atom_that_does_not_say_what_it_holds_is_text_unless_it_is_plainly_html(
-    written: str, title: str, summary: str
-) -> None:
+def test_atom_without_a_type_is_text_unless_it_is_clearly_html(written: str, title: str, summary: str) -> None:
     body = ATOM.format(f"<entry><title>{written}</title><summary>{written}</summary></entry>")
     (item,) = read(body.encode()).items
     assert (item.title, item.summary) == (title, summary)
@@ -533,11 +531,11 @@ def test_atom_that_does_not_say_what_it_holds_is_text_unless_it_is_plainly_html(
         ("<entry xml:lang='de'><title>x</title><content xml:lang='fr'>y</content></entry>", "fr"),
     ],
 )
-def test_an_item_is_in_the_language_of_what_is_shown_of_it(entry: str, spoken: str | None) -> None:
+def test_the_language_of_an_item_is_that_of_its_content_summary_or_title(entry: str, spoken: str | None) -> None:
     assert read(ATOM.format(entry).encode()).items[0].language == spoken
 
 
-def test_links_of_a_document_from_nowhere_are_relative_to_what_it_says_of_itself() -> None:
+def test_links_of_a_document_without_an_address_are_resolved_against_its_own_links() -> None:
     body = b"<rss><channel><link>https://example.org/blog/</link><item><link>/1</link><guid>/1</guid></item></channel></rss>"
     (item,) = read(body).items
     assert (item.link, item.id) == ("https://example.org/1", "/1")
@@ -545,7 +543,7 @@ def test_links_of_a_document_from_nowhere_are_relative_to_what_it_says_of_itself
     assert item.link == "https://other.example/1"
 
 
-def test_a_feed_was_updated_when_it_was_issued_where_nothing_better_is_said() -> None:
+def test_a_feed_without_updated_has_its_date_of_issue() -> None:
     body = (
         b"<rss xmlns:t='http://purl.org/dc/terms/'><channel>%s<t:issued>1970-01-01T00:01:00Z</t:issued></channel></rss>"
     )
@@ -562,7 +560,7 @@ def test_a_feed_was_updated_when_it_was_issued_where_nothing_better_is_said() ->
         ("<i:author>Pod</i:author><managingEditor>e@example.org (Ed)</managingEditor>", ("Ed",)),
     ],
 )
-def test_the_author_of_a_feed_is_who_comes_nearest_to_one(elements: str, authors: tuple[str, ...]) -> None:
+def test_the_author_of_a_feed_is_read_from_the_best_element(elements: str, authors: tuple[str, ...]) -> None:
     space = "xmlns:i='http://www.itunes.com/dtds/podcast-1.0.dtd'"
     found = read(f"<rss {space}><channel>{elements}<item><title>one</title></item></channel></rss>".encode())
     assert (found.authors, found.items[0].authors) == (authors, authors)
@@ -572,6 +570,6 @@ def test_the_author_of_a_feed_is_who_comes_nearest_to_one(elements: str, authors
     ("said", "meant"),
     [("English", "en"), ("hindi", "hi"), ("pt_BR", "pt-BR"), ("Sindarin", "Sindarin"), ("a_language", "a_language")],
 )
-def test_a_language_that_is_called_by_its_name_is_known(said: str, meant: str) -> None:
+def test_names_of_languages_become_tags(said: str, meant: str) -> None:
     rss = f'<rss version="2.0"><channel><title>t</title><language>{said}</language></channel></rss>'
     assert read(rss.encode()).language == meant

@@ -1,4 +1,4 @@
-"""Addresses that mean the same page have one form; others keep theirs."""
+"""Addresses of the same page are normalised to one form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headwater.formats.values.links import normalise_url
         ("tag:example.org,2020:1", "tag:example.org,2020:1"),
     ],
 )
-def test_an_address_is_reduced_to_what_it_means(url: str, same: str) -> None:
+def test_addresses_of_the_same_page_have_one_form(url: str, same: str) -> None:
     assert normalise_url(url) == same
 
 
@@ -31,6 +31,6 @@ def test_a_query_with_nothing_to_remove_is_left_as_it_was_written() -> None:
 
 
 @given(st.text())
-def test_any_text_is_taken_and_the_second_time_changes_nothing(text: str) -> None:
+def test_normalising_twice_changes_nothing(text: str) -> None:
     once = normalise_url(text)
     assert normalise_url(once) == once or "%" in text or "://" not in text

@@ -76,13 +76,13 @@ documents = st.builds(
 
 
 @given(documents)
-def test_rss_written_is_read_as_it_was(document: Document) -> None:
+def test_rss_survives_a_round_trip(document: Document) -> None:
     again = read(write_rss(document))
     assert again == replace(document, encoding="utf-8")
 
 
 @given(documents)
-def test_atom_written_is_read_as_it_was_but_for_what_atom_cannot_say(document: Document) -> None:
+def test_atom_survives_a_round_trip_except_for_fields_that_it_lacks(document: Document) -> None:
     again = read(write_atom(document))
     items = tuple(
         replace(item, updated=item.published if item.updated is None else item.updated) for item in document.items
@@ -91,7 +91,7 @@ def test_atom_written_is_read_as_it_was_but_for_what_atom_cannot_say(document: D
 
 
 @given(documents)
-def test_json_feed_written_is_read_as_it_was_but_for_what_json_feed_cannot_say(document: Document) -> None:
+def test_json_feed_survives_a_round_trip_except_for_fields_that_it_lacks(document: Document) -> None:
     again = read(write_json(document))
     further = document.next if document.next != document.self else None  # JSON Feed forbids a page that is its own next
     assert (again.title, again.link, again.self, again.hub, again.next) == (
@@ -158,7 +158,7 @@ def test_an_rss_guid_is_a_permalink_only_when_it_is_the_link() -> None:
 
 
 @pytest.mark.parametrize("write", [write_rss, write_atom, write_json])
-def test_where_a_republished_item_comes_from_survives(write) -> None:  # type: ignore[no-untyped-def]
+def test_the_source_of_a_republished_item_survives_a_round_trip(write) -> None:  # type: ignore[no-untyped-def]
     source = Source("https://other.example/feed?a=1&b=2", "Other <news> & more")
     entry = Entry(id="https://example.org/1", title="t", source=source)
     (again,) = read(write(Document("rss 2.0", title="t", items=(entry,)))).items
@@ -213,7 +213,7 @@ def test_a_file_whose_length_is_said_to_be_0_has_none_in_media_rss() -> None:
 @pytest.mark.parametrize(
     ("said", "written"), [("english", "en"), ("en_GB", "en-GB"), ("US", None), ("xx-yy-", None), ("yue", "yue")]
 )
-def test_only_a_language_is_written_as_one(said: str, written: str | None) -> None:
+def test_only_valid_language_tags_are_written(said: str, written: str | None) -> None:
     document = Document("rss 2.0", title="t", language=said, items=(Entry(title="t", content="c", language="fr"),))
     for write in (write_rss, write_atom, write_json):
         again = read(write(document))

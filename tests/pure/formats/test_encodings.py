@@ -1,4 +1,4 @@
-"""Documents that do not say what they are encoded in."""
+"""The encoding of documents that do not declare it is guessed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LATIN = {
 
 
 @pytest.mark.parametrize("declaration", [b"", b'<?xml version="1.0" encoding="utf-8"?>'])
-def test_japanese_of_seven_bits_is_known_by_its_escapes(declaration: bytes) -> None:
+def test_iso_2022_jp_is_recognised_by_its_escapes(declaration: bytes) -> None:
     sentence = SENTENCES["euc_jp"]
     document = read(declaration + f"<rss><channel><title>{sentence}</title></channel></rss>".encode("iso2022_jp"))
     assert (document.title, document.encoding) == (sentence, "iso2022_jp_ext")
@@ -41,7 +41,7 @@ def test_japanese_of_seven_bits_is_known_by_its_escapes(declaration: bytes) -> N
 
 @pytest.mark.parametrize(("codec", "sentence"), SENTENCES.items())
 @pytest.mark.parametrize("declaration", [b"", b'<?xml version="1.0" encoding="utf-8"?>'])
-def test_what_is_not_utf_8_is_read_in_the_encoding_of_its_language(
+def test_bytes_that_are_not_utf_8_are_read_in_the_encoding_of_their_language(
     codec: str, sentence: str, declaration: bytes
 ) -> None:
     body = declaration + f"<rss><channel><title>{sentence}</title></channel></rss>".encode(codec)
@@ -72,14 +72,14 @@ def test_a_few_bad_bytes_do_not_make_utf_8_another_encoding(sentence: str, times
         ("it&#226;&#128;&#153;s Ünïcødé", "it’s Ünïcødé"),
     ],
 )
-def test_bytes_of_utf_8_written_as_characters_are_what_was_meant(written: str, meant: str) -> None:
+def test_utf_8_decoded_wrongly_and_written_again_is_repaired(written: str, meant: str) -> None:
     (item,) = read(f"<rss><channel><item><description>{written}</description></item></channel></rss>".encode()).items
     assert item.summary == meant
 
 
 @pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "cp037"])
 @pytest.mark.parametrize("title", ["plain ", "caf\u00e9 "])
-def test_a_header_that_would_leave_no_markup_is_not_believed(charset: str, title: str) -> None:
+def test_a_charset_that_would_leave_no_markup_is_ignored(charset: str, title: str) -> None:
     body = f"<rss><channel><title>{title}</title></channel></rss>".encode("cp1252")
     body += b" " * (len(body) % 2)
     assert read(body, headers={"Content-Type": f"text/xml; charset={charset}"}).title == title.strip()
