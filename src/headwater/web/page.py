@@ -87,7 +87,7 @@ class Visit:
 
     @property
     def wants_json(self) -> bool:
-        """Whether a script of ours asks, which replaces parts of the page itself."""
+        """Whether a script of the page asks, which updates the page itself."""
         return self.request.headers.get("accept", "").startswith("application/json")
 
     def require(self, scope: str) -> None:

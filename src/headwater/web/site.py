@@ -129,7 +129,7 @@ class Site:
 
     @property
     def settings(self) -> Settings:
-        """Those in force: a running node's may be changed."""
+        """The settings in force; a running node's may change."""
         if self.node is not None:
             return self.node.settings
         assert self._settings is not None

@@ -45,16 +45,16 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class NotSignedIn(HeadwaterError):
-    """The request names nobody, or nobody we know."""
+    """The request has no valid credentials."""
 
 
 class Forbidden(HeadwaterError):
-    """The person, or the token, may not do this."""
+    """The user or the token lacks a permission."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user, how they were recognised (token, session, proxy, open), and what they may do."""
+    """A user, how they were identified (token, session, proxy, open), and their scopes."""
 
     user: User
     by: str
@@ -63,7 +63,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class AccessSettings:
-    """What an operator set about who may come in."""
+    """The operator's settings about access."""
 
     names: tuple[str, ...] = ()  # host names of ours
     registration: bool = False
@@ -72,7 +72,7 @@ class AccessSettings:
 
 
 class Authenticator:
-    """Recognises who sends a request. One for each application, at `app.state.authenticator`."""
+    """Identifies the sender of a request. An application has one, at `app.state.authenticator`."""
 
     def __init__(
         self, store: Store, access: AccessSettings | None = None, clock: Callable[[], float] = time.time
@@ -84,7 +84,7 @@ class Authenticator:
         self._owner_has_password = False  # the owner has a password, and so open mode is over for good
 
     async def identify(self, request: HTTPConnection) -> Identity:
-        """NotSignedIn if nobody can be recognised. Says nothing yet about what they may do."""
+        """Identify the sender. Raises NotSignedIn. Scopes are checked later."""
         given = request.headers.get("authorization")
         if given is not None:
             return await self._identify_by_token(given)
@@ -121,7 +121,7 @@ class Authenticator:
         return Identity(found.user, "session", user_scopes(found.user))
 
     async def _identify_by_proxy(self, request: HTTPConnection) -> Identity | None:
-        """The name that a proxy in front of us vouches for; from any other peer the header is only a claim."""
+        """Trust the header of a trusted proxy; from any other peer it is only a claim."""
         header = self.access.proxy_header
         if header is None or not is_within(peer_address(request), self._trusted_networks):
             return None
@@ -140,7 +140,7 @@ class Authenticator:
         return Identity(user, "proxy", user_scopes(user))
 
     async def is_open(self) -> bool:
-        """Whether the owner still has no password."""
+        """Return whether the owner has no password yet."""
         if not self._owner_has_password:
             self._owner_has_password = (await self.store.read(find_owner)).has_password
         return not self._owner_has_password
@@ -160,7 +160,7 @@ class Authenticator:
     # sessions
 
     async def sign_in(self, request: Request, response: Response, user: User) -> None:
-        """Begin a session in this browser."""
+        """Start a session in this browser."""
         secret = await self.start_session(user, "page", request.headers.get("user-agent", ""))
         response.set_cookie(
             COOKIE,
@@ -173,7 +173,7 @@ class Authenticator:
         )
 
     async def start_session(self, user: User, kind: str, label: str) -> str:
-        """A new session's secret."""
+        """Start a session and return its secret."""
         secret, now = make_secret(), self.clock()
         await self.store.write(start_session, hash_secret(secret), user.id, kind, label, now, now + SESSION_SECONDS)
         return secret
@@ -213,13 +213,13 @@ def user_scopes(user: User) -> frozenset[str]:
 
 
 def login_url(request: Request) -> str:
-    """Where to sign in, and come back from."""
+    """Return the login page that leads back to this request."""
     back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return "/login" if back == "/" else f"/login?{urlencode({'next': back})}"
 
 
 def safe_return_path(address: str | None) -> str:
-    """Where to go after signing in: a path of ours, else the first page. Browsers read “//” and “/\\” as other hosts.
+    """Return the path if it is one of this server, else “/”. Browsers read “//” and “/\\” as other hosts.
 
     >>> safe_return_path("/feeds?x=1"), safe_return_path("https://evil.example/"), safe_return_path("//evil.example"), safe_return_path(None)
     ('/feeds?x=1', '/', '/', '/')

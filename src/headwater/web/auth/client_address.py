@@ -29,18 +29,18 @@ class TrustedProxyHeaders:
 
 
 def peer_address(request: HTTPConnection) -> str | None:
-    """The address that really sent this, whatever headers say."""
+    """Return the address of the sending peer, whatever the headers say."""
     real: str | None = request.scope.get(PEER_KEY)
     return real or visitor_address(request)
 
 
 def visitor_address(request: HTTPConnection) -> str | None:
-    """The address of the person: where a trusted proxy sent this, the one that it names."""
+    """Return the visitor's address: behind a trusted proxy, the one that it names."""
     return request.client.host if request.client else None
 
 
 def is_loopback(request: HTTPConnection) -> bool:
-    """Sent by this machine, and not by a proxy on it for somebody else."""
+    """Return whether this machine sent the request, and not a proxy on it for somebody else."""
     if any(name in request.headers for name in PROXY_HEADERS):
         return False
     return is_within(peer_address(request), _LOOPBACK)

@@ -32,7 +32,7 @@ class OidcError(HeadwaterError):
 
 @dataclass(frozen=True)
 class OidcClient:
-    """What we are to the provider."""
+    """Our registration at the provider."""
 
     issuer: str
     id: str
@@ -56,7 +56,7 @@ class OidcProvider:
         self._keys: tuple[float, list[dict[str, Any]]] | None = None
 
     async def authorisation_url(self, back: str, state: str, nonce: str, verifier: str) -> str:
-        """Where to send the browser."""
+        """Return the provider's address for the browser."""
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         asked = {
             "response_type": "code",
@@ -72,7 +72,7 @@ class OidcProvider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
 
     async def load_claims(self, code: str, back: str, nonce: str, verifier: str) -> dict[str, Any]:
-        """What the provider says about who came back with this code; ProviderError if it cannot be believed."""
+        """Exchange the code for the user's verified claims. Raises OidcError."""
         form = {
             "grant_type": "authorization_code",
             "code": code,

@@ -37,7 +37,7 @@ class LoginThrottle:
         self._failures: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
 
     def seconds_to_wait(self, now: float, *keys: tuple[str, str]) -> float:
-        """How many seconds the next try has to wait; 0.0 if it need not.
+        """Return the seconds until the next attempt is allowed; 0.0 if it is.
 
         >>> throttle = LoginThrottle()
         >>> for _ in range(6): throttle.record_failure(0.0, ("name", "ada"))
@@ -82,7 +82,7 @@ class TooManyAttempts(RequestRefused):
 
 
 class PasswordLogin:
-    """Who knows the password, or the code of the first start, comes in."""
+    """Checks passwords and the setup code, and slows guessing down."""
 
     def __init__(self, authenticator: Authenticator) -> None:
         self.authenticator = authenticator
@@ -90,7 +90,8 @@ class PasswordLogin:
         self._throttle = LoginThrottle()
 
     async def check_password(self, request: Request, name: str, password: str, *, by_token: bool = False) -> User:
-        """The user; Wrong or TooSoon. With `by_token` an API token that may read and write is a password too."""
+        """Return the user. Raises WrongPassword or TooManyAttempts. With `by_token`, an API token that may read and write
+        counts as a password."""
         keys = (("name", fold_name(name[:200])), ("address", visitor_address(request) or ""))
         self._require_no_wait(keys)
         store = self.authenticator.store
@@ -108,7 +109,7 @@ class PasswordLogin:
         raise WrongPassword("Wrong name or password.")
 
     async def set_up_owner(self, request: Request, code: str, name: str, password: str) -> User:
-        """Make whoever has the code of the first start the owner. From the loopback no code is needed."""
+        """Make the visitor with the setup code the owner. The loopback needs no code."""
         if not await self.authenticator.is_open():
             raise WrongPassword("The owner has a password already. Sign in.")
         if not is_loopback(request):
@@ -121,7 +122,7 @@ class PasswordLogin:
         return owner
 
     def check_setup_code(self, request: Request, code: str) -> None:
-        """Wrong or TooSoon."""
+        """Raise WrongPassword or TooManyAttempts for a wrong setup code."""
         keys = (("address", visitor_address(request) or ""), ("code", ""))
         self._require_no_wait(keys)
         if not hmac.compare_digest(code.encode("utf-8", "replace"), self.setup_code.encode()):
@@ -131,7 +132,7 @@ class PasswordLogin:
             )
 
     async def register_reader(self, request: Request, name: str, password: str) -> User:
-        """A new reader, never an owner, where the operator opened registration."""
+        """Register a reader (never an owner), if registration is open."""
         if not self.authenticator.access.registration:
             raise WrongPassword("Registration is closed. Ask the owner for an account.")
         keys = (("registration", visitor_address(request) or ""),)

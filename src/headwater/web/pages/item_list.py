@@ -1,4 +1,4 @@
-"""The same story several times on one page folds into one row: by its link, or by a title of some length."""
+"""Makes the rows of a list: folds duplicates by link or long title, explains an empty stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CAUSE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class EmptyCause:
-    """What some of the feeds do, and the page that shows them, if there is one."""
+    """One reason why a stream is empty, and the page of its feeds."""
 
     words: str
     path: str | None
@@ -32,14 +32,14 @@ class EmptyCause:
 
 @dataclass(frozen=True, slots=True)
 class EmptyStream:
-    """`waiting`: all feeds are still to be asked for the first time."""
+    """Why a stream is empty; with `waiting`, no feed was refreshed yet."""
 
     cases: tuple[EmptyCause, ...]
     waiting: bool
 
 
 async def explain_empty_stream(store: Store, user_id: int, mine: ReaderFeeds, which: Stream) -> EmptyStream:
-    """Of a stream that is empty."""
+    """Explain why a stream is empty."""
     states = await store.read(count_feed_states, user_id, which) if which.query is None else {}
     every = sum(states.values())
     only = which.feed if which.feed is not None else next(iter(mine.feeds)) if len(mine.feeds) == 1 else None
@@ -64,7 +64,7 @@ LONG_TITLE = 4  # words that a title needs: “Correction” is no story
 
 
 def fold_duplicates(readings: Sequence[ReaderItem]) -> list[tuple[ReaderItem, tuple[ReaderItem, ...]]]:
-    """Rows in their order, each with the others that tell the same, of other feeds."""
+    """Return the rows in order, each with its duplicates in other feeds."""
     first: dict[object, int] = {}
     rows: list[tuple[ReaderItem, list[ReaderItem]]] = []
     for one in readings:

@@ -1,4 +1,4 @@
-"""What a query would have kept of the last days, with the words that were looked for marked."""
+"""Previews a query over the last days, with the matched words marked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEARCHED_LETTERS = 20_000  # letters that are looked through for it
 
 @dataclass(frozen=True, slots=True)
 class PreviewedItem:
-    """An item of a preview: the title with the words that were looked for, and a stretch of text around the first."""
+    """An item of a preview: its title and a snippet, with the matched words marked."""
 
     id: int
     feed: str
@@ -37,7 +37,7 @@ class PreviewedItem:
 
 @dataclass(frozen=True, slots=True)
 class ShownPreview:
-    """What one query would have kept of the last days."""
+    """The preview of one query."""
 
     name: str
     kept: int
@@ -49,7 +49,7 @@ class ShownPreview:
 
 
 async def preview_script(store: Store, text: str, now: float, days: float = PREVIEW_DAYS) -> tuple[ShownPreview, ...]:
-    """What the queries of a script would have kept; QueryError if it is not well written."""
+    """Preview the queries of a script. Raises QueryError."""
     script = parse(text, await store.read(load_catalogue), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
     wanted = {create.name.name: list_searched_words(create.query) for create in creates}
@@ -77,7 +77,7 @@ def _mark_item(item: Item, feed: Feed | None, wanted: Sequence[SearchedWords]) -
 
 
 async def _find_title(store: Store, label: str) -> str:
-    """What people call the feed that queries know by its name or address."""
+    """Find the title of a feed that a query names by name or address."""
     try:
         return (await store.read(find_feed, label)).title or label
     except NotFound:
@@ -85,7 +85,7 @@ async def _find_title(store: Store, label: str) -> str:
 
 
 def _cut_snippet(pieces: tuple[TextPiece, ...]) -> tuple[TextPiece, ...]:
-    """The pieces near the first that was found; the beginning where none was."""
+    """Cut a snippet around the first match, or from the beginning."""
     first = next((k for k, piece in enumerate(pieces) if piece.found), None)
     if first is None:
         start = pieces[0].text[:SNIPPET_LETTERS] if pieces else ""

@@ -89,7 +89,7 @@ pages = PageGroup(FLASH)
 
 @dataclass(frozen=True, slots=True)
 class SettingsPage:
-    """What everybody sees, and (None for readers) what only owners do."""
+    """The values of the page; `health` is for owners, None for readers."""
 
     user: User
     tokens: tuple[ApiToken, ...]
@@ -138,7 +138,7 @@ async def load_server_health(site: Site, now: float, state: str = "") -> ServerH
 
 
 def read_changes(form: Mapping[str, str]) -> dict[str, Any]:
-    """What a form asks for; nothing in a field takes a target or a limit away. SettingsError names the field.
+    """Read the changes of a form; a blank field removes a target or a limit. Raises SettingsError.
 
     >>> read_changes({"keep_days": "30", "target_delay": "", "strategy": "value", "token": "…"})
     {'strategy': 'value', 'target_delay': None, 'keep_days': 30.0}

@@ -27,7 +27,7 @@ def explain_schedule(told: ScheduleExplanation, refreshes: Sequence[Refresh], no
 
 
 def _explain_rhythm(refreshes: Sequence[Refresh]) -> str:
-    """How often it has been refreshed lately, by day and by night where that differs.
+    """Say how often the feed was refreshed lately, by day and by night if that differs.
 
     >>> from headwater.model import Ending
     >>> _explain_rhythm([Refresh(1, 6 * 3600 - 600 * k, Ending.CHANGED) for k in range(4)])
