@@ -3,9 +3,9 @@
 `python -m bench.api [--small] [--postgres]`
 
 `bench.support.freshrss_floor` has the statements. “store” compares the store's functions with them, sent by the bare
-driver; “served” compares the Google Reader API with a server that only sends them and writes the same JSON. On SQLite the
-CPU time of all threads counts, client and server together. A PostgreSQL server works in other processes, so there wall
-time counts.
+driver; “served” compares the Google Reader API with a server that only sends them and writes the same JSON. On SQLite
+the CPU time of all threads counts, client and server together. A PostgreSQL server works in other processes, so there
+wall time counts.
 """
 
 from __future__ import annotations

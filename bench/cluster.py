@@ -1,9 +1,11 @@
-"""Measures a cluster: jobs per second, refreshes by rung and number of terminals, take-over, and a million feeds on paper.
+"""Measures a cluster: jobs per second, refreshes by rung and number of terminals, take-over, and a million feeds on
+paper.
 
 Everything is compared with rung 0 (one process, SQLite) on the same farm in the same run. CPU is counted for each role,
-without its start but with its idle cost; PostgreSQL and NATS are counted separately. The rungs are measured in turn, five
-times, and the ratios are those of the medians. Lines are printed as soon as they are known, progress on standard error;
-the full size takes a quarter of an hour on an idle machine of two cores. Run: `python -m bench.cluster [--small]`.
+without its start but with its idle cost; PostgreSQL and NATS are counted separately. The rungs are measured in turn,
+five times, and the ratios are those of the medians. Lines are printed as soon as they are known, progress on standard
+error; the full size takes a quarter of an hour on an idle machine of two cores. Run: `python -m bench.cluster
+[--small]`.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ _FILL = (
     "SELECT o.id, :now - k * 7200 - o.id % 7000, :now - k * 7200, 1, 1, 'urn:' || o.id || ':' || k, "
     "hex(randomblob(8)), hex(randomblob(30)), 'http://example.org/' || o.id || '/' || k, hex(randomblob(250)) "
     f"FROM one CROSS JOIN ({_OTHERS}) o",
-    "INSERT INTO seen_identity (feed_id, key, item_id, content_hash) SELECT feed_id, randomblob(16), id, content_hash FROM item "
+    "INSERT INTO seen_identity (feed_id, key, item_id, content_hash) SELECT feed_id, randomblob(16), id, "
+    "content_hash FROM item "
     "ORDER BY feed_id",
 )
 

@@ -1,9 +1,9 @@
 """Measures how fast a stream is joined by similarity with a window of 10,000 items, and whether copies are found.
 
-`python -m bench.join [--small]`. The items of the matching benchmark come from two feeds; some items of the main feed are
-copies of items in the window with some words changed. The benchmark compares titles (10 words) and contents (150 words):
-the engine's join, the cosine with every item of the window (brute force, on a few items), and tokenising alone, which is
-the limit.
+`python -m bench.join [--small]`. The items of the matching benchmark come from two feeds; some items of the main feed
+are copies of items in the window with some words changed. The benchmark compares titles (10 words) and contents (150
+words): the engine's join, the cosine with every item of the window (brute force, on a few items), and tokenising alone,
+which is the limit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Measures matching beside tokenising the same item, at 1,000 to 1,000,000 standing queries.
 
-`python -m bench.match [--small] [--queries N …]`. The ratio is the time of `Engine.match`, which tokenises the item itself,
-over the time of tokenising alone, on the same items in turn; process time, the fastest of several rounds; without
-compiled code, and with it if numba is installed. The peers are brute force (every query on every item) and SQLite's
-FTS5 in reverse (a table of one row, the item, and one full-text query per standing query).
+`python -m bench.match [--small] [--queries N …]`. The ratio is the time of `Engine.match`, which tokenises the item
+itself, over the time of tokenising alone, on the same items in turn; process time, the fastest of several rounds;
+without compiled code, and with it if numba is installed. The peers are brute force (every query on every item) and
+SQLite's FTS5 in reverse (a table of one row, the item, and one full-text query per standing query).
 """
 
 from __future__ import annotations

@@ -232,8 +232,8 @@ async def _push(port: int, pushed: set[str], seconds: float) -> None:
 async def measure_delays(folder: Path, per_second: int, seconds: float) -> tuple[float, float, dict[str, list[float]]]:
     """Measure delays under load.
 
-    Returns the items per second that came in, the CPU seconds per thousand of them, and the seconds from fetch to feed, live
-    stream and web hook, and from push to feed.
+    Returns the items per second that came in, the CPU seconds per thousand of them, and the seconds from fetch to feed,
+    live stream and web hook, and from push to feed.
     """
     feed: dict[str, float] = {}
     live: dict[str, float] = {}

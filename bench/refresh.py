@@ -1,13 +1,14 @@
-"""Measures refreshing many feeds, cold (200, parsed and stored) and warm (304): Headwater, lemon24/reader and the floor.
+"""Measures refreshing many feeds, cold (200, parsed and stored) and warm (304): Headwater, lemon24/reader and the
+floor.
 
 All run against one feed farm, each in a process of its own, so that CPU time and memory are its own. The floor is the
 least possible work: an aiohttp GET, an lxml parse and one SQLite transaction per feed. reader refreshes a part of the
 feeds (its cost per feed does not depend on their number), so that the run ends in minutes. Floor and Headwater take
 turns, and medians count, because a shared machine is slower in some minutes than in others.
 
-The comparison covers fetching, reading and storing. Headwater also cleans HTML (so does reader), writes the outbox of its
-query processor and a log of refreshes, and indexes words for search. The floor does not index, and reader's search is a
-separate step, so indexing is measured after the cold refreshes. Feeds are taken round robin, as by the others; the
+The comparison covers fetching, reading and storing. Headwater also cleans HTML (so does reader), writes the outbox of
+its query processor and a log of refreshes, and indexes words for search. The floor does not index, and reader's search
+is a separate step, so indexing is measured after the cold refreshes. Feeds are taken round robin, as by the others; the
 planning of `value`, the default strategy, has its own line.
 """
 

@@ -50,8 +50,8 @@ class Line:
 def measure_in_turn(rounds: int, *acts: Callable[[], object]) -> list[float]:
     """Return the median CPU time of each function, measured in turn.
 
-    So none finds the memory as it left it, and a slow phase of the machine slows all. First calls, which compile, do not
-    count.
+    So none finds the memory as it left it, and a slow phase of the machine slows all. First calls, which compile, do
+    not count.
     """
     for act in acts:
         act()

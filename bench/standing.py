@@ -3,8 +3,8 @@
 `python -m bench.standing [--small] [--queries N]`. A store is filled with the queries of the matching benchmark, and an
 item is put into its outbox. `headwater serve` then runs until that item's hits are written: seconds since the start of
 the process, its CPU time and its memory, beside a server with one query. Then, while items come in, one query is added,
-and thousands in one script: how long items wait for their hits, median and maximum, beside the same without new queries.
-The server checks once a second for changes by other processes.
+and thousands in one script: how long items wait for their hits, median and maximum, beside the same without new
+queries. The server checks once a second for changes by other processes.
 """
 
 from __future__ import annotations
@@ -197,7 +197,8 @@ async def measure_adding(place: FilledStore, queries: int, more: int, items: int
                 found = await measure_waits(place, store, workload.items(items, seed=200 + number), text, pause)
                 middle, worst = statistics.median(found), max(found)
                 print(
-                    f"  {what:<24}{middle:9.2f} s in the middle, {worst:.2f} s at most, CPU {count_cpu(pid) - before:.1f} s"
+                    f"  {what:<24}{middle:9.2f} s in the middle, {worst:.2f} s at most, CPU "
+                    f"{count_cpu(pid) - before:.1f} s"
                 )
 
 

@@ -100,7 +100,8 @@ async def with_feeds(store: Store, count: int) -> list[tuple[int, str]]:
 
 
 def time_bare_insert(folder: Path, verdicts: list[Verdict]) -> float:
-    """Insert the same item rows into one table with the same key by executemany, in the same batches; return CPU seconds."""
+    """Insert the same item rows into one table with the same key by executemany, in the same batches; return CPU
+    seconds."""
     connection = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -172,8 +173,8 @@ async def rates(url: str, folder: Path, feeds: int) -> dict[str, float]:
 async def measure_growth(make: Callable[[], str], sizes: list[tuple[int, int]], sample: int) -> dict[str, float]:
     """Return the cost of a refresh with one new item in stores of growing size, in multiples of the first.
 
-    The stores are filled first and then take turns, and the median round of each counts: other load on the machine slows all
-    of them, and a checkpoint falls into some rounds only.
+    The stores are filled first and then take turns, and the median round of each counts: other load on the machine
+    slows all of them, and a checkpoint falls into some rounds only.
     """
     text = ZipfText()
     async with AsyncExitStack() as opened:

@@ -1,8 +1,8 @@
 """The floor of `bench.api`: tables like FreshRSS's, and statements written by hand for the same requests.
 
-One table of entries with `is_read` and `is_favorite` serves one user; several users need a copy of every item each. There
-are two floors. *Least* is the least that any server must read for the same response: the items of the list with the
-name, site and category of their feed, joined in one statement. *As FreshRSS* sends three statements, as its
+One table of entries with `is_read` and `is_favorite` serves one user; several users need a copy of every item each.
+There are two floors. *Least* is the least that any server must read for the same response: the items of the list with
+the name, site and category of their feed, joined in one statement. *As FreshRSS* sends three statements, as its
 `entriesToArray` does: the items, then every feed with its category, then the labels of the items. Both servers look up
 the caller's token first and check nothing else.
 """

@@ -69,7 +69,8 @@ class Workload:
         return made
 
     def queries(self, count: int, start: int = 0) -> Iterator[CreateFeed]:
-        """Draw queries: four in ten have one word, three two words, and one each either of two, a phrase, one without another."""
+        """Draw queries: four in ten have one word, three two words, and one each either of two, a phrase, one without
+        another."""
         random = Random(self.seed + start)
         rng = np.random.default_rng((self.seed, start))
         for first in range(0, count, 1000):

@@ -1,8 +1,8 @@
 """Defines the values that flow through the pipeline: document, outcome, verdict, item.
 
 All are frozen. Times are UTC epoch seconds as floats, or None if unknown; durations are seconds. Values of different
-stages have different types: a `Document` has the `Entry`s that a publisher wrote, novelty turns new and changed ones into
-`Item`s of a feed.
+stages have different types: a `Document` has the `Entry`s that a publisher wrote, novelty turns new and changed ones
+into `Item`s of a feed.
 """
 
 from __future__ import annotations
@@ -194,8 +194,9 @@ class Known(msgspec.Struct, frozen=True):
     """The state of a feed between refreshes: everything that the next refresh needs.
 
     `window` pairs the identity of each item of the last document, in its order, with the
-    hashes of its content (`novelty.item_identity`). `moves` counts how often in a row `moved_to` was seen. `not_before` comes from Retry-After, `fresh_until` from max-age or ttl. `failures`
-    counts failures in a row, since `failing_since`.
+    hashes of its content (`novelty.item_identity`). `moves` counts how often in a row `moved_to` was seen. `not_before`
+    comes from Retry-After, `fresh_until` from max-age or ttl. `failures` counts failures in a row, since
+    `failing_since`.
     """
 
     feed_id: int
@@ -250,8 +251,8 @@ class Refresh(msgspec.Struct, frozen=True):
     """The record of one poll. Scheduler, pages, metrics and lab all read it.
 
     `new` and `updated` count items. `window` is the number of items in the document, `overlap` the number of those that
-    the last window had too. `saturated` means that nothing overlapped although items were known; `lost` estimates how many
-    items were missed. `reason` is the strategy's reason for the poll, in words.
+    the last window had too. `saturated` means that nothing overlapped although items were known; `lost` estimates how
+    many items were missed. `reason` is the strategy's reason for the poll, in words.
     """
 
     feed_id: int

@@ -1,7 +1,7 @@
 """Defines, loads and validates the settings of an operator.
 
-A setting comes from a command's option, else from the environment (`HEADWATER_BUDGET`), else from `headwater.toml` in the
-data folder, else from its default. Every default works.
+A setting comes from a command's option, else from the environment (`HEADWATER_BUDGET`), else from `headwater.toml` in
+the data folder, else from its default. Every default works.
 """
 
 from __future__ import annotations

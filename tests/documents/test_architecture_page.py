@@ -1,4 +1,5 @@
-"""docs/architecture.md lists the real tree: every package and top-level module, with the first sentence of its docstring."""
+"""docs/architecture.md lists the real tree: every package and top-level module, with the first sentence of its
+docstring."""
 
 from __future__ import annotations
 

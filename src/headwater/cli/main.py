@@ -98,7 +98,8 @@ def find_command(arguments: Sequence[str]) -> str | None:
 
 
 def _list_words(arguments: Sequence[str]) -> list[str]:
-    """List the arguments that are neither options nor values of shared options; values of other options are words too."""
+    """List the arguments that are neither options nor values of shared options; values of other options are words
+    too."""
     words = []
     rest = iter(arguments)
     for word in rest:

@@ -50,7 +50,8 @@ async def open_cluster_fetch(settings: Settings, store: Store) -> AsyncIterator[
         streams = NatsStreams(link, settings.nats_prefix, LeaseTiming(settings.cluster_lease))
         if await streams.read_identity() != carrier:
             raise ClusterError(
-                f"NATS at {redact_address(settings.nats)} has no streams of the cluster that lives on this database. Give the "
+                f"NATS at {redact_address(settings.nats)} has no streams of the cluster that lives on this database. "
+                "Give the "
                 "address of its NATS (--nats), and its prefix if it has one (HEADWATER_NATS_PREFIX)."
             )
         yield _require_answer(make_request_proxy(streams))

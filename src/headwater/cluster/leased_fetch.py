@@ -45,7 +45,8 @@ class LeasedFetch:
             self._late.discard(task)
 
     async def cancel_late_fetches(self, fetch_seconds: float) -> None:
-        """Cancel fetches that would outlast their lease, which a machine that was asleep finds over; until cancelled."""
+        """Cancel fetches that would outlast their lease, which a machine that was asleep finds over; until
+        cancelled."""
         while True:
             await asyncio.sleep(fetch_seconds / SWEEPS_PER_FETCH)
             self.cancel_late(2 * fetch_seconds / SWEEPS_PER_FETCH)

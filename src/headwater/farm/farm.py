@@ -29,9 +29,9 @@ class Farm:
 
     `async with Farm(feeds=5, seed=1, speed=1000) as farm:` serves until the block ends. `farm.url(k)` is the address of
     feed k, `farm.published_items(k)` its items since the start. `farm.advance(seconds)` moves the clock,
-    `farm.faults[k] = Fault("503")` makes a feed misbehave from now on, and `farm.log` lists the requests. `clock` returns
-    the wall time; a constant one stops time between two advances. A farm with the `started` of an earlier farm continues
-    it.
+    `farm.faults[k] = Fault("503")` makes a feed misbehave from now on, and `farm.log` lists the requests. `clock`
+    returns the wall time; a constant one stops time between two advances. A farm with the `started` of an earlier farm
+    continues it.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Makes feeds of the farm misbehave, and parses the option `--faults`.
 
-The option is a comma-separated list of KIND[:VALUE][@FEEDS]. FEEDS is a feed (`7`), a range (`3-5`) or a share (`5%`, the
-same feeds for the same seed); without it the fault applies to all feeds. `mixed` is a mixture of common faults.
+The option is a comma-separated list of KIND[:VALUE][@FEEDS]. FEEDS is a feed (`7`), a range (`3-5`) or a share (`5%`,
+the same feeds for the same seed); without it the fault applies to all feeds. `mixed` is a mixture of common faults.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Serves HTTP by a bare asyncio protocol, so that benchmarks do not measure the farm.
 
-A site returns a `FarmResponse`, a value that also describes misbehaviour (wait, drip, break off); only the protocol acts
-on it. Requests of a connection are answered in order, and the site is told when each of them is finished.
+A site returns a `FarmResponse`, a value that also describes misbehaviour (wait, drip, break off); only the protocol
+acts on it. Requests of a connection are answered in order, and the site is told when each of them is finished.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class FarmRequest:
 class FarmResponse:
     """The bytes to send, and how to send them.
 
-    The protocol waits `wait` seconds, then `drip` seconds before each byte. `stream` follows the data and may be endless.
-    `end` says what happens to the connection: keep, close, reset or hang.
+    The protocol waits `wait` seconds, then `drip` seconds before each byte. `stream` follows the data and may be
+    endless. `end` says what happens to the connection: keep, close, reset or hang.
     """
 
     status: int

@@ -1,7 +1,7 @@
 """Computes when feeds publish, as a pure function of seed, feed and time, so that results can be verified.
 
-Farm time counts seconds since the farm's epoch, a midnight. A feed's times are drawn in blocks of 90 days by a generator
-seeded with (seed, feed, block). Any period of any feed can therefore be computed without running a farm:
+Farm time counts seconds since the farm's epoch, a midnight. A feed's times are drawn in blocks of 90 days by a
+generator seeded with (seed, feed, block). Any period of any feed can therefore be computed without running a farm:
 `compute_postings(seed, feed, start, end)`. An item's number encodes its block and its index in it.
 """
 

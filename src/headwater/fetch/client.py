@@ -69,7 +69,8 @@ class Page:
 
 
 class Fetcher:
-    """The HTTP client of a process. Use it as an async context manager; every request goes through the address guard."""
+    """The HTTP client of a process. Use it as an async context manager; every request goes through the address
+    guard."""
 
     def __init__(
         self,
@@ -92,7 +93,8 @@ class Fetcher:
         clock: Callable[[], float] = time.time,
         errands: Callable[[RemoteRequest], Awaitable[RemoteReply]] | None = None,
     ) -> None:
-        """Requests are sent by `errands` where it is given. `pause` is a gap between requests that holds for local hosts too."""
+        """Requests are sent by `errands` where it is given. `pause` is a gap between requests that holds for local
+        hosts too."""
         self._limits = RequestLimits(deadline, min_rate, max_wire, max_decoded)
         self._clock = clock
         self._reader = DocumentReader(read)
@@ -208,7 +210,8 @@ class Fetcher:
         max_bytes: int = 64 << 10,
         read: bool = True,
     ) -> Page:
-        """Send data to a hub or web hook. A redirect is returned, not followed. The body is fetched only with `read`."""
+        """Send data to a hub or web hook. A redirect is returned, not followed. The body is fetched only with
+        `read`."""
         sent = dict(headers or {})
         if not isinstance(data, bytes):
             data = urlencode(data).encode()

@@ -1,11 +1,11 @@
 """Defines experiments, their settings and results, and finds an experiment by its name.
 
-A result is plain data: it can be printed, drawn, written as JSON and checked. Its rows are measurements, one per strategy
-and budget; its checks are statements of a paper, each with the tolerance under which it is accepted and the figures that
-decided. A statement that does not hold is a finding, not a failure of the run.
+A result is plain data: it can be printed, drawn, written as JSON and checked. Its rows are measurements, one per
+strategy and budget; its checks are statements of a paper, each with the tolerance under which it is accepted and the
+figures that decided. A statement that does not hold is a finding, not a failure of the run.
 
-An experiment is one module in `experiments/` with a value `EXPERIMENT`; `two_steps.py` is the experiment `two-steps`. It is
-imported only when it is asked for, so that one broken dependency stops one experiment.
+An experiment is one module in `experiments/` with a value `EXPERIMENT`; `two_steps.py` is the experiment `two-steps`.
+It is imported only when it is asked for, so that one broken dependency stops one experiment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compares strategies on a server's own feeds: replays the stored items at equal cost.
 
-Items that the server lost are missing in its trace, so the comparison slightly favours the strategy it ran with. A worker
-process runs one strategy at a time, so that progress can be shown.
+Items that the server lost are missing in its trace, so the comparison slightly favours the strategy it ran with. A
+worker process runs one strategy at a time, so that progress can be shown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def build_trace(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:
     if not len(times) or float(times.max() - times.min()) < LEAST_DAYS * DAY:
         days = 0.0 if not len(times) else float(times.max() - times.min()) / DAY
         raise TraceError(
-            f"The stored items span {days:.1f} days. A comparison needs dated items of {LEAST_DAYS:g} days; try again later."
+            f"The stored items span {days:.1f} days. A comparison needs dated items of {LEAST_DAYS:g} days; try "
+            "again later."
         )
     order = np.lexsort((times, feeds))
     feeds, times = feeds[order], times[order]

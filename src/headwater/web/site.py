@@ -168,8 +168,8 @@ def format_percent(share: float | None, digits: int = 1) -> str:
 def format_brief(value: float | None) -> str:
     """A number with as many digits as anybody wants to read.
 
-    >>> format_brief(0.01234), format_brief(3.14159), format_brief(42.3), format_brief(12345.6), format_brief(None), format_brief(1e-9)
-    ('0.012', '3.1', '42', '12,346', '–', '< 0.001')
+    >>> [format_brief(value) for value in (0.01234, 3.14159, 42.3, 12345.6, None, 1e-9)]
+    ['0.012', '3.1', '42', '12,346', '–', '< 0.001']
     """
     if value is None:
         return "–"

@@ -133,7 +133,8 @@ async def main(url, feed_id):
         feed = Feed(feed_id, "https://example.org/feed")
         try:
             for k in range(100):
-                await save_refreshes(store, [a_verdict(feed, an_item(feed_id, f"{k}", content="x" * 100_000), at=NOW + k)])
+                item = an_item(feed_id, f"{k}", content="x" * 100_000)
+                await save_refreshes(store, [a_verdict(feed, item, at=NOW + k)])
                 print(k, flush=True)
         except StoreError as error:
             print("refused:", error)

@@ -54,8 +54,11 @@ async def visiting(base: str) -> AsyncIterator[Visitor]:
 
 
 async def two_feeds(store: Store) -> None:
-    feeds = [added.feed for added in await store.write(add_and_subscribe, [NewFeed("https://a.example/f", title="The Gazette", tags=("news",)),
-         NewFeed("https://b.example/f", title="The Gazette")], NOW - 1000)]  # fmt: skip
+    gazettes = [
+        NewFeed("https://a.example/f", title="The Gazette", tags=("news",)),
+        NewFeed("https://b.example/f", title="The Gazette"),
+    ]
+    feeds = [added.feed for added in await store.write(add_and_subscribe, gazettes, NOW - 1000)]
     items = [an_item(feeds[0].id, f"a{k}", published=NOW - 100 - k, first_seen=NOW - 50) for k in range(5)]
     await save_refreshes(store, [a_verdict(feeds[0], *items, at=NOW - 50)])
     other = [an_item(feeds[1].id, "b1", title="Title of a1", link="https://elsewhere.example/", published=NOW - 101)]

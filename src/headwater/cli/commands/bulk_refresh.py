@@ -36,8 +36,8 @@ async def refresh_many(
 ) -> list[dict[str, object]]:
     """Refresh feeds. Those in a server's Retry-After and those with an address that is not allowed are reported only.
 
-    If no server responds, the network of this machine is down: no feed counts as failed and the rest is not tried. Feeds
-    that a person `named` are tried and counted all the same.
+    If no server responds, the network of this machine is down: no feed counts as failed and the rest is not tried.
+    Feeds that a person `named` are tried and counted all the same.
     """
     results: list[dict[str, object]] = []
     network: OutageDetector[FetchResult] = OutageDetector()
@@ -80,7 +80,8 @@ def _outage_line(feed_id: int, url: str) -> dict[str, object]:
 
 
 def _was_blocked(one: FetchResult) -> bool:
-    """Whether the guard refused the address itself; the server may be allowed to fetch it, so the feed has not failed."""
+    """Whether the guard refused the address itself; the server may be allowed to fetch it, so the feed has not
+    failed."""
     return one.outcome.ending is Ending.BLOCKED and one.outcome.final_url == one.url
 
 

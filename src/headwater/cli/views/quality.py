@@ -60,7 +60,8 @@ def _format_stretch(one: TallyPeriod) -> str:
     if one.delay is None:
         return counts + "."
     return (
-        f"{counts}; they waited {_format_minutes(one.delay.mean)} on average, {_format_minutes(one.delay.median)} in the median, "
+        f"{counts}; they waited {_format_minutes(one.delay.mean)} on average, {_format_minutes(one.delay.median)} in "
+        "the median, "
         f"{_format_minutes(one.delay.p95)} at the 95th percentile."
     )
 

@@ -64,12 +64,14 @@ async def connect_nats(url: str, name: str, *, patience: float = CONNECT_SECONDS
                 raise ClusterError(f"NATS at {redact_address(url)} {blamed}") from error
             if "uthorization" in says or "uthentication" in says:
                 raise ClusterError(
-                    f"NATS at {redact_address(url)} refused our credentials. Check user and password in the address, or the "
+                    f"NATS at {redact_address(url)} refused our credentials. Check user and password in the address, "
+                    "or the "
                     "permissions of this role."
                 ) from error
             if asyncio.get_running_loop().time() + wait > end:
                 raise ClusterError(
-                    f"NATS at {redact_address(url)} cannot be reached ({says}). Check that it runs and what its address is."
+                    f"NATS at {redact_address(url)} cannot be reached ({says}). Check that it runs and what its "
+                    "address is."
                 ) from error
             log.warning("nats_not_reached", server=redact_address(url), error=says, again_in=round(wait, 2))
             await asyncio.sleep(wait * random.uniform(0.75, 1.25))

@@ -78,7 +78,8 @@ class NatsStreams:
         there = await self.read_identity()
         if there is not None and there != identity:
             raise ClusterError(
-                f"The streams {self.stream_name('RESULTS')} … at this NATS belong to another cluster. Give this one its own "
+                f"The streams {self.stream_name('RESULTS')} … at this NATS belong to another cluster. Give this one "
+                "its own "
                 "names by --nats-prefix, or its own NATS."
             )
         made = [str(config.name) for config in self._list_configs(identity) if await self._make_stream(config)]

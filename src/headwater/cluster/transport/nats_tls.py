@@ -106,7 +106,8 @@ def _make_context(ca: str | None = None, cert: str | None = None, key: str | Non
         except (OSError, ValueError) as error:
             files = cert if key is None else f"{cert} and {key}"
             raise ClusterError(
-                f"The certificate for NATS and its key cannot be used ({files}): {_find_reason(error)}. Both are PEM files, "
+                f"The certificate for NATS and its key cannot be used ({files}): {_find_reason(error)}. Both are PEM "
+                "files, "
                 "the key without a password."
             ) from error
     return made

@@ -38,7 +38,8 @@ log = structlog.get_logger()
 
 
 class PostgresJobSender:
-    """Sends jobs as rows; under the leader's lease when its store is fenced. `on_sent` wakes the pool of this process."""
+    """Sends jobs as rows; under the leader's lease when its store is fenced. `on_sent` wakes the pool of this
+    process."""
 
     def __init__(self, store: Store, on_sent: Callable[[], None] = lambda: None) -> None:
         self._store = store

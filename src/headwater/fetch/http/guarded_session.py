@@ -160,7 +160,8 @@ class GuardedSession:
         max_wire: int | None = None,
         every_body: bool | None = False,
     ) -> tuple[URL, HttpReply]:
-        """Send one request when it is the host's turn. `every_body`: False reads bodies of 2xx only, None reads none."""
+        """Send one request when it is the host's turn. `every_body`: False reads bodies of 2xx only, None reads
+        none."""
         target = self.parse_target(url)
         domain = registered_domain(target.raw_host or "")
         if not self._gate.try_enter(domain):
@@ -202,7 +203,7 @@ class GuardedSession:
                 size = sum(map(len, chain.from_iterable(response.raw_headers))) + 4 * len(response.raw_headers)
                 status = response.status
                 if status == 304 or every_body is None or not (200 <= status < 300 or every_body):
-                    # The body of a redirect or an error is not needed: close the connection unless it has arrived already.
+                    # The body of a redirect or an error is not needed: close unless it has arrived already.
                     response.release()
                     return HttpReply(status, response.headers, b"", size)
                 body = await self._read_body(response, max_wire)

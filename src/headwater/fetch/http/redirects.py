@@ -109,7 +109,8 @@ class RedirectFollower:
     async def follow(
         self, progress: FetchProgress, headers: Mapping[str, str], max_wire: int | None = None
     ) -> HttpReply:
-        """Follow redirects to the final response. Every hop gets the same headers, because validators belong to the feed."""
+        """Follow redirects to the final response. Every hop gets the same headers, because validators belong to the
+        feed."""
         seen = {progress.at}
         while True:
             seconds = self._deadline - progress.spent if progress.hops else None

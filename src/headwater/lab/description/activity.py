@@ -91,8 +91,8 @@ def measure_variation(counts: HourlyCounts) -> Floats:
 def classify_shapes(slots: Floats, high: float = 1.5, low: float = 0.5, share: float = 1.0) -> NDArray[np.int64]:
     """Classify rows of slot rates by algorithm 6.1.
 
-    Peaks: every slot is ≥ ε₁ or < ε₂ times the mean. Uniform: none is. Waves: anything else. With `share` below 1 that share
-    of the slots is enough (the thesis' 80 % variant).
+    Peaks: every slot is ≥ ε₁ or < ε₂ times the mean. Uniform: none is. Waves: anything else. With `share` below 1 that
+    share of the slots is enough (the thesis' 80 % variant).
 
     >>> classify_shapes(np.array([[4.0, 0, 4, 0], [1, 1, 1, 1], [0, 1, 2, 1]])).tolist()
     [0, 1, 2]

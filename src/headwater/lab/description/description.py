@@ -57,9 +57,9 @@ def _measure_clusters(points: Floats, centres: Floats, of: Rows) -> PatternClust
 class PowerLaw:
     """Two fits of a power law to the number of items per feed.
 
-    `line` is the slope b of Sia & Cho's curve y = a·x^b (figure 7) by least squares on both logarithms, one point per count
-    that occurs, and `scale` its a. `likelihood` is the exponent γ on [1, largest] by maximum likelihood, which weighs a count
-    by how often it occurs.
+    `line` is the slope b of Sia & Cho's curve y = a·x^b (figure 7) by least squares on both logarithms, one point per
+    count that occurs, and `scale` its a. `likelihood` is the exponent γ on [1, largest] by maximum likelihood, which
+    weighs a count by how often it occurs.
     """
 
     scale: float

@@ -1,7 +1,9 @@
-"""Repeats advaRSS's evaluation: items waiting in the fullest feed and in all feeds, beside round robin and minimum delay.
+"""Repeats advaRSS's evaluation: items waiting in the fullest feed and in all feeds, beside round robin and minimum
+delay.
 
-As in the paper there are 460 feeds, of which 15 % are retrieved per hour, over 90 days. The paper's feeds are not public,
-so they are drawn by a power law with daily shapes. With `--trace` the 460 most active feeds of a real trace are polled.
+As in the paper there are 460 feeds, of which 15 % are retrieved per hour, over 90 days. The paper's feeds are not
+public, so they are drawn by a power law with daily shapes. With `--trace` the 460 most active feeds of a real trace are
+polled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Repeats Sia & Cho's evaluation: retrieval scheduling, resource allocation and both, against uniform polling and CGM03.
+"""Repeats Sia & Cho's evaluation: retrieval scheduling, resource allocation and both, against uniform polling and
+CGM03.
 
 The paper's collection is not public, but its traits are: rates by a power law x^−.78 on 1 … 1000 items in 90 days, and
-six daily shapes that half of the postings follow. Rates and shapes are learned from 14 days and then kept. Documents show
-everything, so nothing is lost. With `--trace` the same is measured on a real trace.
+six daily shapes that half of the postings follow. Rates and shapes are learned from 14 days and then kept. Documents
+show everything, so nothing is lost. With `--trace` the same is measured on a real trace.
 """
 
 from __future__ import annotations

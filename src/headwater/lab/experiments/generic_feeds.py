@@ -1,9 +1,9 @@
 """Repeats Urbansky et al.'s evaluation: delay, polls per item and their product for five interval strategies.
 
 Their feeds are not public. The synthetic world follows their description: 19 million items of 180,000 feeds in three
-weeks (five a day on average), a large part of the feeds with intervals above three weeks, 30 % that change their rate. A
-power law x^−1.3 on .003 … 300 items a day has that mean and that median, and a document shows its last items however old
-they are. Every feed weighs the same in the mode "feeds", every poll in "polls"; `FindScores` explains the counts.
+weeks (five a day on average), a large part of the feeds with intervals above three weeks, 30 % that change their rate.
+A power law x^−1.3 on .003 … 300 items a day has that mean and that median, and a document shows its last items however
+old they are. Every feed weighs the same in the mode "feeds", every poll in "polls"; `FindScores` explains the counts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Measures online estimation of publication times, alone and inside two_steps (thesis 7.3, figs 7.6–7.10).
 
 It has three parts: how fast a periodic model follows a feed that changes its shape (7.6, 7.7), the divergence error of
-single, periodic and hybrid by shape and refresh rate (7.8), and completeness and freshness of two_steps with each of them
-(7.9, 7.10).
+single, periodic and hybrid by shape and refresh rate (7.8), and completeness and freshness of two_steps with each of
+them (7.9, 7.10).
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def make_model(name: str, alpha: float) -> Estimator:
 
 
 def measure_errors(shape: str, name: str, hours: float, alpha: float, seeds: int) -> Floats:
-    """Return eq. 7.4 for every seed, as a share of a day's items. Feeds are independent, so all seeds run as one array."""
+    """Return eq. 7.4 for every seed, as a share of a day's items. Feeds are independent, so all seeds run as one
+    array."""
     days = WARMUP_DAYS + MEASURED_DAYS
     rngs = [make_rng(seed, SHAPES.index(shape), 7) for seed in range(seeds)]
     counts = np.hstack([draw_counts(shape, FEEDS, days, rng) for rng in rngs])

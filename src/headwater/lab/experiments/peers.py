@@ -138,7 +138,8 @@ def _load_reduced(path: str, quick: bool, per_day: float) -> Trace:
         if len(trace.times) < LEAST_SHARE * items:
             raise TraceError(
                 f"The trace {Path(path).name} goes up to {datetime.fromtimestamp(trace.end, UTC):%Y-%m-%d}, but of its "
-                f"{items:,} items only {len(trace.times):,} lie in the last {LONGEST_DAYS:,.0f} days: remove the rows whose "
+                f"{items:,} items only {len(trace.times):,} lie in the last {LONGEST_DAYS:,.0f} days: remove the "
+                "rows whose "
                 "dates are wrong."
             )
     return (

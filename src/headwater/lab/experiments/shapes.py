@@ -1,4 +1,5 @@
-"""Measures activity, periodicity and daily shapes of feeds (thesis chapter 6) on worlds of known shapes, and on a trace.
+"""Measures activity, periodicity and daily shapes of feeds (thesis chapter 6) on worlds of known shapes, and on a
+trace.
 
 The thesis read its statements off two collections that are not public. Worlds in which every feed's shape is known show
 what the heuristic itself contributes; the statements are checked on any given trace.

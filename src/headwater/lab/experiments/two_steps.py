@@ -1,4 +1,5 @@
-"""Repeats Table 2 of the two-steps paper (the thesis' Table 4.1): completeness, freshness and cost of five strategies."""
+"""Repeats Table 2 of the two-steps paper (the thesis' Table 4.1): completeness, freshness and cost of five
+strategies."""
 
 from __future__ import annotations
 

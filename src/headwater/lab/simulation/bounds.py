@@ -84,8 +84,8 @@ def bound_clairvoyant(world: CycleWorld, budget: float) -> float:
 def bound_seen(rates: Floats, selectivity: Floats, window: int, budget: float, price: float | None = None) -> float:
     """Return the most wanted items per cycle that are possible when every window is seen and rates are known.
 
-    A state is the relevance of the unread items in the window, newest last: d ≤ W bits. Any price gives a bound; without
-    one, a few are tried on coarser states (how many unread, how many wanted) and the best is used.
+    A state is the relevance of the unread items in the window, newest last: d ≤ W bits. Any price gives a bound;
+    without one, a few are tried on coarser states (how many unread, how many wanted) and the best is used.
     """
     if price is None:
         prices = np.linspace(0.05, 0.7, 8) * window * float(selectivity.max(initial=0.1))

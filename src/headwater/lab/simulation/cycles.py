@@ -2,8 +2,8 @@
 
 Each cycle runs publish → refresh → measure. An item carries max(1, round(.2·|profile|)) keywords of its feed's profile
 and is relevant if the query has one of them. So the items of a feed are relevant independently of each other with one
-probability, the feed's selectivity. The whole stream of a feed is drawn before the run and kept as running counts, which
-makes every quantity of a cycle a difference of two looked-up numbers:
+probability, the feed's selectivity. The whole stream of a feed is drawn before the run and kept as running counts,
+which makes every quantity of a cycle a difference of two looked-up numbers:
 
     Div_F = P − L            items published since the last refresh (P: published, L: P at the last refresh)
     Div_A = R[P] − R[max(L, P − W)]      those of them that are relevant and still in the window
@@ -53,8 +53,8 @@ class CycleSettings:
 class CycleWorld:
     """Feeds whose whole future is drawn.
 
-    `published[c, i]` counts the items of feed i up to and including cycle c; `relevant[start[i] + n]` counts the relevant
-    ones among its first n.
+    `published[c, i]` counts the items of feed i up to and including cycle c; `relevant[start[i] + n]` counts the
+    relevant ones among its first n.
     """
 
     settings: CycleSettings
@@ -83,7 +83,8 @@ def match_probability(profile: int, shared: int, share: float) -> float:
 
 
 def draw_cycle_world(settings: CycleSettings, rng: np.random.Generator, rates: Floats | None = None) -> CycleWorld:
-    """Draw a world by the rules of the paper. `rates` (items per cycle) may be given per feed, or per cycle and feed."""
+    """Draw a world by the rules of the paper. `rates` (items per cycle) may be given per feed, or per cycle and
+    feed."""
     feeds = settings.feeds
     if rates is None:
         rates = rng.uniform(0.0, settings.top_rate, feeds)
@@ -126,7 +127,8 @@ def select_busiest(trace: Trace, feeds: int) -> Trace:
 def fit_cycles(trace: Trace, settings: CycleSettings, path: Path) -> CycleSettings:
     """Fit the number and length of cycles to a trace: at most those of `settings`, a quarter or more of them measured.
 
-    A feed publishes as much per cycle on average as in the paper's world. Raises TraceError for a trace that is too short.
+    A feed publishes as much per cycle on average as in the paper's world. Raises TraceError for a trace that is too
+    short.
     """
     seconds = settings.top_rate / 2 * trace.feeds * (trace.end - trace.start) / len(trace.times)
     available = int((trace.end - trace.start) / seconds) if seconds > 0 else 0
@@ -176,9 +178,9 @@ def run_cycles(
 ) -> CycleScores:
     """Let a strategy refresh the feeds of a world, `budget` per cycle, and learn from its refreshes.
 
-    With the knowledge "divergence" the table holds the true number of waiting items, as for the papers' offline strategies;
-    otherwise it holds nothing. A refresh returns at most a window of items. With `censored=False` the strategy still
-    observes the true number, as in the thesis' experiments with estimators (7.3.3).
+    With the knowledge "divergence" the table holds the true number of waiting items, as for the papers' offline
+    strategies; otherwise it holds nothing. A refresh returns at most a window of items. With `censored=False` the
+    strategy still observes the true number, as in the thesis' experiments with estimators (7.3.3).
     """
     settings = world.settings
     feeds, width = settings.feeds, settings.window

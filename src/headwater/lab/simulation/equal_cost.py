@@ -1,8 +1,9 @@
 """Finds the constant at which a strategy makes a given number of requests.
 
 The intervals of interval strategies are stretched, ranking strategies get another budget, `value` another price. The
-number of requests is monotonic in each constant, so a secant on logarithms finds it in a few replays; on long traces the
-first of them use a sample of the feeds. The search stops for a strategy whose requests hardly depend on its constant.
+number of requests is monotonic in each constant, so a secant on logarithms finds it in a few replays; on long traces
+the first of them use a sample of the feeds. The search stops for a strategy whose requests hardly depend on its
+constant.
 """
 
 from __future__ import annotations

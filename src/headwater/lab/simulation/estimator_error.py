@@ -20,7 +20,8 @@ ItemCounts = NDArray[np.int64]  # items by cycle and feed
 
 
 def draw_refreshes(cycles: int, feeds: int, mean_hours: float, rng: np.random.Generator) -> Bools:
-    """Draw which feeds are refreshed in which cycle: intervals are uniform from one cycle to twice the mean less one."""
+    """Draw which feeds are refreshed in which cycle: intervals are uniform from one cycle to twice the mean less
+    one."""
     mean = max(round(mean_hours * 6), 1)
     plan = np.zeros((cycles, feeds), dtype=bool)
     for feed in range(feeds):
@@ -34,8 +35,8 @@ def draw_refreshes(cycles: int, feeds: int, mean_hours: float, rng: np.random.Ge
 class EstimatorErrors:
     """Errors of an estimator.
 
-    `divergence` is eq. 7.4 (root mean square over the feeds of a group) averaged over the measured cycles; `models` has one
-    row per week: the expected items per hour of the day at the end of that week.
+    `divergence` is eq. 7.4 (root mean square over the feeds of a group) averaged over the measured cycles; `models` has
+    one row per week: the expected items per hour of the day at the end of that week.
     """
 
     divergence: Floats

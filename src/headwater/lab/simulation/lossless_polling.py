@@ -1,9 +1,9 @@
 """Simulates polling where nothing is lost, with exact delays, by running sums.
 
 Sia & Cho and advaRSS count delays and pending items only; their feeds never push an item out. The delay of a whole
-refresh is then a difference of running sums of the items' times, so a run costs as much as its refreshes, not its items.
-A strategy first learns from a history of given length. Then every feed is polled once at a random moment of one day, so
-that no schedule begins in step with the clock. Measuring starts after that day.
+refresh is then a difference of running sums of the items' times, so a run costs as much as its refreshes, not its
+items. A strategy first learns from a history of given length. Then every feed is polled once at a random moment of one
+day, so that no schedule begins in step with the clock. Measuring starts after that day.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ Parents = NDArray[np.int64]  # node → the node it reads; −1 for the root, �
 def jaccard_distances(profiles: Bools, one: Bools) -> Floats:
     """Return the distance 1 − |A ∩ B| / |A ∪ B| of every profile to one.
 
-    >>> jaccard_distances(np.array([[True, True, False], [False, False, True]]), np.array([True, False, False])).tolist()
+    >>> sets = np.array([[True, True, False], [False, False, True]])
+    >>> jaccard_distances(sets, np.array([True, False, False])).tolist()
     [0.5, 1.0]
     """
     both = (profiles & one).sum(1)
@@ -96,8 +97,8 @@ def run_cascade(
 ) -> dict[int, ReceivedItems]:
     """Run a source's items (at `times`, each with its words as bits) down a tree.
 
-    A node polls its parent every `interval`, starting at its own `phase`. It sees an item if its first poll after the item's
-    publication comes before W newer items have pushed it out, and publishes the wanted ones immediately.
+    A node polls its parent every `interval`, starting at its own `phase`. It sees an item if its first poll after the
+    item's publication comes before W newer items have pushed it out, and publishes the wanted ones immediately.
     """
     wants = np.array([_profile_bits(profile) for profile in profiles], dtype=np.int64)
     have = {0: ReceivedItems(np.arange(len(times)), times)}

@@ -63,8 +63,8 @@ class ReplaySettings:
     def tick_seconds(self, trace: Trace, per_day: float) -> float:
         """Return the seconds between two rankings.
 
-        Twenty minutes at one poll a day, ten at four, forty at a quarter. Longer where few feeds leave less than five polls to
-        choose, or where a trace of years would need more than 30,000 ticks; never longer than six hours.
+        Twenty minutes at one poll a day, ten at four, forty at a quarter. Longer where few feeds leave less than five
+        polls to choose, or where a trace of years would need more than 30,000 ticks; never longer than six hours.
         """
         if self.tick is not None:
             return self.tick
@@ -128,7 +128,8 @@ class _Publishers:
         self.bytes = 0.0
 
     def poll_feeds(self, rows: Rows, at: Floats, shown: bool) -> Observed:
-        """Poll the documents of `rows` at times `at` and compare them with the known items. The table is not yet updated."""
+        """Poll the documents of `rows` at times `at` and compare them with the known items. The table is not yet
+        updated."""
         keys = (rows << self._shift) + ((at - self._origin) * _TICKS).astype(np.int64)
         upto = np.searchsorted(self._keys, keys, side="right")
         known, first = self._known[rows], self.trace.offsets[rows]
@@ -184,8 +185,8 @@ def replay_trace(
 ) -> Replay:
     """Let a new strategy poll a trace with a budget of `per_day` polls per feed; `stretch` lengthens its intervals.
 
-    Every feed is polled once when polling begins. For interval strategies these first polls are spread evenly over a day, so
-    that fixed intervals do not run in step.
+    Every feed is polled once when polling begins. For interval strategies these first polls are spread evenly over a
+    day, so that fixed intervals do not run in step.
     """
     sources = _Publishers(trace, protocol or ReplaySettings())
     strategy.resize(trace.feeds)

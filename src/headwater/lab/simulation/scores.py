@@ -20,9 +20,9 @@ class FindScores:
     """Minutes from publication to the next poll, and polls per find: averages over feeds, and over finds.
 
     These are the measures of Urbansky et al., inferred from their Table 1. Polling every day is half a day late in both
-    averages, so an item is late until the next poll, whether or not the document still shows it. An interval of one mean gap
-    needs 1.6 polls for a new item: 63 % of Poisson intervals that long are not empty, and 1/.63 = 1.58, so a *find* is a
-    poll that brings at least one item.
+    averages, so an item is late until the next poll, whether or not the document still shows it. An interval of one
+    mean gap needs 1.6 polls for a new item: 63 % of Poisson intervals that long are not empty, and 1/.63 = 1.58, so a
+    *find* is a poll that brings at least one item.
     """
 
     delay_of_feeds: float
@@ -82,7 +82,8 @@ class MeanDeviation:
 
 @dataclass(frozen=True, slots=True)
 class ReplayScores:
-    """All measures of a replay. Delays are in seconds; deviations are over feeds, `completeness.mean` over all items."""
+    """All measures of a replay. Delays are in seconds; deviations are over feeds, `completeness.mean` over all
+    items."""
 
     requests: int
     items: int
@@ -157,8 +158,8 @@ def _classify_missing(run: Replay, owner: Rows) -> tuple[np.ndarray, np.ndarray]
 def measure_window_freshness(run: Replay, owner: Rows | None = None) -> Floats:
     """Return F_W of each feed: the mean share of its window that we have over the measured time; 1 while it is empty.
 
-    With n(t) items in the window, an item that is in it but not obtained costs ∫ dt / n(t). That integral is a difference of
-    one running integral per feed, so each item costs one subtraction.
+    With n(t) items in the window, an item that is in it but not obtained costs ∫ dt / n(t). That integral is a
+    difference of one running integral per feed, so each item costs one subtraction.
     """
     trace = run.trace
     owner = trace.item_feeds() if owner is None else owner

@@ -1,9 +1,9 @@
 """Draws how often and when feeds publish: power-law rates, daily shapes, and Poisson times that follow both.
 
 A shape is an array with one factor per slot of its period (a day by default), with mean 1: a feed's rate at some moment
-is its mean rate times the factor of the slot. Shapes are piecewise constant, so times are drawn by exact inversion of the
-cumulative rate without rejection, and expectations need no quadrature. Real feeds have three families of shapes: some
-publish at a few fixed hours, some at any hour, some by day rather than by night.
+is its mean rate times the factor of the slot. Shapes are piecewise constant, so times are drawn by exact inversion of
+the cumulative rate without rejection, and expectations need no quadrature. Real feeds have three families of shapes:
+some publish at a few fixed hours, some at any hour, some by day rather than by night.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def draw_poisson_times(
 ) -> Floats:
     """Draw the sorted times in [start, end) at which a feed of `rate` items a second on average publishes.
 
-    Given their number, the times of a Poisson process are independent with the rate as their density. So that many uniform
-    positions are drawn on the cumulative rate and mapped back to time.
+    Given their number, the times of a Poisson process are independent with the rate as their density. So that many
+    uniform positions are drawn on the cumulative rate and mapped back to time.
     """
     edges, sums = _running_sums(shape, period)
     low, high = ((at // period) * period + float(np.interp(at % period, edges, sums)) for at in (start, end))

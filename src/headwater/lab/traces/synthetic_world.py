@@ -39,12 +39,12 @@ SIX_SHAPES: tuple[Floats, ...] = (
 class WorldSettings:
     """The description of a world. Rates are items per feed and day.
 
-    With `exponent`, rates follow p(x) ~ x^−exponent on [low, high], else they are uniform there. `share` of the postings
-    follow the daily shape; `weekend` is the rate on Saturdays and Sundays relative to other days. An event brings `burst`
-    items on average within `burst_minutes`. At each of `changes` (shares of the time), the share `changing` of the feeds get
-    new rates and shapes. Items carry `words` of a dictionary as titles. Window sizes are drawn from `windows` (default: the
-    replay's); the share `undated` of the feeds gives no dates. `past` is the number of older items of each feed, because a
-    document shows its last items however old they are.
+    With `exponent`, rates follow p(x) ~ x^−exponent on [low, high], else they are uniform there. `share` of the
+    postings follow the daily shape; `weekend` is the rate on Saturdays and Sundays relative to other days. An event
+    brings `burst` items on average within `burst_minutes`. At each of `changes` (shares of the time), the share
+    `changing` of the feeds get new rates and shapes. Items carry `words` of a dictionary as titles. Window sizes are
+    drawn from `windows` (default: the replay's); the share `undated` of the feeds gives no dates. `past` is the number
+    of older items of each feed, because a document shows its last items however old they are.
     """
 
     feeds: int = 200

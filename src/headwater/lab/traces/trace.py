@@ -23,8 +23,8 @@ from headwater.times import DAY
 class Trace:
     """Items of several sources: source k published at `times[offsets[k]:offsets[k + 1]]`, ascending.
 
-    `windows` are the sizes of the sources' documents where they differ from the replay's, and `dated` marks the sources that
-    give dates. Only synthetic worlds have them.
+    `windows` are the sizes of the sources' documents where they differ from the replay's, and `dated` marks the sources
+    that give dates. Only synthetic worlds have them.
     """
 
     names: tuple[str, ...]

@@ -133,7 +133,8 @@ def select_source(path: str, per_day: float, most: int) -> tuple[Floats, NDArray
     feed = _nearest_rate(trace, written, per_day)
     if feed is None:
         raise TraceError(
-            f"The trace {Path(path).name} has no source with {LEAST_TEXTS} titles or categories, so query feeds have nothing "
+            f"The trace {Path(path).name} has no source with {LEAST_TEXTS} titles or categories, so query feeds have "
+            "nothing "
             "to choose from; give one that has."
         )
     first = int(trace.offsets[feed])

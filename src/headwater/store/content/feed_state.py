@@ -75,13 +75,14 @@ _OTHER_COLUMNS = (
     *("failures", "failing_since", "last_error", "moved_to", "moves", "unstable", "hints", "hub", "topic"),
 )
 _FEED_STATES = SelectByIds(
-    f"SELECT feed_state.feed_id, url, etag, last_modified, entries, {', '.join(_OTHER_COLUMNS)} FROM feed_state JOIN feed "
-    "ON feed.id = feed_state.feed_id LEFT JOIN feed_window ON feed_window.feed_id = feed_state.feed_id "
+    f"SELECT feed_state.feed_id, url, etag, last_modified, entries, {', '.join(_OTHER_COLUMNS)} "
+    "FROM feed_state JOIN feed ON feed.id = feed_state.feed_id "
+    "LEFT JOIN feed_window ON feed_window.feed_id = feed_state.feed_id "
     "WHERE feed_state.feed_id IN {ids}"
 )
 _FEED_STATES_WITHOUT_WINDOWS = SelectByIds(
-    f'SELECT feed_state.feed_id, url, etag, last_modified, feed_state."window", {", ".join(_OTHER_COLUMNS)} FROM feed_state JOIN feed '
-    "ON feed.id = feed_state.feed_id WHERE feed_state.feed_id IN {ids}"
+    f'SELECT feed_state.feed_id, url, etag, last_modified, feed_state."window", {", ".join(_OTHER_COLUMNS)} '
+    "FROM feed_state JOIN feed ON feed.id = feed_state.feed_id WHERE feed_state.feed_id IN {ids}"
 )
 _KEY = blake2b(digest_size=16)
 _BLANK_ENTRY = (("", ""),)

@@ -2,8 +2,8 @@
 
 An entry is written in the transaction of its item. Positions must become visible in order, or a consumer that has read
 past a gap never sees the entry that fills it. SQLite has one writer, so they do. PostgreSQL commits transactions in any
-order; there a writer takes its positions under a lock that ends with its commit (`lock_outbox`), as its last step, so the
-lock is held for one insert and one commit.
+order; there a writer takes its positions under a lock that ends with its commit (`lock_outbox`), as its last step, so
+the lock is held for one insert and one commit.
 """
 
 from __future__ import annotations

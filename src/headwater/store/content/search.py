@@ -1,8 +1,8 @@
 """Indexes items and searches them by full text.
 
 Indexing costs several times what storing costs, so saving a verdict only queues its items, and `index_queued` indexes
-them in batches; `search_items` catches up first. An item is either in `index_queue` or in the index as it now reads; both
-change in one transaction.
+them in batches; `search_items` catches up first. An item is either in `index_queue` or in the index as it now reads;
+both change in one transaction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cuts text into index words, and a typed search into FTS5 and tsquery terms.
 
-The two full-text engines disagree on words: stemming, host names, accents. They get the words that standing queries see,
-and only store these, so both databases find the same items.
+The two full-text engines disagree on words: stemming, host names, accents. They get the words that standing queries
+see, and only store these, so both databases find the same items.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from headwater.errors import StoreError
 HEAD = "v0001"  # the newest file in migrations/versions; here, so that opening need not load Alembic
 _LOCK = 0x68656164  # "head": the advisory lock of migrations in PostgreSQL
 _BEFORE_RELEASE = (
-    "The database was written by a Headwater before 0.2.0, whose tables this version does not know (version {version}). "
+    "The database was written by a Headwater before 0.2.0, whose tables this version does not know (version "
+    "{version}). "
     "Take your feeds along with the old version's “headwater feeds export” and import them here; a client of the "
     "Google Reader API can copy what is read and starred from the old server to the new one."
 )

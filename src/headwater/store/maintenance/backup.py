@@ -1,8 +1,8 @@
 """Writes a whole database to a backup file and restores it, from either kind of database into either kind.
 
 A backup is one reading transaction, so it holds one moment while others go on writing: SQLite's log and PostgreSQL's
-snapshots both keep that moment. Rows are written table by table; the search index is left out, because restoring builds it
-anew. Restoring creates the tables of the backup's version, fills and counts them, and only then migrates them.
+snapshots both keep that moment. Rows are written table by table; the search index is left out, because restoring builds
+it anew. Restoring creates the tables of the backup's version, fills and counts them, and only then migrates them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Reads and writes backup files: one zstd stream of a manifest, blocks of rows and a seal.
 
 Each record is its length (four bytes, big-endian) and MessagePack, which keeps bytes, long integers and every double as
-they are. The manifest comes first, so that a reader knows what to expect. The seal comes last, with the number of rows and
-the SHA-256 of everything before it, so that a truncated or changed file is recognised. The file appears under its name only
-when it is complete.
+they are. The manifest comes first, so that a reader knows what to expect. The seal comes last, with the number of rows
+and the SHA-256 of everything before it, so that a truncated or changed file is recognised. The file appears under its
+name only when it is complete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Moves objects to the trash: saves the rows that an object is made of in the transaction that deletes them.
 
-Each function returns the number of the trash entry, for `restore_from_trash`. The functions of each noun do the deleting
-(`delete_feed`, `delete_query_feeds`, …); this module only lists the rows to save, referenced ones first.
+Each function returns the number of the trash entry, for `restore_from_trash`. The functions of each noun do the
+deleting (`delete_feed`, `delete_query_feeds`, …); this module only lists the rows to save, referenced ones first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Restores trashed objects: inserts their rows again under the old ids and updates everything that depends on them.
 
-Nothing that exists is overwritten: if a name or an address is taken, an error says by what. Rows that refer to something
-removed meanwhile (a feed, a query feed, a user, an item that retention deleted) are left out.
+Nothing that exists is overwritten: if a name or an address is taken, an error says by what. Rows that refer to
+something removed meanwhile (a feed, a query feed, a user, an item that retention deleted) are left out.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def _delete_trash(connection: Connection, before: float, ids: Collection[int] | 
 def restore_from_trash(
     connection: Connection, number: int, who: int | None, now: float, *, scopes: Collection[str] = SCOPES
 ) -> RestoredObject:
-    """Bring back what was removed; NotFound where there is nothing, or nothing that this person trash_row, or no longer.
+    """Bring back what was removed; NotFound where there is nothing, or nothing that this person trash_row, or no
+    longer.
 
     InputError, and nothing is changed, where something else is in its place.
     """

@@ -1,7 +1,7 @@
 """Saves the hits of query feeds, and lists them as a stream or as a window.
 
-A hit refers to the version of the item that it published (`item_version`). It stays as it was when the item changes and no
-longer matches, or when retention deletes the item.
+A hit refers to the version of the item that it published (`item_version`). It stays as it was when the item changes and
+no longer matches, or when retention deletes the item.
 """
 
 from __future__ import annotations

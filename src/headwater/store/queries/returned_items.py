@@ -1,8 +1,8 @@
 """Recognises items that come back from other aggregators.
 
-An aggregator that publishes one of our items again names the feed it was first published in, and keeps its identity. So an
-item that names a feed, under an identity that this query feed has published from there, is not new to it. Items from the
-first feed itself are never taken for returns: nobody can suppress an item by claiming to have published it again.
+An aggregator that publishes one of our items again names the feed it was first published in, and keeps its identity. So
+an item that names a feed, under an identity that this query feed has published from there, is not new to it. Items from
+the first feed itself are never taken for returns: nobody can suppress an item by claiming to have published it again.
 """
 
 from __future__ import annotations

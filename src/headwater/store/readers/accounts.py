@@ -232,7 +232,8 @@ _SESSION_QUERY = (
     "WHERE s.hash = :hash AND s.kind = :kind AND s.expires > :now"
 )
 _TOKEN_QUERY = (
-    f'{_USER_COLUMNS}, t.id, t.label, t.scopes, t.created, t.last_used FROM api_token t JOIN "user" u ON u.id = t.user_id '
+    f"{_USER_COLUMNS}, t.id, t.label, t.scopes, t.created, t.last_used "
+    'FROM api_token t JOIN "user" u ON u.id = t.user_id '
     "WHERE t.hash = :hash"
 )
 

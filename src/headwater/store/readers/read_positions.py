@@ -1,7 +1,7 @@
 """Finds how near a reader's positions are to the newest item, so that unread items are looked for in the right place.
 
-Only items that arrived later lie behind a position. Positions far back are followed feed by feed; where many are near the
-newest item, one look at the items since the first of those does for all of them.
+Only items that arrived later lie behind a position. Positions far back are followed feed by feed; where many are near
+the newest item, one look at the items since the first of those does for all of them.
 """
 
 from __future__ import annotations

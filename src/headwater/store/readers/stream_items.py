@@ -3,8 +3,8 @@
 The wanted items are mostly among the newest: `_walk_items` looks at those. If they are rare there, unread items are
 gathered behind the position of each feed, and others are taken from the top of each feed. A reader who has read nearly
 everything has positions near the newest item (`read_positions`): there unread items are gathered at once. The SQL is
-written by hand, because a planner without statistics must not be left a choice: in SQLite, CROSS JOIN means that the left
-side comes first.
+written by hand, because a planner without statistics must not be left a choice: in SQLite, CROSS JOIN means that the
+left side comes first.
 """
 
 from __future__ import annotations
@@ -174,7 +174,8 @@ class StreamSelection:
             most = str(part.limit + 1)
         return self._run(
             f"SELECT {key} AS k, i.id AS id{columns} FROM {items} CROSS JOIN subscription s {join} {joins} "
-            f"WHERE s.user_id = :user AND s.feed_id = i.feed_id{bounded}{far}{self._only}{state_condition(part, _STATE)}"
+            "WHERE s.user_id = :user AND s.feed_id = "
+            f"i.feed_id{bounded}{far}{self._only}{state_condition(part, _STATE)}"
             f"{order.conditions} {order.by} LIMIT {most}",
             **bound.values,
             reach=read_positions.NEAR_ITEMS,
@@ -211,7 +212,8 @@ class StreamSelection:
         name = "arrived" if self._part.by_arrival else "published"
         kept = StreamOrder(self._part, f"m.{name}", "m.item_id", "m.arrived")
         parts.append(
-            f"SELECT * FROM (SELECT m.{name} AS k, m.item_id AS id FROM mark m {_MARK_INDEX[self._dialect].format(name)} "
+            f"SELECT * FROM (SELECT m.{name} AS k, m.item_id AS id FROM mark m "
+            f"{_MARK_INDEX[self._dialect].format(name)} "
             "CROSS JOIN subscription s WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user "
             f"AND s.feed_id = m.feed_id{self._only} AND m.item_id <= s.read_up_to{kept.conditions} {kept.by} "
             "LIMIT :wanted) t"

@@ -1,7 +1,7 @@
 """Subscribes readers to feeds and query feeds, with titles and tags of their own.
 
-A feed is fetched once for all its subscribers; a feed that nobody wants is no longer refreshed. The owner's tags are the
-server's: queries and published lists use them, and both change together.
+A feed is fetched once for all its subscribers; a feed that nobody wants is no longer refreshed. The owner's tags are
+the server's: queries and published lists use them, and both change together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Declares the tables of feeds: feeds, tags, states, windows, the refresh log and its hourly counts.
 
-Times are epoch seconds, lists are JSON text. The tables that every refresh updates (`feed_state`, `feed_window`) have no
-index beyond their key, so that an update stays one page.
+Times are epoch seconds, lists are JSON text. The tables that every refresh updates (`feed_state`, `feed_window`) have
+no index beyond their key, so that an update stays one page.
 """
 
 from __future__ import annotations

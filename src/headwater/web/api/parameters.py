@@ -89,8 +89,10 @@ def _decode_body(read: Any) -> Any:
 def _explain_validation_error(message: str) -> InputError:
     """Return msgspec's message as a sentence, with the field it is about.
 
-    >>> str(_explain_validation_error("Expected `int`, got `str` - at `$.weight`")), _explain_validation_error("… - at `$.tags[...]`").field
-    ('weight: expected int, got str.', 'tags')
+    >>> str(_explain_validation_error("Expected `int`, got `str` - at `$.weight`"))
+    'weight: expected int, got str.'
+    >>> _explain_validation_error("… - at `$.tags[...]`").field
+    'tags'
     >>> _explain_validation_error("Object missing required field `url`").field
     'url'
     """

@@ -221,8 +221,8 @@ def login_url(request: Request) -> str:
 def safe_return_path(address: str | None) -> str:
     """Return the path if it is one of this server, else “/”. Browsers read “//” and “/\\” as other hosts.
 
-    >>> safe_return_path("/feeds?x=1"), safe_return_path("https://evil.example/"), safe_return_path("//evil.example"), safe_return_path(None)
-    ('/feeds?x=1', '/', '/', '/')
+    >>> [safe_return_path(to) for to in ("/feeds?x=1", "https://evil.example/", "//evil.example", None)]
+    ['/feeds?x=1', '/', '/', '/']
     """
     if not address or not address.startswith("/") or not address.isprintable() or "\\" in address:
         return "/"

@@ -90,8 +90,8 @@ class PasswordLogin:
         self._throttle = LoginThrottle()
 
     async def check_password(self, request: Request, name: str, password: str, *, by_token: bool = False) -> User:
-        """Return the user. Raises WrongPassword or TooManyAttempts. With `by_token`, an API token that may read and write
-        counts as a password."""
+        """Return the user. Raises WrongPassword or TooManyAttempts. With `by_token`, an API token that may read and
+        write counts as a password."""
         keys = (("name", fold_name(name[:200])), ("address", visitor_address(request) or ""))
         self._require_no_wait(keys)
         store = self.authenticator.store

@@ -25,8 +25,8 @@ def parse_item_id(given: str) -> int:
 
     Sixteen decimal digits are read as hexadecimal: Headwater never assigns decimal ids of that length.
 
-    >>> parse_item_id("tag:google.com,2005:reader/item/000000000000001f"), parse_item_id("31"), parse_item_id("000000000000001f")
-    (31, 31, 31)
+    >>> [parse_item_id(id) for id in ("tag:google.com,2005:reader/item/000000000000001f", "31", "000000000000001f")]
+    [31, 31, 31]
     """
     short = given.removeprefix(LONG_PREFIX)
     if (short is not given and re.fullmatch("[0-9a-fA-F]{1,16}", short)) or _HEX.fullmatch(short):
@@ -113,8 +113,8 @@ def parse_label(given: str) -> str:
 def parse_state(given: str) -> str | None:
     """Return the state of a state's stream name, None for other names.
 
-    >>> parse_state("user/-/state/com.google/read"), parse_state("user/12/state/com.google/starred"), parse_state("user/-/label/x")
-    ('read', 'starred', None)
+    >>> [parse_state(f"user/-/{name}") for name in ("state/com.google/read", "state/com.google/starred", "label/x")]
+    ['read', 'starred', None]
     """
     match = _USER.match(given)
     return match[2] if match is not None and match[1] != "label" else None

@@ -44,7 +44,8 @@ class FeedListPage:
 async def load_feed_list(
     store: Store, find: str = "", tag: str = "", state: str = "", after: int = 0, subscriber: int | None = None
 ) -> FeedListPage:
-    """Load a page of feeds. `state` is one of FEED_STATES or an ending, as "timeout"; `subscriber` limits it to theirs."""
+    """Load a page of feeds. `state` is one of FEED_STATES or an ending, as "timeout"; `subscriber` limits it to
+    theirs."""
     ending = next((one for one in Ending if one.value == state and not one.ok), None)
     which = FeedFilter(tag or None, find or None, state if state in FEED_STATES else None, ending, subscriber)
     found = await store.read(list_feed_overviews, which, after=after, limit=PAGE_SIZE + 1)

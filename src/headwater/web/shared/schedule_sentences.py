@@ -41,7 +41,8 @@ def _explain_rhythm(refreshes: Sequence[Refresh]) -> str:
     if len(day) >= 3 and len(night) >= 3:
         by_day, by_night = day[len(day) // 2], night[len(night) // 2]
         if max(by_day, by_night) > 1.5 * min(by_day, by_night):
-            return f"Refreshed about every {format_duration(by_day)} by day and every {format_duration(by_night)} by night (UTC)."
+            by_day_text, by_night_text = format_duration(by_day), format_duration(by_night)
+            return f"Refreshed about every {by_day_text} by day and every {by_night_text} by night (UTC)."
     middle = sorted(gap for _, gap in gaps)[len(gaps) // 2]
     return f"Refreshed about every {format_duration(middle)}."
 
@@ -65,7 +66,8 @@ def _explain_next(told: ScheduleExplanation, now: float) -> str:
         said += f", {format_relative(told.next_refresh, now)}"
     if told.held_until is not None and told.held_by:
         earlier = told.next_refresh - told.held_until > 1
-        return f"{said}{f'; not within the next {format_duration(told.held_until - now)}' if earlier else ''}: {told.held_by}."
+        wait = f"; not within the next {format_duration(told.held_until - now)}" if earlier else ""
+        return f"{said}{wait}: {told.held_by}."
     if told.value is not None and told.price is not None:
         scale, unit = (1440, " item-minutes of waiting") if told.strategy == "value" else (1, "")
         worth = f"a refresh is worth {scale * told.value:.2g}{unit} now and costs {scale * told.price:.2g}"
