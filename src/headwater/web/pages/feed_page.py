@@ -108,8 +108,8 @@ def _describe_pattern(believed: tuple[float, ...]) -> str:
         return f"About {format_brief(total)} items a week, at any hour"
     if share < 0.35:
         return f"About {format_brief(total)} items a week, most on {DAYS[days.index(max(days))]}"
-    hours = f"{busiest}:00 and {(busiest + 6) % 24}:00 UTC"
-    return f"About {format_brief(total)} items a week, {share:.0%} of them between {hours}"
+    period = f"{busiest}:00 and {(busiest + 6) % 24}:00 UTC"
+    return f"About {format_brief(total)} items a week, {share:.0%} of them between {period}"
 
 
 def _draw_refreshes(refreshes: list[Refresh], now: float) -> Chart | None:
