@@ -126,7 +126,8 @@ async def list_candidates(call: ApiCall, asked: UpcomingParameters) -> ListPage[
 
 quality_group = EndpointGroup(
     "quality",
-    "Completeness, freshness and delay at the current budget, feeds that lose items, and predictions for other budgets.",
+    "Completeness, freshness and delay at the current budget, feeds that lose items, and predictions for other "
+    "budgets.",
 )
 
 

@@ -5,8 +5,8 @@
     /feeds.opml                                     all subscriptions
 
 A document has a strong ETag for each coding and a Last-Modified. A client that has it already gets 304 (RFC 9110 §13);
-one that sends `A-IM: feed` and has an earlier state gets only the new items (226, RFC 3229). A popular feed is requested
-thousands of times between two changes, so its responses are prepared in advance and bypass the framework.
+one that sends `A-IM: feed` and has an earlier state gets only the new items (226, RFC 3229). A popular feed is
+requested thousands of times between two changes, so its responses are prepared in advance and bypass the framework.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from headwater.store.content.articles import list_article_sources
+
 EVERYTHING = "CREATE FEED Everything AS RETURN ALL"
 BROKEN = "CREATE FEED Broken AS RETURN"
 
@@ -99,9 +101,9 @@ async def test_pages_behind_items_are_wished_for(fed: Any) -> None:
     query = (await fed.owner("GET", "/queries/Everything"))["id"]
     await fed.owner("PUT", f"/feeds/{fed.feed}/articles", 204, json={"wanted": True})
     await fed.owner("PUT", "/queries/Everything/articles", 204, json={"wanted": True})
-    assert await fed.store.articles.wishes() == ({fed.feed}, {query})
+    assert await fed.store.read(list_article_sources) == ({fed.feed}, {query})
     await fed.owner("PUT", f"/feeds/{fed.feed}/articles", 204, json={"wanted": False})
-    assert await fed.store.articles.wishes() == (set(), {query})
+    assert await fed.store.read(list_article_sources) == (set(), {query})
     await fed.owner("PUT", "/feeds/99/articles", 404, json={"wanted": True})
 
 
@@ -149,7 +151,7 @@ async def test_private_feeds_have_tokens_that_are_shown_once(fed: Any) -> None:
 
 
 async def test_deliveries_are_listed_counted_and_sent_again(fed: Any) -> None:
-    hook = fed.farm.base() + "/nowhere"
+    hook = fed.farm.base_url() + "/nowhere"
     text = f'CREATE FEED Sent AS RETURN ALL DELIVER TO WEBHOOK "{hook}"'
     await fed.owner("POST", "/queries", 201, json={"text": text})
     await fed.owner("POST", "/feeds", 201, json={"url": fed.farm.url(1)})
@@ -170,6 +172,6 @@ async def test_deliveries_are_listed_counted_and_sent_again(fed: Any) -> None:
 
 async def test_a_script_as_long_as_it_may_be_is_taken_however_json_writes_it(fed: Any) -> None:
     """The most a body may have follows from the most its texts may have."""
-    for written, said in ((b"\\ud83d\\ude00" * 999_997, 200), (b"a" * 1_000_001, 400), (b"a" * 14_000_000, 413)):
+    for written, said in ((b"\\ud83d\\ude00" * 999_997, 200), (b"a" * 1_000_001, 400), (b"a" * 21_000_000, 413)):
         body = b'{"text": "-- ' + written + b'"}'
         await fed.owner("POST", "/queries/check", said, content=body, headers={"Content-Type": "application/json"})

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from headwater.store.content.feeds import NewFeed
+from headwater.store.readers.accounts import find_owner
+from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 
 LIST = "\n".join(f"https://{n}.example/feed" for n in range(6)).encode()
 
@@ -22,7 +24,7 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
     assert (changed["strategy"], changed["objective"], changed["keep_days"]) == ("value", "delay", 30)
     assert (await server.owner("GET", "/scheduler"))["strategy"] == "value"
     assert (await server.owner("GET", f"/feeds/{feed}/explanation"))["strategy"] == "value"
-    assert server.node.crawl.scheduler.feed_table.learned.max() > 0  # it has learned from the log
+    assert server.node.crawl.scheduler.feed_table.learned_until.max() > 0  # it has learned from the log
     assert (await server.owner("POST", f"/feeds/{feed}/refresh"))["ending"]
     aimed = await server.owner("PATCH", "/settings", json={"target_delay": 600.0})
     assert aimed["target_delay"] == 600
@@ -42,7 +44,7 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
         ({"strategy": "nonsense"}, "strategy", "no strategy"),
         ({"estimator": "os.path:join"}, "estimator", "headwater.toml"),
         ({"objective": "speed"}, "objective", "speed"),
-        ({"objective": "delay", "strategy": "uniform"}, "objective", "no dial"),
+        ({"objective": "delay", "strategy": "uniform"}, "objective", "no objective"),
         ({"target_delay": 600.0, "keep_days": 5}, "target_delay", "believes nothing"),
         ({"target_delay": 0.001, "strategy": "value"}, "target_delay", "contradicts"),
         ({"target_completeness": 1.5}, "target_completeness", "< 1"),
@@ -69,22 +71,22 @@ async def test_the_page_says_what_is_wrong_at_the_field(server: Any) -> None:
     wrong = await http.post("/settings/change", data={"keep_days": "a while"})
     assert wrong.status_code == 400
     assert re.search(r'<input[^>]*name="keep_days" value="a while"[^>]*aria-describedby="keep_days-wrong"', wrong.text)
-    assert re.search(r'id="keep_days-wrong"[^>]*>This is no number: give days', wrong.text)
+    assert re.search(r'id="keep_days-wrong"[^>]*>Not a number: enter days', wrong.text)
     done = await http.post("/settings/change", data={"keep_days": "30"})
     assert (done.status_code, server.node.settings.keep_days) == (303, 30)
 
 
 async def test_readers_bring_as_many_feeds_as_the_owner_allows(server: Any) -> None:
-    owner = (await server.store.accounts.owner()).id
-    await server.store.add_feeds([NewFeed("https://0.example/feed")], 0.0, subscriber=owner)
+    owner = (await server.store.read(find_owner)).id
+    await server.store.write(add_and_subscribe, [NewFeed("https://0.example/feed")], 0.0, subscriber=owner)
     await server.owner("PATCH", "/settings", json={"readers_add": "4"})
     refused = await server.ann("POST", "/opml", 403, content=LIST, headers={"Content-Type": "text/plain"})
     assert "may add 4 feeds" in refused["message"]
-    assert "these are 5 more" in refused["message"]
+    assert "add 5 more" in refused["message"]
     await server.ann("POST", "/feeds", 201, json={"url": server.farm.url(0)})
     await server.owner("PATCH", "/settings", json={"readers_add": "1"})
     full = await server.ann("POST", "/feeds", 403, json={"url": server.farm.url(1)})
-    assert "You have 1, and this is one more" in full["message"]
+    assert "You have 1 and want to add 1 more" in full["message"]
     await server.owner("PATCH", "/settings", json={"readers_add": "no"})
     closed = await server.bob("POST", "/feeds", 403, json={"url": server.farm.url(1)})
     assert "Only owners can add feeds" in closed["message"]
@@ -95,7 +97,7 @@ async def test_readers_bring_as_many_feeds_as_the_owner_allows(server: Any) -> N
         assert (answer.status_code, "Only owners can add feeds" in answer.text) == (403, True), path
     whole = await server.bob.http.post("/reader/api/0/subscription/import", content=LIST)
     assert whole.status_code == 403
-    assert len(await server.store.reading.subscriptions(server.people["bob"].id)) == 1
+    assert len(await server.store.read(list_subscriptions, server.people["bob"].id)) == 1
     await server.owner("PATCH", "/settings", json={"readers_add": "yes"})
     await server.bob("POST", "/opml", 202, content=LIST, headers={"Content-Type": "text/plain"})
     await server.owner("POST", "/feeds", 201, json={"url": server.farm.url(3)})
