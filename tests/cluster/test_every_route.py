@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -78,6 +79,7 @@ async def answer_all(node: Node, base: str) -> dict[str, Any]:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
     answers = {}
     async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, headers={"Origin": ORIGIN}) as client:
+        await _wait_for_query_items(client)
         for request in list_requests():
             method, path = request.split()
             for name, value in sorted(VALUES.items(), key=lambda one: -len(one[0])):
@@ -88,6 +90,14 @@ async def answer_all(node: Node, base: str) -> dict[str, Any]:
             found = answer.json() if is_json else None
             answers[request] = (answer.status_code, sorted(found) if isinstance(found, dict) else None)
     return answers
+
+
+async def _wait_for_query_items(client: httpx.AsyncClient) -> None:
+    """Wait until the new query feed shows past items, which another process may have to find."""
+    deadline = time.monotonic() + 150
+    while "/read/query/Q" not in (await client.get("/read/counts")).json():
+        assert time.monotonic() < deadline, "the query feed got no past items"
+        await asyncio.sleep(0.05)
 
 
 async def test_every_route_answers_alike_on_every_rung(tmp_path: Path, farm: Any, postgres: PostgresServer) -> None:

@@ -13,7 +13,7 @@ import pytest
 from headwater.cluster.demo.audit import RunAudit, audit_run, describe_overlaps
 from headwater.farm.farm import Farm
 from headwater.farm.request_log import LoggedRequest, RequestLog
-from headwater.formats import read
+from headwater.formats import read_to_keep
 from headwater.model import Ending, Outcome
 from headwater.novelty import judge
 from headwater.store.content.feed_state import load_feed_states
@@ -46,7 +46,7 @@ class Reader:
     async def refresh(self, *, during: int = 0, loses: int = 0, notices: bool = True) -> None:
         """`during` items are published when the document is made already; `loses` of the new ones are not stored."""
         url, began = self._farm.url(0), self._farm.clock.wall_time()
-        document = read(self._farm.get_feed(0).make_document(), url)
+        document = read_to_keep(self._farm.get_feed(0).make_document(), url)
         self._farm.advance(MOMENT)
         self.publish(during)
         outcome = Outcome(Ending.CHANGED, url, url, began, self._farm.clock.wall_time() - began, 200, document)

@@ -127,7 +127,7 @@ async def test_charts_show_their_finding_and_their_numbers(lived_site: Start, br
     assert await page.locator("figure").count() == 2
     assert "items a week" in await page.locator("figcaption").first.inner_text()
     assert await page.locator("figure svg text").count() > 10
-    await page.get_by_text("The numbers").first.click()
+    await page.locator("figure summary").first.click()
     rows = page.locator("figure").first.locator("tbody tr")
     assert await rows.count() == 168
     assert await rows.first.is_visible()
