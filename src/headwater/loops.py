@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-REST_SECONDS = 30.0  # between two polls of a database that nobody writes to
+REST_SECONDS = 5.0  # between two polls of a database that nobody writes to
 STEP_SECONDS = 1.0  # between two steps that nobody asked for: another process may have left something to do
 REPEAT_SECONDS = 60.0  # after which a failure that goes on is logged again
 _BOOTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
