@@ -30,7 +30,7 @@ from typing import Any
 from bench.support import publish_servers as servers
 
 SPAWN = multiprocessing.get_context("spawn")
-DEADLINE = 200.0
+DEADLINE = 120.0
 PATH = "/feeds/everything.atom"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROBE = re.compile(r"probe (\d+\.\d+)")
