@@ -12,6 +12,7 @@ import asyncio
 import multiprocessing
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from multiprocessing.connection import Connection
 from statistics import median
 
@@ -19,7 +20,7 @@ import aiohttp
 import uvloop
 
 from headwater.fetch.client import Fetcher
-from headwater.model import Document, Validators
+from headwater.model import Document, Markup, Validators
 
 ITEM = b"<item><guid>%d</guid><title>Something happened</title><description>" + b"x" * 400 + b"</description></item>"
 BODY = b'<rss version="2.0"><channel>' + b"".join(ITEM % n for n in range(20)) + b"</channel></rss>"
@@ -45,7 +46,7 @@ def _serve(port: Connection) -> None:
     uvloop.run(main())
 
 
-def _no_reading(body: bytes, url: str | None, headers: Mapping[str, str] | None) -> Document:
+def _no_reading(body: bytes, url: str | None, headers: Mapping[str, str] | None) -> Document[Markup]:
     return Document("rss 2.0")
 
 
@@ -80,8 +81,8 @@ async def measure(port: int, requests: int, rounds: int) -> dict[str, list[tuple
         for _ in range(rounds):
             for name, headers, validators in (("200", {}, None), ("304", sent, kept)):
                 pair = (
-                    await _rate(lambda headers=headers: bare(headers), requests),
-                    await _rate(lambda validators=validators: fetcher.fetch(url, validators), requests),
+                    await _rate(partial(bare, headers), requests),
+                    await _rate(partial(fetcher.fetch, url, validators), requests),
                 )
                 pairs[name].append(pair)
     return pairs

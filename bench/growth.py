@@ -16,7 +16,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from bench.refresh import CONCURRENCY, cpu, farm
 from headwater.assembly import build, freeze_startup_objects
 from headwater.model import Ending
 from headwater.node import maintenance
+from headwater.node.crawl.local_crawl import LocalCrawl
 from headwater.node.crawl.transport import StoredRefresh
 from headwater.node.node import Node
 from headwater.settings import load_settings
@@ -103,7 +104,7 @@ class GrownStore:
 
             await store.write(fill)
 
-    def node(self, folder: Path, database: str) -> Node:
+    def build_node(self, folder: Path, database: str) -> AbstractAsyncContextManager[Node]:
         given = load_settings(
             data=folder,
             database=database,
@@ -130,8 +131,9 @@ class GrownStore:
         self._waiting = set(self._farm)
         self._done.clear()
         used = cpu()
-        roster = node.crawl.scheduler.feed_table
-        roster.earliest[roster.find_rows(self._farm)] = 0.0
+        assert isinstance(node.crawl, LocalCrawl)
+        table = node.crawl.scheduler.feed_table
+        table.earliest[table.find_rows(self._farm)] = 0.0
         await self._done.wait()
         self.spent[kind].append((cpu() - used) / len(self._farm))
 
@@ -158,7 +160,7 @@ async def run(base: str, sizes: Sequence[Size], sample: int, rounds: int, folder
         for number, size in enumerate(sizes):
             grown, database = GrownStore(size), f"sqlite:///{folder / f'{number}.sqlite'}"
             await grown.fill(database, base, sample)
-            running.append((grown, await opened.enter_async_context(grown.node(folder / str(number), database))))
+            running.append((grown, await opened.enter_async_context(grown.build_node(folder / str(number), database))))
             await grown.begun()
         freeze_startup_objects()
         for _ in range(rounds):

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -117,6 +117,7 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
 
     from headwater.assembly import build, freeze_startup_objects
     from headwater.node import maintenance
+    from headwater.node.crawl.local_crawl import LocalCrawl
     from headwater.settings import load_settings
     from headwater.store.content.feeds import NewFeed
     from headwater.store.schema.feed_tables import feed_state
@@ -138,6 +139,8 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
     async with build("node", given, on_stored=count) as node:
         await node.store.write(add_and_subscribe, [NewFeed(f"{base}/feeds/{k}") for k in range(feeds)], time.time())
         freeze_startup_objects()
+        assert node.maintenance is not None
+        assert node.processor is not None
         with measured(result, "cold", feeds):
             await node.maintenance.follow_feed_changes(node.processor)
             await done.wait()
@@ -150,6 +153,7 @@ async def headwater(base: str, feeds: int, folder: Path, strategy: str = "unifor
         done.clear()
         # In the store too: the node may reload the feeds at any moment.
         await node.store.write(lambda connection: connection.execute(update(feed_state).values(next_refresh=0.0)))
+        assert isinstance(node.crawl, LocalCrawl)
         with measured(result, "warm", feeds):
             await node.crawl.scheduler.load_feeds()
             await done.wait()
@@ -175,6 +179,9 @@ def contend(name: str, base: str, feeds: int) -> dict[str, Any]:
     return json.loads(answer.splitlines()[-1])  # type: ignore[no-any-return]
 
 
+Contender = Callable[[str, int, Path], Coroutine[Any, Any, dict[str, Any]]]
+
+
 def run_contender(name: str, base: str, feeds: int) -> None:
     import uvloop
 
@@ -182,8 +189,9 @@ def run_contender(name: str, base: str, feeds: int) -> None:
         if name == "reader":
             result = reader(base, feeds, Path(folder))
         else:
-            act = {"floor": floor, "headwater": headwater, "value": partial(headwater, strategy="value")}[name]
-            result = uvloop.run(act(base, feeds, Path(folder)))
+            acts: dict[str, Contender]
+            acts = {"floor": floor, "headwater": headwater, "value": partial(headwater, strategy="value")}
+            result = uvloop.run(acts[name](base, feeds, Path(folder)))
     result["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(result))
 

@@ -246,12 +246,12 @@ def app(floor: Floor) -> Starlette:
         return await answer(request, floor.unread())
 
     async def contents(request: Request) -> Response:
-        ids = [int(value) for key, value in (await request.form()).multi_items() if key == "i"]
+        ids = [int(str(value)) for key, value in (await request.form()).multi_items() if key == "i"]
         return await answer(request, floor.contents(ids))
 
     async def mark(request: Request) -> Response:
         form = (await request.form(max_fields=10_000)).multi_items()
-        ids, added = [int(value) for key, value in form if key == "i"], any(key == "a" for key, _ in form)
+        ids, added = [int(str(value)) for key, value in form if key == "i"], any(key == "a" for key, _ in form)
         if not (await floor.fetch_rows(known(request)))[0]:
             return Response(status_code=401)
         await floor.run_changes(floor.mark_items(ids, added))

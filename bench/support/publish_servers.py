@@ -26,8 +26,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headwater.assembly import build
-from headwater.model import Document, Ending, Entry, Item, Known, Refresh, Verdict
+from headwater.model import Document, Ending, Entry, Item, Known, Markup, Refresh, Verdict
 from headwater.node.crawl.crawl_status import CrawlStatus
+from headwater.node.crawl.local_crawl import LocalCrawl
 from headwater.node.node import Node
 from headwater.node.queries.processor import QueryProcessor
 from headwater.node.websub.push_service import PushService
@@ -151,20 +152,20 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
             await node.store.write(add_leases, [replace(at_hub, state="active", since=now, until=now + 7200)])
             text = f'CREATE FEED probes AS RETURN ALL WHERE TITLE CONTAINS "probe" DELIVER TO WEBHOOK "{hook}"'
             await node.store.write(run_script, text, now)
+            assert node.processor is not None
+            assert isinstance(node.crawl, LocalCrawl)
+            feed_table = node.crawl.scheduler.feed_table
             async with asyncio.timeout(60):
                 while True:
-                    if (
-                        node.processor.definitions
-                        and node.crawl.scheduler.feed_table.find_row(pushed.feed.id) is not None
-                    ):
+                    if node.processor.definitions and feed_table.find_row(pushed.feed.id) is not None:
                         break
                     await asyncio.sleep(0.05)
             pushing = PushService(node, "http://127.0.0.1")
             app = create_app(node.store, node.status, live=node.live, pushing=pushing)
             async with pushing:
-                publishing = asyncio.create_task(_publish(node, fetched.feed.id, told, per_second, seconds))
-                await _answer(app, told)
-                await publishing
+                answering = asyncio.create_task(_answer(app, told))
+                await _publish(node, fetched.feed.id, told, per_second, seconds)
+                await answering
 
     uvloop.run(main())
 
@@ -176,7 +177,7 @@ async def _publish(node: Node, feed_id: int, told: Connection, per_second: int, 
     told.recv()
     batch, begin, worked = per_second // 10, time.monotonic(), time.process_time()
     under_way: list[asyncio.Task[Any]] = []
-    blank = Entry(content=TEXT)
+    blank = Entry(content=Markup(TEXT))
     number = 0
     for turn in range(int(10 * seconds)):
         await asyncio.sleep(max(begin + turn / 10 - time.monotonic(), 0))

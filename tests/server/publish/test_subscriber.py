@@ -205,6 +205,17 @@ async def test_the_scheduler_learns_from_a_push_without_moving_the_next_poll(fol
     assert "urn:test:second" in dict(after.window)
 
 
+async def test_pushes_that_come_together_are_judged_one_after_the_other(followed: Followed) -> None:
+    node, _, origin, feed = followed
+    origin.titles = [f"polled{number}" for number in range(10)]
+    await node.crawl.request_refresh(feed.id)
+    names = [f"push{number}" for number in range(8)]
+    answers = await asyncio.gather(*(origin.push(name) for name in names))
+    assert {answer.status_code for answer in answers} == {200}
+    window = dict((await node.store.read(load_feed_states, [feed.id]))[feed.id].window)
+    assert {f"urn:test:{name}" for name in names} <= window.keys()
+
+
 async def test_a_pushed_feed_keeps_only_a_slow_safety_poll(followed: Followed) -> None:
     node, _, _, feed = followed
     await node.crawl.reconsider_feeds([feed.id])

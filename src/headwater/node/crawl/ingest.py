@@ -178,7 +178,7 @@ class Ingest:
         outcome = Outcome(
             *(Ending.PARTIAL, known.url, known.url, self._clock(), 0.0), document=document, bytes=size, pushed=True
         )
-        job = Job(feed_id, 0, 0, known.url, PUSHED, known=known)
+        job = Job(feed_id, 0, 0, known.url, PUSHED)  # without the state, which another push may change before ours
         [stored] = await self.save_results([FetchResult(job, outcome, epoch=NEVER_LATE)])
         return stored
 
