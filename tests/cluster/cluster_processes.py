@@ -65,6 +65,11 @@ class Processes:
     def said(self, name: str) -> str:
         return (self._folder / f"{name}.log").read_text(errors="replace")
 
+    def describe(self, name: str) -> str:
+        process = self._running.get(name)
+        code = None if process is None else process.poll()
+        return "(ended by the test)" if process is None else "(running)" if code is None else f"(exit code {code})"
+
     def end(self) -> None:
         for name in list(self._running):
             with_pid = self._running[name]
@@ -83,7 +88,7 @@ def processes(**settings: Any) -> Iterator[Processes]:
             for file in sorted(Path(folder).glob("*.log")):
                 lines = file.read_text(errors="replace").splitlines()
                 lines = [line for line in lines if "refreshed" not in line]
-                sys.stderr.write(f"--- {file.name}\n" + "\n".join(lines[-25:]) + "\n")
+                sys.stderr.write(f"--- {file.name} {running.describe(file.stem)}\n" + "\n".join(lines[-25:]) + "\n")
             raise
         finally:
             running.end()

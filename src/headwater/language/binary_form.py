@@ -9,6 +9,7 @@ authoritative: a form of another version or text, or a damaged one, is ignored.
 from __future__ import annotations
 
 from functools import cache
+from threading import Lock
 from zlib import crc32
 
 import msgspec
@@ -17,6 +18,8 @@ from headwater.language.ast import CreateFeed
 
 VERSION = 2  # raise it when classes or fields of `ast` change, or when the parser's result for a text does
 HEADER_BYTES = 5
+
+_build_lock = Lock()
 
 
 def pack_statement(create: CreateFeed) -> bytes:
@@ -40,4 +43,6 @@ def _make_header(text: str) -> bytes:
 
 @cache
 def _get_decoder() -> msgspec.msgpack.Decoder[CreateFeed]:
-    return msgspec.msgpack.Decoder(CreateFeed)
+    # msgspec lets other threads use the description of a type that it is still building: they read a null pointer.
+    with _build_lock:
+        return msgspec.msgpack.Decoder(CreateFeed)

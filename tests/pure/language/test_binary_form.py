@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -69,3 +71,31 @@ def test_the_version_is_raised_when_the_forms_of_the_worked_examples_change() ->
 def test_nodes_of_different_classes_differ() -> None:
     assert FeedName("a") != parse("DROP FEED a").statements[0]
     assert len({FeedName("a"), FeedName("a")}) == 1
+
+
+FIRST_USE_BY_FOUR_THREADS = """
+import sys, threading
+from headwater.language import parse
+from headwater.language.binary_form import pack_statement, unpack_statement
+
+create = parse("CREATE FEED a AS RETURN ALL").queries[0]
+form, found, start = pack_statement(create), [], threading.Barrier(4)
+
+def unpack():
+    start.wait()
+    found.append(unpack_statement(form, create.text))
+
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=unpack) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert found == [create] * 4
+"""
+
+
+def test_several_threads_may_unpack_the_first_statement_at_once() -> None:
+    """A leader and a processor that start together do; half-built decoders used to end the process."""
+    ended = subprocess.run([sys.executable, "-c", FIRST_USE_BY_FOUR_THREADS], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr

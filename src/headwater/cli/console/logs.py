@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import sys
 from typing import TextIO, cast
@@ -30,6 +31,8 @@ def configure_logs(level: str = "info", *, as_json: bool = False) -> None:
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)  # a crash in native code leaves a stack in the log
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

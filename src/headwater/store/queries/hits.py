@@ -87,6 +87,7 @@ _UPDATE = (
     update(hit).where(hit.c.id == bindparam("of_hit")).values({name: bindparam(name) for name in _CHANGED_COLUMNS})
 )
 _LIST_FIELDS = frozenset({"authors", "categories"})
+_decode_item = msgspec.json.Decoder(Item).decode  # made here: two threads that make the first one at once crash
 
 
 # items as they were published
@@ -97,7 +98,7 @@ def pack_item(value: Item) -> bytes:
 
 
 def unpack_item(blob: bytes) -> Item:
-    return msgspec.json.decode(zlib.decompress(blob), type=Item)
+    return _decode_item(zlib.decompress(blob))
 
 
 def _apply_changes(value: Item, changes: str | None) -> Item:
