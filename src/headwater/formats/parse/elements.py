@@ -214,10 +214,10 @@ def add_category(categories: list[str], text: str | None) -> None:
         categories.append(text)
 
 
-def read_enclosure(element: etree._Element, context: ReadContext, address: str | None = None) -> Enclosure | None:
-    """Read the file that an element names by url (or href), type and length (or fileSize)."""
+def read_enclosure(element: etree._Element, context: ReadContext, text: str | None = None) -> Enclosure | None:
+    """Read the file that an element names by url (or `text`, or href), type and length (or fileSize)."""
     get = element.get
-    url = resolve_url(address or get("url") or get("href") or get("src"), context.find_base(element))
+    url = resolve_url(get("url") or text or get("href") or get("src"), context.find_base(element))
     if url is None:
         return None
     kind = get("type") or _TYPE_OF_MEDIUM.get((get("medium") or "").strip().lower())
@@ -227,7 +227,7 @@ def read_enclosure(element: etree._Element, context: ReadContext, address: str |
 
 
 def add_enclosure(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    if found := read_enclosure(element, context, None if element.get("url") else read_text(element)):
+    if found := read_enclosure(element, context, read_text(element)):
         draft.enclosures.append(found)
 
 
@@ -247,8 +247,7 @@ def add_media_group(draft: EntryDraft, element: etree._Element, context: ReadCon
 
 
 def add_picture(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    found = read_enclosure(element, context, None if element.get("url") else read_text(element))
-    if found:
+    if found := read_enclosure(element, context, read_text(element)):
         draft.pictures.append(found if found.type else Enclosure(found.url, "image/*", found.length))
 
 

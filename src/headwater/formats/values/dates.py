@@ -78,6 +78,7 @@ def parse_date(text: str | None) -> float | None:
     """Parse a date in any of the documented forms into UTC epoch seconds, or None."""
     if not text:
         return None
+    text = text.strip()
     if text[3:5] == ", " and 26 < len(text) < 33:
         usual = text if text[6] != " " else f"{text[:5]}0{text[5:]}"
         try:  # `Thu, 01 Jan 2004 19:48:21 GMT`, every part in its place
@@ -99,7 +100,7 @@ def _parse_uncommon(text: str) -> float | None:
     if len(text) > _MAX_LENGTH:
         return None
     try:
-        when = _parse_tolerantly(text.strip())
+        when = _parse_tolerantly(text)
     except (ValueError, OverflowError):
         when = None
     if when is None and "(" in text and (without_comments := _COMMENT.sub("", text)) != text:
@@ -162,10 +163,14 @@ def _parse_tolerantly(text: str) -> float | None:
         when = _parse_iso_forms(text)
         if when is not None:
             return when
-    if "年" not in text and "년" not in text:
-        text = _MONTH_SIGN.sub(lambda found: f" {_MONTH_NAMES.get(found[1].zfill(2), '')} ", text)
-    korean = any("\uac00" <= char <= "\ud7a3" for char in text)
-    return _parse_words(_abbreviate_zones(text.translate(_CJK).lower()), ZONES["kst"] if korean else 0)
+    home = 0
+    if not text.isascii():
+        if "年" not in text and "년" not in text:
+            text = _MONTH_SIGN.sub(lambda found: f" {_MONTH_NAMES.get(found[1].zfill(2), '')} ", text)
+        if any("\uac00" <= char <= "\ud7a3" for char in text):
+            home = ZONES["kst"]
+        text = text.translate(_CJK)
+    return _parse_words(_abbreviate_zones(text.lower()), home)
 
 
 def _parse_iso_forms(text: str) -> float | None:
