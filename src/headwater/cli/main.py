@@ -6,6 +6,7 @@ A short command must not wait for the libraries of the lab, so every other modul
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import os
 import re
@@ -135,7 +136,11 @@ def main() -> None:
     try:
         arguments = ["version" if word == "--version" else word for word in sys.argv[1:2]] + sys.argv[2:]
         completing = any(name.endswith("_COMPLETE") for name in os.environ)  # shell completion
-        (build_app(arguments) if find_command(arguments) or completing else build_overview())(arguments)
+        gc.disable()  # modules stay for ever: searching them for garbage takes a tenth of a short command's time
+        app = build_app(arguments) if find_command(arguments) or completing else build_overview()
+        gc.freeze()
+        gc.enable()
+        app(arguments)
     except HeadwaterError as error:
         fail(str(error))
     except UnicodeEncodeError:

@@ -116,16 +116,34 @@ print(sorted({"sqlalchemy", "aiohttp", "numpy", "lxml"} & set(sys.modules)))
     assert "feeds" in done.stdout
 
 
-def test_listing_feeds_loads_neither_the_client_nor_numbers(tmp_path: Path) -> None:
+LISTS = {
+    "feeds list": {"headwater.language", "headwater.formats.sniff", "lxml"},
+    "query list": {"headwater.query.engine", "headwater.formats.sniff"},
+    "users list": {"headwater.query.engine", "headwater.formats.sniff"},
+    "deliveries list": {"headwater.publish", "headwater.formats.sniff", "jinja2"},
+}
+LARGE = {"aiohttp", "numpy", "numba", "structlog", "alembic", "sqlalchemy.dialects.postgresql"}
+
+
+@pytest.mark.parametrize("words", LISTS)
+def test_a_list_loads_only_what_it_needs(words: str, sqlite_folder: Path) -> None:
     code = f"""
 import sys
 from headwater.cli.main import main
-sys.argv = ["headwater", "--data", {str(tmp_path)!r}, "feeds", "list"]
+sys.argv = ["headwater", "--data", {str(sqlite_folder)!r}, *{words.split()!r}]
 try:
     main()
 except SystemExit as ended:
     assert not ended.code, ended.code
-print(sorted({{"aiohttp", "numpy"}} & set(sys.modules)))
+print(sorted({LARGE | LISTS[words]!r} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.fixture(scope="module")
+def sqlite_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a database; only the first command loads Alembic."""
+    folder = tmp_path_factory.mktemp("data")
+    subprocess.run([sys.executable, "-m", "headwater", "--data", str(folder), "feeds", "list"], check=True)
+    return folder

@@ -12,8 +12,6 @@ from rich.markup import escape
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.output import MAX_INTEGER, out
 from headwater.errors import InputError
-from headwater.publish.delivery.deliverer import load_webhook_secret
-from headwater.publish.delivery.delivery_templates import DeliveryTemplate, validate_template
 from headwater.store.publishing import deliveries as stored_deliveries
 from headwater.store.publishing.deliveries import (
     count_deliveries,
@@ -91,6 +89,8 @@ async def resend_deliveries(
 )
 async def show_hook_secret(store: Store) -> str:
     """Print the secret that signs web hooks: X-Headwater-Signature is its HMAC-SHA256 of the body."""
+    from headwater.publish.delivery.deliverer import load_webhook_secret  # loads the HTTP client
+
     return (await load_webhook_secret(store, time.time())).decode()
 
 
@@ -118,6 +118,8 @@ async def set_template(
     off: Annotated[bool, typer.Option("--off", help="Delete the template.")] = False,
 ) -> dict[str, dict[str, str | None]]:
     """Show or set the templates of mails and notifications."""
+    from headwater.publish.delivery.delivery_templates import DeliveryTemplate, validate_template  # loads Jinja
+
     if off and (subject is not None or body is not None):
         raise InputError("Give either a template or --off.")
     template = DeliveryTemplate(subject, _read_template(body))

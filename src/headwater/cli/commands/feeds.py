@@ -35,8 +35,6 @@ from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import find_feed
 from headwater.store.content.items import count_items, list_items
 from headwater.store.content.refreshes import list_refreshes
-from headwater.store.maintenance.trash import move_feed_to_trash
-from headwater.store.maintenance.trash_rows import Remover
 
 if TYPE_CHECKING:  # imported by the commands that need them: a list of feeds must not wait for the HTTP client
     from headwater.fetch.client import Fetcher
@@ -216,6 +214,9 @@ def _render_removed_feeds(removed: list[tuple[Feed, int]]) -> None:
 )
 async def remove_feeds(store: Store, feeds: FeedNames) -> list[tuple[Feed, int]]:
     """Remove feeds with their items. They can be restored for a day (headwater removed)."""
+    from headwater.store.maintenance.trash import move_feed_to_trash  # loads the query language
+    from headwater.store.maintenance.trash_rows import Remover
+
     found = [await store.read(find_feed, name) for name in feeds]  # all must exist before any is removed
     remover = Remover(None, time.time())
     distinct = {feed.id: feed for feed in found}.values()

@@ -18,12 +18,10 @@ from headwater.cli.console.options import wants_json
 from headwater.cli.console.output import EXIT_STOPPED, fail, format_count, out, show_progress
 from headwater.cli.views.opml import import_as_json, render_import
 from headwater.errors import InputError
-from headwater.formats.opml import FeedList, Outline, merge_lists, read_opml
-from headwater.formats.write import write_opml
 from headwater.store.content.feeds import AddedFeed, NewFeed, list_feeds
-from headwater.store.readers.subscriptions import add_and_subscribe
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported by the commands: a list of feeds must not wait for the parsers
+    from headwater.formats.opml import FeedList, Outline
     from headwater.store.store import Store
 
 
@@ -47,6 +45,8 @@ async def import_opml(
     tag: Annotated[list[str] | None, typer.Option(help="A tag for all of them; may be repeated.")] = None,
 ) -> tuple[FeedList, list[AddedFeed]]:
     """Add all feeds of one or more lists; folders become tags. All of them, or none if something goes wrong."""
+    from headwater.formats.opml import merge_lists
+
     lists = merge_lists([_read_list(file) for file in files])
     new = [NewFeed(one.url, one.title, link=one.link, tags=(*one.tags, *(tag or ()))) for one in lists.feeds]
     try:
@@ -58,6 +58,8 @@ async def import_opml(
 
 async def import_feeds(store: Store, new: list[NewFeed], progress: Callable[[int], None]) -> list[AddedFeed]:
     """Add all feeds in one transaction. Ctrl-C rolls it back and raises ImportStopped."""
+    from headwater.store.readers.subscriptions import add_and_subscribe
+
     stopped = False
 
     def report(done: int) -> None:
@@ -85,6 +87,9 @@ async def export_opml(
     tag: Annotated[str | None, typer.Option(help="Only feeds with this tag.")] = None,
 ) -> list[Outline] | None:
     """Write the feeds as an OPML list for any reader."""
+    from headwater.formats.opml import Outline
+    from headwater.formats.write import write_opml
+
     feeds = [Outline(one.url, one.title, one.link, one.tags) for one in await store.read(list_feeds, tag=tag)]
     if file == "-" and not wants_json():
         sys.stdout.buffer.write(write_opml(feeds))
@@ -97,6 +102,8 @@ async def export_opml(
 
 
 def _read_list(file: str) -> FeedList:
+    from headwater.formats.opml import read_opml
+
     name, body = "standard input" if file == "-" else file, _read_file(file)
     try:
         found = read_opml(body)

@@ -22,7 +22,6 @@ from headwater.cli.console.inputs import (
     read_script_text,
     report_mistakes,
 )
-from headwater.cli.console.item_table import ItemRow, ItemTable, read_item_table
 from headwater.cli.console.output import fail
 from headwater.cli.views.feeds import render_article_switch
 from headwater.cli.views.queries import (
@@ -49,6 +48,7 @@ from headwater.language.ast import CreateFeed, DropFeed
 from headwater.language.formatter import format_script
 
 if TYPE_CHECKING:
+    from headwater.cli.console.item_table import ItemRow, ItemTable
     from headwater.node.queries.query_explanation import QueryExplanation, QueryPreview
     from headwater.query.dry_run import DryRun
     from headwater.settings import Settings
@@ -184,6 +184,8 @@ def evaluate_script(
 
 
 def _read_items(file: str) -> ItemTable:
+    from headwater.cli.console.item_table import read_item_table  # loads the parsers
+
     return read_item_table(read_bytes(file, MAX_TABLE_BYTES), file)
 
 

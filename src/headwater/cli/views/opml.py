@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.markup import escape
 
 from headwater.cli.console.output import format_count, out
-from headwater.formats.opml import FeedList
 from headwater.store.content.feeds import AddedFeed, sort_added
+
+if TYPE_CHECKING:
+    from headwater.formats.opml import FeedList
 
 MAX_LINES = 10  # of one kind in a report
 

@@ -85,26 +85,44 @@ def _is_spelling_mark(mark: str) -> bool:
 
 # Blocks with combining marks; the gaps are Han, Hangul and private use.
 _SCRIPTS = (range(0x300, 0x3100), range(0xA600, 0xAC00), range(0xFB00, 0x12000), range(0x16000, 0x1F000))
-_MARKS = [c for c in chain(*_SCRIPTS) if unicodedata.category(chr(c)) in ("Mn", "Mc")]
 _VARIANTS = "\u034f\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _INVISIBLE = f"\u00ad\u200c\u200d\u2060\ufeff{_VARIANTS}"  # soft hyphen, joiners, word joiner, byte order mark
 _VOICING = "\u3099\u309a"
 _NOT_SPELLING = re.compile(f"[{_VARIANTS}{_VOICING}]")
-_SPELLING = [c for c in _MARKS if _is_spelling_mark(chr(c)) and not _NOT_SPELLING.match(chr(c))]
-_ACCENTS = [c for c in _MARKS if not _is_spelling_mark(chr(c))]
+
+
+# Marks and patterns take a tenth of the time in which a command may start, so they wait for a text outside ASCII.
+@cache
+def _list_marks() -> list[int]:
+    return [c for c in chain(*_SCRIPTS) if unicodedata.category(chr(c)) in ("Mn", "Mc")]
+
+
+@cache
+def _list_spelling_marks() -> list[int]:
+    return [c for c in _list_marks() if _is_spelling_mark(chr(c)) and not _NOT_SPELLING.match(chr(c))]
+
+
+@cache
+def _list_accents() -> list[int]:
+    return [c for c in _list_marks() if not _is_spelling_mark(chr(c))]
+
 
 # `re` tests ranges beyond U+FFFF one by one, so these have a pattern of their own; few texts need it.
 _BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
-_ACCENT = re.compile(f"[{_class_ranges([c for c in _ACCENTS if c <= 0xFFFF])}{_INVISIBLE}]+")
+
+
+@cache
+def _compile_accents() -> re.Pattern[str]:
+    return re.compile(f"[{_class_ranges([c for c in _list_accents() if c <= 0xFFFF])}{_INVISIBLE}]+")
 
 
 @cache
 def _compile_accents_beyond() -> re.Pattern[str]:
-    return re.compile(f"[{_class_ranges([c for c in _ACCENTS if c > 0xFFFF])}]+")
+    return re.compile(f"[{_class_ranges([c for c in _list_accents() if c > 0xFFFF])}]+")
 
 
 def _strip_accents(text: str) -> str:
-    text = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
+    text = _compile_accents().sub("", unicodedata.normalize("NFKD", text))
     return _compile_accents_beyond().sub("", text) if _BEYOND_BMP.search(text) else text
 
 
@@ -143,14 +161,23 @@ _SINGLE_CHARACTERS = (
     "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
-_WORD = re.compile(f"[{_SINGLE_CHARACTERS}][{_VOICING}]?|[^\\W_{_SINGLE_CHARACTERS}]+")
+
+
+@cache
+def _compile_word_without_marks() -> re.Pattern[str]:
+    return re.compile(f"[{_SINGLE_CHARACTERS}][{_VOICING}]?|[^\\W_{_SINGLE_CHARACTERS}]+")
+
+
 # Python's \w excludes marks. Testing for them after every word would double the time for scripts without marks.
-_MAY_SPELL = re.compile(f"[{_class_ranges([c for c in _SPELLING if c <= 0xFFFF])}\U00010000-\U0001efff]")
+@cache
+def _compile_may_spell() -> re.Pattern[str]:
+    marks = _class_ranges([c for c in _list_spelling_marks() if c <= 0xFFFF])
+    return re.compile(f"[{marks}\U00010000-\U0001efff]")
 
 
 @cache
 def _compile_word(folded: bool) -> re.Pattern[str]:
-    marks = _class_ranges(_SPELLING) if folded else _class_ranges(_MARKS) + _INVISIBLE
+    marks = _class_ranges(_list_spelling_marks()) if folded else _class_ranges(_list_marks()) + _INVISIBLE
     return re.compile(
         f"[{_SINGLE_CHARACTERS}][{_VOICING}]?|[^\\W_{_SINGLE_CHARACTERS}]+(?:[{marks}]+[^\\W_{_SINGLE_CHARACTERS}]*)*"
     )
@@ -175,7 +202,8 @@ def join_words(text: str) -> str:
     if text.isascii():
         words = text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
     else:
-        words = (_compile_word(folded=True) if _MAY_SPELL.search(text) else _WORD).findall(text)
+        may_spell = _compile_may_spell().search(text)
+        words = (_compile_word(folded=True) if may_spell else _compile_word_without_marks()).findall(text)
     return f" {' '.join(words)} " if words else ""
 
 

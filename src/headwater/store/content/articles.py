@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, select, update
 
 from headwater.store.content import outbox, search
 from headwater.store.content.outbox import OutboxEntry
 from headwater.store.database.dialect import insert_or_ignore, to_json
-from headwater.store.queries.hits import StoredHit
 from headwater.store.schema.item_tables import article, article_feed, article_query, checkpoint, item
+
+if TYPE_CHECKING:  # a command that lists feeds does not wait for the query engine
+    from headwater.store.queries.hits import StoredHit
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
@@ -21,7 +22,6 @@ LONGEST_TEXT = 200_000  # characters of an item's text that are looked at
 MOST_WORDS = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
 LONGEST_WORD = 500  # PostgreSQL refuses words beyond 2 kB; no word of a language comes near
 LONGEST_QUERY = 500  # characters
-_MOST_POSITIONS = [f":{place} " for place in range(1, MOST_WORDS + 1)]
 _TERM = re.compile(r'(?P<without>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 
 
@@ -50,6 +50,11 @@ def list_index_words(
     return found if len(found) < 2 * MOST_WORDS else " ".join(found.split(" ", MOST_WORDS)[:MOST_WORDS])
 
 
+@cache
+def _list_positions() -> list[str]:
+    return [f":{place} " for place in range(1, MOST_WORDS + 1)]
+
+
 def to_tsvector(found: str) -> str:
     """Words with their positions, as PostgreSQL reads them; its own parser never sees the text.
 
@@ -61,7 +66,7 @@ def to_tsvector(found: str) -> str:
     words = found.split()
     if len(found) > LONGEST_WORD and max(map(len, words)) > LONGEST_WORD:
         return " ".join([f"{word}:{place}" for place, word in enumerate(words, 1) if len(word) <= LONGEST_WORD])
-    return "".join(chain.from_iterable(zip(words, _MOST_POSITIONS, strict=False)))
+    return "".join(chain.from_iterable(zip(words, _list_positions(), strict=False)))
 
 
 @dataclass(frozen=True, slots=True)

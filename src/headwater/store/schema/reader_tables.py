@@ -142,17 +142,16 @@ mark = Table(
     # Of items marked unread both times of the item, so that their lists are in order.
     Column("arrived", Double),
     Column("published", Double),
+    # These indexes are partial in PostgreSQL too, by the migration: naming its option here would load its dialect.
     Index(
         "mark_arrived",
         *("user_id", "arrived", "item_id", "feed_id", "state"),
         sqlite_where=text("state = 0"),
-        postgresql_where=text("state = 0"),
     ),
     Index(
         "mark_published",
         *("user_id", "published", "item_id", "feed_id", "arrived", "state"),
         sqlite_where=text("state = 0"),
-        postgresql_where=text("state = 0"),
     ),
     Index(
         "mark_unread",
@@ -160,14 +159,12 @@ mark = Table(
         "feed_id",
         "item_id",
         sqlite_where=text("state = 0"),
-        postgresql_where=text("state = 0"),
     ),
     Index(
         "mark_starred",
         "user_id",
         "item_id",
         sqlite_where=text("starred IS NOT NULL"),
-        postgresql_where=text("starred IS NOT NULL"),
     ),
     sqlite_with_rowid=False,
 )
