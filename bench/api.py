@@ -26,13 +26,13 @@ from typing import Any
 import aiohttp
 import orjson
 import uvicorn
+from tests.support.idle_node import make_idle_node
 
 from bench.store import ZipfText, make_verdict
 from bench.support import freshrss_floor
 from bench.support.freshrss_floor import Floor
 from headwater.cluster.demo.servers import postgres_server
 from headwater.credentials import hash_secret
-from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.search import index_queued
 from headwater.store.content.verdicts import save_refreshes
@@ -52,7 +52,6 @@ from headwater.web.app import create_app
 from headwater.web.greader.stream_ids import READ, READING_LIST
 
 NOW = 1_700_000_000.0
-STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
 WORD = "hetyfiiz"  # 2 % of the items contain it; the texts never change
 SMALL, LARGE = (20, 50, 8), (500, 200, 50)  # feeds, items of each, concurrent readers
 
@@ -339,7 +338,7 @@ async def _serve(
     figures: dict[str, float] = {}
     secrets = await _make_readers(store, user, readers)
     async with (
-        serving(create_app(store, lambda: STATUS)) as base,
+        serving(create_app(make_idle_node(store))) as base,
         serving(freshrss_floor.app(floor)) as floor_base,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
     ):

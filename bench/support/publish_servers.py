@@ -24,10 +24,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from tests.support.idle_node import make_idle_node
 
 from headwater.assembly import build
 from headwater.model import Document, Ending, Entry, Item, Known, Markup, Refresh, Verdict
-from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.crawl.local_crawl import LocalCrawl
 from headwater.node.node import Node
 from headwater.node.queries.processor import QueryProcessor
@@ -85,8 +85,7 @@ def ours(told: Connection, folder: str) -> None:
     async def main() -> None:
         async with await open_store(f"sqlite:///{folder}/bench.sqlite") as store:
             await _fill(store)
-            status = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
-            await _answer(create_app(store, lambda: status), told)
+            await _answer(create_app(make_idle_node(store)), told)
 
     uvloop.run(main())
 
@@ -161,7 +160,7 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
                         break
                     await asyncio.sleep(0.05)
             pushing = PushService(node, "http://127.0.0.1")
-            app = create_app(node.store, node.status, live=node.live, pushing=pushing)
+            app = create_app(node, push_service=pushing)
             async with pushing:
                 answering = asyncio.create_task(_answer(app, told))
                 await _publish(node, fetched.feed.id, told, per_second, seconds)

@@ -44,7 +44,7 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
         bought = await estimate_quality_by_budget(await node.crawl.sample_beliefs(time.time()), 1.0)
         assert [one.completeness for one in bought] == sorted(one.completeness for one in bought)
         assert len(bought) == len(BUDGET_FACTORS)
-        app = create_app(node.store, node.status, node=node, live=node.live)
+        app = create_app(node)
         listener = socket.create_server(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
         serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -75,7 +75,7 @@ async def answer_all(node: Node, base: str) -> dict[str, Any]:
     assert added[0].feed.id == 1
     await node.crawl.request_refresh(1)
     await node.store.write(run_script, "CREATE FEED Q AS RETURN ALL", time.time(), subscriber=1)
-    app: Starlette = create_app(node.store, node.status, node=node, live=node.live)
+    app: Starlette = create_app(node)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
     answers = {}
     async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, headers={"Origin": ORIGIN}) as client:

@@ -21,7 +21,7 @@ from headwater.web.app import create_app
 
 
 def client_of(node: Node) -> httpx.AsyncClient:
-    app = create_app(node.store, node.status, node=node, live=node.live)
+    app = create_app(node)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers={"Origin": "http://127.0.0.1"})
 

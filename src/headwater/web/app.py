@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pkgutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 
 import structlog
@@ -22,73 +22,52 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
+from headwater.errors import HeadwaterError, NotFound, StoreError
 from headwater.node.aggregator import Aggregator
-from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.websub.push_service import PushService
 from headwater.publish.document_cache import DocumentCache
-from headwater.publish.live_events import LiveEvents
-from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck, NewFeed
-from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.store.store import Store
 from headwater.web import pages
 from headwater.web.api.api_app import answer_unknown_path, build_api
-from headwater.web.auth.authentication import AccessSettings, Authenticator, Forbidden, NotSignedIn, login_url
+from headwater.web.auth.authentication import Authenticator, Forbidden, NotSignedIn, login_url
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.auth.oidc import OidcProvider
 from headwater.web.auth.password_login import PasswordLogin
-from headwater.web.greader import greader_app
-from headwater.web.greader.greader_app import SingleSlashes
+from headwater.web.greader.greader_app import SingleSlashes, build_greader_routes
 from headwater.web.page import PageGroup, build_routes
 from headwater.web.published.document_responses import PublishedResponses
 from headwater.web.published.live_endpoint import LiveEndpoint
 from headwater.web.published.websub_endpoints import WebSubEndpoints
 from headwater.web.security_headers import SECURITY_HEADERS, SecurityHeaders
-from headwater.web.site import WEB_FOLDER, AddFeedWithinQuota, Site
+from headwater.web.site import WEB_FOLDER, Site
 
 log = structlog.get_logger()
 
 
 def create_app(
-    store: Store,
-    status: Callable[[], CrawlStatus],
+    aggregator: Aggregator,
     *,
-    add: AddFeedWithinQuota | None = None,
-    names: Sequence[str] = (),
     base: str = "http://localhost:8040",
-    live: LiveEvents | None = None,
-    pushing: PushService | None = None,
-    node: Aggregator | None = None,
-    access: AccessSettings | None = None,
-    provider: OidcProvider | None = None,
+    push_service: PushService | None = None,
+    oidc: OidcProvider | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
-    """Build the application over an open store.
+    """Build the application of a running aggregator.
 
-    `add` adds a typed address and raises an InputError that the page shows; without it the address is stored as it is.
-    `names` are the server's host names, beside localhost and IP addresses. `base` is the server's address in published
-    documents, never taken from a request: anybody can write a Host header. `pushing` brings the hub and its documents.
+    `base` is the server's address in published documents, never taken from a request: anybody can write a Host header.
+    `push_service` brings the hub and its documents.
     """
-    login = PasswordLogin(Authenticator(store, access or AccessSettings(tuple(names)), clock))
-    site = Site(
-        store,
-        status,
-        add=add or _add_unchecked(store, clock),
-        login=login,
-        clock=clock,
-        base=base,
-        node=node,
-        oidc=provider,
-    )
+    store = aggregator.store
+    login = PasswordLogin(Authenticator(store, aggregator.settings, clock))
+    site = Site(aggregator, login, base=base, oidc=oidc, clock=clock)
     errors = ErrorPages(site)
-    documents = pushing.documents if pushing else DocumentCache(store, base, clock=clock)
+    documents = push_service.documents if push_service else DocumentCache(store, base, clock=clock)
     app = PublishedResponses(
         documents,
         routes=[
             *build_routes(find_page_groups(), site),
-            *greader_app.routes(store, login, site.add_feed, base, site.reader_quota),
-            *LiveEndpoint(store, documents, live or LiveEvents(store)).routes(),
-            *(WebSubEndpoints(pushing).routes() if pushing else ()),
+            *build_greader_routes(site),
+            *LiveEndpoint(store, documents, aggregator.live).routes(),
+            *(WebSubEndpoints(push_service).routes() if push_service else ()),
             Route("/favicon.ico", show_icon),
             build_api(site),
             Mount("/static", StaticFiles(directory=WEB_FOLDER / "static")),
@@ -175,15 +154,3 @@ def _is_program(request: Request) -> bool:
 async def show_icon(request: Request) -> Response:
     """Send the icon where browsers look for one when a document names none, as /health does."""
     return FileResponse(WEB_FOLDER / "static" / "mark.svg", headers={"Cache-Control": "max-age=3600"})
-
-
-def _add_unchecked(store: Store, clock: Callable[[], float]) -> AddFeedWithinQuota:
-    async def add(address: str, user_id: int, allowed: FeedQuotaCheck | None) -> AddedFeed:
-        if not address.lower().startswith(("http://", "https://")):
-            raise InputError(f"“{address[:200]}” is not a web address: it must begin with https:// or http://.")
-        (added,) = await store.write(
-            add_and_subscribe, [NewFeed(address)], clock(), subscriber=user_id, allowed=allowed
-        )
-        return added
-
-    return add

@@ -18,10 +18,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from headwater import __version__, times
 from headwater.node.aggregator import Aggregator
 from headwater.node.crawl.crawl_status import CrawlStatus
-from headwater.settings import Settings, load_settings
-from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck
+from headwater.node.new_feed import add_feed_from_address
+from headwater.settings import Settings
+from headwater.store.content.feeds import AddedFeed
 from headwater.store.readers.accounts import find_user
-from headwater.store.store import Store
 from headwater.web.auth.oidc import OidcProvider
 from headwater.web.auth.password_login import PasswordLogin
 from headwater.web.shared.article_html import PictureProxy, followable_link
@@ -29,8 +29,6 @@ from headwater.web.shared.background_jobs import BackgroundJobs
 from headwater.web.shared.reader_feeds import ReaderFeedsCache
 from headwater.web.shared.reader_quota import ReaderQuota
 
-AddFeed = Callable[[str, int], Awaitable[AddedFeed]]  # what somebody typed, and the id of who subscribes
-AddFeedWithinQuota = Callable[[str, int, FeedQuotaCheck | None], Awaitable[AddedFeed]]  # the same, within a quota
 CACHE_SECONDS, MOST_CACHED = 60.0, 1000  # of the timed cache
 WEB_FOLDER = Path(__file__).parent
 THEMES = ("light", "dark")
@@ -74,35 +72,29 @@ def _is_expired(cached: asyncio.Task[tuple[float, Any]]) -> bool:
 
 
 class Site:
-    """Everything that the pages of one application share."""
+    """Everything that pages and API share. They know the rest of the process as an `Aggregator` only."""
 
     def __init__(
         self,
-        store: Store,
-        status: Callable[[], CrawlStatus],
-        *,
-        add: AddFeedWithinQuota,
+        aggregator: Aggregator,
         login: PasswordLogin,
-        clock: Callable[[], float],
+        *,
         base: str,
-        node: Aggregator | None = None,
         oidc: OidcProvider | None = None,
+        clock: Callable[[], float],
     ) -> None:
-        self.store = store
-        self.status = status
-        self._add_feed = add
+        self.aggregator = aggregator
+        self.store = aggregator.store
         self.login = login
         self.authenticator = login.authenticator
         self.oidc = oidc
         self.clock = clock
         self.base_url = base.rstrip("/")
-        self.node = node
-        self._settings = load_settings() if node is None else None
-        self.reader_quota = ReaderQuota(store, lambda: self.settings)
+        self.reader_quota = ReaderQuota(self.store, lambda: self.settings)
         self.background_jobs = BackgroundJobs(clock)
         self.timed_cache = TimedCache()
-        self.reader_feeds = ReaderFeedsCache(store, clock)
-        self.pictures = PictureProxy(node.fetcher if node is not None else None)
+        self.reader_feeds = ReaderFeedsCache(self.store, clock)
+        self.pictures = PictureProxy(aggregator.fetcher)
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(WEB_FOLDER / "templates"),
             autoescape=True,
@@ -129,17 +121,30 @@ class Site:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force; a running node's may change."""
-        if self.node is not None:
-            return self.node.settings
-        assert self._settings is not None
-        return self._settings
+        """The settings in force; they may change while the server runs."""
+        return self.aggregator.settings
+
+    def status(self) -> CrawlStatus:
+        """Return the state of the crawl now."""
+        return self.aggregator.status()
 
     async def add_feed(self, address: str, user_id: int) -> AddedFeed:
-        """Add what somebody typed, and subscribe them; Refused where they may not bring it here."""
+        """Add the feed at a typed address, or the first one of its page, and subscribe the user.
+
+        Raises an InputError that a page can show, also where the user may not add feeds.
+        """
         user = await self.store.read(find_user, user_id)
         await self.reader_quota.check_additions(user, [address])
-        return await self._add_feed(address, user_id, self.reader_quota.limit_for(user))
+        added = await add_feed_from_address(
+            self.store,
+            self.aggregator.fetcher,
+            address,
+            now=self.clock(),
+            choose=lambda _, found: found[0],
+            subscriber=user_id,
+            allowed=self.reader_quota.limit_for(user),
+        )
+        return AddedFeed(added.feed, added.created)
 
     def render_page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """Render a template for a request: a whole page, or a part that a script asks for."""

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from publish_server import BASE, STATUS, Asker, served
+from publish_server import BASE, Asker, served
 
 from headwater.store.opening import open_store
 from headwater.store.store import Store
 from headwater.web.app import create_app
+from support.idle_node import make_idle_node
 
 
 @pytest.fixture
@@ -24,5 +25,5 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 @pytest.fixture
 async def ask(store: Store) -> AsyncIterator[Asker]:
     async with AsyncExitStack() as stack:
-        base = await stack.enter_async_context(served(create_app(store, lambda: STATUS, base=BASE)))
+        base = await stack.enter_async_context(served(create_app(make_idle_node(store), base=BASE)))
         yield Asker(await stack.enter_async_context(httpx.AsyncClient()), base)

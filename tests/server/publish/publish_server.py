@@ -12,10 +12,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from headwater.node.crawl.crawl_status import CrawlStatus
-
 BASE = "https://feeds.example"
-STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
 
 
 @asynccontextmanager

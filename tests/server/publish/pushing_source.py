@@ -103,7 +103,7 @@ async def running(folder: Path, public: bool = True, **more: Any) -> AsyncIterat
     usual |= {"public_url": base} if public else {}
     async with build("node", load_settings(**usual | more)) as node:
         pushing = PushService(node, base)
-        app = create_app(node.store, node.status, base=base, live=node.live, node=node, pushing=pushing)
+        app = create_app(node, base=base, push_service=pushing)
         config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         async with pushing:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from callbacks import Callback, callback, signed
-from publish_server import BASE, STATUS, served
+from publish_server import BASE, served
 from test_published_queries import arrive, lava
 
 from headwater.fetch.client import Fetcher
@@ -24,6 +24,7 @@ from headwater.store.publishing.private_feeds import add_feed_token, revoke_feed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from headwater.web.app import create_app
+from support.idle_node import make_idle_node
 from support.store_samples import NOW, SOMEBODY
 
 TOPIC = f"{BASE}/feeds/Lava.atom"
@@ -71,7 +72,7 @@ async def fetcher() -> AsyncIterator[Fetcher]:
 async def bench(store: Store, fetcher: Fetcher) -> AsyncIterator[Bench]:
     made = Bench(store, fetcher)
     async with AsyncExitStack() as stack:
-        app = create_app(store, lambda: STATUS, pushing=made)  # type: ignore[arg-type]
+        app = create_app(make_idle_node(store), push_service=made)  # type: ignore[arg-type]
         made.url = await stack.enter_async_context(served(app))
         made.client = await stack.enter_async_context(httpx.AsyncClient())
         yield made

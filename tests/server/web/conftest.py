@@ -22,6 +22,7 @@ from headwater.settings import Settings, load_settings
 from headwater.store.opening import open_store
 from headwater.store.store import Store
 from headwater.web.app import create_app
+from support.idle_node import make_idle_node
 
 NOW = 1_800_000_000.0
 STATUS = CrawlStatus(
@@ -31,17 +32,20 @@ STATUS = CrawlStatus(
 
 @asynccontextmanager
 async def serving(store: Store, **options: Any) -> AsyncIterator[str]:
-    """The address of a running server."""
+    """The address of a running server; options are settings, or its `fetcher`, `port`, `base` and `oidc`."""
     listener = socket.create_server(("127.0.0.1", options.pop("port", 0)))
-    app = create_app(store, lambda: STATUS, clock=lambda: NOW, **options)
+    app_options = {name: options.pop(name) for name in ("base", "oidc") if name in options}
+    node = make_idle_node(store, STATUS, clock=lambda: NOW, **options)
+    app = create_app(node, clock=lambda: NOW, **app_options)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", server_header=False))
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        await task
-        listener.close()
+    async with node.fetcher:
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await task
+            listener.close()
 
 
 @pytest.fixture
@@ -52,7 +56,7 @@ async def web_store(tmp_path: Path) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def site(web_store: Store) -> AsyncIterator[Callable[..., Awaitable[str]]]:
-    """Start servers over `web_store`: `await site(names=…, add=…)` gives the address."""
+    """Start servers over `web_store`: `await site(names=…, fetcher=…)` gives the address."""
     async with AsyncExitStack() as stack:
 
         async def start(**options: Any) -> str:

@@ -13,7 +13,6 @@ import uvicorn
 from playwright.async_api import Browser, expect
 
 from headwater.assembly import build
-from headwater.cli.commands.serve import _make_adder
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
 from headwater.settings import load_settings
@@ -27,7 +26,7 @@ async def running(folder: Path) -> AsyncIterator[tuple[Node, str]]:
     """A node with its pages, as `headwater serve` runs them."""
     given = load_settings(data=folder, allow_private=True, least_interval=0.5, per_host=16, budget=6000.0)
     async with build("node", given) as node:
-        app = create_app(node.store, node.status, add=_make_adder(node), live=node.live, node=node)
+        app = create_app(node)
         listener = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)

@@ -22,7 +22,6 @@ from headwater.fetch.client import Fetcher
 from headwater.settings import load_settings
 from headwater.store.readers.accounts import claim_ownership, find_user
 from headwater.store.store import Store
-from headwater.web.auth.authentication import AccessSettings
 from headwater.web.auth.oidc import OidcClient, OidcProvider, effective_port
 
 Start = Callable[..., Awaitable[str]]
@@ -69,7 +68,7 @@ async def visits(
 ) -> AsyncIterator[Callable[..., Awaitable[tuple[IdentityProvider, Visit]]]]:
     async with AsyncExitStack() as stack:
 
-        async def start(**access: Any) -> tuple[IdentityProvider, Visit]:
+        async def start(**settings: Any) -> tuple[IdentityProvider, Visit]:
             known = IdentityProvider()
             known.issuer = await stack.enter_async_context(listening(known.app))
             fetcher = await stack.enter_async_context(
@@ -80,8 +79,8 @@ async def visits(
             with socket.create_server(("127.0.0.1", 0)) as taken:
                 port = taken.getsockname()[1]
             base = await site(
-                provider=OidcProvider(client, fetcher, time.time),
-                access=AccessSettings(**access),
+                oidc=OidcProvider(client, fetcher, time.time),
+                **settings,
                 base=f"http://127.0.0.1:{port}",
                 port=port,
             )

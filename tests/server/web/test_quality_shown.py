@@ -23,6 +23,7 @@ from headwater.store.store import Store
 from headwater.web.app import create_app
 from headwater.web.metrics import render_metrics
 from headwater.web.pages.quality_page import _draw_price
+from support.idle_node import make_idle_node
 
 HOUR = TallyPeriod(60, 1000, 9, 1.0, 0.9, DelaySummary(9, 100.0, 60.0, 300.0))
 QUALITY = QualityReport(
@@ -143,9 +144,9 @@ async def test_metrics_without_a_report_have_what_the_crawler_knows(web_store: S
 async def test_the_page_says_that_a_strategy_failed_and_what_the_target_needs(web_store: Store) -> None:
     await web_store.write(add_and_subscribe, [NewFeed("http://a.example/")], 0.0)
     said = replace(STATUS, problem="The strategy <mine> failed.", target="It takes 30.", target_reached=False)
-    page = await rendered(create_app(web_store, lambda: said))
+    page = await rendered(create_app(make_idle_node(web_store, said)))
     assert "The strategy &lt;mine&gt; failed." in page
     assert "Target not reached: It takes 30." in page
     assert "this machine seems to be offline" not in page
-    page = await rendered(create_app(web_store, lambda: replace(STATUS, network_away_since=1_800_000_000.0)))
+    page = await rendered(create_app(make_idle_node(web_store, replace(STATUS, network_away_since=1_800_000_000.0))))
     assert "this machine seems to be offline" in page

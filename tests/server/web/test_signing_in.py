@@ -16,6 +16,7 @@ from starlette.routing import Route
 from headwater.credentials import hash_password, hash_secret
 from headwater.errors import StoreError
 from headwater.node.crawl.crawl_status import CrawlStatus
+from headwater.settings import Settings, load_settings
 from headwater.store.content.feeds import NewFeed, count_feeds
 from headwater.store.maintenance.trash import move_api_token_to_trash
 from headwater.store.readers.accounts import (
@@ -32,14 +33,15 @@ from headwater.store.readers.accounts import (
 from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_feed
 from headwater.store.store import Store
 from headwater.web.app import create_app
-from headwater.web.auth.authentication import COOKIE, AccessSettings, require_identity, safe_return_path
+from headwater.web.auth.authentication import COOKIE, require_identity, safe_return_path
 from headwater.web.auth.client_address import TrustedProxyHeaders
+from support.idle_node import make_idle_node
 from support.store_samples import SOMEBODY, intercept_reads
 
 NOW = 1_800_000_000.0
 STATUS = CrawlStatus(0, 0, "uniform", 60.0, 60, None, 0)
 PASSWORD = "correct horse battery"
-CLOSED = AccessSettings()
+CLOSED = load_settings()
 Clients = Callable[..., httpx.AsyncClient]
 
 
@@ -64,15 +66,15 @@ def clock() -> Clock:
 async def clients(web_store: Store, clock: Clock) -> AsyncIterator[Clients]:
     """`clients(peer="192.0.2.1", …)`: somebody at an address, asking one application without a network between."""
     opened: list[httpx.AsyncClient] = []
-    apps: dict[AccessSettings, Starlette] = {}
+    apps: dict[Settings, Starlette] = {}
 
     def client(
         peer: str = "127.0.0.1",
-        access: AccessSettings = CLOSED,
+        access: Settings = CLOSED,
         base: str = "http://localhost",
     ) -> httpx.AsyncClient:
         if access not in apps:
-            app = create_app(web_store, lambda: STATUS, clock=clock, access=access)
+            app = create_app(make_idle_node(web_store, STATUS, settings=access), clock=clock)
             app.router.routes.insert(0, Route("/whoami", whoami, methods=["GET", "POST"]))
             apps[access] = app
         transport = httpx.ASGITransport(TrustedProxyHeaders(apps[access], access.trusted_proxies), client=(peer, 5000))
@@ -110,7 +112,7 @@ async def test_while_the_owner_has_no_password_this_machine_is_the_owner_and_nob
 async def test_a_strangers_name_pointed_at_this_machine_reads_nothing(clients: Clients) -> None:
     rebound = clients(base="http://evil.example")
     assert (await rebound.get("/whoami")).status_code == 403
-    named = clients(base="http://mine.example", access=AccessSettings(names=("mine.example",)))
+    named = clients(base="http://mine.example", access=load_settings(names=("mine.example",)))
     assert (await named.get("/whoami")).text == "owner"
 
 
@@ -302,7 +304,7 @@ async def test_registration_is_closed_unless_opened_and_never_makes_an_owner(
 ) -> None:
     await ada(web_store)
     assert (await clients().get("/register")).status_code == 403
-    client = clients("192.0.2.1", AccessSettings(registration=True))
+    client = clients("192.0.2.1", load_settings(registration=True))
     form = {"name": "Bo", "password": PASSWORD, "again": PASSWORD, "role": "owner", "is_owner": "1"}
     taken = await client.post("/register", data={**form, "name": "ada"})
     assert (taken.status_code, "already" in taken.text) == (400, True)
@@ -314,7 +316,7 @@ async def test_registration_is_closed_unless_opened_and_never_makes_an_owner(
 
 @pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "a\nb", "\u202eeve", "a\\b", "\x00"])
 async def test_names_that_cannot_be_are_refused(clients: Clients, web_store: Store, name: str) -> None:
-    client = clients(access=AccessSettings(registration=True))
+    client = clients(access=load_settings(registration=True))
     form = {"name": name, "password": PASSWORD, "again": PASSWORD}
     assert (await client.post("/register", data=form)).status_code == 400
     assert len(await web_store.read(list_users)) == 1
@@ -327,7 +329,7 @@ async def test_names_that_cannot_be_are_refused(clients: Clients, web_store: Sto
 async def test_what_is_wrong_with_an_account_is_said_at_the_field(
     clients: Clients, wrong: dict[str, str], at: str
 ) -> None:
-    client = clients(access=AccessSettings(registration=True))
+    client = clients(access=load_settings(registration=True))
     for path in ("/welcome", "/register"):
         form = {"name": "Bo", "password": PASSWORD, "again": PASSWORD, **wrong}
         answer = await client.post(path, data=form)
@@ -368,7 +370,7 @@ async def test_guessing_at_the_present_password_is_told_at_its_field_and_gets_sl
 
 async def test_a_trusted_proxy_says_who_it_is_and_nobody_else_can(clients: Clients, web_store: Store) -> None:
     await ada(web_store)
-    access = AccessSettings(proxy_header="Remote-User", trusted_proxies=("10.0.0.0/8",))
+    access = load_settings(proxy_header="Remote-User", trusted_proxies=("10.0.0.0/8",))
     proxy, stranger = clients("10.1.2.3", access), clients("192.0.2.1", access)
     headers = {"Remote-User": "ada", "X-Forwarded-For": "192.0.2.7"}
     assert (await proxy.get("/whoami", headers=headers)).text == "Ada"
@@ -378,7 +380,7 @@ async def test_a_trusted_proxy_says_who_it_is_and_nobody_else_can(clients: Clien
     assert (await stranger.get("/whoami", headers=forged)).status_code == 303
     assert (await proxy.get("/whoami", headers={"Remote-User": "nobody"})).status_code == 403
     assert (await proxy.post("/whoami", headers={**headers, "Sec-Fetch-Site": "cross-site"})).status_code == 403
-    inviting = clients("10.1.2.3", AccessSettings((), True, "Remote-User", ("10.0.0.0/8",)))
+    inviting = clients("10.1.2.3", access.with_changes({"registration": True}))
     assert (await inviting.get("/whoami", headers={"Remote-User": "Cy"})).text == "Cy"
     assert (await web_store.read(find_user, "Cy")).role == "reader"
 

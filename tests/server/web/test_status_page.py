@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import orjson
@@ -15,13 +16,13 @@ from markupsafe import escape
 from prometheus_client.parser import text_string_to_metric_families
 from yarl import URL
 
-from headwater.errors import InputError
-from headwater.model import Ending, Feed, Refresh
-from headwater.store.content.feeds import AddedFeed, NewFeed, count_feeds, list_feeds
+from headwater.model import Ending, Feed, Outcome, Refresh
+from headwater.store.content.feeds import NewFeed, count_feeds, list_feeds
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from support import ROOT
+from support.idle_node import EmptyFeeds
 from support.store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
@@ -122,10 +123,11 @@ async def test_every_answer_carries_the_headers_that_keep_browsers_safe(site: St
 
 
 async def test_a_defect_shows_a_page_without_its_insides(web_store: Store, site: Start) -> None:
-    async def add(address: str, user_id: int, allowed: object) -> AddedFeed:
-        raise RuntimeError("secret insides")
+    class Broken(EmptyFeeds):
+        async def fetch(self, url: str, *arguments: Any, **options: Any) -> Outcome:
+            raise RuntimeError("secret insides")
 
-    async with Visitor(await site(add=add)) as visitor:
+    async with Visitor(await site(fetcher=Broken())) as visitor:
         status, page = await visitor.send("https://a.example/")
     assert status == 500
     assert "secret insides" not in page
@@ -155,13 +157,14 @@ async def test_addresses_that_cannot_be_are_refused_with_a_sentence(
 
 
 async def test_what_adding_says_is_shown_and_the_address_kept(site: Start) -> None:
-    async def add(address: str, user_id: int, allowed: object) -> AddedFeed:
-        raise InputError(f"{address} offers no feed.")
+    class Nowhere(EmptyFeeds):
+        async def fetch(self, url: str, *arguments: Any, **options: Any) -> Outcome:
+            return Outcome(Ending.DNS, url, url, NOW, 0.0, message="The host could not be found (DNS).")
 
-    async with Visitor(await site(add=add)) as visitor:
+    async with Visitor(await site(fetcher=Nowhere())) as visitor:
         status, page = await visitor.send('https://a.example/"><b>')
     assert status == 400
-    assert "offers no feed." in page
+    assert "could not be found (DNS)." in page
     assert 'value="https://a.example/&#34;&gt;&lt;b&gt;"' in page
 
 

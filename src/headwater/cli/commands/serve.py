@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import signal
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-import structlog
 import typer
-import uvicorn
 
 from headwater.assembly import build, freeze_startup_objects
 from headwater.cli.console import logs
@@ -25,27 +21,13 @@ from headwater.cli.console.output import err, print_json
 from headwater.cli.console.resources import make_data_folder, open_store
 from headwater.errors import SettingsError
 from headwater.farm.farm import Farm
-from headwater.fetch.client import Fetcher
-from headwater.fetch.http.address_guard import WEB_PORTS
-from headwater.node.aggregator import Aggregator
-from headwater.node.new_feed import add_feed_from_address
-from headwater.node.websub.push_service import PushService
+from headwater.node.node import Node
 from headwater.settings import Settings, is_shared_database, load_settings
-from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck, NewFeed, list_feeds
+from headwater.store.content.feeds import NewFeed, list_feeds
 from headwater.store.database.server_lock import lock_database_file
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.web.app import create_app
-from headwater.web.auth.authentication import AccessSettings
-from headwater.web.auth.client_address import TrustedProxyHeaders
-from headwater.web.auth.oidc import OidcClient, OidcProvider, effective_port
-from headwater.web.auth.password_login import PasswordLogin
-from headwater.web.pages.account_page import setup_url
-from headwater.web.site import AddFeedWithinQuota
-from headwater.web.tls import Certificate, list_own_names, load_certificate
-
-CERTIFICATE_CHECK_SECONDS = 60.0
-log = structlog.get_logger()
-
+from headwater.web.server import open_listener, serve_pages
+from headwater.web.tls import Certificate
 
 Host = Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).")]
 Port = Annotated[int | None, typer.Option(help="The port to listen on (8040; 0 picks a free one).")]
@@ -106,7 +88,7 @@ async def serve_node(
     make_data_folder(settings)
     with lock_database_file(settings.database_url), open_listener(settings.host, settings.port) as listener:
         async with build("node", settings) as node:
-            await serve_pages(node, listener)
+            await _serve_node_pages(node, listener)
 
 
 @command(
@@ -131,7 +113,7 @@ async def serve_web(
         raise SettingsError("The pages of a cluster need its database: --database postgresql://USER@HOST/NAME.")
     with open_listener(settings.host, settings.port) as listener:
         async with build("web", settings) as node:
-            await serve_pages(node, listener)
+            await _serve_node_pages(node, listener)
 
 
 @command(top, "demo", settings_options=("port",), example="headwater demo --feeds 50")
@@ -172,171 +154,18 @@ async def _run_demo(settings: Settings, farm: Farm) -> None:
                 addresses = [NewFeed(farm.url(k), tags=("demo",)) for k in range(farm.feeds)]
                 await node.store.write(add_and_subscribe, addresses, time.time())
                 err.print(f"{farm.feeds} feeds publish at {farm.base_url()}/ and are being refreshed.")
-                await serve_pages(node, listener)
+                await _serve_node_pages(node, listener)
 
 
-async def serve_pages(node: Aggregator, listener: socket.socket) -> None:
-    """Serve the pages until a signal arrives."""
+async def _serve_node_pages(node: Node, listener: socket.socket) -> None:
     freeze_startup_objects()
-    given = node.settings
-    secured = await asyncio.to_thread(_load_certificate, given) if given.uses_tls else None
-    address = _format_listener_url(listener, "http" if secured is None else "https")
-    base = given.public_url or address
-    pushing = PushService(node, base)
-    knowing = _make_provider_fetcher(given)
-    app = create_app(
-        node.store,
-        node.status,
-        add=_make_adder(node),
-        names=given.own_names,
-        base=base,
-        live=node.live,
-        node=node,
-        pushing=pushing,
-        access=AccessSettings(given.own_names, given.registration, given.proxy_header, given.trusted_proxies),
-        provider=None if knowing is None else OidcProvider(_make_oidc_client(given), knowing, time.time),
-    )
-    # Live streams never end by themselves, so the shutdown does not wait for them.
-    config = uvicorn.Config(
-        TrustedProxyHeaders(app, given.trusted_proxies),
-        log_config=None,
-        lifespan="off",
-        server_header=False,
-        timeout_graceful_shutdown=2,
-        proxy_headers=False,  # TrustedProxyHeaders does it, and keeps the address of the peer
-        ssl_context_factory=None if secured is None else lambda config, default: secured.context,
-    )
-    server = _SignalServer(config)
+    await serve_pages(node, listener, partial(_print_address, node))
+
+
+def _print_address(node: Node, address: str, certificate: Certificate | None) -> None:
     if wants_json():
         print_json({"url": address, "feeds": node.status().feeds})
     else:
         err.print(f"Headwater runs at [bold]{address}[/bold] – stop it with Ctrl-C.")
-    if await app.state.authenticator.is_open():
-        _log_welcome_link(app.state.login, base)
-    if secured is not None and given.tls_cert is None:
-        err.print(f"Its certificate is self-signed; SHA-256 {secured.fingerprint()}", style="dim")
-    async with (
-        pushing,
-        knowing or contextlib.nullcontext(),
-        _stop_when_broken(node, server),
-        _watch_certificate(secured),
-    ):
-        await server.serve(sockets=[listener])
-
-
-def _log_welcome_link(door: PasswordLogin, base: str) -> None:
-    """Log the link by which the owner sets a password; until then only this machine may sign in."""
-    link = setup_url(base, door)
-    log.warning("no_owner_yet", note="open to this machine only; the link sets name and password", link=link)
-
-
-def _make_oidc_client(given: Settings) -> OidcClient:
-    secret = given.oidc_client_secret
-    return OidcClient(
-        given.oidc_issuer or "",
-        given.oidc_client_id or "",
-        secret.reveal() if secret is not None else "",
-        given.oidc_claim,
-    )
-
-
-def _make_provider_fetcher(given: Settings) -> Fetcher | None:
-    """Make a client for the configured OpenID Connect provider, which may have a private address."""
-    if given.oidc_issuer is None:
-        return None
-    ports = {*WEB_PORTS, effective_port(given.oidc_issuer)}
-    return Fetcher(allow_private=True, ports=ports, deadline=10.0, per_host=8, gap=0.0)
-
-
-def _format_listener_url(listener: socket.socket, scheme: str) -> str:
-    host, port = listener.getsockname()[:2]
-    shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-    return f"{scheme}://{shown}:{port}/"
-
-
-def _load_certificate(given: Settings) -> Certificate:
-    return load_certificate(given.tls_cert, given.tls_key, given.data, list_own_names(given.host, given.own_names))
-
-
-@contextlib.asynccontextmanager
-async def _watch_certificate(secured: Certificate | None) -> AsyncIterator[None]:
-    """Reload the certificate when its files change."""
-
-    async def watch(secured: Certificate) -> None:
-        while True:
-            await asyncio.sleep(CERTIFICATE_CHECK_SECONDS)
-            try:
-                if await asyncio.to_thread(secured.reload_if_changed):
-                    log.info("certificate_read_again", file=str(secured.file))
-            except SettingsError as error:
-                log.error("certificate_refused", message=str(error))
-
-    watching = None if secured is None else asyncio.create_task(watch(secured))
-    try:
-        yield
-    finally:
-        if watching is not None:
-            watching.cancel()
-
-
-def _make_adder(node: Aggregator) -> AddFeedWithinQuota:
-    """Make the function behind the page's form: like `headwater feeds add`, with the first feed of a page."""
-
-    async def add(address: str, user_id: int, allowed: FeedQuotaCheck | None) -> AddedFeed:
-        done = await add_feed_from_address(
-            node.store,
-            node.fetcher,
-            address,
-            now=time.time(),
-            choose=lambda _, found: found[0],
-            subscriber=user_id,
-            allowed=allowed,
-        )
-        return AddedFeed(done.feed, done.created)
-
-    return add
-
-
-class _SignalServer(uvicorn.Server):
-    """Stops at a signal. Uvicorn would raise it again and interrupt the shutdown of the node."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError):  # Windows
-                loop.add_signal_handler(number, self.handle_exit, number, None)
-        yield
-
-
-@contextlib.asynccontextmanager
-async def _stop_when_broken(node: Aggregator, server: uvicorn.Server) -> AsyncIterator[None]:
-    """Stop the server if the node breaks, instead of serving pages that no longer change."""
-
-    async def watch() -> None:
-        await node.wait_until_broken()
-        server.should_exit = True
-
-    watching = asyncio.create_task(watch())
-    try:
-        yield
-    finally:
-        watching.cancel()
-
-
-@contextlib.contextmanager
-def open_listener(host: str, port: int) -> Iterator[socket.socket]:
-    """Open the server's socket before anything else starts, so that a used port is reported at once."""
-    with contextlib.ExitStack() as stack:
-        try:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            listener = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-            listener.listen(2048)  # from now on connections wait instead of being refused
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise SettingsError(
-                f"Cannot listen on {host}:{port}: {reason}. Choose another with --host and --port."
-            ) from error
-        yield listener
+    if certificate is not None and node.settings.tls_cert is None:
+        err.print(f"Its certificate is self-signed; SHA-256 {certificate.fingerprint()}", style="dim")

@@ -70,8 +70,8 @@ class ApiCall:
         return self.site.store
 
     @property
-    def node(self) -> Aggregator | None:
-        return self.site.node
+    def aggregator(self) -> Aggregator:
+        return self.site.aggregator
 
     @property
     def remover(self) -> Remover:
@@ -173,13 +173,6 @@ def require_owner(call: ApiCall, does: str) -> None:
     """Raise RequestRefused (403) unless an owner calls, for endpoints that only partly need an owner."""
     if not call.user.is_owner:
         raise RequestRefused(f"Only an owner {does}.", 403)
-
-
-def require_aggregator(call: ApiCall) -> Aggregator:
-    """Return the aggregator of this process. Raise RequestRefused (503) if there is none."""
-    if call.node is None:
-        raise RequestRefused("This process runs no aggregator. Send the request to one that does.", 503)
-    return call.node
 
 
 async def require_visible_feed(call: ApiCall, feed_id: int) -> None:

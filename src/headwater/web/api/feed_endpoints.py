@@ -41,7 +41,6 @@ from headwater.web.api.endpoint import (
     EndpointGroup,
     RequestBody,
     ResponseBody,
-    require_aggregator,
     require_owner,
     require_visible_feed,
 )
@@ -148,7 +147,7 @@ async def add_feed(call: ApiCall, given: FeedRequest) -> AddedFeedView:
     """
     if given.name is not None or given.weight is not None:
         require_owner(call, "can set the name or the weight of a feed")
-    node = require_aggregator(call)
+    node = call.aggregator
     await call.site.reader_quota.check_additions(call.user, [given.url])
 
     def choose(address: str, found: object) -> object:
@@ -180,7 +179,7 @@ class AddressRequest(RequestBody, frozen=True):
 @feed_group.post("/feeds/discover")
 async def discover_feeds(call: ApiCall, given: AddressRequest) -> ListPage[OfferedFeed]:
     """List the feeds that an address offers, without adding any."""
-    found = await discover_candidates(require_aggregator(call).fetcher, given.url)
+    found = await discover_candidates(call.aggregator.fetcher, given.url)
     return ListPage(items=[OfferedFeed(url=one.url, title=one.title, type=one.type) for one in found[:100]], next=None)
 
 

@@ -88,8 +88,7 @@ async def resend_deliveries(call: ApiCall, given: ResendRequest) -> ResendCount:
     number = await call.store.write(retry_deliveries, given.ids, call.now)
     if given.ids and not number:
         raise InputError("None of these deliveries can be sent again: only dead and failed ones can.", "ids")
-    if call.node is not None:
-        call.node.wake_deliveries()
+    call.aggregator.wake_deliveries()
     return ResendCount(due=number)
 
 

@@ -18,7 +18,7 @@ from headwater.settings import is_shared_database
 from headwater.store.content.feeds import find_feeds
 from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.web.api.api_types import Cursor, Limit, ListPage, Moment, Time, decode_cursor, finite_or_none, paginate
-from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, ResponseBody, require_aggregator
+from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, ResponseBody
 from headwater.web.api.server_endpoints import BackgroundJobView
 from headwater.web.api.server_endpoints import view_job as view_job
 from headwater.web.shared.background_jobs import BackgroundJob
@@ -55,7 +55,7 @@ class SchedulerView(ResponseBody, frozen=True):
 async def show_scheduler(call: ApiCall) -> SchedulerView:
     """Show the current state of the scheduler."""
     status = call.site.status()
-    next_up = await call.node.crawl.list_upcoming(call.now, 1) if call.node is not None else []
+    next_up = await call.aggregator.crawl.list_upcoming(call.now, 1)
     return SchedulerView(
         strategy=status.strategy,
         feeds=status.feeds,
@@ -104,7 +104,7 @@ class UpcomingRefreshView(ResponseBody, frozen=True):
 @scheduler_group.get("/scheduler/candidates", ADMIN)
 async def list_candidates(call: ApiCall, asked: UpcomingParameters) -> ListPage[UpcomingRefreshView]:
     """List the next feeds to refresh, with the strategy's reasons."""
-    found = await require_aggregator(call).crawl.list_upcoming(call.now, asked.limit)
+    found = await call.aggregator.crawl.list_upcoming(call.now, asked.limit)
     feeds = await call.store.read(find_feeds, [one.feed_id for one in found])
     return ListPage(
         items=[
@@ -197,7 +197,7 @@ class WhatIfParameters(Parameters, frozen=True):
 @quality_group.get("/quality/what-if")
 async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[PredictedQuality]:
     """Predict quality at other budgets; the list is empty until there are estimates of the feeds."""
-    node = require_aggregator(call)
+    node = call.aggregator
     wanted = None if asked.budget is None else [asked.budget]
     found = await estimate_quality_by_budget(
         await node.crawl.sample_beliefs(call.now), call.site.settings.least_interval, wanted

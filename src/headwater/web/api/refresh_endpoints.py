@@ -32,7 +32,6 @@ from headwater.web.api.endpoint import (
     EndpointGroup,
     Parameters,
     ResponseBody,
-    require_aggregator,
     require_visible_feed,
 )
 from headwater.web.shared.schedule_sentences import explain_schedule
@@ -80,7 +79,7 @@ def view_refresh(one: Refresh) -> RefreshView:
 async def refresh_feed(call: ApiCall, asked: IdParameters) -> RefreshView:
     """Refresh a feed now and show the result; 409 while its server asks to wait."""
     await require_visible_feed(call, asked.id)
-    settled = await require_aggregator(call).crawl.request_refresh(asked.id)
+    settled = await call.aggregator.crawl.request_refresh(asked.id)
     return view_refresh(settled.verdict.refresh)
 
 

@@ -19,7 +19,6 @@ from headwater.web.api.endpoint import (
     Parameters,
     RequestBody,
     ResponseBody,
-    require_aggregator,
 )
 from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.shared.opml_import import ImportResult
@@ -178,7 +177,7 @@ def view_settings(call: ApiCall) -> SettingsView:
     given = call.site.settings
     return SettingsView(
         version=__version__,
-        budget=call.node.status().budget_per_minute if call.node is not None else given.budget,
+        budget=call.aggregator.status().budget_per_minute,
         budget_bytes=given.budget_bytes,
         host_budget=given.host_budget,
         per_host=given.per_host,
@@ -196,7 +195,7 @@ def view_settings(call: ApiCall) -> SettingsView:
         public_url=given.public_url,
         time_zone=given.time_zone,
         readers_add=given.readers_add,
-        by_hand=sorted(call.node.pinned_settings) if call.node is not None else [],
+        by_hand=sorted(call.aggregator.pinned_settings),
     )
 
 
@@ -227,7 +226,7 @@ class SettingsChange(RequestBody, frozen=True):
 @settings_group.patch("/settings", ADMIN)
 async def change_settings(call: ApiCall, given: SettingsChange) -> SettingsView:
     """Change settings while the server runs."""
-    node = require_aggregator(call)
+    node = call.aggregator
     changes = {name: value for name in CHANGEABLE if (value := getattr(given, name)) is not UNSET}
     if changes:
         await node.change_settings(changes)

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from headwater.credentials import hash_secret, make_secret
 from headwater.errors import HeadwaterError, InputError, NotFound
+from headwater.settings import Settings
 from headwater.store.readers.accounts import (
     ADMIN,
     READ,
@@ -61,26 +62,14 @@ class Identity:
     scopes: frozenset[str]
 
 
-@dataclass(frozen=True)
-class AccessSettings:
-    """The operator's settings about access."""
-
-    names: tuple[str, ...] = ()  # host names of ours
-    registration: bool = False
-    proxy_header: str | None = None
-    trusted_proxies: tuple[str, ...] = ()
-
-
 class Authenticator:
     """Identifies the sender of a request. An application has one, at `app.state.authenticator`."""
 
-    def __init__(
-        self, store: Store, access: AccessSettings | None = None, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         self.store = store
-        self.access = access or AccessSettings()
+        self.settings = settings
         self.clock = clock
-        self._trusted_networks = parse_networks(self.access.trusted_proxies)
+        self._trusted_networks = parse_networks(self.settings.trusted_proxies)
         self._owner_has_password = False  # the owner has a password, and so open mode is over for good
 
     async def identify(self, request: HTTPConnection) -> Identity:
@@ -122,7 +111,7 @@ class Authenticator:
 
     async def _identify_by_proxy(self, request: HTTPConnection) -> Identity | None:
         """Trust the header of a trusted proxy; from any other peer it is only a claim."""
-        header = self.access.proxy_header
+        header = self.settings.proxy_header
         if header is None or not is_within(peer_address(request), self._trusted_networks):
             return None
         name = request.headers.get(header)
@@ -131,7 +120,7 @@ class Authenticator:
         try:
             user = await self.store.read(find_user, name)
         except NotFound as error:
-            if not self.access.registration:
+            if not self.settings.registration:
                 raise Forbidden(f"“{name[:100]}” has no account here. Ask the owner for one.") from error
             try:
                 user = await self.store.write(add_user, name, None, self.clock())
@@ -148,13 +137,13 @@ class Authenticator:
     async def _identify_by_loopback(self, request: HTTPConnection) -> Identity | None:
         if not is_loopback(request) or not await self.is_open():
             return None
-        check_host(request, self.access.names)
+        check_host(request, self.settings.own_names)
         owner = await self.store.read(find_owner)
         return Identity(owner, "open", user_scopes(owner))
 
     def check_sender(self, request: HTTPConnection) -> None:
         """Refuse a change that another site sent, or that came under a foreign host name."""
-        check_host(request, self.access.names)
+        check_host(request, self.settings.own_names)
         check_same_site(request)
 
     # sessions

@@ -133,7 +133,7 @@ class PasswordLogin:
 
     async def register_reader(self, request: Request, name: str, password: str) -> User:
         """Register a reader (never an owner), if registration is open."""
-        if not self.authenticator.access.registration:
+        if not self.authenticator.settings.registration:
             raise WrongPassword("Registration is closed. Ask the owner for an account.")
         keys = (("registration", visitor_address(request) or ""),)
         self._require_no_wait(keys)

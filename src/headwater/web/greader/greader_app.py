@@ -10,20 +10,16 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headwater.store.store import Store
-from headwater.web.auth.password_login import PasswordLogin
 from headwater.web.greader.greader_call import (
     PREFIXES,
     GReaderCall,
-    GReaderContext,
     GReaderRouter,
     json_response,
     text_response,
 )
 from headwater.web.greader.stream_handlers import StreamHandlers
 from headwater.web.greader.subscription_handlers import LONGEST_LIST, SubscriptionHandlers
-from headwater.web.shared.reader_quota import ReaderQuota
-from headwater.web.site import AddFeed
+from headwater.web.site import Site
 
 _DOUBLED = re.compile("^(?://+|/(?=api/greader.php//))((?:api/greader.php/)?)/*")
 
@@ -41,10 +37,9 @@ class SingleSlashes:
         await self._app(scope, receive, send)
 
 
-def routes(store: Store, door: PasswordLogin, add: AddFeed, base: str, allowance: ReaderQuota) -> list[BaseRoute]:
-    """Return the routes of the whole API; `base` is the public address of the server."""
-    shared = GReaderContext(store, door, add, base.rstrip("/"), allowance)
-    api, lists, streams = GReaderRouter(shared), SubscriptionHandlers(shared), StreamHandlers(shared)
+def build_greader_routes(site: Site) -> list[BaseRoute]:
+    """Return the routes of the whole API."""
+    api, lists, streams = GReaderRouter(site), SubscriptionHandlers(site), StreamHandlers(site)
     parts: list[Sequence[BaseRoute]] = [
         [Route(f"{before}/accounts/ClientLogin", api.login, methods=["GET", "POST"]) for before in PREFIXES],
         [Route(f"{PREFIXES[1]}{path}", _show_greeting, methods=["GET"]) for path in ("", "/")],

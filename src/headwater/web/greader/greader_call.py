@@ -28,20 +28,19 @@ from starlette.routing import BaseRoute, Route
 from headwater.credentials import hash_secret
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
 from headwater.store.readers.accounts import READ, WRITE, User, find_token_user
-from headwater.store.store import Store
 from headwater.web.auth.authentication import user_scopes
 from headwater.web.auth.cross_site import RequestRefused
-from headwater.web.auth.password_login import PasswordLogin, TooManyAttempts, WrongPassword
+from headwater.web.auth.password_login import TooManyAttempts, WrongPassword
 from headwater.web.greader.stream_parameters import LARGEST_FORM, FormFields
 from headwater.web.request_body import read_body
-from headwater.web.shared.reader_quota import ReaderQuota
-from headwater.web.site import AddFeed
+from headwater.web.site import Site
 
 PREFIXES = ("", "/api/greader.php")
 API = "/reader/api/0"
 CLIENT = "client"
 LARGE_ANSWER = 2000  # rows: encoding more of them would block the event loop noticeably
-ANONYMOUS_PATHS = 1 << 16  # bytes of a form without the header: Liferea 1.14 sends its token as T and up to fifty ids
+# bytes; Liferea 1.14 sends no header, but its token as T and up to fifty ids
+LARGEST_ANONYMOUS_FORM = 1 << 16
 
 
 class Unauthorized(HeadwaterError):
@@ -67,25 +66,11 @@ class GReaderCall:
 Handler = Callable[[GReaderCall], Awaitable[Response]]
 
 
-@dataclass(frozen=True)
-class GReaderContext:
-    """The services that all handlers of the API share."""
-
-    store: Store
-    door: PasswordLogin
-    add: AddFeed
-    base: str
-    allowance: ReaderQuota
-
-    def now(self) -> float:
-        return self.door.authenticator.clock()
-
-
 class GReaderRouter:
     """Authenticates callers and turns errors into the responses that clients understand."""
 
-    def __init__(self, shared: GReaderContext) -> None:
-        self._context = shared
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
     def routes(
         self, path: str, handler: Handler, *, changes: bool = False, prefix: str = API, body: int = 0
@@ -122,7 +107,7 @@ class GReaderRouter:
     async def _identify_call(self, request: Request, changes: bool, body: int) -> GReaderCall:
         secret = read_auth_token(request)
         nameless = secret is None and request.method == "POST" and not body
-        given = await FormFields.read_from(request, 0 if body else ANONYMOUS_PATHS if nameless else LARGEST_FORM)
+        given = await FormFields.read_from(request, 0 if body else LARGEST_ANONYMOUS_FORM if nameless else LARGEST_FORM)
         secret = given.first_value("T") if nameless else secret
         if not secret:
             raise Unauthorized
@@ -145,10 +130,10 @@ class GReaderRouter:
         """
         for token in (bearer, not bearer):
             if not token:
-                found = await self._context.door.authenticator.identify_by_session(secret, CLIENT)
+                found = await self._site.authenticator.identify_by_session(secret, CLIENT)
                 if found is not None:
                     return found.user, user_scopes(found.user)
-            elif owned := await self._context.store.read(find_token_user, hash_secret(secret)):
+            elif owned := await self._site.store.read(find_token_user, hash_secret(secret)):
                 return owned[0], user_scopes(owned[0]) & set(owned[1].scopes)
         raise Unauthorized
 
@@ -157,7 +142,7 @@ class GReaderRouter:
         try:
             given = await FormFields.read_from(request, 1 << 14)
             name, password = given.first_value("Email") or "", given.first_value("Passwd") or ""
-            user = await self._context.door.check_password(request, name, password, by_token=True)
+            user = await self._site.login.check_password(request, name, password, by_token=True)
         except TooManyAttempts as error:
             return text_response("Error=ServiceUnavailable", 429, {"Retry-After": str(error.seconds)})
         except WrongPassword:
@@ -169,7 +154,7 @@ class GReaderRouter:
         except InputError as error:
             return text_response(str(error), 400)
         label = request.headers.get("user-agent") or given.first_value("client") or ""
-        auth = await self._context.door.authenticator.start_session(user, CLIENT, label)
+        auth = await self._site.authenticator.start_session(user, CLIENT, label)
         values = {"SID": auth, "LSID": auth, "Auth": auth}
         if given.first_value("output") == "json":
             return json_response(values)

@@ -20,7 +20,6 @@ from headwater.store.readers.unread_counts import count_unread
 from headwater.web.greader import greader_json, stream_ids
 from headwater.web.greader.greader_call import (
     GReaderCall,
-    GReaderContext,
     in_thread_if_large,
     json_response,
     ok_response,
@@ -32,6 +31,7 @@ from headwater.web.greader.stream_parameters import (
     parse_mark_time,
     read_stream_query,
 )
+from headwater.web.site import Site
 
 CATEGORY_SCHEME = "http://www.google.com/reader/"  # of categories in Atom
 MOST_CONTENTS = 10_000  # items requested by id in one call
@@ -40,9 +40,9 @@ MOST_CONTENTS = 10_000  # items requested by id in one call
 class StreamHandlers:
     """Handlers of stream/…, unread-count, edit-tag, mark-all-as-read and /reader/atom."""
 
-    def __init__(self, shared: GReaderContext) -> None:
-        self._context = shared
-        self._store = shared.store
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._store = site.store
 
     async def count_unread(self, call: GReaderCall) -> Response:
         found = await self._store.read(count_unread, call.user.id)
@@ -66,12 +66,12 @@ class StreamHandlers:
         name = call.request.path_params.get("stream") or call.given.first_value("s") or stream_ids.READING_LIST
         asked = await self._read_stream(call, name)
         page = await self._load_page(call, asked)
-        shape = greader_json.ItemShaper(page.subscriptions, self._context.base)
+        shape = greader_json.ItemShaper(page.subscriptions, self._site.base_url)
         answer: dict[str, object] = {
             "direction": "ltr",
             "id": name,
             "title": self._stream_title(asked, page.subscriptions),
-            "updated": int(self._context.now()),
+            "updated": int(self._site.clock()),
             "items": [shape(one) for one in page.items],
         }
         if page.next is not None:
@@ -96,9 +96,9 @@ class StreamHandlers:
         if len(numbers) > MOST_CONTENTS:
             raise InputError(f"Too many fields `i`: request at most {MOST_CONTENTS:,} items at a time.")
         found = await self._store.read(find_shown_items, call.user.id, numbers)
-        shape = greader_json.ItemShaper(found.subscriptions, self._context.base)
+        shape = greader_json.ItemShaper(found.subscriptions, self._site.base_url)
         items = [shape(one) for one in found.items]
-        return json_response({"id": stream_ids.READING_LIST, "updated": int(self._context.now()), "items": items})
+        return json_response({"id": stream_ids.READING_LIST, "updated": int(self._site.clock()), "items": items})
 
     async def edit_tag(self, call: GReaderCall) -> Response:
         """Add states (`a`) to the items `i`, or remove them (`r`).
@@ -117,7 +117,7 @@ class StreamHandlers:
                     read = False
                 elif state == "starred":
                     starred = added
-        await self._store.write(mark_items, call.user.id, numbers, self._context.now(), read=read, starred=starred)
+        await self._store.write(mark_items, call.user.id, numbers, self._site.clock(), read=read, starred=starred)
         return ok_response()
 
     async def mark_all_read(self, call: GReaderCall) -> Response:
@@ -132,9 +132,9 @@ class StreamHandlers:
             wanted = read_stream_query(asked, call.given, MOST_IDS)
             places = await self._store.read(list_stream_positions, call.user.id, asked.which, wanted)
             chosen = [id for at, id in places if upto is None or at < upto]
-            await self._store.write(mark_items, call.user.id, chosen, self._context.now(), read=True)
+            await self._store.write(mark_items, call.user.id, chosen, self._site.clock(), read=True)
         else:
-            await self._store.write(mark_stream_read, call.user.id, asked.which, now=self._context.now(), until=upto)
+            await self._store.write(mark_stream_read, call.user.id, asked.which, now=self._site.clock(), until=upto)
         return ok_response()
 
     async def show_atom(self, call: GReaderCall) -> Response:
@@ -142,7 +142,7 @@ class StreamHandlers:
         name = call.request.path_params["stream"]
         asked = await self._read_stream(call, name)
         page = await self._load_page(call, asked)
-        here = f"{self._context.base}/reader/atom/{quote(name)}"
+        here = f"{self._site.base_url}/reader/atom/{quote(name)}"
         title = self._stream_title(asked, page.subscriptions)
         document = Document("atom 1.0", title, id=here, items=tuple(map(_to_entry, page.items)))
         labels = {stream_ids.format_item_id(one.id): _state_categories(one) for one in page.items}

@@ -33,7 +33,6 @@ from headwater.store.readers.subscriptions import (
 from headwater.web.greader import greader_json, stream_ids
 from headwater.web.greader.greader_call import (
     GReaderCall,
-    GReaderContext,
     edit_token,
     in_thread_if_large,
     json_response,
@@ -41,6 +40,7 @@ from headwater.web.greader.greader_call import (
     ok_response,
     text_response,
 )
+from headwater.web.site import Site
 
 LONGEST_LIST = 20 << 20  # bytes of OPML
 
@@ -48,9 +48,9 @@ LONGEST_LIST = 20 << 20  # bytes of OPML
 class SubscriptionHandlers:
     """Handlers of subscription/…, tag/list, rename-tag, disable-tag, user-info and token."""
 
-    def __init__(self, shared: GReaderContext) -> None:
-        self._context = shared
-        self._store = shared.store
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._store = site.store
 
     async def show_token(self, call: GReaderCall) -> Response:
         return text_response(edit_token(call.secret))
@@ -74,7 +74,7 @@ class SubscriptionHandlers:
 
         def make() -> Response:
             return json_with_etag(
-                call, {"subscriptions": [greader_json.shape_subscription(one, self._context.base) for one in found]}
+                call, {"subscriptions": [greader_json.shape_subscription(one, self._site.base_url) for one in found]}
             )
 
         return await in_thread_if_large(make, len(found))
@@ -116,10 +116,10 @@ class SubscriptionHandlers:
     ) -> None:
         if asked.which.query is not None:
             await self._refuse_private(call, asked.which.query)
-            await self._store.write(subscribe_to_query_feed, call.user.id, asked.which.query, self._context.now())
+            await self._store.write(subscribe_to_query_feed, call.user.id, asked.which.query, self._site.clock())
             which = asked.which
         elif asked.url is not None:
-            feed = (await self._context.add(asked.url, call.user.id)).feed
+            feed = (await self._site.add_feed(asked.url, call.user.id)).feed
             which = Stream(feed=feed.id)
         else:
             which = await self._find_target(call, asked)
@@ -133,7 +133,7 @@ class SubscriptionHandlers:
             raise NotFound(f"There is no query feed {query_id}.")
 
     async def _unsubscribe(self, call: GReaderCall, which: Stream) -> None:
-        by = Remover(call.user.id, self._context.now())  # clients cannot undo this, but the web pages can
+        by = Remover(call.user.id, self._site.clock())  # clients cannot undo this, but the web pages can
         if which.query is not None:
             await self._store.write(move_query_subscription_to_trash, call.user.id, which.query, by=by)
         elif which.feed is not None:
@@ -170,7 +170,7 @@ class SubscriptionHandlers:
         if not address:
             raise InputError("Missing field `quickadd`: the address of the feed to add.")
         try:
-            feed = (await self._context.add(address, call.user.id)).feed
+            feed = (await self._site.add_feed(address, call.user.id)).feed
         except (InputError, NotFound) as error:
             return json_response({"numResults": 0, "query": address, "error": str(error)})
         stream = stream_ids.feed_stream_id(feed.id, None)
@@ -181,8 +181,8 @@ class SubscriptionHandlers:
         """Subscribe to the feeds of the OPML document in the body; folders become labels."""
         lists = read_opml(call.body)
         new = [NewFeed(one.url, one.title, link=one.link, tags=tuple(one.tags)) for one in lists.feeds]
-        allowed = self._context.allowance.limit_for(call.user)
-        await self._store.write(add_and_subscribe, new, self._context.now(), subscriber=call.user.id, allowed=allowed)
+        allowed = self._site.reader_quota.limit_for(call.user)
+        await self._store.write(add_and_subscribe, new, self._site.clock(), subscriber=call.user.id, allowed=allowed)
         return ok_response()
 
     async def export_opml(self, call: GReaderCall) -> Response:
@@ -192,7 +192,7 @@ class SubscriptionHandlers:
         return Response(write_opml(outlines), 200, headers, media_type="text/x-opml; charset=utf-8")
 
     def _to_outline(self, one: Subscription) -> tuple[str, str, str | None, tuple[str, ...]]:
-        shaped = greader_json.shape_subscription(one, self._context.base)
+        shaped = greader_json.shape_subscription(one, self._site.base_url)
         return shaped["url"], one.title, one.link, one.tags
 
     async def rename_tag(self, call: GReaderCall) -> Response:
@@ -206,6 +206,6 @@ class SubscriptionHandlers:
 
     async def disable_tag(self, call: GReaderCall) -> Response:
         for given in call.given.list_values("s") or [f"{stream_ids.LABEL_PREFIX}{call.given.first_value('t') or ''}"]:
-            by = Remover(call.user.id, self._context.now())
+            by = Remover(call.user.id, self._site.clock())
             await self._store.write(move_tag_to_trash, call.user.id, stream_ids.parse_label(given), by=by)
         return ok_response()

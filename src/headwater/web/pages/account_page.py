@@ -34,7 +34,7 @@ _oidc_signer = URLSafeTimedSerializer(secrets.token_bytes(32))
 async def show_login(visit: Visit) -> Response:
     site = visit.site
     back = visit.form.get("next") or visit.query("next")
-    registration = site.authenticator.access.registration
+    registration = site.settings.registration
     values = {"next": safe_return_path(back), "by_provider": site.oidc is not None, "registration": registration}
     return visit.render("login_page.html", **values)
 
@@ -72,7 +72,7 @@ async def set_up_owner(visit: Visit) -> Response:
 
 @pages.get("/register", OPEN)
 async def show_registration(visit: Visit) -> Response:
-    if not visit.site.authenticator.access.registration:
+    if not visit.site.settings.registration:
         raise RequestRefused("Registration is closed. Ask the owner for an account.")
     return visit.render("registration_page.html")
 
@@ -187,11 +187,11 @@ async def _find_oidc_user(site: Site, provider: OidcProvider, claims: Mapping[st
         raise Forbidden(f"The provider did not send the claim `{claim}`, which names the account.")
     if claim == "email" and claims.get("email_verified") is False:
         raise Forbidden("The provider has not verified this mail address.")
-    store, access = site.store, site.authenticator.access
+    store = site.store
     try:
         user = await store.read(find_user, name)
     except NotFound as error:
-        if not access.registration:
+        if not site.settings.registration:
             raise Forbidden(f"“{name[:100]}” has no account here. Ask the owner for one.") from error
         user = await store.write(add_user, name, None, site.clock())
     subject = f"{claims['iss']} {claims['sub']}".encode()

@@ -32,12 +32,10 @@ async def find_feeds(visit: Visit) -> Response:
     if not address:
         raise InputError(NO_ADDRESS)
     await site.reader_quota.check_additions(visit.user, [address])
-    if site.node is not None:
-        found = await discover_candidates(site.node.fetcher, address)
-        if len(found) > 1:
-            return await _render_discover(visit, found)
-        address = found[0].url
-    added = await site.add_feed(address, visit.user.id)
+    found = await discover_candidates(site.aggregator.fetcher, address)
+    if len(found) > 1:
+        return await _render_discover(visit, found)
+    added = await site.add_feed(found[0].url, visit.user.id)
     return visit.redirect(f"/read/feed/{added.feed.id}")
 
 

@@ -45,7 +45,6 @@ FLASH = {
     "apart": "The feeds are separate again.",
     "subscribed": "Subscription restored.",
     "back": "Feed restored, with its items.",
-    "alone": "This process runs no aggregator, so the feed was not refreshed.",
 }
 
 
@@ -144,8 +143,8 @@ async def show_feed(visit: Visit) -> Response:
     await _require_visible(visit, feed_id)
     page = await load_feed_page(visit.store, visit.site.settings, feed_id, visit.now)
     mine = await visit.store.read(find_subscription, visit.user.id, feed_id=feed_id)
-    values = {"can_refresh": visit.site.node is not None, "may_change": visit.user.is_owner}
-    return visit.render("feed_page.html", page=page, subscribed=mine is not None, **values)
+    owner = visit.user.is_owner
+    return visit.render("feed_page.html", page=page, subscribed=mine is not None, may_change=owner)
 
 
 @pages.post("/feed/{feed_id}", WRITE, error_page=show_feed)
@@ -202,10 +201,8 @@ async def _merge_feeds(visit: Visit, feed_id: int, by: Remover) -> int:
 
 
 async def _refresh_feed(visit: Visit, feed_id: int) -> str:
-    if visit.site.node is None:
-        return "alone"
     try:
-        await visit.site.node.crawl.request_refresh(feed_id)
+        await visit.site.aggregator.crawl.request_refresh(feed_id)
     except RefreshHeld as held:
         until = f"{format_time(held.until)}, {format_relative(held.until, visit.now)}"
         raise InputError(f"{held} Until {until}.") from held

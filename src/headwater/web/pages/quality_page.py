@@ -89,10 +89,9 @@ async def load_quality_page(site: Site, now: float) -> QualityPage:
 
 
 async def load_budget_curve(site: Site, now: float) -> list[PredictedQuality]:
-    """Estimate quality by budget; empty without an aggregator, or before the first estimates."""
-    if site.node is None:
-        return []
-    return await estimate_quality_by_budget(await site.node.crawl.sample_beliefs(now), site.settings.least_interval)
+    """Estimate quality by budget; empty before the first estimates."""
+    sample = await site.aggregator.crawl.sample_beliefs(now)
+    return await estimate_quality_by_budget(sample, site.settings.least_interval)
 
 
 async def draw_delay_curve(site: Site, now: float) -> Chart | None:

@@ -108,7 +108,7 @@ async def show_start(visit: Visit) -> Response:
     """Show all items; on an empty server, how to begin."""
     if not await visit.site.reader_feeds.load_feeds(visit.user.id):
         feeds = await visit.store.read(count_feeds)
-        return visit.render("start_page.html", feeds=feeds, can_discover=visit.site.node is not None)
+        return visit.render("start_page.html", feeds=feeds)
     return await _show_stream(visit, "all", "")
 
 

@@ -178,17 +178,15 @@ async def _render_settings(visit: Visit, secret: str = "") -> Response:
     """Render the page; `secret` is a new API token, which is shown this once."""
     page = await load_settings_page(visit.site, visit.user, visit.now, visit.query("deliveries"))
     values = {"causes": FAILURE_ADVICE, "scopes": SCOPES, "roles": ROLES, "states": DELIVERY_STATES, "secret": secret}
-    values["by_hand"] = sorted(visit.site.node.pinned_settings) if visit.site.node is not None else []
+    values["by_hand"] = sorted(visit.site.aggregator.pinned_settings)
     return visit.render("settings_page.html", page=page, strategies=sorted(STRATEGIES), dials=OBJECTIVES, **values)
 
 
 @pages.post("/settings/change", ADMIN, error_page=show_settings)
 async def change_settings(visit: Visit) -> Response:
     """Change settings of the running server."""
-    if visit.site.node is None:
-        raise InputError("This process runs no aggregator. Change the settings on the server that does.")
     try:
-        await visit.site.node.change_settings(read_changes(visit.form))
+        await visit.site.aggregator.change_settings(read_changes(visit.form))
     except InputError as error:
         error.field = error.field if error.field in visit.form else ""
         raise
@@ -269,8 +267,7 @@ async def resend_deliveries(visit: Visit) -> Response:
     if delivery is None and visit.form.get("which") != "dead":
         raise InputError("The form does not name a delivery. Load the page again.")
     await visit.store.write(retry_deliveries, [delivery] if delivery is not None else [], visit.now)
-    if visit.site.node is not None:
-        visit.site.node.wake_deliveries()
+    visit.site.aggregator.wake_deliveries()
     return visit.redirect("/settings", flash="resent")
 
 

@@ -35,15 +35,15 @@ _KINDS = {
 class PictureProxy:
     """Signs the addresses of pictures and fetches those it has signed, with a cache of 32 MB."""
 
-    def __init__(self, fetcher: Fetcher | None) -> None:
+    def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
         self._signer = Signer(secrets.token_bytes(32), salt="picture")
         self._pictures: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         self._size = 0
 
     def picture_url(self, url: str) -> str | None:
-        """Return our address for a picture, None if the server cannot fetch it."""
-        if self._fetcher is None or len(url) > 4000:
+        """Return our address for a picture, None if it is too long."""
+        if len(url) > 4000:
             return None
         return "/picture?" + urlencode({"u": url, "s": self._signer.get_signature(url).decode()})
 
@@ -65,7 +65,6 @@ class PictureProxy:
         return Response(body, media_type=kind, headers=headers)
 
     async def _fetch_picture(self, url: str) -> tuple[str, bytes] | None:
-        assert self._fetcher is not None
         try:
             page = await self._fetcher.get(url, accept="image/*", max_bytes=LARGEST_PICTURE)
         except HeadwaterError:

@@ -75,10 +75,11 @@ async def server(tmp_path: Path, farm: Callable[..., Awaitable[Farm]]) -> AsyncI
         per_host=64,
         budget=100_000.0,
         strategy="uniform",
+        names=("testserver",),
     )
     async with AsyncExitStack() as stack:
         node = await stack.enter_async_context(build("node", given))
-        app = create_app(node.store, node.status, node=node, names=["testserver"], base="https://feeds.example.org")
+        app = create_app(node, base="https://feeds.example.org")
         store, now = node.store, time.time()
         owner = await store.write(claim_ownership, "olga", PASSWORD)
         assert owner is not None

@@ -118,7 +118,7 @@ class Running:
             assert await node.store.write(claim_ownership, "olga", hash_password("correct horse"))
             self._node = node
             await node.store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
-            app = create_app(node.store, node.status, node=node)
+            app = create_app(node)
             listener = socket.create_server(("127.0.0.1", 0))
             server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
             serving = asyncio.create_task(server.serve(sockets=[listener]))

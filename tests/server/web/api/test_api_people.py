@@ -10,7 +10,6 @@ import pytest
 from headwater.errors import StoreError
 from headwater.store.content.feed_overview import list_feed_overviews
 from headwater.web.api.api_app import GROUPS
-from headwater.web.app import create_app
 from support.store_samples import intercept_reads
 
 
@@ -163,18 +162,6 @@ async def test_a_method_that_is_not_for_an_address_is_told_with_those_that_are(s
     answer = await server.owner.http.request("PUT", "/api/v1/feeds")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, POST"
-
-
-async def test_a_process_without_an_aggregator_says_so(server: Any) -> None:
-    alone = create_app(server.store, server.node.status, names=["testserver"])
-    headers = dict(server.owner.http.headers)
-    transport = httpx.ASGITransport(alone, client=("127.0.0.1", 5000))
-    async with httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=headers) as http:
-        client = type(server.owner)(http)
-        await client("POST", "/feeds", 503, json={"url": server.farm.url(0)})
-        await client("GET", "/scheduler/candidates", 503)
-        await client("PATCH", "/settings", 503, json={"budget": 1})
-        assert (await client("GET", "/scheduler"))["price"] is None
 
 
 async def test_a_database_that_does_not_answer_is_told(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
