@@ -23,7 +23,7 @@ from headwater.store.readers.stream_values import StreamQuery
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions, subscribe_to_feed
 from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store
-from headwater.web.shared.article_html import PictureProxy, picture_type
+from headwater.web.shared.article_html import picture_type
 from support.store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]

@@ -12,8 +12,6 @@ from headwater.errors import InputError
 from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
 from headwater.store.readers import accounts
 from headwater.store.readers.accounts import (
-    ApiToken,
-    User,
     add_api_token,
     find_password_hash,
     find_user,
@@ -53,17 +51,6 @@ class UserView(ResponseBody, frozen=True):
     time_zone: Annotated[str | None, Meta(description="null: the server's")]
 
 
-def view_user(user: User) -> UserView:
-    return UserView(
-        id=user.id,
-        name=user.name,
-        role=user.role,
-        created=user.created,
-        has_password=user.has_password,
-        time_zone=user.time_zone,
-    )
-
-
 def validate_time_zone(given: str) -> str:
     """Return the name of a time zone; empty stays empty. Raise InputError for an unknown one."""
     return parse_time_zone(given).key if given else ""
@@ -74,7 +61,7 @@ async def list_users(call: ApiCall, asked: ListParameters) -> ListPage[UserView]
     """List the accounts in the order in which they were created."""
     after = decode_cursor(asked.cursor, int)
     rows = [user for user in await call.store.read(accounts.list_users) if after is None or user.id > after[0]]
-    return paginate(rows[: asked.limit + 1], asked.limit, view_user, lambda user: (user.id,))
+    return paginate(rows[: asked.limit + 1], asked.limit, UserView.from_row, lambda user: (user.id,))
 
 
 class UserRequest(RequestBody, frozen=True):
@@ -87,13 +74,13 @@ class UserRequest(RequestBody, frozen=True):
 async def add_user(call: ApiCall, given: UserRequest) -> UserView:
     """Create an account."""
     kept = await asyncio.to_thread(hash_password, given.password)
-    return view_user(await call.store.write(accounts.add_user, given.name, kept, call.now, role=given.role))
+    return UserView.from_row(await call.store.write(accounts.add_user, given.name, kept, call.now, role=given.role))
 
 
 @account_group.get("/users/{id}", ADMIN)
 async def show_user(call: ApiCall, asked: IdParameters) -> UserView:
     """Show an account."""
-    return view_user(await call.store.read(find_user, asked.id))
+    return UserView.from_row(await call.store.read(find_user, asked.id))
 
 
 class UserChange(RequestBody, frozen=True):
@@ -117,7 +104,7 @@ async def change_user(call: ApiCall, asked: IdParameters, given: UserChange) -> 
     if not isinstance(given.password, UnsetType):
         changes["password"] = await asyncio.to_thread(hash_password, given.password)
     found = await call.store.read(find_user, asked.id)
-    return view_user(await call.store.write(accounts.change_user, found.id, **changes) if changes else found)
+    return UserView.from_row(await call.store.write(accounts.change_user, found.id, **changes) if changes else found)
 
 
 @account_group.delete("/users/{id}", ADMIN)
@@ -141,7 +128,7 @@ class MyAccountView(ResponseBody, frozen=True):
 @account_group.get("/me")
 async def show_me(call: ApiCall) -> MyAccountView:
     """Show your account."""
-    return MyAccountView(user=view_user(call.user), scopes=sorted(call.who.scopes), by=call.who.by)
+    return MyAccountView(user=UserView.from_row(call.user), scopes=sorted(call.who.scopes), by=call.who.by)
 
 
 class MyAccountChange(RequestBody, frozen=True):
@@ -154,8 +141,8 @@ class MyAccountChange(RequestBody, frozen=True):
 async def change_me(call: ApiCall, given: MyAccountChange) -> UserView:
     """Change your time zone."""
     if isinstance(given.time_zone, UnsetType):
-        return view_user(call.user)
-    return view_user(
+        return UserView.from_row(call.user)
+    return UserView.from_row(
         await call.store.write(accounts.change_user, call.user.id, time_zone=validate_time_zone(given.time_zone))
     )
 
@@ -183,19 +170,16 @@ class ApiTokenView(ResponseBody, frozen=True):
     last_used: float | None
 
 
-def view_token(token: ApiToken) -> ApiTokenView:
-    return ApiTokenView(
-        id=token.id, label=token.label, scopes=list(token.scopes), created=token.created, last_used=token.last_used
-    )
-
-
 @account_group.get("/tokens")
 async def list_tokens(call: ApiCall, asked: ListParameters) -> ListPage[ApiTokenView]:
     """List your API tokens, without the secrets."""
     after = decode_cursor(asked.cursor, int)
     rows = [one for one in await call.store.read(list_api_tokens, call.user.id) if after is None or one.id > after[0]]
     return paginate(
-        sorted(rows, key=lambda one: one.id)[: asked.limit + 1], asked.limit, view_token, lambda one: (one.id,)
+        sorted(rows, key=lambda one: one.id)[: asked.limit + 1],
+        asked.limit,
+        ApiTokenView.from_row,
+        lambda one: (one.id,),
     )
 
 
@@ -218,7 +202,7 @@ async def make_token(call: ApiCall, given: ApiTokenRequest) -> CreatedApiToken:
         raise InputError(f"You lack the scopes {', '.join(sorted(lacking))}. Leave them out.", "scopes")
     secret = make_secret()
     made = await call.store.write(add_api_token, call.user.id, hash_secret(secret), given.label, given.scopes, call.now)
-    return CreatedApiToken(token=secret, about=view_token(made))
+    return CreatedApiToken(token=secret, about=ApiTokenView.from_row(made))
 
 
 @account_group.delete("/tokens/{id}")

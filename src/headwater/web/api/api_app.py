@@ -15,7 +15,6 @@ from starlette.routing import Mount, Route
 from headwater.errors import HeadwaterError, InputError, NotFound, QueryError, RefreshHeld, StoreError
 from headwater.web.api import (
     account_endpoints,
-    discovery_endpoints,
     feed_endpoints,
     item_endpoints,
     publication_endpoints,
@@ -38,7 +37,7 @@ GROUPS: tuple[EndpointGroup, ...] = (
     subscription_endpoints.subscription_group,
     item_endpoints.item_group,
     item_endpoints.search_group,
-    discovery_endpoints.discovery_group,
+    feed_endpoints.discovery_group,
     query_endpoints.query_group,
     quality_endpoints.quality_group,
     quality_endpoints.scheduler_group,

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from headwater.errors import InputError
+from headwater.store.readers.stream_values import HIT_ID_OFFSET
 from headwater.web.api.endpoint import Parameters, ResponseBody
 
 T = TypeVar("T")
@@ -28,6 +29,10 @@ Cursor = Annotated[
 ]
 Time = Annotated[float, Meta(description="seconds since 1970, UTC")]
 Moment = Annotated[float, Meta(ge=-1e11, le=1e11, description="seconds since 1970, UTC")]
+# Text, since the ids of items in query feeds exceed the integers that JavaScript can represent.
+ItemId = Annotated[
+    str, Meta(pattern="^q?[1-9][0-9]{0,14}$", description="an item (12), or an item in a query feed (q34)")
+]
 
 
 class ListParameters(Parameters, frozen=True):
@@ -80,6 +85,24 @@ def decode_cursor(given: str | None, *types: type) -> tuple[Any, ...] | None:
     if any(isinstance(part, int) and abs(part) >= 2**62 for part in found):
         raise InputError(_INVALID_CURSOR, "cursor")
     return found
+
+
+def parse_item_id(id: str) -> int:
+    """Return the store's number of an item id.
+
+    >>> parse_item_id("12"), parse_item_id("q34") - parse_item_id("q33")
+    (12, 1)
+    """
+    return HIT_ID_OFFSET + int(id[1:]) if id.startswith("q") else int(id)
+
+
+def format_item_id(number: int) -> str:
+    """Return the item id of a number of the store.
+
+    >>> format_item_id(12), format_item_id(HIT_ID_OFFSET + 34)
+    ('12', 'q34')
+    """
+    return f"q{number - HIT_ID_OFFSET}" if number > HIT_ID_OFFSET else str(number)
 
 
 def paginate(rows: Sequence[Any], limit: int, view: Any, key: Any) -> ListPage[Any]:

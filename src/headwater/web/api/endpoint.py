@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, get_type_hints
+from typing import Any, Self, get_type_hints
 
 import msgspec
 from starlette.requests import Request
@@ -42,7 +42,13 @@ class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ResponseBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a response."""
+    """The body of a response. Its fields are a contract, so it is declared apart from the row that it shows."""
+
+    @classmethod
+    def from_row(cls, row: object, **others: Any) -> Self:
+        """Make the body from the row's attributes of the same names; `others` are the fields that differ."""
+        names = [name for name in cls.__struct_fields__ if name not in others]
+        return cls(**{name: getattr(row, name) for name in names}, **others)
 
 
 class RawBody(msgspec.Struct, frozen=True):

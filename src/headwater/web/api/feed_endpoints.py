@@ -8,7 +8,6 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from headwater.errors import InputError
 from headwater.fetch.discovery import discover_candidates
-from headwater.model import Feed
 from headwater.node.new_feed import add_feed_from_address
 from headwater.store.content import articles
 from headwater.store.content import feeds as stored_feeds
@@ -33,6 +32,7 @@ from headwater.web.api.api_types import (
     Time,
     decode_cursor,
     finite_or_none,
+    format_item_id,
     paginate,
 )
 from headwater.web.api.endpoint import (
@@ -45,6 +45,7 @@ from headwater.web.api.endpoint import (
     require_visible_feed,
 )
 from headwater.web.shared.failure_advice import FAILURE_ADVICE
+from headwater.web.shared.suggestions import LinkedSite, Suggestion, suggest_feeds
 
 feed_group = EndpointGroup("feeds", "The feeds that the server polls; readers see those they subscribe to.")
 
@@ -77,18 +78,8 @@ class FeedView(ResponseBody, frozen=True):
 
 
 def view_feed(row: FeedOverview) -> FeedView:
-    feed = row.feed
-    return FeedView(
-        id=feed.id,
-        url=feed.url,
-        title=feed.title,
-        name=feed.name,
-        link=feed.link,
-        tags=list(feed.tags),
-        weight=feed.weight,
-        added=feed.added,
-        paused=feed.paused,
-        gone_since=feed.gone_since,
+    return FeedView.from_row(
+        row.feed,
         items=row.items,
         window=row.window,
         last_refresh=row.last_refresh,
@@ -147,7 +138,6 @@ async def add_feed(call: ApiCall, given: FeedRequest) -> AddedFeedView:
     """
     if given.name is not None or given.weight is not None:
         require_owner(call, "can set the name or the weight of a feed")
-    node = call.aggregator
     await call.site.reader_quota.check_additions(call.user, [given.url])
 
     def choose(address: str, found: object) -> object:
@@ -158,7 +148,7 @@ async def add_feed(call: ApiCall, given: FeedRequest) -> AddedFeedView:
 
     done = await add_feed_from_address(
         call.store,
-        node.fetcher,
+        call.aggregator.fetcher,
         given.url,
         now=call.now,
         choose=choose,  # type: ignore[arg-type]
@@ -168,7 +158,7 @@ async def add_feed(call: ApiCall, given: FeedRequest) -> AddedFeedView:
         subscriber=call.user.id,
         allowed=call.site.reader_quota.limit_for(call.user),
     )
-    others = [OfferedFeed(url=one.url, title=one.title, type=one.type) for one in done.others]
+    others = [OfferedFeed.from_row(one) for one in done.others]
     return AddedFeedView(feed=await find_visible_feed(call, done.feed.id), created=done.created, others=others)
 
 
@@ -180,7 +170,7 @@ class AddressRequest(RequestBody, frozen=True):
 async def discover_feeds(call: ApiCall, given: AddressRequest) -> ListPage[OfferedFeed]:
     """List the feeds that an address offers, without adding any."""
     found = await discover_candidates(call.aggregator.fetcher, given.url)
-    return ListPage(items=[OfferedFeed(url=one.url, title=one.title, type=one.type) for one in found[:100]], next=None)
+    return ListPage(items=[OfferedFeed.from_row(one) for one in found[:100]], next=None)
 
 
 async def find_visible_feed(call: ApiCall, feed_id: int) -> FeedView:
@@ -262,11 +252,8 @@ class SimilarFeed(ResponseBody, frozen=True):
 @feed_group.get("/feeds/{id}/alike", ADMIN)
 async def list_alike_feeds(call: ApiCall, asked: IdParameters) -> ListPage[SimilarFeed]:
     """List feeds that may be duplicates: those with the same title or the same web page."""
-
-    def seen(feed: Feed) -> SimilarFeed:
-        return SimilarFeed(id=feed.id, url=feed.url, title=feed.title)
-
-    return ListPage(items=[seen(feed) for feed in await call.store.read(find_similar_feeds, asked.id, 100)], next=None)
+    found = await call.store.read(find_similar_feeds, asked.id, 100)
+    return ListPage(items=[SimilarFeed.from_row(feed) for feed in found], next=None)
 
 
 class FailureGroupView(ResponseBody, frozen=True):
@@ -297,3 +284,57 @@ async def list_troubles(call: ApiCall) -> ListPage[FailureGroupView]:
         for one in found
     ]
     return ListPage(items=told, next=None)
+
+
+# suggestions
+
+discovery_group = EndpointGroup(
+    "discover", "Suggested feeds with reasons, and rising topics. /feeds/discover lists the feeds of an address."
+)
+
+
+class SuggestedFeed(ResponseBody, frozen=True):
+    """A feed of this server, and why it is suggested; PUT /subscriptions/feeds/{id} subscribes to it."""
+
+    feed: SimilarFeed
+    reason: str
+
+
+class RisingTopicView(ResponseBody, frozen=True):
+    """A topic of today: its items, the number of feeds, and the factor by which it exceeds its usual rate."""
+
+    topic: str
+    items: list[str]
+    feeds: int
+    factor: float
+
+
+class DiscoveriesView(ResponseBody, frozen=True):
+    also_read: list[SuggestedFeed]
+    popular: list[SuggestedFeed]
+    linked: list[LinkedSite]
+    rising: list[RisingTopicView]
+
+
+def _view_suggestion(one: Suggestion) -> SuggestedFeed:
+    return SuggestedFeed.from_row(one, feed=SimilarFeed.from_row(one.feed))
+
+
+@discovery_group.get("/discover")
+async def show_discoveries(call: ApiCall) -> DiscoveriesView:
+    """List suggested feeds, sites that your items link to, and rising topics."""
+    found = await suggest_feeds(call.site, call.user.id)
+    return DiscoveriesView(
+        also_read=[_view_suggestion(one) for one in found.also],
+        popular=[_view_suggestion(one) for one in found.popular],
+        linked=list(found.linked),
+        rising=[
+            RisingTopicView(
+                topic=one.topic.text,
+                items=[format_item_id(id) for id in one.topic.items[:1000]],
+                feeds=one.topic.feeds,
+                factor=one.topic.factor,
+            )
+            for one in found.rising
+        ],
+    )

@@ -14,10 +14,11 @@ from headwater.store.readers import marks, unread_counts
 from headwater.store.readers.marks import mark_stream_read, undo_mark_read
 from headwater.store.readers.reader_items import find_reader_items, list_reader_items
 from headwater.store.readers.reader_search import search_reader_items
-from headwater.store.readers.stream_values import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery
+from headwater.store.readers.stream_values import ReaderItem, Stream, StreamQuery
 from headwater.web.api.api_types import (
     Cursor,
     Id,
+    ItemId,
     Limit,
     ListPage,
     Moment,
@@ -26,6 +27,8 @@ from headwater.web.api.api_types import (
     Time,
     decode_cursor,
     encode_cursor,
+    format_item_id,
+    parse_item_id,
 )
 from headwater.web.api.endpoint import ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
 from headwater.web.api.query_endpoints import find_visible_query
@@ -34,29 +37,6 @@ from headwater.web.shared.search_box import run_search
 item_group = EndpointGroup(
     "items", "The items of your subscriptions: streams, unread counts, marks and stars. Each user has their own."
 )
-
-# Text, since the ids of items in query feeds exceed the integers that JavaScript can represent.
-ItemId = Annotated[
-    str, Meta(pattern="^q?[1-9][0-9]{0,14}$", description="an item (12), or an item in a query feed (q34)")
-]
-
-
-def parse_item_id(id: str) -> int:
-    """Return the store's number of an item id.
-
-    >>> parse_item_id("12"), parse_item_id("q34") - parse_item_id("q33")
-    (12, 1)
-    """
-    return HIT_ID_OFFSET + int(id[1:]) if id.startswith("q") else int(id)
-
-
-def format_item_id(number: int) -> str:
-    """Return the item id of a number of the store.
-
-    >>> format_item_id(12), format_item_id(HIT_ID_OFFSET + 34)
-    ('12', 'q34')
-    """
-    return f"q{number - HIT_ID_OFFSET}" if number > HIT_ID_OFFSET else str(number)
 
 
 class ItemView(ResponseBody, frozen=True):

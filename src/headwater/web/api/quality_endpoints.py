@@ -56,23 +56,11 @@ async def show_scheduler(call: ApiCall) -> SchedulerView:
     """Show the current state of the scheduler."""
     status = call.site.status()
     next_up = await call.aggregator.crawl.list_upcoming(call.now, 1)
-    return SchedulerView(
-        strategy=status.strategy,
-        feeds=status.feeds,
-        under_way=status.under_way,
-        budget_per_minute=status.budget_per_minute,
-        budget_left=status.budget_left,
-        spent=status.spent,
+    return SchedulerView.from_row(
+        status,
         budget_bytes=finite_or_none(status.budget_bytes),
-        spent_bytes=status.spent_bytes,
         price=finite_or_none(next_up[0].price) if next_up else None,
         next_due=finite_or_none(status.next_due),
-        held_hosts=status.held_hosts,
-        network_away_since=status.network_away_since,
-        problem=status.problem,
-        target=status.target,
-        target_reached=status.target_reached,
-        queries=status.queries,
         aims=list(status.aims) if call.user.is_owner else [],
     )
 
@@ -108,14 +96,13 @@ async def list_candidates(call: ApiCall, asked: UpcomingParameters) -> ListPage[
     feeds = await call.store.read(find_feeds, [one.feed_id for one in found])
     return ListPage(
         items=[
-            UpcomingRefreshView(
+            UpcomingRefreshView.from_row(
+                one,
                 feed=one.feed_id,
                 title=feeds[one.feed_id].title,
                 url=feeds[one.feed_id].url,
-                due=one.due,
                 value=finite_or_none(one.value),
                 price=finite_or_none(one.price),
-                why=one.why,
             )
             for one in found
             if one.feed_id in feeds

@@ -60,18 +60,8 @@ class QueryView(ResponseBody, frozen=True):
 
 
 def view_query(query: QueryFeed, items: int, last: float | None) -> QueryView:
-    return QueryView(
-        id=query.id,
-        name=query.name,
-        text=query.text,
-        items=items,
-        last_match=last,
-        importance=query.importance,
-        created=query.created,
-        replaced=query.replaced,
-        live=not query.is_pending and query.problem is None,
-        problem=query.problem,
-    )
+    live = not query.is_pending and query.problem is None
+    return QueryView.from_row(query, items=items, last_match=last, live=live)
 
 
 async def find_visible_query(call: ApiCall, name: str) -> QueryFeed:
@@ -171,7 +161,7 @@ class QueryPreviewView(ResponseBody, frozen=True):
 
 
 def _view_matched_item(item: Item) -> MatchedItemView:
-    return MatchedItemView(id=item.id, feed=item.feed_id, title=item.title, link=item.link, published=item.published)
+    return MatchedItemView.from_row(item, feed=item.feed_id)
 
 
 @query_group.post("/queries/preview", ADMIN)
@@ -180,18 +170,7 @@ async def preview_script(call: ApiCall, given: PreviewRequest) -> ListPage[Query
     script = parse(given.text, await call.store.read(load_catalogue), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
     found = await preview_queries(call.store, creates, given.days, call.now, make_language_detector(), given.items)
-    told = [
-        QueryPreviewView(
-            name=one.name,
-            kept=one.kept,
-            looked_at=one.looked_at,
-            days=one.days,
-            per_day=one.per_day,
-            sources=one.sources,
-            items=[_view_matched_item(item) for item in one.latest],
-        )
-        for one in found
-    ]
+    told = [QueryPreviewView.from_row(one, items=[_view_matched_item(item) for item in one.latest]) for one in found]
     return ListPage(items=told, next=None)
 
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from headwater.model import Refresh
 from headwater.node.quality.feed_explanation import (
     FeedBelief,
     ScheduleExplanation,
@@ -57,30 +56,12 @@ class RefreshView(ResponseBody, frozen=True):
     message: str
 
 
-def view_refresh(one: Refresh) -> RefreshView:
-    return RefreshView(
-        at=one.at,
-        ending=one.ending.value,
-        status=one.status,
-        elapsed=one.elapsed,
-        bytes=one.bytes,
-        new=one.new,
-        updated=one.updated,
-        window=one.window,
-        overlap=one.overlap,
-        saturated=one.saturated,
-        lost=one.lost,
-        reason=one.reason,
-        message=one.message,
-    )
-
-
 @refresh_group.post("/feeds/{id}/refresh")
 async def refresh_feed(call: ApiCall, asked: IdParameters) -> RefreshView:
     """Refresh a feed now and show the result; 409 while its server asks to wait."""
     await require_visible_feed(call, asked.id)
     settled = await call.aggregator.crawl.request_refresh(asked.id)
-    return view_refresh(settled.verdict.refresh)
+    return RefreshView.from_row(settled.verdict.refresh)
 
 
 class RefreshListParameters(Parameters, frozen=True):
@@ -102,7 +83,7 @@ async def list_refreshes(call: ApiCall, asked: RefreshListParameters) -> ListPag
         before=before[0] if before else None,
         limit=asked.limit + 1,
     )
-    return paginate(rows, asked.limit, view_refresh, lambda one: (one.at,))
+    return paginate(rows, asked.limit, RefreshView.from_row, lambda one: (one.at,))
 
 
 class FeedExplanationView(ResponseBody, frozen=True):
@@ -129,20 +110,14 @@ async def explain_feed(call: ApiCall, asked: IdParameters) -> FeedExplanationVie
     await require_visible_feed(call, asked.id)
     told: ScheduleExplanation = await explain_feed_schedule(call.store, call.site.settings, asked.id, call.now)
     refreshes = await call.store.read(stored_refreshes.list_refreshes, asked.id, limit=300)
-    return FeedExplanationView(
+    return FeedExplanationView.from_row(
+        told,
         sentences=list(explain_schedule(told, refreshes, call.now)),
-        strategy=told.strategy,
-        belief=told.belief,
-        asked=list(told.asked),
-        push=told.push,
         held_until=finite_or_none(told.held_until),
-        held_by=told.held_by,
         value=finite_or_none(told.value),
         price=finite_or_none(told.price),
-        why=told.why,
         next_refresh=finite_or_none(told.next_refresh),
-        last=view_refresh(told.last) if told.last else None,
-        kinds=list(told.kinds),
+        last=RefreshView.from_row(told.last) if told.last else None,
     )
 
 
@@ -159,6 +134,4 @@ async def show_pattern(call: ApiCall, asked: IdParameters) -> WeeklyPatternView:
     """Show at which hours of the week a feed publishes."""
     await require_visible_feed(call, asked.id)
     told = await explain_feed_schedule(call.store, call.site.settings, asked.id, call.now)
-    found = await load_weekly_pattern(call.store, told, call.now)
-    believed = None if found.believed is None else list(found.believed)
-    return WeeklyPatternView(believed=believed, counted=list(found.counted), weeks=found.weeks)
+    return WeeklyPatternView.from_row(await load_weekly_pattern(call.store, told, call.now))

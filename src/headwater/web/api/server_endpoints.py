@@ -50,19 +50,10 @@ class BackgroundJobView(ResponseBody, frozen=True):
 
 
 def view_job(job: BackgroundJob) -> BackgroundJobView:
-    return BackgroundJobView(
-        id=job.id,
-        title=job.title,
-        running=job.running,
-        done=job.done,
-        total=job.total,
-        unit=job.unit,
-        doing=job.doing,
-        started=job.started,
-        ended=job.ended,
+    return BackgroundJobView.from_row(
+        job,
         imported=job.result if isinstance(job.result, ImportResult) else None,
         compared=job.result if isinstance(job.result, StrategyComparison) else None,
-        problem=job.problem,
     )
 
 
@@ -174,27 +165,10 @@ class SettingsView(ResponseBody, frozen=True):
 
 
 def view_settings(call: ApiCall) -> SettingsView:
-    given = call.site.settings
-    return SettingsView(
+    return SettingsView.from_row(
+        call.site.settings,
         version=__version__,
         budget=call.aggregator.status().budget_per_minute,
-        budget_bytes=given.budget_bytes,
-        host_budget=given.host_budget,
-        per_host=given.per_host,
-        least_interval=given.least_interval,
-        strategy=given.strategy,
-        estimator=given.estimator,
-        objective=given.objective,
-        target_completeness=given.target_completeness,
-        target_freshness=given.target_freshness,
-        target_delay=given.target_delay,
-        keep_days=given.keep_days,
-        keep_per_feed=given.keep_per_feed,
-        only_wanted_by_queries=given.only_wanted_by_queries,
-        allow_private=given.allow_private,
-        public_url=given.public_url,
-        time_zone=given.time_zone,
-        readers_add=given.readers_add,
         by_hand=sorted(call.aggregator.pinned_settings),
     )
 
@@ -226,8 +200,7 @@ class SettingsChange(RequestBody, frozen=True):
 @settings_group.patch("/settings", ADMIN)
 async def change_settings(call: ApiCall, given: SettingsChange) -> SettingsView:
     """Change settings while the server runs."""
-    node = call.aggregator
     changes = {name: value for name in CHANGEABLE if (value := getattr(given, name)) is not UNSET}
     if changes:
-        await node.change_settings(changes)
+        await call.aggregator.change_settings(changes)
     return view_settings(call)

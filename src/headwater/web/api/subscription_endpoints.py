@@ -61,15 +61,7 @@ class SubscriptionView(ResponseBody, frozen=True):
 
 
 def view_subscription(one: Subscription) -> SubscriptionView:
-    return SubscriptionView(
-        feed=one.feed_id,
-        query=one.query_id,
-        title=one.title,
-        url=one.url,
-        link=one.link,
-        tags=list(one.tags),
-        added=one.added,
-    )
+    return SubscriptionView.from_row(one, feed=one.feed_id, query=one.query_id)
 
 
 class SubscriptionListParameters(Parameters, frozen=True):
