@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import structlog
 
-REST_SECONDS = 5.0  # between two polls of a database that nobody writes to
-STEP_SECONDS = 1.0  # between two steps that nobody asked for: another process may have left something to do
+LOOK_SECONDS = 1.0  # between two looks whether somebody has written to the database
+RETRY_SECONDS = 5.0  # until failed work is tried again, unless something is written before
+CLOCK_SECONDS = 10.0  # between two looks at the clock while waiting for a moment: it may be set
 REPEAT_SECONDS = 60.0  # after which a failure that goes on is logged again
 _BOOTED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
@@ -26,7 +27,7 @@ def boot_clock() -> float:
 
 async def pause(event: asyncio.Event, seconds: float) -> None:
     """Wait until the event is set, at most so many seconds."""
-    with contextlib.suppress(TimeoutError):
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
 
@@ -57,72 +58,115 @@ class RepeatFilter:
         self._last_message = None
 
 
-class ChangeGate:
-    """Tells whether polling a database is worth it: something was written since the last poll, or that was long ago.
+@asynccontextmanager
+async def set_with(stop: asyncio.Event, event: asyncio.Event) -> AsyncIterator[None]:
+    """Set the event when `stop` is set, so that one wait sees both."""
 
-    `read_mark` returns a value that changes with every write, or None where there is none to be had cheaply.
+    async def follow() -> None:
+        await stop.wait()
+        event.set()
 
-    >>> marks = iter([1, 1, 2])
-    >>> gate = ChangeGate(lambda: next(marks))
-    >>> [gate.is_open(), gate.is_open(), gate.is_open()]
-    [True, False, True]
+    following = asyncio.create_task(follow())
+    try:
+        yield
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+class ChangeWatch:
+    """Looks once a second whether somebody has written to the database, and wakes everybody who follows it.
+
+    `read_mark` returns a value that changes with every write, or None where that cannot be told cheaply: then every
+    look wakes. One timer serves all followers, and an idle server does nothing else.
     """
 
     def __init__(self, read_mark: Callable[[], object | None] = lambda: None) -> None:
         self._read_mark = read_mark
         self._mark: object | None = None
-        self._opened_at = 0.0
+        self._followers: set[asyncio.Event] = set()
+        self._timer: asyncio.TimerHandle | None = None
 
-    def is_open(self) -> bool:
-        """Whether to poll now; whoever asks does so if it is."""
-        mark, now = self._read_mark(), time.monotonic()
-        if mark is not None and mark == self._mark and now < self._opened_at + REST_SECONDS:
-            return False
-        self._mark, self._opened_at = mark, now
-        return True
+    @contextmanager
+    def waking(self, event: asyncio.Event) -> Iterator[None]:
+        """Set the event after every change until the block ends."""
+        self._followers.add(event)
+        if self._timer is None:
+            self._look()
+        try:
+            yield
+        finally:
+            self._followers.discard(event)
+            if not self._followers and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
-    def reset(self) -> None:
-        """Open the gate for the next poll."""
-        self._mark = None
+    def _look(self) -> None:
+        mark = self._read_mark()  # before anybody reads: a later write is noticed by the next look
+        if mark is None or mark != self._mark:
+            self._mark = mark
+            for event in self._followers:
+                event.set()
+        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
 
-async def run_every(
-    seconds: float, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event, gate: ChangeGate | None = None
-) -> None:
-    """Do some work every few seconds until `stop` is set; a failure is logged, and tried again next time.
+Work = Callable[[], Coroutine[Any, Any, None]]
 
-    With a `gate`, work that only follows the database rests while nobody writes.
-    """
+
+async def run_every(seconds: float, work: Work, stop: asyncio.Event) -> None:
+    """Do some work every few seconds until `stop` is set; a failure is logged, and tried again next time."""
     repeats = RepeatFilter()
     while not stop.is_set():
         await pause(stop, seconds)
-        if stop.is_set():
-            return
-        if gate is not None and not gate.is_open():
-            continue
-        try:
-            await work()
-            repeats.reset()
-        except Exception as error:
-            if repeats.is_news(str(error)):
-                log.error("upkeep_failed", work=work.__name__, error=str(error))
+        if not stop.is_set():
+            await _try_work(work, repeats)
+
+
+async def run_after_changes(changes: ChangeWatch, work: Work, stop: asyncio.Event, pause_seconds: float = 0.0) -> None:
+    """Do some work now and after every change of the database, with a pause in between, until `stop` is set."""
+    repeats, woken = RepeatFilter(), asyncio.Event()
+    async with set_with(stop, woken):
+        with changes.waking(woken):
+            while not stop.is_set():
+                woken.clear()
+                if await _try_work(work, repeats):
+                    await woken.wait()
+                else:
+                    await pause(woken, RETRY_SECONDS)
+                await pause(stop, pause_seconds)
+
+
+async def _try_work(work: Work, repeats: RepeatFilter) -> bool:
+    try:
+        await work()
+    except Exception as error:
+        if repeats.is_news(str(error)):
+            log.error("upkeep_failed", work=work.__name__, error=str(error))
+        return False
+    repeats.reset()
+    return True
 
 
 class StepLoop(ABC):
-    """Work that is done step by step: at once while there is any, else when woken, and once a second.
+    """Work that is done step by step: at once while there is any, else when woken, after a change of the database
+    (`changes`), or at the moment that `find_next_due` returns.
 
-    `failure_event` names the log event of a failed step. With `read_mark` (`Store.change_mark`) the loop rests while
-    nobody writes to the database.
+    `failure_event` names the log event of a failed step.
     """
 
-    def __init__(self, failure_event: str, read_mark: Callable[[], object | None] = lambda: None) -> None:
+    def __init__(self, failure_event: str, changes: ChangeWatch, *, clock: Callable[[], float] = time.time) -> None:
         self._failure_event = failure_event
-        self._gate = ChangeGate(read_mark)
+        self._changes = changes
+        self._clock = clock
         self._woken = asyncio.Event()
 
     @abstractmethod
     async def step(self) -> bool:
-        """Do what is due now; return whether there was anything."""
+        """Do the work that is due now; return whether there was any."""
+
+    @abstractmethod
+    async def find_next_due(self) -> float | None:
+        """Return when work is due even if nobody writes to the database meanwhile; None if never."""
 
     def wake(self) -> None:
         """Step now: there is something to do."""
@@ -130,27 +174,29 @@ class StepLoop(ABC):
 
     async def run(self, stop: asyncio.Event) -> None:
         """Step until `stop` is set. A failed step is logged and tried again: it never ends the loop."""
-        stopping = asyncio.create_task(self._wake_on_stop(stop))
         try:
-            busy = False
-            while not stop.is_set():
-                if self._gate.is_open() or busy or self._woken.is_set():
-                    self._woken.clear()
-                    try:
-                        busy = await self.step()
-                    except Exception as error:
-                        log.error(self._failure_event, error=repr(error))
-                        busy = False
-                if not busy and not stop.is_set():
-                    await pause(self._woken, STEP_SECONDS)
+            async with set_with(stop, self._woken):
+                with self._changes.waking(self._woken):
+                    while not stop.is_set():
+                        self._woken.clear()
+                        try:
+                            if await self.step():
+                                continue
+                            due = await self.find_next_due()
+                        except Exception as error:
+                            log.error(self._failure_event, error=repr(error))
+                            due = self._clock() + RETRY_SECONDS
+                        await self._wait_until(due)
         finally:
-            stopping.cancel()
-            await asyncio.gather(stopping, return_exceptions=True)
             await self.close()
 
-    async def close(self) -> None:  # noqa: B027  most have nothing to let go of
-        """Release what the steps used; called once, at the end."""
+    async def _wait_until(self, due: float | None) -> None:
+        if due is None:
+            await self._woken.wait()
+            return
+        due = max(due, self._clock() + LOOK_SECONDS)  # work that stays due must not keep us busy
+        while not self._woken.is_set() and (left := due - self._clock()) > 0:
+            await pause(self._woken, min(left, CLOCK_SECONDS))
 
-    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
-        await stop.wait()
-        self._woken.set()
+    async def close(self) -> None:  # noqa: B027  most have nothing to let go of
+        """Release the resources of the steps; called once, at the end."""

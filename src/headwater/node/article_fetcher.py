@@ -31,6 +31,7 @@ from headwater.store.content import articles
 from headwater.store.content.articles import (
     Article,
     claim_due_articles,
+    find_next_due_article,
     list_article_sources,
     queue_articles_from_outbox,
     save_article_text,
@@ -74,10 +75,9 @@ class ArticleFetcher(StepLoop):
     def __init__(
         self, store: Store, fetcher: Fetcher, per_minute: float, *, clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__("articles_failed", store.change_mark)
+        super().__init__("articles_failed", store.changes, clock=clock)
         self._store = store
         self._fetcher = fetcher
-        self._clock = clock
         self._robots = Robots(fetcher, clock=clock)
         self._workers = make_article_workers()
         self._detect = make_language_detector()
@@ -99,12 +99,16 @@ class ArticleFetcher(StepLoop):
         self._tokens_at = now
         number = min(int(self._tokens), MAX_CONCURRENT)
         if number < 1:
-            self._gate.reset()  # the budget has room again soon, whoever writes
             return False
         due = await self._store.write(claim_due_articles, now, LEASE, number)
         self._tokens -= len(due)
         await asyncio.gather(*map(self._fetch_article, due))
         return bool(due)
+
+    async def find_next_due(self) -> float | None:
+        due = await self._store.read(find_next_due_article)
+        missing = max(1.0 - self._tokens, 0.0)
+        return due if due is None or not missing else max(due, self._tokens_at + missing / self._rate)
 
     async def _follow_outbox(self) -> None:
         """The outbox, from where articles were first wanted: what came before is left alone."""

@@ -17,7 +17,7 @@ import structlog
 
 from headwater.errors import SettingsError
 from headwater.estimate.registry import ESTIMATORS
-from headwater.loops import ChangeGate, run_every
+from headwater.loops import run_after_changes
 from headwater.node.crawl.strategy_setup import build_configured_strategy
 from headwater.node.quality.targets import require_beliefs
 from headwater.schedule.registry import STRATEGIES
@@ -69,7 +69,6 @@ def _find_changed_name(names: Iterable[str], changes: Mapping[str, Any]) -> str:
 
 log = structlog.get_logger()
 
-POLL_SECONDS = 1.0  # seconds between two looks for what another process has changed
 OPTIONS, VERSION = "options", 1
 PLUGIN_SETTINGS = ("strategy", "estimator")  # names, or package.module:Name
 # What decides when a feed is refreshed, and what is said about it.
@@ -167,7 +166,7 @@ class LiveSettings:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow the changes of other processes until `stop` is set."""
-        await run_every(POLL_SECONDS, self.poll_changes, stop, ChangeGate(self._store.change_mark))
+        await run_after_changes(self._store.changes, self.poll_changes, stop)
 
     async def _apply(self, changes: Collection[str], new: Settings, strategy: Strategy | None) -> None:
         self.current = new

@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 
 from headwater.language.ast import CreateFeed
-from headwater.loops import ChangeGate, run_every
+from headwater.loops import run_after_changes, run_every
 from headwater.model import Refresh
 from headwater.node import live_settings
 from headwater.node.crawl import snapshot
@@ -36,7 +36,6 @@ from headwater.store.readers.mark_compaction import compact_all_marks
 from headwater.store.saved_state import read_revision
 from headwater.store.store import Store
 
-POLL_SECONDS = 1.0  # seconds between two looks for feeds that another process has added, changed or removed
 SAVE_SECONDS = 300.0
 REPORT_SECONDS = 60.0
 PRUNE_SECONDS = 3600.0
@@ -95,17 +94,18 @@ class Maintenance:
             await self.update_demand(standing)
 
         works: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
-            (POLL_SECONDS, look),
             (DEMAND_SECONDS, want),
             (SAVE_SECONDS, self.save_state),
             (REPORT_SECONDS, self.publish_report),
             (RETARGET, self.update_target_budget),
             (PRUNE_SECONDS, self.prune_store),
-            (INDEX_SECONDS, self.index_items),
         ]
-        following = (look, self.index_items)  # rest while nobody writes
-        gates = {work: ChangeGate(self._store.change_mark) for work in following}
-        return [asyncio.create_task(run_every(seconds, work, stop, gates.get(work))) for seconds, work in works]
+        changes = self._store.changes
+        return [
+            asyncio.create_task(run_after_changes(changes, look, stop)),
+            asyncio.create_task(run_after_changes(changes, self.index_items, stop, INDEX_SECONDS)),
+            *(asyncio.create_task(run_every(seconds, work, stop)) for seconds, work in works),
+        ]
 
     async def save_state(self) -> None:
         """Keep what was learned."""

@@ -35,6 +35,7 @@ from headwater.store.publishing.hub_subscribers import (
     count_hub_rows,
     delete_hub_request,
     deny_topic,
+    find_next_hub_due,
     list_hub_topics,
     mark_outdated,
     postpone_hub_request,
@@ -69,11 +70,10 @@ class WebSubHub(StepLoop):
         first_wait: float = 60.0,
         challenge: Callable[[], str] = lambda: secrets.token_urlsafe(24),
     ) -> None:
-        super().__init__("hub_failed", store.change_mark)
+        super().__init__("hub_failed", store.changes, clock=clock)
         self._store = store
         self._documents = documents
         self._fetcher = fetcher
-        self._clock = clock
         self._first_wait = first_wait
         self._challenge = challenge
         self._compared_version: Hashable = None
@@ -131,6 +131,9 @@ class WebSubHub(StepLoop):
         if subscribers:
             self._compared_version = None  # the feed may have changed during the push
         return bool(requests or subscribers)
+
+    async def find_next_due(self) -> float | None:
+        return await self._store.read(find_next_hub_due, self._clock())
 
     async def _find_document(self, topic: str) -> CachedDocument | None:
         key = parse_topic(topic, self._documents.base)

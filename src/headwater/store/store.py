@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
+from headwater.loops import ChangeWatch
 from headwater.store.cluster_leases import ClusterLease
 from headwater.store.database.database import Database
 from headwater.store.database.fenced_database import FencedDatabase
@@ -21,10 +22,14 @@ T = TypeVar("T")
 
 
 class Store:
-    """An open database. Use it in the event loop that opened it; any number of tasks may share it."""
+    """An open database. Use it in the event loop that opened it; any number of tasks may share it.
+
+    `changes` wakes tasks after any process has written to the database.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.changes = ChangeWatch(database.read_change_mark)
 
     async def read(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `function(connection, …)`, which only reads. A write in it fails."""
@@ -47,10 +52,6 @@ class Store:
     def fenced(self, lease: ClusterLease) -> Store:
         """Return this store for the holder of a lease: writes raise LeaseLost once it has passed to another."""
         return Store(FencedDatabase(self._database, lease))
-
-    def change_mark(self) -> object | None:
-        """Return a value that changes with every write of any process, or None where that cannot be told cheaply."""
-        return self._database.change_mark()
 
     async def close(self) -> None:
         """Let running functions finish and close the database."""

@@ -20,7 +20,7 @@ import numpy as np
 import structlog
 
 from headwater.errors import RefreshHeld
-from headwater.loops import RepeatFilter, boot_clock, pause
+from headwater.loops import RepeatFilter, boot_clock, pause, set_with
 from headwater.model import Known, Refresh
 from headwater.node.crawl.adopted_jobs import AdoptedJobs
 from headwater.node.crawl.lessons import Lesson
@@ -123,8 +123,7 @@ class Dispatcher:
     async def run(self, stop: asyncio.Event) -> None:
         """Send jobs until `stop` is set. A failed step is logged and tried again."""
         news, backoff = RepeatFilter(), TICK
-        stopping = asyncio.create_task(self._wake_on_stop(stop))
-        try:
+        async with set_with(stop, self._woken):
             while not stop.is_set():
                 self._woken.clear()
                 started = time.perf_counter()
@@ -139,13 +138,6 @@ class Dispatcher:
                         log.error("dispatch_failed", error=repr(error))
                 # With a million feeds a step takes a while: most of the time is left to fetching and storing.
                 await self._wait(4 * (time.perf_counter() - started))
-        finally:
-            stopping.cancel()
-            await asyncio.gather(stopping, return_exceptions=True)
-
-    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
-        await stop.wait()
-        self._woken.set()
 
     async def _wait(self, least: float) -> None:
         """Wait until the next step is due, looking at the clock now and then: it may be set."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply
-from headwater.loops import pause
+from headwater.loops import pause, set_with
 from headwater.node.crawl.transport import FetchResult, Intake, Job, OnSafe, ReceivedJob, ResultBatch
 
 MAX_BATCH = 256
@@ -96,8 +96,7 @@ class MemoryTransport:
     # ingest
 
     async def receive_results(self, stop: asyncio.Event) -> AsyncIterator[ResultBatch]:
-        stopping = asyncio.create_task(self._wake_on_stop(stop))
-        try:
+        async with set_with(stop, self._results_ready):
             while True:
                 await self._results_ready.wait()
                 if not self._results:
@@ -108,12 +107,6 @@ class MemoryTransport:
                 if not self._results and not stop.is_set():
                     self._results_ready.clear()
                 yield ResultBatch(batch)
-        finally:
-            stopping.cancel()
-
-    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
-        await stop.wait()
-        self._results_ready.set()
 
     async def ack_results(self, batch: ResultBatch) -> None:
         """Nothing was kept."""

@@ -21,7 +21,7 @@ import structlog
 from sqlalchemy import Connection
 
 from headwater.language.ast import CreateFeed, Query
-from headwater.loops import ChangeGate, pause
+from headwater.loops import pause, set_with
 from headwater.model import QueryFeed
 from headwater.node.queries.backfill import Backfill, BackfillBatch, backfill_queries, with_version, write_backfills
 from headwater.node.queries.definitions import QueryDefinitions
@@ -77,7 +77,6 @@ def match_entries(engine: Engine, entries: Sequence[OutboxEntry], before: Mappin
 CONSUMER, ENGINE_CHECKPOINT = "queries", "query state"  # checkpoints: what was written, what the saved memory has seen
 STATE, VERSION = "query engine", 1
 BATCH = 200
-POLL_SECONDS = 1.0  # seconds between two looks at the outbox while nobody wakes us
 IDLE_SECONDS = 0.1  # seconds between two looks while there is no query, however much is written
 SAVE_SECONDS = 300.0
 MAX_GROUP = 5_000  # definitions taken up at a time
@@ -153,43 +152,36 @@ class QueryProcessor:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Follow the outbox until `stop` is set. A failure is logged and tried again: it never ends the loop."""
-        stopping = asyncio.create_task(self._wake_on_stop(stop))
-        gate = ChangeGate(self._store.change_mark)
-        loaded, busy, saved = False, False, time.monotonic()
-        try:
-            while not stop.is_set():
-                if not gate.is_open() and loaded and not busy and not self._woken.is_set():
-                    await pause(self._woken, POLL_SECONDS)
-                    continue
-                self._woken.clear()
-                try:
-                    if not loaded:
-                        await self.load()
-                        loaded = True
-                    busy = await self.step()
-                    if self._definitions_changed and not busy and self._on_definitions_changed is not None:
-                        await self._on_definitions_changed()
-                        self._definitions_changed = False
-                    if time.monotonic() - saved > SAVE_SECONDS:
-                        await self.save()
-                        saved = time.monotonic()
-                except Exception as error:
-                    log.error("queries_failed", error=repr(error))
-                    loaded, busy = False, False  # what the engine has seen is uncertain: begin from the store
-                    await pause(stop, WAIT_AFTER_FAILURE)
-                if not busy:
-                    if not self._definitions.running:
-                        await pause(stop, IDLE_SECONDS)
-                    await pause(self._woken, POLL_SECONDS)
-            if loaded:
-                await self.save()
-        finally:
-            stopping.cancel()
-            await asyncio.gather(stopping, return_exceptions=True)
+        async with set_with(stop, self._woken):
+            with self._store.changes.waking(self._woken):
+                await self._follow_outbox(stop)
 
-    async def _wake_on_stop(self, stop: asyncio.Event) -> None:
-        await stop.wait()
-        self._woken.set()
+    async def _follow_outbox(self, stop: asyncio.Event) -> None:
+        loaded, saved = False, time.monotonic()
+        while not stop.is_set():
+            self._woken.clear()
+            try:
+                if not loaded:
+                    await self.load()
+                    loaded = True
+                if await self.step():
+                    continue
+                if self._definitions_changed and self._on_definitions_changed is not None:
+                    await self._on_definitions_changed()
+                    self._definitions_changed = False
+                if time.monotonic() - saved > SAVE_SECONDS:
+                    await self.save()
+                    saved = time.monotonic()
+            except Exception as error:
+                log.error("queries_failed", error=repr(error))
+                loaded = False  # what the engine has seen is uncertain: begin from the store
+                await pause(stop, WAIT_AFTER_FAILURE)
+                continue
+            if not self._definitions.running:
+                await pause(stop, IDLE_SECONDS)
+            await self._woken.wait()
+        if loaded:
+            await self.save()
 
     # beginning and saving
 

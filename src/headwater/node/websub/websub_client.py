@@ -38,6 +38,7 @@ from headwater.store.content.websub_leases import (
     end_lease,
     expire_leases,
     find_lease_by_key,
+    find_next_lease_due,
     list_offered_hubs,
     list_pushed_feeds,
     record_received_push,
@@ -69,12 +70,11 @@ class WebSubClient(StepLoop):
     def __init__(
         self, store: Store, fetcher: Fetcher, crawl: CrawlControl, base: str, *, clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__("subscribing_failed", store.change_mark)
+        super().__init__("subscribing_failed", store.changes, clock=clock)
         self._store = store
         self._fetcher = fetcher
         self._crawl = crawl
         self._callback = base.rstrip("/") + PATH
-        self._clock = clock
         self._active: dict[int, float] = {}  # feeds that hubs push, and since when
         self._silent_feeds: list[int] = []
         self._state_lock = asyncio.Lock()  # the store and `_active` change together
@@ -101,6 +101,10 @@ class WebSubClient(StepLoop):
         parted = await self._store.write(claim_due_cancellations, now, FIRST_RETRY, SLOWEST_RETRY)
         await asyncio.gather(*map(self._request_lease, claimed), *map(self._request_unsubscribe, parted))
         return bool(claimed or parted)
+
+    async def find_next_due(self) -> float:
+        scan, due = self._scanned_at + SCAN_SECONDS, await self._store.read(find_next_lease_due)
+        return scan if due is None else min(scan, due)
 
     async def _scan_store(self, now: float) -> None:
         """What the store has: feeds with a hub we have not asked, and those that are pushed already."""

@@ -23,7 +23,13 @@ from headwater.publish.delivery.sinks import DeliveryFailed, DeliveryMessage, Si
 from headwater.publish.published_documents import to_entry
 from headwater.store import saved_state
 from headwater.store.content.feeds import find_feeds
-from headwater.store.publishing.deliveries import Delivery, claim_due_batches, find_delivery_template, settle_deliveries
+from headwater.store.publishing.deliveries import (
+    Delivery,
+    claim_due_batches,
+    find_delivery_template,
+    find_next_due_delivery,
+    settle_deliveries,
+)
 from headwater.store.queries.hits import find_hits
 from headwater.store.saved_state import load_state
 from headwater.store.store import Store
@@ -61,10 +67,9 @@ class Deliverer(StepLoop):
         longest_wait: float = LONGEST_WAIT,
         most_attempts: int = MOST_ATTEMPTS,
     ) -> None:
-        super().__init__("deliveries_failed", store.change_mark)
+        super().__init__("deliveries_failed", store.changes, clock=clock)
         self._store = store
         self._sinks = sinks
-        self._clock = clock
         self._lease = lease
         self._first_wait = first_wait
         self._longest_wait = longest_wait
@@ -77,6 +82,9 @@ class Deliverer(StepLoop):
         batches = await self._store.write(claim_due_batches, self._clock(), self._lease)
         await asyncio.gather(*map(self.deliver_batch, batches))
         return bool(batches)
+
+    async def find_next_due(self) -> float | None:
+        return await self._store.read(find_next_due_delivery)
 
     async def deliver_batch(self, batch: Sequence[Delivery]) -> None:
         """Send a claimed batch and store the outcome."""

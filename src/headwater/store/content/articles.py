@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
 from headwater.store.content import outbox, search
 from headwater.store.content.outbox import OutboxEntry
@@ -91,6 +91,11 @@ def claim_due_articles(connection: Connection, now: float, lease: float, limit: 
         mine = article.c.item_id.in_([row.item_id for row in rows])
         connection.execute(update(article).where(mine).values(values))
     return [Article(row.item_id, row.url, row.state, row.attempts + 1, row.message, row.due) for row in rows]
+
+
+def find_next_due_article(connection: Connection) -> float | None:
+    """Return when the next article or attempt is due; None if nothing waits."""
+    return connection.execute(select(func.min(article.c.due))).scalar()
 
 
 def settle_article(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
 from headwater.store.database.dialect import chunks, upsert
 from headwater.store.schema.feed_tables import feed, feed_state
@@ -222,6 +222,17 @@ def claim_due_cancellations(
         connection.execute(update(websub_cancellation).where(websub_cancellation.c.key == row.key).values(values))
         found.append(WebSubCancellation(row.key, row.hub, row.topic, row.attempts + 1))
     return found
+
+
+def find_next_lease_due(connection: Connection) -> float | None:
+    """Return when a hub must be asked next or a lease ends; None if nothing waits."""
+    lease, active = websub_lease.c, websub_lease.c.state == "active"
+    moments = select(
+        select(func.min(lease.due)).scalar_subquery(),
+        select(func.min(lease.until)).where(active).scalar_subquery(),
+        select(func.min(websub_cancellation.c.due)).scalar_subquery(),
+    )
+    return min((due for due in connection.execute(moments).one() if due is not None), default=None)
 
 
 def delete_cancellation(connection: Connection, key: str, topic: str) -> bool:

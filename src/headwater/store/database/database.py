@@ -42,7 +42,7 @@ class Database(ABC):
     ) -> T:
         """Run `function(connection, …)`, which writes with a single statement and so needs no BEGIN and COMMIT."""
 
-    def change_mark(self) -> object | None:
+    def read_change_mark(self) -> object | None:
         """Return a value that changes with every write of any process, or None where that cannot be told cheaply."""
         return None
 

@@ -54,15 +54,21 @@ class Sqlite(Database):
         self._reading = ThreadPoolExecutor(READERS, "store-read")
         self._writer = self._create_engine(1, "BEGIN IMMEDIATE")
         self._reader = self._create_engine(READERS, "BEGIN")
+        self._watcher: sqlite3.Connection | None = None
         self._idle_readers: list[Connection] = []  # of readers; the one used last, whose cache is warm, is the next
 
-    def change_mark(self) -> object | None:
-        """Every commit appends to the write-ahead log, so its size and time tell without asking the database."""
+    def read_change_mark(self) -> object | None:
+        """Ask SQLite for the version of the data: every commit of another connection changes it.
+
+        The time and size of the log would miss a commit within one tick of the file system's clock.
+        """
         try:
-            found = os.stat(f"{self._file}-wal")
-        except OSError:
+            if self._watcher is None:
+                self._watcher = sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
+            version: tuple[int] = self._watcher.execute("PRAGMA data_version").fetchone()
+            return version
+        except sqlite3.Error:  # locked: there may be a change
             return None
-        return found.st_mtime_ns, found.st_size
 
     @classmethod
     async def open(cls, url: URL, *, create: bool) -> Sqlite:
@@ -158,6 +164,8 @@ class Sqlite(Database):
             for connection in self._idle_readers:
                 connection.close()
             self._reader.dispose()
+            if self._watcher is not None:
+                self._watcher.close()
             self._writer.dispose()
 
         await asyncio.get_running_loop().run_in_executor(None, end)

@@ -166,6 +166,7 @@ def retry_deliveries(connection: Connection, ids: Collection[int], now: float) -
 
 
 def find_next_due_delivery(connection: Connection) -> float | None:
+    """Return when the next delivery or attempt is due; None if nothing waits."""
     return connection.execute(select(func.min(delivery.c.due))).scalar()
 
 

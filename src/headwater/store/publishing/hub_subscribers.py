@@ -141,6 +141,13 @@ def claim_due_subscribers(connection: Connection, now: float, lease: float, limi
     return [_read_subscriber(row, 1) for row in rows]
 
 
+def find_next_hub_due(connection: Connection, now: float) -> float | None:
+    """Return when the next verification or push is due; None if nothing waits."""
+    request = select(func.min(hub_request.c.due)).scalar_subquery()
+    push = select(func.min(hub_subscriber.c.due)).where(hub_subscriber.c.until > now).scalar_subquery()
+    return min((due for due in connection.execute(select(request, push)).one() if due is not None), default=None)
+
+
 def settle_subscriber(
     connection: Connection, id: int, etag: str | None, due: float | None, message: str | None
 ) -> None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-import jwt
 import orjson
 
 from headwater.errors import HeadwaterError, InputError
@@ -96,12 +95,15 @@ class OidcProvider:
 
     async def _verify_id_token(self, token: str) -> dict[str, Any]:
         """§3.1.3.7: signature, issuer, audience and times."""
+        import jwt  # loads all of cryptography, 8 MB that a server without a provider does not need
+
         try:
             header = jwt.get_unverified_header(token)
-            key = await self._find_key(header.get("kid"), str(header.get("alg")))
+            algorithm = str(header.get("alg"))
+            key = jwt.PyJWK(await self._find_key(header.get("kid"), algorithm), algorithm)
             found: dict[str, Any] = jwt.decode(
                 token,
-                key,
+                key.key,
                 algorithms=ALGORITHMS,
                 audience=self.client.id,
                 issuer=self.client.issuer,
@@ -115,13 +117,13 @@ class OidcProvider:
             raise OidcError("The provider's ID token is for somebody else (azp).")
         return found
 
-    async def _find_key(self, kid: str | None, algorithm: str) -> Any:
+    async def _find_key(self, kid: str | None, algorithm: str) -> dict[str, Any]:
         if algorithm not in ALGORITHMS:
             raise OidcError(f"The provider signs by {algorithm[:20]}, which is not taken.")
         for renew in (False, True):
             for one in await self._load_keys(renew):
                 if (kid is None or one.get("kid") == kid) and one.get("use", "sig") == "sig":
-                    return jwt.PyJWK(one, algorithm).key
+                    return one
         raise OidcError("The provider's key is not among those it publishes.")
 
     async def _load_keys(self, renew: bool) -> list[dict[str, Any]]:
