@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from headwater.cli.commands.bulk_refresh import refresh_many
 from headwater.fetch.client import Fetcher
+from headwater.node.crawl.bulk_refresh import refresh_many
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import NewFeed, list_feeds
 from headwater.store.content.refreshes import list_refreshes
@@ -17,14 +17,14 @@ from headwater.store.readers.subscriptions import add_and_subscribe
 async def test_servers_that_are_all_silent_are_not_blamed_unless_they_were_named(
     farm, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("headwater.cli.commands.bulk_refresh.CHUNK", 4)
+    monkeypatch.setattr("headwater.node.crawl.bulk_refresh.CHUNK", 4)
     made = await farm(feeds=10, hosts=5, speed=1, hints=False)
     async with await open_store(f"sqlite:///{tmp_path}/db") as store, Fetcher(allow_private=True) as client:
         await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(10)], time.time())
         feeds = await store.read(list_feeds)
 
         async def refreshed(named: bool) -> list[dict[str, object]]:
-            return await refresh_many(store, client, feeds, 8, named=named, show_progress=False)
+            return await refresh_many(store, client, feeds, 8, named=named)
 
         async def failures() -> int:
             return sum(
@@ -50,9 +50,7 @@ async def test_a_few_that_are_silent_beside_one_that_answers_have_failed(farm, t
         urls = [*(made.url(k) for k in range(4)), other.url(0)]
         await store.write(add_and_subscribe, [NewFeed(url) for url in urls], time.time())
         for _ in range(2):
-            results = await refresh_many(
-                store, client, await store.read(list_feeds), 8, named=False, show_progress=False
-            )
+            results = await refresh_many(store, client, await store.read(list_feeds), 8, named=False)
             await made.stop()
         assert sorted(bool(one["ok"]) for one in results) == [False] * 4 + [True]
         assert not any("network_away" in one for one in results)

@@ -16,7 +16,7 @@ from rich.prompt import IntPrompt
 from headwater.cli.commands import opml
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.options import wants_json
-from headwater.cli.console.output import MAX_INTEGER, err, fail, out
+from headwater.cli.console.output import MAX_INTEGER, err, fail, out, show_progress
 from headwater.cli.views.feeds import (
     FeedRow,
     explanation_as_json,
@@ -265,20 +265,16 @@ async def refresh_feeds(
     nats: Nats = None,
 ) -> tuple[list[dict[str, object]], bool]:
     """Refresh feeds now, but not during a server's Retry-After."""
-    from headwater.cli.commands.bulk_refresh import refresh_many
+    from headwater.node.crawl.bulk_refresh import refresh_many
 
     if bool(feeds) == all_:
         fail("Name the feeds to refresh, or give --all.", 2)
     names = feeds or []
     found = [await store.read(find_feed, name) for name in names] or await store.read(stored_feeds.list_feeds)
-    results = await refresh_many(
-        store,
-        fetcher,
-        found,
-        settings.concurrency,
-        named=bool(names),
-        show_progress=not wants_json(),
-    )
+    with show_progress("refreshing", enabled=len(found) > 1) as on_progress:
+        results = await refresh_many(
+            store, fetcher, found, settings.concurrency, named=bool(names), on_progress=on_progress
+        )
     return results, bool(names)
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from rich.progress import Progress
-
-from headwater.cli.console.output import err
 from headwater.fetch.client import Fetcher
 from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.model import Ending, Feed, Known
@@ -32,12 +29,13 @@ async def refresh_many(
     concurrency: int,
     *,
     named: bool,
-    show_progress: bool,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[dict[str, object]]:
     """Refresh feeds. Those in a server's Retry-After and those with an address that is not allowed are reported only.
 
     If no server responds, the network of this machine is down: no feed counts as failed and the rest is not tried.
-    Feeds that a person `named` are tried and counted all the same.
+    Feeds that a person `named` are tried and counted all the same. `on_progress` gets how many
+    feeds are done, and how many there are.
     """
     results: list[dict[str, object]] = []
     network: OutageDetector[FetchResult] = OutageDetector()
@@ -50,27 +48,24 @@ async def refresh_many(
         async with slots:
             return FetchResult(job, await DirectFetch(fetcher).fetch_job(job))
 
-    shown = show_progress and err.is_terminal and len(feeds) > 1
-    with Progress(console=err, transient=True, disable=not shown) as progress:
-        bar = progress.add_task("refreshing", total=len(feeds))
-        for start in range(0, len(feeds), CHUNK):
-            chunk = feeds[start : start + CHUNK]
-            known = await store.read(load_feed_states, [feed.id for feed in chunk])
-            now = time.time()
-            held = [feed for feed in chunk if feed.id in known and (known[feed.id].not_before or 0) > now]
-            results += [_held_line(feed, known[feed.id], now) for feed in held]
-            free = [known[feed.id] for feed in chunk if feed not in held and feed.id in known]
-            fetched = await asyncio.gather(*(fetch(one) for one in free))
-            results += [_blocked_line(one) for one in fetched if _was_blocked(one)]
-            fetched = [one for one in fetched if not _was_blocked(one)]
-            # A response proves that the network works, so responses are sorted to the end of the batch.
-            fetched.sort(key=lambda one: one.outcome.status is not None)
-            sifted = network.sort_results(fetched, hosts, [one.feed_id for one in free] if named else [], time.time())
-            results += [_refresh_line(one) for one in await ingest.save_results(sifted.counted)]
-            results += [_outage_line(one.feed_id, one.url) for one in sifted.again]
-            progress.update(bar, advance=len(chunk))
-            if network.away_since is not None:
-                return results + [_outage_line(feed.id, feed.url) for feed in feeds[start + CHUNK :]]
+    for start in range(0, len(feeds), CHUNK):
+        chunk = feeds[start : start + CHUNK]
+        known = await store.read(load_feed_states, [feed.id for feed in chunk])
+        now = time.time()
+        held = [feed for feed in chunk if feed.id in known and (known[feed.id].not_before or 0) > now]
+        results += [_held_line(feed, known[feed.id], now) for feed in held]
+        free = [known[feed.id] for feed in chunk if feed not in held and feed.id in known]
+        fetched = await asyncio.gather(*(fetch(one) for one in free))
+        results += [_blocked_line(one) for one in fetched if _was_blocked(one)]
+        fetched = [one for one in fetched if not _was_blocked(one)]
+        # A response proves that the network works, so responses are sorted to the end of the batch.
+        fetched.sort(key=lambda one: one.outcome.status is not None)
+        sifted = network.sort_results(fetched, hosts, [one.feed_id for one in free] if named else [], time.time())
+        results += [_refresh_line(one) for one in await ingest.save_results(sifted.counted)]
+        results += [_outage_line(one.feed_id, one.url) for one in sifted.again]
+        on_progress(start + len(chunk), len(feeds))
+        if network.away_since is not None:
+            return results + [_outage_line(feed.id, feed.url) for feed in feeds[start + CHUNK :]]
     return results + [_refresh_line(one) for one in await ingest.save_results(network.note_answer())]
 
 
