@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TargetOutcome:
-    """What a query asks for: whether it is expected to be met, what is expected, by what, and in words.
+    """Whether the TARGET of a query is expected to be reached, with the expected quality and a sentence.
 
-    `times` is how much more than its importance its feeds count for it; `requests_per_minute` is what they get, or
-    where that does not suffice, what would if there were no others.
+    `times` multiplies the importance of the query for its feeds. `requests_per_minute` is the share of its feeds in the
+    budget; if that is not enough, the budget that they would need alone.
     """
 
     query: str
@@ -26,7 +26,7 @@ class TargetOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CrawlStatus:
-    """What the crawler is doing at this moment."""
+    """The state of the crawl at this moment."""
 
     feeds: int
     under_way: int
@@ -38,9 +38,9 @@ class CrawlStatus:
     spent: int = 0  # requests of the last minute
     spent_bytes: float = 0.0
     budget_bytes: float | None = None  # per minute
-    problem: str | None = None  # what went wrong with a person's own strategy
-    target: str | None = None  # in target mode: what is reached, or that it cannot be
+    problem: str | None = None  # the error of a custom strategy
+    target: str | None = None  # in target mode: the expected quality, or why it cannot be reached
     target_reached: bool | None = None
     queries: int = 0
     aims: tuple[TargetOutcome, ...] = ()  # TARGETs of queries, and whether the budget suffices
-    network_away_since: float | None = None  # nobody answers: the network of this machine seems to be away
+    network_away_since: float | None = None  # no server responds: the network of this machine seems to be down

@@ -1,7 +1,7 @@
-"""Which row of the scheduler's arrays is which feed, and what of each feed the crawler keeps in memory.
+"""Keeps the scheduler's columns in memory, one row per feed.
 
-Everything else about a feed is read from the store when its turn comes, so that memory grows by some hundred bytes a
-feed. Rows are appended and never move; a removed feed leaves a row that is no candidate any more.
+The rest of a feed is read from the store when it is refreshed, so memory grows by a few hundred bytes per feed. Rows
+are appended and never move; a removed feed leaves an inactive row.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ ASSUMED_WINDOW = 10.0  # until a feed's first document shows how long it is
 
 
 class FeedTable:
-    """The feeds of this process as arrays; `table` is what strategies see of them."""
+    """The feeds of this process as arrays; `table` holds the columns that strategies see."""
 
     def __init__(self) -> None:
         self.table = Table.of(0)
         self.ids: NDArray[np.int64] = np.empty(0, np.int64)
         self.host: Rows = np.empty(0, np.intp)
-        self.earliest: Floats = np.empty(0)  # not before this time, whatever a strategy says
-        self.host_until: Floats = np.empty(0)  # one per host: the host as a whole asked us to wait
-        self.active: Bools = np.empty(0, bool)  # neither paused nor gone nor removed
-        self.in_flight: Bools = np.empty(0, bool)  # a refresh of it is under way
+        self.earliest: Floats = np.empty(0)  # politeness: not before this time
+        self.host_until: Floats = np.empty(0)  # one per host: no feed of the host before this time
+        self.active: Bools = np.empty(0, bool)  # not paused, gone or removed
+        self.in_flight: Bools = np.empty(0, bool)  # it is being refreshed
         self.learned_until: Floats = np.empty(0)  # the latest refresh that the strategy has learned from
-        self._released_at: Floats = np.empty(0)  # when its last refresh was over, on the monotonic clock
+        self._released_at: Floats = np.empty(0)  # end of its last refresh, by the monotonic clock
         self._demand: Mapping[int, Demand] = {}
         self._row_of_feed: dict[int, int] = {}
         self._host_indices: dict[str, int] = {}
@@ -54,45 +54,45 @@ class FeedTable:
         return np.array([self._row_of_feed[feed] for feed in feed_ids if feed in self._row_of_feed], np.intp)
 
     def find_candidates(self, now: float) -> Bools:
-        heard = self.table.last <= self.learned_until  # of one that others refreshed we must hear first what came of it
-        return self.active & ~self.in_flight & heard & (self.earliest <= now) & (self.host_until[self.host] <= now)
+        learned = self.table.last <= self.learned_until  # else others refreshed it, and their lesson comes first
+        return self.active & ~self.in_flight & learned & (self.earliest <= now) & (self.host_until[self.host] <= now)
 
     @property
     def untried(self) -> Bools:
-        """Feeds of which nothing is known because nobody has tried: their first refresh is still to come."""
+        """Feeds that were never refreshed."""
         return np.isneginf(self.table.last) & np.isneginf(self.earliest)
 
     @property
     def unlearned(self) -> Rows:
-        """Feeds that were refreshed without the strategy hearing of it: by a command, or before it was killed."""
+        """Feeds with refreshes that the strategy has missed: of a command, or before the process was killed."""
         return np.flatnonzero((self.table.last > self.learned_until) & (self.ids >= 0) & ~self.in_flight)
 
     @property
     def unjudged(self) -> Rows:
-        """Feeds that have been refreshed and for which nobody has said yet when they may be again."""
+        """Feeds that were refreshed and for which politeness has not computed the next time yet."""
         return np.flatnonzero(np.isneginf(self.earliest) & np.isfinite(self.table.last) & self.active & ~self.in_flight)
 
     def compute_host_room(self, per_host: int) -> Rows:
-        """How many refreshes each host may get on top of those under way."""
+        """Return how many more refreshes each host may get."""
         busy = np.bincount(self.host[self.in_flight], minlength=self.host_count)
         return np.maximum(per_host - busy, 0)
 
     def hold_host(self, domain: str, until: float) -> None:
-        """Leave every feed of a domain alone until then."""
+        """Refresh no feed of a domain before `until`."""
         if domain in self._host_indices:
             self.host_until[self._host_indices[domain]] = until
 
     def release_feeds(self, feed_ids: Iterable[int], moment: float) -> None:
-        """Their refreshes are over and written, at this moment of the monotonic clock."""
+        """Note that the refreshes of these feeds are stored, at this time of the monotonic clock."""
         rows = self.find_rows(feed_ids)
         self.in_flight[rows] = False
         self._released_at[rows] = moment
 
     def upsert_feeds(self, feeds: Iterable[ScheduleRow], allowed: Mapping[int, float], since: float = np.inf) -> None:
-        """Feeds as the store has them: new ones get a row, others are brought up to date.
+        """Add rows for new feeds and update the others from the store.
 
-        Reading began at the moment `since`. Of a feed that has been refreshed meanwhile the store may not have known
-        yet what we have learned: it would be refreshed a second time at once.
+        The store was read at `since`. A feed that was refreshed afterwards keeps its columns: the stored ones are
+        older and would make it due again at once.
         """
         known = list(feeds)
         fresh = [feed for feed in known if feed.feed_id not in self._row_of_feed]
@@ -119,7 +119,7 @@ class FeedTable:
             self.table.last[row] = last
 
     def set_demand(self, wants: Mapping[int, Demand]) -> None:
-        """What queries make of the feeds' weights, from now on."""
+        """Set the weights and selectivities that queries and readers give to the feeds."""
         self._demand = wants
         for feed, wanted in wants.items():
             row = self._row_of_feed.get(feed)
@@ -134,7 +134,7 @@ class FeedTable:
                 self.ids[row] = -1
 
     def _append_feeds(self, fresh: list[ScheduleRow], allowed: Mapping[int, float]) -> None:
-        """Rows for feeds that have none, column by column: a start takes all of a store's."""
+        """Append rows column by column, since at a start these are all feeds of the store."""
         start, more = len(self.ids), len(fresh)
         wants = [self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0) for feed in fresh] if self._demand else None
         table = Table.of(more, ASSUMED_WINDOW)
@@ -171,6 +171,6 @@ def _last_success(feed: ScheduleRow) -> float:
 
 
 def _concatenate(one: Table, other: Table) -> Table:
-    """Both tables, one below the other."""
+    """Return both tables as one."""
     names = [name for name in Table.__slots__ if getattr(one, name) is not None]
     return Table(**{name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in names})

@@ -1,4 +1,4 @@
-"""From refreshes to what a strategy learns from: the one bridge between records and arrays."""
+"""Turns stored refreshes into the arrays that a strategy learns from."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from headwater.schedule.strategy import Observed, Strategy, Table
 
 
 class Lesson(msgspec.Struct, frozen=True):
-    """What one refresh teaches, without the document it brought.
+    """The facts of one refresh that a strategy learns from, without the document.
 
-    `known` is the feed's state after it, `before` its last success before, `shown` the believable dates of everything
-    the document showed; `fresh_for` and `retry_after` are the server's words, `redirected` says that it took a second
-    request.
+    `known` is the feed's state after it, `before` the time of the previous success, `shown` the plausible dates of all
+    items in the document. `fresh_for` and `retry_after` are from the response; a `redirected` one took two requests.
     """
 
     refresh: Refresh
@@ -36,7 +35,7 @@ class Lesson(msgspec.Struct, frozen=True):
 
 
 def make_lesson(before: Known, outcome: Outcome, verdict: Verdict) -> Lesson:
-    """The lesson of a refresh that has been judged."""
+    """Make the lesson of a refresh that has been judged."""
     return Lesson(
         verdict.refresh,
         verdict.known,
@@ -51,7 +50,7 @@ def make_lesson(before: Known, outcome: Outcome, verdict: Verdict) -> Lesson:
 
 
 def build_observation(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Observed:
-    """What the refreshes of these rows showed, in the order given; all of them must have ended well."""
+    """Collect the refreshes of these rows as arrays, in the given order; all of them must have succeeded."""
     refreshes = [lesson.refresh for lesson in lessons]
     return Observed(
         rows=rows,
@@ -67,32 +66,32 @@ def build_observation(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Ob
     )
 
 
-def replay_refreshes(strategy: Strategy, roster: FeedTable, refreshes: Sequence[Refresh]) -> None:
-    """Learn in the order of time from refreshes of the log that the strategy has not heard of."""
+def replay_refreshes(strategy: Strategy, feed_table: FeedTable, refreshes: Sequence[Refresh]) -> None:
+    """Teach the strategy the refreshes of the log that it has missed, oldest first."""
     turns: list[list[tuple[int, Lesson]]] = []
     seen: Counter[int] = Counter()
     for refresh in sorted(refreshes, key=lambda one: one.at):
-        row = roster.find_row(refresh.feed_id)
-        if row is None or not refresh.ending.ok or refresh.at <= roster.learned_until[row]:
+        row = feed_table.find_row(refresh.feed_id)
+        if row is None or not refresh.ending.ok or refresh.at <= feed_table.learned_until[row]:
             continue
         if seen[row] == len(turns):
             turns.append([])
         turns[seen[row]].append((row, Lesson(refresh, Known(refresh.feed_id, ""), "", shown=refresh.published)))
         seen[row] += 1
     rows = np.array(list(seen), np.intp)
-    roster.table.last[rows] = roster.learned_until[rows]
+    feed_table.table.last[rows] = feed_table.learned_until[rows]
     for turn in turns:
-        teach_strategy(strategy, roster, turn)
+        teach_strategy(strategy, feed_table, turn)
 
 
-def teach_strategy(strategy: Strategy, roster: FeedTable, well: Sequence[tuple[int, Lesson]]) -> None:
-    """Teach the strategy refreshes that ended well, one for each row at the most."""
+def teach_strategy(strategy: Strategy, feed_table: FeedTable, well: Sequence[tuple[int, Lesson]]) -> None:
+    """Teach the strategy successful refreshes, at most one per row."""
     rows = np.array([row for row, _ in well], np.intp)
-    table = roster.table
+    table = feed_table.table
     seen = build_observation(table, rows, [lesson for _, lesson in well])
     strategy.observe(table, seen)
-    table.last[rows] = roster.learned_until[rows] = seen.end
-    table.divergence[rows] = np.nan  # whatever a signal told is in now
+    table.last[rows] = feed_table.learned_until[rows] = seen.end
+    table.divergence[rows] = np.nan  # the refresh has everything that a hub announced
     shown = seen.window > 0
     table.window[rows[shown]] = seen.window[shown]
 

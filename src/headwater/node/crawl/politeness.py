@@ -1,7 +1,6 @@
-"""Manners applied: after each refresh, until when the feed and its host are to be left alone.
+"""Computes when feeds and hosts may be asked again, and remembers the hosts that refused.
 
-The rules are `schedule.manners` (feeds) and `schedule.hosts` (what a host's refusals mean); this keeps what they need
-between refreshes and hands them whole batches.
+The rules themselves are pure: `schedule.politeness.rules` for feeds, `schedule.politeness.host_backoff` for hosts.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ANSWERS = frozenset({Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL, Ending.G
 
 
 class Politeness:
-    """`least` is the shortest pause between two refreshes of one feed; only a test network may lower it."""
+    """Keeps the politeness state of a server. `least` is the shortest pause between two refreshes of one feed."""
 
     def __init__(self, rng: np.random.Generator, *, least: float = LEAST_INTERVAL) -> None:
         self._rng = rng
@@ -36,17 +35,17 @@ class Politeness:
         self._hosts: dict[str, HostState] = {}  # only hosts that have refused something lately
 
     def compute_earliest(self, known: Sequence[Known], rate: Floats, now: float) -> Floats:
-        """When each of these feeds, just refreshed, may be asked again. `rate` is what we believe (NaN: nothing)."""
-        standing = PolitenessFacts.of(len(known))
-        load_facts(standing, np.arange(len(known)), known)
+        """Return when each of these feeds, just refreshed, may be asked again. `rate` is estimated (NaN: unknown)."""
+        facts = PolitenessFacts.of(len(known))
+        load_facts(facts, np.arange(len(known)), known)
         believed = np.isfinite(rate)
-        standing.earned[believed] = earned_interval(rate[believed], self.least_interval)
-        standing.pushed[:] = [one.feed_id in self.pushed_feeds for one in known]
-        standing.jitter = self._rng.random(len(known))
-        return allowed_from(standing, now, least=self.least_interval)[0]
+        facts.earned[believed] = earned_interval(rate[believed], self.least_interval)
+        facts.pushed[:] = [one.feed_id in self.pushed_feeds for one in known]
+        facts.jitter = self._rng.random(len(known))
+        return allowed_from(facts, now, least=self.least_interval)[0]
 
     def record_answer(self, refresh: Refresh, url: str, retry_after: float | None) -> tuple[str, float] | None:
-        """Learn what an answer says about the host; the domain and until when it is to be left alone, if it changed."""
+        """Note an answer or a refusal of a host; return the domain and the end of its pause if that has changed."""
         if not self._hosts and refresh.ending is not Ending.THROTTLED:
             return None
         if refresh.ending is Ending.PARTIAL and refresh.status is None:
@@ -66,7 +65,7 @@ class Politeness:
         return domain, host.not_before if host.not_before is not None else -np.inf
 
     def find_hold(self, known: Known, now: float) -> float | None:
-        """Until when a server's own word forbids even a person's refresh, None if it does not."""
+        """Return when a server's Retry-After ends, which binds even a person's refresh; None if there is none."""
         host = self._hosts.get(registered_domain_of_url(known.url))
         said = [known.not_before, host.blocked_until(known.feed_id) if host else None]
         until = max((moment for moment in said if moment is not None), default=now)
@@ -74,7 +73,7 @@ class Politeness:
 
     @property
     def held_domains(self) -> Mapping[str, float]:
-        """Domains that are to be left alone as a whole, and until when."""
+        """The domains that may not be asked at all, and until when."""
         return {domain: host.not_before for domain, host in self._hosts.items() if host.not_before is not None}
 
     def save(self) -> bytes:

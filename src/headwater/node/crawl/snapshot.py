@@ -1,7 +1,7 @@
-"""What strategy and manners have learned, kept in the store so that a restart forgets nothing.
+"""Saves and restores the state of strategy and politeness, so that a restart forgets nothing.
 
-A strategy's state is arrays with one row per feed; they are saved with the feeds' ids and brought into the order of the
-roster when loaded. State of another strategy or version is put aside with a line in the log, and learning starts anew.
+A strategy's state is arrays with one row per feed, saved with the feeds' ids and sorted like the feed table when
+loaded. State of another strategy or version is ignored with a line in the log, and learning starts anew.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headwater.store.content.refreshes import list_refreshes_after
 from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 
-# NotImplementedError is what zipfile says of a compression that it does not know.
+# zipfile raises NotImplementedError for an unknown compression.
 _DAMAGE_ERRORS = (ValueError, KeyError, EOFError, OSError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 
 
@@ -38,7 +38,7 @@ def pack_arrays(arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False)
 
 
 def unpack_arrays(blob: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays; StrategyError where the blob is damaged.
+    """Return the packed arrays. Raises StrategyError if the blob is damaged.
 
     >>> unpack_arrays(pack_arrays({"due": np.arange(3)}))["due"].tolist()
     [0, 1, 2]
@@ -46,7 +46,7 @@ def unpack_arrays(blob: bytes) -> dict[str, NDArray[Any]]:
     try:
         with np.load(io.BytesIO(blob), allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays.files}
-    except (*_DAMAGE_ERRORS, AttributeError) as error:  # a lone array is no archive and has no files
+    except (*_DAMAGE_ERRORS, AttributeError) as error:  # a single array is not an archive and has no files
         raise StrategyError(f"The saved state is damaged ({error}): start it afresh.") from error
 
 
@@ -57,23 +57,23 @@ IDS, LEARNED = "feed_ids", "learned"
 log = structlog.get_logger()
 
 
-async def save_snapshot(store: Store, roster: FeedTable, strategy: Strategy, courtesy: Politeness, now: float) -> None:
-    arrays: dict[str, Any] = {IDS: roster.ids, LEARNED: roster.learned_until, **strategy.save()}
+async def save_snapshot(store: Store, feed_table: FeedTable, strategy: Strategy, politeness: Politeness, now: float) -> None:
+    arrays: dict[str, Any] = {IDS: feed_table.ids, LEARNED: feed_table.learned_until, **strategy.save()}
     await store.write(save_state, STRATEGY, VERSION, pack_arrays(arrays), now)
-    await store.write(save_state, HOSTS, VERSION, courtesy.save(), now)
+    await store.write(save_state, HOSTS, VERSION, politeness.save(), now)
 
 
-async def load_host_state(store: Store, courtesy: Politeness) -> None:
+async def load_host_state(store: Store, politeness: Politeness) -> None:
     saved = await store.read(load_state, HOSTS)
     if saved is not None and saved[0] == VERSION:
         try:
-            courtesy.load(saved[1])
+            politeness.load(saved[1])
         except msgspec.DecodeError as error:
             log.warning("hosts_state_put_aside", why=str(error))
 
 
-async def load_snapshot(store: Store, roster: FeedTable, strategy: Strategy) -> bool:
-    """Give the strategy what it had learned about the feeds of the roster; False if there was nothing it could use."""
+async def load_snapshot(store: Store, feed_table: FeedTable, strategy: Strategy) -> bool:
+    """Load the saved state into the strategy; return whether there was a usable one."""
     saved = await store.read(load_state, STRATEGY)
     if saved is None:
         return False
@@ -84,33 +84,32 @@ async def load_snapshot(store: Store, roster: FeedTable, strategy: Strategy) -> 
         if IDS not in state:
             raise StrategyError("The saved state says nothing of its feeds: start it afresh.")
         ids, learned = state.pop(IDS), state.pop(LEARNED, None)
-        strategy.load(align_rows(state, ids, roster.ids, strategy))
+        strategy.load(align_rows(state, ids, feed_table.ids, strategy))
     except StrategyError as error:
         log.warning("strategy_state_put_aside", strategy=strategy.name, why=str(error))
         return False
-    there, source = _match_rows(ids, roster.ids)
-    roster.learned_until[there] = roster.table.last[there] if learned is None else learned[source]
+    there, source = _match_rows(ids, feed_table.ids)
+    feed_table.learned_until[there] = feed_table.table.last[there] if learned is None else learned[source]
     return True
 
 
-async def replay_missed(store: Store, roster: FeedTable, strategy: Strategy) -> None:
-    """Learn from the log what the strategy has not heard of.
+async def replay_missed(store: Store, feed_table: FeedTable, strategy: Strategy) -> None:
+    """Teach the strategy the refreshes of the log that it has missed.
 
-    A command refreshes feeds, a page adds one with its first items, and who is killed has not saved the last minutes.
+    Commands refresh feeds, pages add feeds with their first items, and a killed server has not saved its last minutes.
     """
-    rows = roster.unlearned
+    rows = feed_table.unlearned
     if len(rows):
-        heard = dict(zip(roster.ids[rows].tolist(), roster.learned_until[rows].tolist(), strict=True))
-        replay_refreshes(strategy, roster, await store.read(list_refreshes_after, heard))
-        roster.learned_until[rows] = np.maximum(
-            roster.learned_until[rows], roster.table.last[rows]
-        )  # the log may be pruned
+        heard = dict(zip(feed_table.ids[rows].tolist(), feed_table.learned_until[rows].tolist(), strict=True))
+        replay_refreshes(strategy, feed_table, await store.read(list_refreshes_after, heard))
+        # the log may be pruned
+        feed_table.learned_until[rows] = np.maximum(feed_table.learned_until[rows], feed_table.table.last[rows])
 
 
 def align_rows(
     state: Mapping[str, NDArray[Any]], saved: NDArray[np.int64], wanted: NDArray[np.int64], blank: Strategy
 ) -> dict[str, NDArray[Any]]:
-    """Saved rows in the order of `wanted`; a feed that was not there gets the row a new feed has in `blank`."""
+    """Return the saved rows in the order of `wanted`; a feed without one gets the row of a new feed in `blank`."""
     known, source = _match_rows(saved, wanted)
     fresh = blank.save()
     result = dict(state)
@@ -124,12 +123,12 @@ def align_rows(
 
 
 def _match_rows(saved: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Which of `wanted` were saved, and the place of each of those."""
+    """Return which of `wanted` were saved, and the saved row of each of those."""
     place = {int(feed): k for k, feed in enumerate(saved.tolist()) if feed >= 0}
     source = np.array([place.get(int(feed), -1) for feed in wanted.tolist()], np.intp)
     return source >= 0, source[source >= 0]
 
 
 def _is_per_feed(key: str) -> bool:
-    """Keys of shared arrays start with “*”, those about the state itself with “_”."""
+    """Whether an array has one row per feed: keys of shared arrays start with “*”, of metadata with “_”."""
     return not key.rsplit("/", 1)[-1].startswith(("*", "_"))

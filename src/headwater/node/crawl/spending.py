@@ -1,7 +1,7 @@
-"""What the crawler may spend: the budget in requests and bytes, the pace of each host, and what has been spent.
+"""Accounts for requests and bytes, in total and per host.
 
-Weights are not known before a fetch, so each reserves what a fetch has weighed lately; when it ends, what it really
-weighed replaces that. A redirected fetch took a second request, which is owed.
+The size of a document is not known before its fetch, so a fetch reserves the average of recent ones; its real size
+replaces the reservation at the end. A redirect is a second request, charged afterwards.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from headwater.model import Outcome
 from headwater.schedule.budget import RequestBudget, RequestCap
 from headwater.schedule.politeness.host_rate import HostRate
 
-FIRST_BYTES = 20_000.0  # bytes that a fetch is expected to weigh before anything was fetched
-LEARNING_RATE = 0.05  # the weight of the latest fetch in that expectation
+FIRST_BYTES = 20_000.0  # expected size of a document before anything was fetched
+LEARNING_RATE = 0.05  # weight of the latest document in the average
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetUse:
-    """The last minute: requests and bytes beside their caps (None: no cap)."""
+    """Requests and bytes of the last minute beside their caps (None: no cap)."""
 
     requests: int
     requests_allowed: float
@@ -30,31 +30,33 @@ class BudgetUse:
 
 
 class BudgetAccount:
+    """The budget of a crawl: reserve at the start of a fetch, charge at its end."""
+
     def __init__(self, cap: RequestCap, pace: HostRate | None = None) -> None:
-        self._purse = RequestBudget(cap)
+        self._budget = RequestBudget(cap)
         self._pace = pace if pace is not None else HostRate()
         self._typical_bytes = FIRST_BYTES
-        self._clock_setback = 0.0  # how far the clock was set back: the purse's own time only ever moves forward
+        self._clock_setback = 0.0  # seconds by which the clock was set back: the budget's own time only moves forward
 
     @property
     def rate(self) -> float:
         """Refreshes per second in the long run."""
-        return self._purse.rate
+        return self._budget.rate
 
     @property
     def cap(self) -> RequestCap:
-        return self._purse.cap
+        return self._budget.cap
 
     def set_limit(self, requests: float) -> None:
-        """From now on spend so many requests a minute."""
-        self._purse.set_cap(RequestCap(requests, self.cap.bytes))
+        """Limit the budget to so many requests a minute."""
+        self._budget.set_cap(RequestCap(requests, self.cap.bytes))
 
     def count_available(self, now: float) -> int:
-        return self._purse.available(now + self._clock_setback, self._typical_bytes)
+        return self._budget.available(now + self._clock_setback, self._typical_bytes)
 
     def find_refill(self, now: float) -> float:
-        """Return the next moment at which a fetch may start: `now` if one may."""
-        return self._purse.next_refill(now + self._clock_setback) - self._clock_setback
+        """Return when the next fetch may start: `now` if one may."""
+        return self._budget.next_refill(now + self._clock_setback) - self._clock_setback
 
     def limit_host_room(self, room: Rows, now: float) -> Rows:
         return self._pace.limit_room(room, now)
@@ -68,32 +70,32 @@ class BudgetAccount:
         return self._pace.is_limited
 
     def note_requests(self, hosts: Rows, at: Floats, now: float) -> None:
-        """Hosts were asked at these moments, by another process or later than they were chosen."""
+        """Note when hosts were asked, by another process or later than chosen."""
         self._pace.note_requests(hosts, np.minimum(at, now))
 
     def reserve(self, now: float, host: int) -> float:
-        """A fetch starts; give what this returns back to `end`."""
+        """Reserve a request for a starting fetch; return the reserved bytes, for `charge`."""
         self._pace.spend(host, now)
-        self._purse.begin_refresh(now + self._clock_setback, self._typical_bytes)
+        self._budget.begin_refresh(now + self._clock_setback, self._typical_bytes)
         return self._typical_bytes
 
     def charge_outcome(self, now: float, reserved: float, outcome: Outcome | None) -> None:
-        """A fetch is over; None: it was given up, and nobody knows what it weighed."""
+        """Charge a fetch that has ended; None if it was abandoned, so that its size is unknown."""
         if outcome is None:
-            self._purse.end_refresh(now + self._clock_setback, reserved, reserved)
+            self._budget.end_refresh(now + self._clock_setback, reserved, reserved)
             return
         self.charge(now, reserved, outcome.bytes, outcome.final_url != outcome.url)
 
-    def charge(self, now: float, reserved: float, weight: int, redirected: bool) -> None:
-        """A fetch is over that weighed so many bytes."""
-        self._purse.end_refresh(now + self._clock_setback, reserved, float(weight), 2 if redirected else 1)
-        self._typical_bytes += LEARNING_RATE * (weight - self._typical_bytes)
+    def charge(self, now: float, reserved: float, size: int, redirected: bool) -> None:
+        """Charge a fetch that has ended, with the size of its document in bytes."""
+        self._budget.end_refresh(now + self._clock_setback, reserved, float(size), 2 if redirected else 1)
+        self._typical_bytes += LEARNING_RATE * (size - self._typical_bytes)
 
     def measure_use(self, now: float) -> BudgetUse:
-        requests, weight = self._purse.recent_usage(now + self._clock_setback)
-        return BudgetUse(requests, self.cap.requests, weight, self.cap.bytes)
+        requests, size = self._budget.recent_usage(now + self._clock_setback)
+        return BudgetUse(requests, self.cap.requests, size, self.cap.bytes)
 
     def shift_clock(self, back: float) -> None:
-        """The clock was set back by so many seconds: what was spent stays spent, and the budget does not freeze."""
+        """Follow a clock that was set back by so many seconds: past requests still count, and the budget refills."""
         self._clock_setback += back
         self._pace.shift_clock(back)
