@@ -57,7 +57,9 @@ IDS, LEARNED = "feed_ids", "learned"
 log = structlog.get_logger()
 
 
-async def save_snapshot(store: Store, feed_table: FeedTable, strategy: Strategy, politeness: Politeness, now: float) -> None:
+async def save_snapshot(
+    store: Store, feed_table: FeedTable, strategy: Strategy, politeness: Politeness, now: float
+) -> None:
     arrays: dict[str, Any] = {IDS: feed_table.ids, LEARNED: feed_table.learned_until, **strategy.save()}
     await store.write(save_state, STRATEGY, VERSION, pack_arrays(arrays), now)
     await store.write(save_state, HOSTS, VERSION, politeness.save(), now)
