@@ -25,7 +25,7 @@ _PAGE_HEAD = (
     '<!doctype html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     '<link rel="icon" type="image/svg+xml" href="/static/mark.svg">\n'
-    '<link rel="stylesheet" href="/static/headwater.css">'
+    '<link rel="stylesheet" href="/static/site.css">'
 )
 _ALTERNATES = (("rss", "RSS", "rss+xml"), ("atom", "Atom", "atom+xml"), ("json", "JSON Feed", "feed+json"))
 

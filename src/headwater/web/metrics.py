@@ -1,4 +1,4 @@
-"""The figures for Prometheus, made anew from the store and the node at every scrape."""
+"""Renders the Prometheus metrics, from the store and the node, at every scrape."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 def render_metrics(
     summary: ActivitySummary, status: CrawlStatus, quality: QualityReport | None = None, more: Sequence[Collector] = ()
 ) -> bytes:
-    """The exposition format. Figures of a period are gauges: they cover the present hour and 1 or 24 before it."""
+    """Return the metrics as text. Figures of a period are gauges: they cover the present hour and 1 or 24 before it."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_ServerCollector(summary, status))
     if quality is not None:
@@ -131,7 +131,7 @@ class _ServerCollector(Collector):
 
 
 class _QualityCollector(Collector):
-    """The node's last report; what it could not know yet is left out."""
+    """The node's last report, without the figures that it does not know yet."""
 
     def __init__(self, report: QualityReport) -> None:
         self._report = report

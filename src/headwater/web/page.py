@@ -32,7 +32,7 @@ from headwater.store.readers.accounts import User
 from headwater.store.store import Store
 from headwater.web.auth.authentication import Forbidden, Identity, NotSignedIn, explain_missing_scope, require_identity
 from headwater.web.auth.cross_site import RequestRefused
-from headwater.web.request_body import LARGEST_FORM, read_form, read_upload
+from headwater.web.request_body import MAX_FORM_BYTES, read_form, read_upload
 from headwater.web.site import Site, parse_integer
 
 OPEN = "open"  # a scope that everybody has, also without an account
@@ -56,7 +56,7 @@ class FlashMessage:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request to a page: who sends it, the form it carries, and the ways to answer it."""
+    """One request to a page: its sender, its form, and the ways to answer it."""
 
     site: Site
     request: Request
@@ -82,12 +82,12 @@ class Visit:
 
     @property
     def part(self) -> str:
-        """The part of the page that a script of ours asks for; empty for the whole page."""
+        """The part of the page that one of our scripts requests; empty for the whole page."""
         return self.request.headers.get("x-part", "")
 
     @property
     def wants_json(self) -> bool:
-        """Whether a script of the page asks, which updates the page itself."""
+        """Whether a script of the page sent the request; it updates the page itself."""
         return self.request.headers.get("accept", "").startswith("application/json")
 
     def require(self, scope: str) -> None:
@@ -146,7 +146,7 @@ class PageRoute:
     flash: Mapping[str, str]
     error_page: Handler | None = None
     error_field: str = ""
-    form_limit: int = LARGEST_FORM
+    form_limit: int = MAX_FORM_BYTES
     upload_field: str = ""
 
     def build(self, site: Site) -> Route:
@@ -203,7 +203,7 @@ class PageGroup:
         *,
         error_page: Handler | None = None,
         error_field: str = "",
-        form_limit: int = LARGEST_FORM,
+        form_limit: int = MAX_FORM_BYTES,
         upload_field: str = "",
     ) -> Callable[[Handler], Handler]:
         """Declare a form. Its errors are shown by `error_page`, at `error_field` where they name no field."""

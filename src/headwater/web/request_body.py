@@ -10,8 +10,8 @@ from starlette.requests import Request
 
 from headwater.web.auth.cross_site import RequestRefused
 
-LARGEST_FORM = 16_384
-MOST_FIELDS = 50
+MAX_FORM_BYTES = 16_384
+MAX_FIELDS = 50
 
 
 async def read_body(request: Request, limit: int, too_large: str = "The request is too large.") -> bytes:
@@ -24,10 +24,10 @@ async def read_body(request: Request, limit: int, too_large: str = "The request 
     return bytes(body)
 
 
-async def read_form(request: Request, limit: int = LARGEST_FORM) -> dict[str, str]:
+async def read_form(request: Request, limit: int = MAX_FORM_BYTES) -> dict[str, str]:
     """Read the fields of a form; of several fields with one name the last counts."""
     body = await read_body(request, limit, "The form is larger than any of this server.")
-    return dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS))
+    return dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=MAX_FIELDS))
 
 
 async def read_upload(request: Request, field: str, limit: int) -> tuple[dict[str, str], bytes]:

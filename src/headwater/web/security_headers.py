@@ -1,4 +1,4 @@
-"""Headers that every answer carries: what a browser may load from us, and that it must not guess."""
+"""Adds security headers to every response: a strict content policy, no guessing of types, no framing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECURITY_HEADERS = {
 
 
 class SecurityHeaders:
-    """Adds the headers; pages, which change all the time, are kept by no cache unless they say otherwise."""
+    """Adds the headers, and forbids caching of pages that do not say otherwise: they change all the time."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Holds what all pages share: store, aggregator, settings, sign-in, templates, a timed cache."""
+"""Holds the things that all pages share: store, aggregator, settings, sign-in, templates, a timed cache."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from headwater.web.shared.background_jobs import BackgroundJobs
 from headwater.web.shared.reader_feeds import ReaderFeedsCache
 from headwater.web.shared.reader_quota import ReaderQuota
 
-CACHE_SECONDS, MOST_CACHED = 60.0, 1000  # of the timed cache
+CACHE_SECONDS, MAX_CACHED_VALUES = 60.0, 1000  # of the timed cache
 WEB_FOLDER = Path(__file__).parent
 THEMES = ("light", "dark")
 # The menu: address, word, tooltip.
@@ -54,7 +54,7 @@ class TimedCache:
         found = self._cached.get(key)
         if found is None or _is_expired(found):
             self._cached.pop(key, None)
-            while len(self._cached) >= MOST_CACHED:
+            while len(self._cached) >= MAX_CACHED_VALUES:
                 del self._cached[next(iter(self._cached))]
             found = self._cached[key] = asyncio.ensure_future(_gather_with_expiry(gather))
         return (await asyncio.shield(found))[1]
@@ -171,7 +171,7 @@ def format_percent(share: float | None, digits: int = 1) -> str:
 
 
 def format_brief(value: float | None) -> str:
-    """A number with as many digits as anybody wants to read.
+    """Format a number with two significant digits, or as a whole number from 10 on.
 
     >>> [format_brief(value) for value in (0.01234, 3.14159, 42.3, 12345.6, None, 1e-9)]
     ['0.012', '3.1', '42', '12,346', '–', '< 0.001']
@@ -199,7 +199,7 @@ def redirect_inside(to: str) -> RedirectResponse:
 
 
 def parse_integer(text: str | None, otherwise: int | None = None, most: int = 2**62) -> int | None:
-    """A whole number out of an address, or what there is otherwise: nobody gets an error for a mistyped page.
+    """Return a whole number from an address; `otherwise` for anything else, so that a mistyped page is no error.
 
     >>> parse_integer("12"), parse_integer("x", 1), parse_integer("9" * 40)
     (12, 1, None)

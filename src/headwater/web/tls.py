@@ -1,8 +1,7 @@
-"""The server's certificate: given by the operator, or made here and signed by itself.
+"""Loads the server's certificate, or makes a self-signed one.
 
-A certificate of our own is made on first use in the folder `tls` of the data folder, for the names by which the server
-is known, and made again before it ends. A given one is read again when its files change, so that whoever renews it
-needs no restart.
+A self-signed certificate is made on first use in the folder `tls` of the data folder, for all names of the server, and
+renewed before it expires. A given certificate is loaded again when its files change, so a renewal needs no restart.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Certificate:
 
 
 def load_certificate(file: Path | None, key: Path | None, data: Path, names: Iterable[str]) -> Certificate:
-    """The given certificate, or one of our own in the data folder."""
+    """Load the given certificate, or the self-signed one in the data folder."""
     if file is not None and key is not None:
         return Certificate(file, key)
     if file is not None or key is not None:

@@ -34,7 +34,7 @@ from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
-from headwater.web.published.websub_endpoints import LONGEST_PUSH
+from headwater.web.published.websub_endpoints import MAX_PUSH_BYTES
 from support.store_samples import SOMEBODY, intercept_reads
 
 
@@ -261,7 +261,7 @@ async def test_every_method_of_signing_is_understood(followed: Followed, method:
 
 async def test_an_oversized_push_is_refused(followed: Followed) -> None:
     node, _, origin, _ = followed
-    assert (await origin.push(body=b"x" * (LONGEST_PUSH + 1))).status_code == 413
+    assert (await origin.push(body=b"x" * (MAX_PUSH_BYTES + 1))).status_code == 413
     assert await titles(node) == {"first"}
 
 

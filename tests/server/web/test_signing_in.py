@@ -141,7 +141,7 @@ async def test_everything_but_what_is_published_asks_who_you_are(clients: Client
         answer = await stranger.get(path)
         assert answer.status_code == 303, path
         assert answer.headers["location"].startswith("/login"), path
-    for path in ("/health", "/metrics", "/static/headwater.css", "/login", "/feeds.opml"):
+    for path in ("/health", "/metrics", "/static/site.css", "/login", "/feeds.opml"):
         assert (await stranger.get(path)).status_code == 200, path
     assert (await stranger.get("/nothing-here")).status_code == 404
     assert (await stranger.get("/api/v1/feeds")).status_code == 401

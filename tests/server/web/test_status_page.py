@@ -110,7 +110,7 @@ async def test_what_publishers_write_is_text_and_never_markup_or_script(site: St
 async def test_every_answer_carries_the_headers_that_keep_browsers_safe(site: Start) -> None:
     base = await site()
     async with aiohttp.ClientSession() as session:
-        for path in ("/", "/health", "/metrics", "/static/headwater.css", "/nothing", "/static/../app.py"):
+        for path in ("/", "/health", "/metrics", "/static/site.css", "/nothing", "/static/../app.py"):
             async with session.get(URL(base + path, encoded=True)) as answer:
                 policy = answer.headers["Content-Security-Policy"]
                 assert "default-src 'none'" in policy

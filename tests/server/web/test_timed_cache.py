@@ -54,7 +54,7 @@ async def test_a_value_is_gathered_anew_after_a_minute(monkeypatch: pytest.Monke
 
 
 async def test_the_oldest_values_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site, "MOST_CACHED", 2)
+    monkeypatch.setattr(site, "MAX_CACHED_VALUES", 2)
     cache, gathered = TimedCache(), iter(range(9))
 
     async def gather() -> int:

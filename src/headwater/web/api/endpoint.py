@@ -81,7 +81,7 @@ class ApiCall:
 
     @property
     def remover(self) -> Remover:
-        """The user who removes something by this call, and who can undo it."""
+        """The caller, as the user who removes something and may restore it."""
         return Remover(self.user.id, self.now)
 
 

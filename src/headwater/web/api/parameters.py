@@ -15,7 +15,7 @@ from headwater.web.api.endpoint import OPML, Endpoint, Parameters, RawBody
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.request_body import read_body
 
-LARGEST_BODY = 20_000_000  # an OPML list of 36,515 feeds has 8 MB, a script in JSON up to 13
+MAX_BODY_BYTES = 20_000_000  # an OPML list of 36,515 feeds has 8 MB, a script in JSON up to 13
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<at>[^`]*)`)?$", re.DOTALL)
 _PLACE = re.compile(r"\[[^\]]*\]")
 _NAMED = re.compile(r"field `([^`]*)`")
@@ -69,7 +69,7 @@ async def read_request_body(endpoint: Endpoint, request: Request) -> Any:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not raw_wanted and media_type != "application/json":
         raise RequestRefused("The body must be JSON. Send it with Content-Type: application/json.", 415)
-    raw = await read_body(request, LARGEST_BODY, f"The body is larger than {LARGEST_BODY // 1_000_000} MB.")
+    raw = await read_body(request, MAX_BODY_BYTES, f"The body is larger than {MAX_BODY_BYTES // 1_000_000} MB.")
     if raw_wanted:
         return RawBody(raw, media_type or OPML)
     return _decode_body(lambda: msgspec.json.decode(raw, type=endpoint.given))

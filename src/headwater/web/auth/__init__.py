@@ -1,1 +1,1 @@
-"""Identifies who sends a request: tokens, sessions, passwords, OpenID Connect."""
+"""Identifies the sender of a request: tokens, sessions, passwords, OpenID Connect."""

@@ -1,9 +1,10 @@
-"""Identifies who sends a request: token, session, trusted proxy, open loopback.
+"""Identifies the sender of a request: token, session, trusted proxy, open loopback.
 
 In this order: an API token (`Authorization: Bearer …`), a session's cookie, the header of a trusted reverse proxy, and,
-while the owner has no password (open mode), the loopback: whoever sits at the machine is the owner. What is changed
-by force of a cookie, the proxy or the loopback must come from a page of ours, or any site that the person visits could
-send it (CSRF), and under a name that is ours, or a name that a stranger points at us could (DNS rebinding).
+while the owner has no password (open mode), the loopback: anybody at this machine is the owner.
+
+A change by cookie, proxy or loopback must come from one of our own pages, or any site that the person visits could send
+it (CSRF), and under one of our own names, or a stranger could point a name of theirs at us (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ class Authenticator:
 
 
 async def require_identity(request: Request, scope: str = READ) -> Identity:
-    """Return who sends a request, if they have the scope (read, write, admin).
+    """Return the sender's identity, if they have the scope (read, write, admin).
 
     Raises NotSignedIn (pages: to /login; API: 401), Forbidden (403) or RequestRefused (403, sent by another site).
     """

@@ -29,7 +29,7 @@ class TrustedProxyHeaders:
 
 
 def peer_address(request: HTTPConnection) -> str | None:
-    """Return the address of the sending peer, whatever the headers say."""
+    """Return the address of the sending peer, regardless of the headers."""
     real: str | None = request.scope.get(PEER_KEY)
     return real or visitor_address(request)
 

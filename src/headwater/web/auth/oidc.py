@@ -26,7 +26,7 @@ ALGORITHMS = ["RS256", "RS384", "RS512", "ES256", "ES384", "PS256"]
 
 
 class OidcError(HeadwaterError):
-    """The provider did not answer, or not as it should."""
+    """The provider did not answer, or sent an invalid answer."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def effective_port(issuer: str) -> int:
 
 
 class OidcProvider:
-    """The provider, by the guarded client. What it told about itself is kept for a while."""
+    """The provider, asked by the guarded client. Its metadata and keys are cached for a while."""
 
     def __init__(self, client: OidcClient, fetcher: Fetcher, clock: Callable[[], float]) -> None:
         self.client = client

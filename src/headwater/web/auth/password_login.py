@@ -1,4 +1,4 @@
-"""Checking a name and a password, slowly for those who guess. The pages and the Google Reader API both come here."""
+"""Checks passwords and the setup code, for pages and Google Reader clients, and slows guessing down."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from headwater.web.auth.cross_site import RequestRefused
 FREE_ATTEMPTS = 5  # failures that cost nothing: people mistype
 FIRST_WAIT, LONGEST_WAIT = 2.0, 900.0  # seconds of waiting
 FORGET_AFTER = 3600.0  # seconds without a failure after which all is forgotten
-MOST_KEYS = 100_000  # keys that are remembered
+MAX_REMEMBERED_KEYS = 100_000  # keys that are remembered
 
 
 class LoginThrottle:
@@ -57,7 +57,7 @@ class LoginThrottle:
         for key in keys:
             failures, last = self._failures.pop(key, (0, now))
             self._failures[key] = (1 if now - last > FORGET_AFTER else failures + 1, now)
-        while len(self._failures) > MOST_KEYS:
+        while len(self._failures) > MAX_REMEMBERED_KEYS:
             self._failures.popitem(last=False)
 
     def record_success(self, *keys: tuple[str, str]) -> None:

@@ -39,7 +39,6 @@ def time_ticks(start: float, end: float, about: int = 6) -> tuple[list[float], C
 
 
 WIDTH = 480.0  # of a chart: a phone shows it at three quarters of this size, so letters stay readable
-LETTER = 12
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from headwater.web.greader.greader_call import (
     text_response,
 )
 from headwater.web.greader.stream_handlers import StreamHandlers
-from headwater.web.greader.subscription_handlers import LONGEST_LIST, SubscriptionHandlers
+from headwater.web.greader.subscription_handlers import MAX_OPML_BYTES, SubscriptionHandlers
 from headwater.web.site import Site
 
 _DOUBLED = re.compile("^(?://+|/(?=api/greader.php//))((?:api/greader.php/)?)/*")
@@ -48,7 +48,7 @@ def build_greader_routes(site: Site) -> list[BaseRoute]:
         api.routes("/subscription/list", lists.list_subscriptions),
         api.routes("/subscription/edit", lists.edit_subscription, changes=True),
         api.routes("/subscription/quickadd", lists.quick_add, changes=True),
-        api.routes("/subscription/import", lists.import_opml, changes=True, body=LONGEST_LIST),
+        api.routes("/subscription/import", lists.import_opml, changes=True, body=MAX_OPML_BYTES),
         api.routes("/subscription/export", lists.export_opml),
         api.routes("/tag/list", lists.list_tags),
         api.routes("/rename-tag", lists.rename_tag, changes=True),
@@ -69,7 +69,7 @@ def build_greader_routes(site: Site) -> list[BaseRoute]:
 
 
 async def _show_greeting(request: Request) -> Response:
-    """Tell a person who opens the API's address in a browser what it is for."""
+    """Explain the API's address to a person who opens it in a browser."""
     return text_response(
         "This is a Google Reader API. Enter this address in a reader app, with your name and password."
     )

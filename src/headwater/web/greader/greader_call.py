@@ -31,7 +31,7 @@ from headwater.store.readers.accounts import READ, WRITE, User, find_token_user
 from headwater.web.auth.authentication import user_scopes
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.auth.password_login import TooManyAttempts, WrongPassword
-from headwater.web.greader.stream_parameters import LARGEST_FORM, FormFields
+from headwater.web.greader.stream_parameters import MAX_FORM_BYTES, FormFields
 from headwater.web.request_body import read_body
 from headwater.web.site import Site
 
@@ -40,7 +40,7 @@ API = "/reader/api/0"
 CLIENT = "client"
 LARGE_ANSWER = 2000  # rows: encoding more of them would block the event loop noticeably
 # bytes; Liferea 1.14 sends no header, but its token as T and up to fifty ids
-LARGEST_ANONYMOUS_FORM = 1 << 16
+MAX_ANONYMOUS_FORM_BYTES = 1 << 16
 
 
 class Unauthorized(HeadwaterError):
@@ -107,7 +107,9 @@ class GReaderRouter:
     async def _identify_call(self, request: Request, changes: bool, body: int) -> GReaderCall:
         secret = read_auth_token(request)
         nameless = secret is None and request.method == "POST" and not body
-        given = await FormFields.read_from(request, 0 if body else LARGEST_ANONYMOUS_FORM if nameless else LARGEST_FORM)
+        given = await FormFields.read_from(
+            request, 0 if body else MAX_ANONYMOUS_FORM_BYTES if nameless else MAX_FORM_BYTES
+        )
         secret = given.first_value("T") if nameless else secret
         if not secret:
             raise Unauthorized

@@ -25,8 +25,8 @@ from headwater.web.greader.greader_call import (
     ok_response,
 )
 from headwater.web.greader.stream_parameters import (
-    MOST_IDS,
-    MOST_ITEMS,
+    MAX_IDS,
+    MAX_ITEMS,
     format_continuation,
     parse_mark_time,
     read_stream_query,
@@ -34,7 +34,7 @@ from headwater.web.greader.stream_parameters import (
 from headwater.web.site import Site
 
 CATEGORY_SCHEME = "http://www.google.com/reader/"  # of categories in Atom
-MOST_CONTENTS = 10_000  # items requested by id in one call
+MAX_CONTENTS = 10_000  # items requested by id in one call
 
 
 class StreamHandlers:
@@ -54,7 +54,7 @@ class StreamHandlers:
         asked = await self._read_stream(call, call.given.first_value("s") or stream_ids.READING_LIST)
         if asked.nothing:
             return json_response({"itemRefs": []})
-        wanted = read_stream_query(asked, call.given, MOST_IDS)
+        wanted = read_stream_query(asked, call.given, MAX_IDS)
         places = await self._store.read(list_stream_positions, call.user.id, asked.which, wanted)
         answer: dict[str, object] = {"itemRefs": [{"id": str(id)} for _, id in places[: wanted.limit]]}
         if len(places) > wanted.limit:
@@ -82,7 +82,7 @@ class StreamHandlers:
         if asked.nothing:
             return ShownPage([], {})
         return await self._store.read(
-            list_shown_items, call.user.id, asked.which, read_stream_query(asked, call.given, MOST_ITEMS)
+            list_shown_items, call.user.id, asked.which, read_stream_query(asked, call.given, MAX_ITEMS)
         )
 
     @staticmethod
@@ -93,8 +93,8 @@ class StreamHandlers:
     async def show_items(self, call: GReaderCall) -> Response:
         """Return the items with the given ids; those that this reader cannot see are left out."""
         numbers = [stream_ids.parse_item_id(each) for each in call.given.list_values("i")]
-        if len(numbers) > MOST_CONTENTS:
-            raise InputError(f"Too many fields `i`: request at most {MOST_CONTENTS:,} items at a time.")
+        if len(numbers) > MAX_CONTENTS:
+            raise InputError(f"Too many fields `i`: request at most {MAX_CONTENTS:,} items at a time.")
         found = await self._store.read(find_shown_items, call.user.id, numbers)
         shape = greader_json.ItemShaper(found.subscriptions, self._site.base_url)
         items = [shape(one) for one in found.items]
@@ -129,7 +129,7 @@ class StreamHandlers:
         if asked.nothing or asked.unread is False:
             return ok_response()
         if asked.starred:
-            wanted = read_stream_query(asked, call.given, MOST_IDS)
+            wanted = read_stream_query(asked, call.given, MAX_IDS)
             places = await self._store.read(list_stream_positions, call.user.id, asked.which, wanted)
             chosen = [id for at, id in places if upto is None or at < upto]
             await self._store.write(mark_items, call.user.id, chosen, self._site.clock(), read=True)

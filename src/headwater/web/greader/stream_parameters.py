@@ -14,10 +14,10 @@ from headwater.store.readers.stream_values import StreamQuery
 from headwater.web.greader import stream_ids
 from headwater.web.request_body import read_body
 
-LARGEST_FORM = 4 << 20  # bytes of a form: 10,000 long ids are 700 kB
-MOST_FIELDS = 50_000
-MOST_IDS = 200_000  # in one response
-MOST_ITEMS = 1000
+MAX_FORM_BYTES = 4 << 20  # bytes of a form: 10,000 long ids are 700 kB
+MAX_FIELDS = 50_000
+MAX_IDS = 200_000  # in one response
+MAX_ITEMS = 1000
 DEFAULT_COUNT = 20
 _INVALID_CONTINUATION = "Invalid `c`. Use the continuation of the previous page, or leave it out."
 
@@ -29,7 +29,7 @@ class FormFields:
         self._fields = fields
 
     @classmethod
-    async def read_from(cls, request: Request, longest: int = LARGEST_FORM) -> FormFields:
+    async def read_from(cls, request: Request, longest: int = MAX_FORM_BYTES) -> FormFields:
         """Read the fields of a request; `longest` limits the form in bytes, and 0 ignores the body.
 
         Raise InputError for malformed fields and RequestRefused (413) for a form that is too long.
@@ -54,9 +54,9 @@ class FormFields:
 
 def _parse_fields(text: str) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError as error:
-        raise InputError(f"The form cannot be read, or has more than {MOST_FIELDS:,} fields.") from error
+        raise InputError(f"The form cannot be read, or has more than {MAX_FIELDS:,} fields.") from error
 
 
 def read_stream_query(asked: stream_ids.StreamRequest, given: FormFields, most: int) -> StreamQuery:

@@ -42,7 +42,7 @@ from headwater.web.greader.greader_call import (
 )
 from headwater.web.site import Site
 
-LONGEST_LIST = 20 << 20  # bytes of OPML
+MAX_OPML_BYTES = 20 << 20  # bytes of OPML
 
 
 class SubscriptionHandlers:

@@ -54,7 +54,7 @@ async def sign_out(visit: Visit) -> Response:
 
 @pages.get("/welcome", OPEN)
 async def show_setup(visit: Visit) -> Response:
-    """Ask for the owner's name and password: from whoever has the link of the log, or sits at the machine."""
+    """Ask for the owner's name and password; only people with the link from the log, or at this machine, may answer."""
     if not await visit.site.authenticator.is_open():
         return RedirectResponse("/login", 303)
     return visit.render("setup_page.html", code=(visit.form.get("code") or visit.query("code"))[:100])
@@ -131,7 +131,7 @@ def setup_url(base: str, login: PasswordLogin) -> str:
 
 @pages.get("/oidc/login", OPEN)
 async def start_oidc_login(visit: Visit) -> Response:
-    """Send the browser to the provider; a signed cookie remembers what it must bring back."""
+    """Send the browser to the provider; a signed cookie keeps the values that it must bring back."""
     asked = {name: secrets.token_urlsafe(32) for name in ("state", "nonce", "verifier")}
     try:
         address = await _require_provider(visit.site).authorisation_url(_callback_url(visit.site), **asked)

@@ -35,7 +35,7 @@ from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.shared.strategy_comparison import load_last_comparison, replay_strategies
 from headwater.web.site import Site, format_percent, parse_integer
 
-MOST_POINTS = 400  # feeds drawn: those with most requests and with most items
+MAX_POINTS = 400  # feeds drawn: those with most requests and with most items
 NO_PRICE = 1e-6  # item-minutes: a price below counts as none
 ACCEPTED = "accepted_losses"
 FLASH = {
@@ -191,8 +191,8 @@ async def _draw_feeds(site: Site, losing: set[int], now: float) -> Chart | None:
     activity = await site.timed_cache.get_or_gather("activity", 0, lambda: store.read(count_feed_activity, now - DAY))
     if len(activity) < 2:
         return None
-    dearest = sorted(activity, key=lambda id: -activity[id][0])[: MOST_POINTS // 2]
-    richest = sorted(activity, key=lambda id: -activity[id][1])[: MOST_POINTS // 2]
+    dearest = sorted(activity, key=lambda id: -activity[id][0])[: MAX_POINTS // 2]
+    richest = sorted(activity, key=lambda id: -activity[id][1])[: MAX_POINTS // 2]
     feeds = await store.read(find_feeds, {*dearest, *richest})
     dots = [
         ScatterPoint(

@@ -1,4 +1,4 @@
-"""From a form to a query: what somebody fills in, in the words of the language."""
+"""Builds a query's text from the fields of a form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = re.compile(r"[^\W\d_][\w-]*")
 
 
 def build_query(form: Mapping[str, str]) -> str:
-    """The query that the builder's fields say; InputError at the field that cannot be said.
+    """Return the query that the fields of the builder describe. Raises InputError with the field that is wrong.
 
     >>> print(build_query({"name": "Volcanoes", "any": "volcano, lava", "not": "film"}))
     CREATE FEED Volcanoes AS

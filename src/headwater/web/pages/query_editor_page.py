@@ -29,9 +29,7 @@ from headwater.web.pages.query_preview import ShownPreview, preview_script
 from headwater.web.site import json_response, parse_integer
 
 LIST_SIZE = 200
-LARGEST_SCRIPT = (
-    1 << 20
-)  # of a form: a statement may have 64 KiB, which a browser writes threefold, and a script several
+MAX_SCRIPT_BYTES = 1 << 20  # a statement may have 64 KiB, of which a form makes up to three times as much
 FLASH = {
     "changed": "Script executed; dropped query feeds are removed.",
     "created": "Query saved. Its feed is being filled with past items.",
@@ -109,8 +107,10 @@ async def list_queries(store: Store, after: int, limit: int) -> list[ListedQuery
 
 
 async def save_query(store: Store, text: str, now: float, author: int) -> tuple[str, str | None]:
-    """Carry the script out; the name of the query feed it created last, empty if none, and the numbers by which what it
-    dropped is taken back. Who edits a query means the one that is there, so that no OR REPLACE is needed."""
+    """Run the script. Return the name of the last created query feed (empty: none) and the ids that undo drops.
+
+    Saving replaces a query of the same name, also without OR REPLACE: the editor shows the one that exists.
+    """
     done = await store.write(run_script, text, now, subscriber=author, replacing=EVERY)
     made = [one.name for one in done.done if one.action in ("created", "replaced")]
     return made[-1] if made else "", ",".join(map(str, done.undo)) or None
@@ -154,7 +154,7 @@ async def _show_rejected_query(visit: Visit) -> Response:
     return await _render_editor(visit, EditedQuery(text, form=form))
 
 
-@pages.post("/queries/edit", ADMIN, error_page=_show_rejected_query, form_limit=LARGEST_SCRIPT)
+@pages.post("/queries/edit", ADMIN, error_page=_show_rejected_query, form_limit=MAX_SCRIPT_BYTES)
 async def submit_query(visit: Visit) -> Response:
     """Build, check, preview or save the text of the editor."""
     form = dict(visit.form)

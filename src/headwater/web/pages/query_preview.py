@@ -19,9 +19,9 @@ from headwater.store.store import Store
 
 PREVIEW_DAYS = 7.0
 SHOWN_ITEMS = 12  # items of each query
-SHOWN_SOURCES = 8  # feeds that most of it came from
-SNIPPET_LETTERS = 160  # letters around what was found
-SEARCHED_LETTERS = 20_000  # letters that are looked through for it
+SHOWN_SOURCES = 8  # feeds with the most matches
+SNIPPET_LETTERS = 160  # letters around a match
+SEARCHED_LETTERS = 20_000  # letters searched for matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ async def preview_script(store: Store, text: str, now: float, days: float = PREV
 
 def _mark_item(item: Item, feed: Feed | None, wanted: Sequence[SearchedWords]) -> PreviewedItem:
     text = " ".join(strip_markup(item.content or item.summary or "").split())[:SEARCHED_LETTERS]
-    title, pieces = mark_words(item.title or "Without a title", wanted), mark_words(text, wanted)
+    title, pieces = mark_words(item.title or "Untitled", wanted), mark_words(text, wanted)
     if not any(piece.found for piece in (*title, *pieces)):  # then it was for a category or an author
         beside = mark_words(", ".join((*item.categories, *item.authors)), wanted)
         pieces = beside if any(piece.found for piece in beside) else pieces

@@ -38,7 +38,7 @@ from headwater.web.shared.search_box import SearchResult, run_search
 from headwater.web.site import json_response, parse_integer, redirect_inside
 
 PAGE_SIZE = 50
-MOST_WAITING = 100  # new items are counted up to here
+MAX_WAITING = 100  # new items are counted up to here
 
 
 pages = PageGroup()
@@ -206,7 +206,7 @@ def _build_rows(readings: Sequence[ReaderItem], mine: ReaderFeeds, path: str, si
     return tuple(
         StreamRow(
             one,
-            one.item.title or "Without a title",
+            one.item.title or "Untitled",
             feed(one),
             f"{path}{sign}item={one.id}",
             tuple((feed(other), f"{path}{sign}item={other.id}") for other in others),
@@ -231,7 +231,7 @@ async def _load_article(
     feed_title = (feed.title or feed.url) if feed else "a removed feed"
     return OpenedArticle(
         reading=reading,
-        title=reading.item.title or "Without a title",
+        title=reading.item.title or "Untitled",
         feed=feed,
         feed_title=subscription.title if subscription else feed_title,
         tags=subscription.tags if subscription else (),
@@ -313,7 +313,7 @@ async def count_waiting(visit: Visit) -> Response:
     except ValueError as error:
         raise InputError("`since` must be a time: seconds since 1970.") from error
     found = await visit.store.read(
-        list_reader_items, visit.user.id, place.stream, StreamQuery(since=since, limit=MOST_WAITING)
+        list_reader_items, visit.user.id, place.stream, StreamQuery(since=since, limit=MAX_WAITING)
     )
     return json_response({"new": len(found.items), "more": found.next is not None})
 

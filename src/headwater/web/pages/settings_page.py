@@ -56,7 +56,7 @@ from headwater.web.shared.failure_advice import FAILURE_ADVICE
 from headwater.web.shared.opml_import import start_import
 from headwater.web.site import Site, parse_integer
 
-LARGEST_LIST = 20_000_000
+MAX_OPML_BYTES = 20_000_000
 DELIVERY_STATES = ("dead", "failed", "due", "sent")
 SHOWN_DELIVERIES = 50
 NUMBER_HINTS = {
@@ -82,7 +82,7 @@ FLASH = {
 
 
 _RESTORED_FLASH = {TRASHED_FEED: "back", TRASHED_MERGE: "apart", TRASHED_SUBSCRIPTION: "subscribed"}
-MOST_RESTORED = 100  # trash entries of one form: a script may have dropped many query feeds
+MAX_RESTORED = 100  # trash entries of one form: a script may have dropped many query feeds
 
 pages = PageGroup(FLASH)
 
@@ -199,7 +199,7 @@ async def change_settings(visit: Visit) -> Response:
     error_page=show_settings,
     error_field="file",
     upload_field="file",
-    form_limit=LARGEST_LIST,
+    form_limit=MAX_OPML_BYTES,
 )
 async def import_opml(visit: Visit) -> Response:
     """Import an OPML list as a background job."""
@@ -275,7 +275,7 @@ async def resend_deliveries(visit: Visit) -> Response:
 async def restore_from_trash(visit: Visit) -> Response:
     """Restore the named trash entries, the last first: it may need what went before it."""
     assert visit.identity is not None
-    entries = [id for part in visit.form.get("undo", "").split(",")[:MOST_RESTORED] if (id := parse_integer(part))]
+    entries = [id for part in visit.form.get("undo", "").split(",")[:MAX_RESTORED] if (id := parse_integer(part))]
     restored = None
     for entry in entries[::-1]:
         restored = await visit.store.write(

@@ -15,7 +15,7 @@ from headwater.store.store import Store
 from headwater.web.shared.reader_feeds import ReaderFeeds
 from headwater.web.site import parse_integer
 
-MOST_LISTED = 200  # feeds, and query feeds, listed at once; more are found by their lists
+MAX_LISTED = 200  # feeds, and query feeds, listed at once; more are found by their lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class OpenStream:
 async def load_sidebar(store: Store, user_id: int, mine: ReaderFeeds, at: str) -> Sidebar:
     """Gather it; `at` is the path of the stream that is open, whose folder is shown open."""
     counts = await store.read(count_unread, user_id)
-    shown = mine.choose_feeds(MOST_LISTED, counts)
+    shown = mine.choose_feeds(MAX_LISTED, counts)
     by_tag: dict[str, list[SidebarLine]] = {}
     loose = []
     for one in shown:
@@ -80,11 +80,11 @@ async def load_sidebar(store: Store, user_id: int, mine: ReaderFeeds, at: str) -
         opened = at == path or any(place.path == at for place in inside) or len(mine.feeds) <= 12
         folders.append(Folder(SidebarLine(tag, path, unread), inside, opened))
     asked = mine.queries
-    if len(asked) > MOST_LISTED:
+    if len(asked) > MAX_LISTED:
         asked = sorted(asked, key=lambda one: _unread_of(counts, one) == 0)
     queries = tuple(
         SidebarLine(one.title, query_path(one.url.removeprefix("/feeds/")), _unread_of(counts, one))
-        for one in asked[:MOST_LISTED]
+        for one in asked[:MAX_LISTED]
     )
     return Sidebar(
         counts.total,

@@ -12,7 +12,7 @@ from headwater.publish.live_events import LiveEvents
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
 
-MOST_STREAMS = 20_000  # concurrent connections
+MAX_STREAMS = 20_000  # concurrent connections
 _HEADERS = {
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",  # nginx would hold events back otherwise
@@ -42,7 +42,7 @@ class LiveEndpoint:
         last = request.headers.get("last-event-id") or query.get("last-event-id", "")
         if last and not (last.isascii() and last.isdecimal() and len(last) < 19):
             return _say("Last-Event-ID must be the id of an event of this stream.", 400)
-        if self._live.watcher_count >= MOST_STREAMS:
+        if self._live.watcher_count >= MAX_STREAMS:
             return _say("Too many clients are connected. Try again later.", 503, {"Retry-After": "60"})
         events = self._live.follow_query(query_feed, int(last) if last else None)
         return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)

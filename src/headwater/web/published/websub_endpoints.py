@@ -14,8 +14,8 @@ from headwater.publish.websub_hub import HUB_PATH
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.request_body import read_body
 
-LONGEST_FORM = 16 << 10
-LONGEST_PUSH = 5 << 20  # the size limit of a fetched document
+MAX_HUB_FORM_BYTES = 16 << 10
+MAX_PUSH_BYTES = 5 << 20  # the size limit of a fetched document
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _FORM_TYPE = "application/x-www-form-urlencoded"
 
@@ -40,9 +40,9 @@ class WebSubEndpoints:
         if not request.headers.get("content-type", "").strip().lower().startswith(_FORM_TYPE):
             return _say(f"A request to the hub must be a form: {_FORM_TYPE}.", 415)
         try:
-            body = await read_body(request, LONGEST_FORM)
+            body = await read_body(request, MAX_HUB_FORM_BYTES)
         except RequestRefused:
-            return _say(f"The request is too large. The hub accepts at most {LONGEST_FORM:,} bytes.", 413)
+            return _say(f"The request is too large. The hub accepts at most {MAX_HUB_FORM_BYTES:,} bytes.", 413)
         try:
             form = dict(parse_qsl(body.decode(), max_num_fields=50, errors="strict"))
         except ValueError:
@@ -64,9 +64,9 @@ class WebSubEndpoints:
         if request.method != "POST":
             return _say("Hubs verify by GET and push by POST.", 405, Allow="GET, POST")
         try:
-            body = await read_body(request, LONGEST_PUSH)
+            body = await read_body(request, MAX_PUSH_BYTES)
         except RequestRefused:
-            return _say(f"The document is too large. A push may have at most {LONGEST_PUSH:,} bytes.", 413)
+            return _say(f"The document is too large. A push may have at most {MAX_PUSH_BYTES:,} bytes.", 413)
         status = await self._client.receive_push(key, body, dict(request.headers))
         return _say("There is no such subscription." if status == 410 else "Accepted.", status)
 

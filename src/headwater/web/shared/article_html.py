@@ -2,7 +2,7 @@
 
 Items were already cleaned when they were parsed. Cleaning them again means that a bug there, or a database that another
 program has written, still cannot put a script into a page. Pictures are loaded lazily and through our own address, so
-publishers do not learn who reads what.
+publishers do not learn who reads their items.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headwater.errors import HeadwaterError
 from headwater.fetch.client import Fetcher
 from headwater.formats.values.html import get_nh3_cleaner
 
-LARGEST_PICTURE = 5 << 20
+MAX_PICTURE_BYTES = 5 << 20
 CACHE_BYTES = 32 << 20
 _KINDS = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -66,7 +66,7 @@ class PictureProxy:
 
     async def _fetch_picture(self, url: str) -> tuple[str, bytes] | None:
         try:
-            page = await self._fetcher.get(url, accept="image/*", max_bytes=LARGEST_PICTURE)
+            page = await self._fetcher.get(url, accept="image/*", max_bytes=MAX_PICTURE_BYTES)
         except HeadwaterError:
             return None
         kind = picture_type(page.body)

@@ -1,4 +1,4 @@
-"""Advice for each kind of failure, for people who run a server."""
+"""Gives advice for each kind of failure to people who run a server."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from headwater.store.readers.stream_values import ReaderItem
 from headwater.store.store import Store
 
 QUERY_DAYS = 30.0
-MOST_MATCHES = 200
+MAX_MATCHES = 200
 # A field of the query language followed by one of its operators, which nobody types who searches for words.
 _QUERY_SHAPE = re.compile(
     r"\b(ITEM|TITLE|CONTENT|CATEGORY|AUTHOR|LINK|LANGUAGE|ENCLOSURE|SOURCE)\s+(CONTAINS|MATCHES|SIMILAR|IN|NEAR|IS)\b"
@@ -35,7 +35,7 @@ class SearchResult:
     kept: int = 0
     looked_at: int = 0
     problem: Message | None = None
-    said: str = ""  # what is wrong with the search words
+    said: str = ""  # the problem with the search words
     next_id: int | None = None
     waiting: int = 0
 
@@ -84,7 +84,7 @@ async def run_search(
 async def _search_by_query(
     store: Store, user_id: int, script: str, creates: list[CreateFeed], now: float
 ) -> SearchResult:
-    (found,) = await preview_queries(store, creates, QUERY_DAYS, now, make_language_detector(), MOST_MATCHES)
+    (found,) = await preview_queries(store, creates, QUERY_DAYS, now, make_language_detector(), MAX_MATCHES)
     # A query reads all feeds of the server, but users see only items of their subscriptions.
     ids = [item.id for item in found.latest if item.id is not None]
     readings = await store.read(find_reader_items, user_id, ids)

@@ -30,7 +30,7 @@ from headwater.times import DAY
 from headwater.web.shared.background_jobs import BackgroundJob
 
 DAYS = 28.0
-LEAST_FEEDS, MOST_FEEDS = 1.0, 96.0  # the range of refreshes per feed and day that is compared
+MIN_REFRESHES_PER_DAY, MAX_REFRESHES_PER_DAY = 1.0, 96.0  # per feed
 STATE, VERSION = "comparison", 1
 
 
@@ -59,7 +59,7 @@ async def replay_strategies(store: Store, per_minute: float, now: float, job: Ba
     windows = await store.read(load_window_sizes)
     trace = await asyncio.to_thread(build_trace, np.array(feeds, np.intp), np.array(times, np.float64), windows)
     # The average budget of a feed, limited: with a huge budget for few feeds all strategies would catch everything.
-    per_day = min(max(per_minute * 1440 / max(len(windows), 1), LEAST_FEEDS), MOST_FEEDS)
+    per_day = min(max(per_minute * 1440 / max(len(windows), 1), MIN_REFRESHES_PER_DAY), MAX_REFRESHES_PER_DAY)
     some = sample_feeds(trace, per_day)
     job.total = len(COMPARED_STRATEGIES)
     rows: tuple[ComparisonRow, ...] = ()

@@ -1,4 +1,4 @@
-"""Suggests feeds and topics to a reader: what others read, what their items link to, what is rising today."""
+"""Suggests feeds and topics to a reader: feeds of similar readers, sites their items link to, rising topics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from headwater.web.site import Site
 
 DAY = 86_400.0
 COMPARED_DAYS = 6.0  # the days before today that rising topics are compared with
-MOST_SUGGESTED = 10
+MAX_SUGGESTIONS = 10
 _LINK = re.compile(r'href="(https?://[^"/?#]+)', re.IGNORECASE)
 
 
@@ -74,8 +74,8 @@ async def suggest_feeds(site: Site, user_id: int) -> Suggestions:
 
 async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggestions:
     also, popular = (
-        await store.read(find_also_read, user_id, MOST_SUGGESTED),
-        await store.read(list_popular_feeds, user_id, MOST_SUGGESTED),
+        await store.read(find_also_read, user_id, MAX_SUGGESTIONS),
+        await store.read(list_popular_feeds, user_id, MAX_SUGGESTIONS),
     )
     feeds = await store.read(
         find_feeds, {id for one in also for id in (one.feed_id, one.because)} | {id for id, _ in popular}
@@ -90,7 +90,7 @@ async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggesti
     here = {one.feed.id for one in suggested}
     liked = [Suggestion(feeds[id], f"{number} people here read it") for id, number in popular if id in feeds]
     titles = await store.read(list_recent_titles, user_id, now - (COMPARED_DAYS + 1) * DAY)
-    topics = await asyncio.to_thread(find_rising_topics, titles, now, COMPARED_DAYS, MOST_SUGGESTED)
+    topics = await asyncio.to_thread(find_rising_topics, titles, now, COMPARED_DAYS, MAX_SUGGESTIONS)
     items = {one.id: one for one in await store.read(find_items, [id for topic in topics for id in topic.items[:3]])}
     return Suggestions(
         tuple(suggested),
@@ -115,7 +115,7 @@ async def find_linked_sites(store: Store, user_id: int) -> list[LinkedSite]:
                 times[site] += 1
                 feeds.setdefault(site, set()).add(feed_id)
     return [
-        LinkedSite(site, number, len(feeds[site])) for site, number in times.most_common(MOST_SUGGESTED) if number > 1
+        LinkedSite(site, number, len(feeds[site])) for site, number in times.most_common(MAX_SUGGESTIONS) if number > 1
     ]
 
 

@@ -1,5 +1,5 @@
-// Keys that hold on every page, the list of all of them, and forms that ask before they forget nothing: those with
-// data-quiet are sent without leaving the page.
+// Keyboard shortcuts of all pages, the list of shortcuts, and forms with data-quiet, which are sent without leaving the
+// page.
 const PLACES = { a: "/read/all", s: "/read/starred", q: "/queries", f: "/feeds" };
 let waiting = 0; // since when "g" waits for its second letter
 

@@ -1,4 +1,4 @@
-// The browser knows the names of time zones: they are offered when somebody looks for one, and weigh nothing before.
+// Offer the browser's list of time zones, once the field has the focus.
 const field = document.getElementById("z");
 field.addEventListener("focus", () => {
   const names = Intl.supportedValuesOf?.("timeZone") ?? [];

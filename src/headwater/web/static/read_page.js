@@ -1,5 +1,5 @@
-// Reading with the keyboard: the article is put beside the list without loading the page anew, opening marks as read,
-// older items join the list, and new ones wait until they are asked for.
+// Reading without page loads: an article opens beside the list and is marked read, older items are appended, and new
+// items wait for a click.
 import { send, typing } from "./keys.js";
 
 const columns = document.querySelector(".columns");
@@ -11,14 +11,14 @@ const narrow = matchMedia("(max-width: 43.74rem)");
 const stream = location.pathname;
 const named = opened() ? `${list.getAttribute("aria-label")} – Headwater` : document.title;
 
-// A redirect leads to the login: the session has ended, and the whole page says so better than a part of it.
+// A redirect leads to the login page: the session has ended, so load the whole page.
 async function part(address, name) {
   const answer = await fetch(address, { headers: { "X-Part": name } });
   if (answer.redirected) location.reload();
   return answer;
 }
 
-// Which row is open, or none. Before its article is there: whoever goes on at once goes on from it.
+// Mark a row as open before its article has arrived, so that the next key already moves on from it.
 function point(row) {
   for (const other of rows()) {
     other.classList.toggle("is-open", other === row);
@@ -49,7 +49,7 @@ async function open(row, { push = true } = {}) {
   if (unread && row.classList.contains("is-unread")) set(row, "read", true);
 }
 
-// The list as it was left, with all that was loaded, at the row that was open.
+// Restore the list as it was left: the loaded rows, and the open one.
 function close() {
   const row = opened();
   columns.dataset.view = "list";
@@ -59,8 +59,8 @@ function close() {
   row?.querySelector(".open").focus({ preventScroll: true });
 }
 
-// Numbers at the left. What one does oneself is seen at once where one is; then the server says what is unread in all
-// streams, folders and query feeds among them. Marks come in bursts, so it is asked a moment after the last.
+// Unread counts in the sidebar. The open stream's count changes at once; then the server sends the counts of all streams,
+// folders and query feeds. Marks come in bursts, so it is asked a moment after the last one.
 function show(place, number) {
   place.querySelector(".count")?.remove();
   if (place.matches('a:not([href="/read/starred"])')) place.classList.toggle("unread", number > 0);
@@ -112,7 +112,7 @@ async function set(row, field, on) {
   }
 }
 
-// All above the open one: what one has gone past without opening it.
+// Mark all rows above the open one as read.
 async function above() {
   const form = pane.querySelector('form[data-field="read"]');
   const all = rows();
@@ -130,7 +130,7 @@ async function above() {
   recount();
 }
 
-// Taking it back where one is: the rows stay, and are unread again.
+// Undo: the rows stay in the list and are unread again.
 const box = list.querySelector(".undo");
 const note = box.querySelector("form");
 let taken = null; // rows that the note would make unread
@@ -230,7 +230,7 @@ document.addEventListener("keydown", (event) => {
 const first = opened();
 if (first?.classList.contains("is-unread")) set(first, "read", true);
 
-// New items wait: nothing moves by itself while one reads.
+// New items wait for a click: nothing moves while you read.
 async function look() {
   if (document.hidden) return;
   recount();

@@ -1,4 +1,4 @@
-// Progress of long work: asks twice a second, shows what there is of the result, and in the end all of it.
+// Shows the progress of a job: polls twice a second, and shows the result as far as it is known.
 const bar = document.getElementById("bar");
 const said = document.getElementById("said");
 const part = document.getElementById("part");

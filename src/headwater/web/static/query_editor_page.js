@@ -1,4 +1,4 @@
-// The query editor: colours at once, what is wrong after a short rest, a preview after a longer one.
+// The query editor: highlights while you type, checks after a short pause, previews after a longer one.
 const form = document.getElementById("editor");
 const text = document.getElementById("text");
 const colours = form.querySelector(".colours");
@@ -134,7 +134,7 @@ text.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.querySelector("[value=save]").click();
 });
 
-// What is wrong with a field of the form, at that field, as the server's own page says it.
+// Show an error of the form at its field, as the page without scripts does.
 function say(problem, name) {
   builder.querySelector(".problem")?.remove();
   builder.querySelector("[aria-invalid]")?.removeAttribute("aria-invalid");
