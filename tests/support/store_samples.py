@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
 from headwater.store.content.feeds import NewFeed
-from headwater.store.maintenance.trash_rows import Remover
+from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 

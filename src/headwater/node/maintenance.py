@@ -30,7 +30,7 @@ from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store.content.search import has_queued_items, index_queued
 from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
-from headwater.store.maintenance.trash_restore import delete_expired_trash
+from headwater.store.maintenance.trash import delete_expired_trash
 from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
 from headwater.store.readers.mark_compaction import compact_all_marks
 from headwater.store.saved_state import read_revision
@@ -248,7 +248,8 @@ class Maintenance:
             if not (pruned.items or pruned.refreshes or pruned.outbox):
                 break
         await compact_all_marks(self._store, time.time())
-        await self._store.write(delete_expired_trash, time.time())
+        while await self._store.write(delete_expired_trash, time.time()):
+            pass
 
     async def index_items(self) -> None:
         while await self._store.read(has_queued_items) and (await self._store.write(index_queued)) > 0:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from processed import World
 
-from headwater.store.maintenance.trash import move_feed_to_trash
-from headwater.store.maintenance.trash_restore import restore_from_trash
-from headwater.store.maintenance.trash_rows import Remover
+from headwater.store.maintenance.trash import move_feed_to_trash, restore_from_trash
+from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.hits import list_hits_after
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import drop_query_feed

@@ -17,7 +17,7 @@ from headwater.store.content.outbox import list_outbox_entries
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.content.search import index_queued, search_items
 from headwater.store.content.verdicts import save_refreshes
-from headwater.store.maintenance.trash import move_feed_to_trash
+from headwater.store.maintenance.trash import empty_trash, move_feed_to_trash
 from headwater.store.queries.document_hits import load_item_origins
 from headwater.store.readers.accounts import add_user
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
@@ -156,9 +156,10 @@ async def test_removing_a_feed_leaves_nothing_of_it(store: Store) -> None:
     assert [item.feed_id for item in (await search_items(store, "title")).items] == [other.id]
     assert [entry.item.feed_id for entry in await store.read(list_outbox_entries, 0)] == [other.id]
     assert [one.feed_id for one in await store.read(list_refreshes)] == [other.id]
-    assert await store.read(find_seen_of_feed, feed.id, ["a"]) == {}
     with pytest.raises(NotFound):
         await store.write(move_feed_to_trash, feed.id, by=SOMEBODY)
+    assert await store.write(empty_trash) == 1
+    assert await store.read(find_seen_of_feed, feed.id, ["a"]) == {}
     again = await one_feed(store)
     assert again.id not in (feed.id, other.id)  # an id is never given twice
 

@@ -21,11 +21,11 @@ from headwater.store.content.feed_overview import (
     load_window_sizes,
 )
 from headwater.store.content.feed_state import find_seen_of_feed
-from headwater.store.content.feeds import NewFeed, change_feed, find_feed, find_feeds
+from headwater.store.content.feeds import NewFeed, change_feed, find_feed, find_feeds, merge_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.search import search_items
 from headwater.store.content.verdicts import save_refreshes
-from headwater.store.maintenance.trash import merge_feeds_with_undo, move_subscription_to_trash
+from headwater.store.maintenance.trash import move_subscription_to_trash
 from headwater.store.opening import open_store
 from headwater.store.readers.accounts import add_user, find_owner
 from headwater.store.readers.recommendations import (
@@ -103,7 +103,7 @@ async def test_merging_moves_what_is_new_and_removes_the_other(store: Store) -> 
     await save_refreshes(store, [a_verdict(keep, an_item(keep.id, "both"), an_item(keep.id, "mine"), at=NOW)])
     await save_refreshes(store, [a_verdict(other, an_item(other.id, "both"), an_item(other.id, "theirs"), at=NOW)])
     assert [feed.id for feed in await store.read(find_similar_feeds, keep.id)] == [other.id]
-    moved, _ = await store.write(merge_feeds_with_undo, keep.id, other.id, by=SOMEBODY)
+    moved = await store.write(merge_feeds, keep.id, other.id)
     assert moved == 1
     assert {item.identity for item in await store.read(list_items, feed_id=keep.id)} == {"both", "mine", "theirs"}
     assert (await store.read(find_feed, keep.id)).tags == ("x", "y")
@@ -112,7 +112,7 @@ async def test_merging_moves_what_is_new_and_removes_the_other(store: Store) -> 
     with pytest.raises(NotFound):
         await store.read(find_feed, other.id)
     with pytest.raises(InputError):
-        await store.write(merge_feeds_with_undo, keep.id, keep.id, by=SOMEBODY)
+        await store.write(merge_feeds, keep.id, keep.id)
 
 
 async def test_times_windows_and_published_are_bounded(store: Store) -> None:

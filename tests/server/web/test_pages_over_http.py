@@ -147,8 +147,10 @@ async def test_a_feed_is_changed_paused_merged_and_removed_by_its_forms(site: St
             ({"do": "tag", "tags": "a, b,a"}, "Tags saved."),
             ({"do": "rename", "title": "My Gazette"}, "Title saved."),
             ({"do": "move", "url": "https://c.example/f"}, "Address changed."),
-            ({"do": "merge", "other": "2"}, "Feeds merged."),
+            ({"do": "merge", "other": "2"}, "This cannot be undone."),
+            ({"do": "merge", "other": "2", "confirmed": "yes"}, "Feeds merged."),
         ):
+            assert await web_store.read(count_feeds) == 2
             status, page = await visitor.send("/feed/1", **fields)
             assert (status, said in page) == (200, True), fields
         feed = await web_store.read(find_feed, 1)

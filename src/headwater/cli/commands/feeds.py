@@ -215,7 +215,7 @@ def _render_removed_feeds(removed: list[tuple[Feed, int]]) -> None:
 async def remove_feeds(store: Store, feeds: FeedNames) -> list[tuple[Feed, int]]:
     """Remove feeds with their items. They can be restored for a day (headwater removed)."""
     from headwater.store.maintenance.trash import move_feed_to_trash  # loads the query language
-    from headwater.store.maintenance.trash_rows import Remover
+    from headwater.store.maintenance.trash_entries import Remover
 
     found = [await store.read(find_feed, name) for name in feeds]  # all must exist before any is removed
     remover = Remover(None, time.time())

@@ -12,7 +12,7 @@ from headwater.cli.console.command import command, make_group
 from headwater.cli.console.output import out
 from headwater.cli.views.trash import print_undo_hint
 from headwater.publish import channels
-from headwater.store.maintenance.trash_rows import Remover
+from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.publishing import private_feeds
 from headwater.store.publishing.private_feeds import list_feed_tokens, load_public_access, set_private
 

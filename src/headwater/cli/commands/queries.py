@@ -297,7 +297,7 @@ async def drop_query(
     cascade: Annotated[bool, typer.Option("--cascade", help="Also drop the query feeds that read it.")] = False,
 ) -> DroppedQueries:
     """Drop a query feed and its results; its sources stay. It can be restored for a day (headwater removed)."""
-    from headwater.store.maintenance.trash_rows import Remover
+    from headwater.store.maintenance.trash_entries import Remover
     from headwater.store.queries.query_scripts import drop_query_feed
 
     with _report_wrong_names():

@@ -11,11 +11,11 @@ from rich.markup import escape
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.output import MAX_INTEGER, fail, out
 from headwater.errors import NotFound
-from headwater.store.maintenance import trash_restore
+from headwater.store.maintenance import trash
 from headwater.times import format_relative
 
 if TYPE_CHECKING:
-    from headwater.store.maintenance.trash_rows import RestoredObject, TrashEntry
+    from headwater.store.maintenance.trash_entries import RestoredObject, TrashEntry
     from headwater.store.store import Store
 
 top = typer.Typer()
@@ -33,7 +33,7 @@ def _render_trash(found: list[TrashEntry]) -> None:
 @command(removed, "list", view=_render_trash, example="headwater removed list --json")
 async def list_trash(store: Store) -> list[TrashEntry]:
     """List what can be restored, the latest first."""
-    return await store.read(trash_restore.list_trash, None, time.time())
+    return await store.read(trash.list_trash, None, time.time())
 
 
 def _render_restored(restored: list[RestoredObject]) -> None:
@@ -49,8 +49,7 @@ async def restore_from_trash(
     """Restore what was removed; of several, the last removed first."""
     now = time.time()
     return [
-        await store.write(trash_restore.restore_from_trash, number, None, now)
-        for number in sorted(set(numbers), reverse=True)
+        await store.write(trash.restore_from_trash, number, None, now) for number in sorted(set(numbers), reverse=True)
     ]
 
 
@@ -71,7 +70,9 @@ async def empty_trash(
     """Delete what was removed now, without waiting for the day to end."""
     if bool(numbers) == all_:
         fail("Give the numbers to delete, or --all.", 2)
-    deleted = await store.write(trash_restore.empty_trash, None if all_ else numbers)
+    deleted = 0
+    while part := await store.write(trash.empty_trash, None if all_ else numbers):
+        deleted += part
     if not deleted and not all_:
         raise NotFound("None of these numbers is in the trash. “headwater removed list” shows all.")
     return deleted

@@ -16,7 +16,7 @@ from headwater.cli.views.trash import print_undo_hint
 from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.errors import InputError
 from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
-from headwater.store.maintenance.trash_rows import Remover
+from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.readers import accounts
 from headwater.store.readers.accounts import (
     OWNER,

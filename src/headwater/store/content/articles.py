@@ -12,6 +12,7 @@ from sqlalchemy import Connection, delete, func, select, update
 from headwater.store.content import outbox, search
 from headwater.store.content.outbox import OutboxEntry
 from headwater.store.database.dialect import insert_or_ignore, to_json
+from headwater.store.schema.feed_tables import TRASHED_FEEDS
 from headwater.store.schema.item_tables import article, article_feed, article_query, checkpoint, item
 
 if TYPE_CHECKING:  # a command that lists feeds does not wait for the query engine
@@ -84,7 +85,13 @@ def _queue_articles(connection: Connection, new: Sequence[tuple[int, str]], now:
 
 
 def claim_due_articles(connection: Connection, now: float, lease: float, limit: int) -> list[Article]:
-    query = select(article).where(article.c.due <= now).order_by(article.c.due, article.c.item_id).limit(limit)
+    trashed = select(item.c.id).where(item.c.id == article.c.item_id, item.c.feed_id.in_(TRASHED_FEEDS))
+    query = (
+        select(article)
+        .where(article.c.due <= now, ~trashed.exists())
+        .order_by(article.c.due, article.c.item_id)
+        .limit(limit)
+    )
     rows = connection.execute(query.with_for_update(skip_locked=True)).all()
     if rows:
         values = {"due": now + lease, "attempts": article.c.attempts + 1, "at": now}

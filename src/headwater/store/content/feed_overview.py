@@ -10,7 +10,7 @@ from headwater.model import Ending, Feed
 from headwater.store.content import feeds
 from headwater.store.readers.stream_sources import select_subscribed_feeds
 from headwater.store.readers.stream_values import Stream
-from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, refresh
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag, refresh
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.storable_text import replace_unstorable
 
@@ -166,7 +166,7 @@ def list_item_times(connection: Connection, since: float, most: int = 500_000) -
     """List feed and time of dated items published since then and since their feed was added, the latest `most`."""
     # What a feed's first document showed is only the end of its history: a replay would take it for all of it.
     query = select(item.c.feed_id, item.c.published).join(feed, feed.c.id == item.c.feed_id)
-    query = query.where(item.c.dated, item.c.published >= since, item.c.published >= feed.c.added)
+    query = query.where(item.c.dated, item.c.published >= since, item.c.published >= feed.c.added, FEED_IS_LIVE)
     rows = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most)).all()
     return [row.feed_id for row in rows], [row.published for row in rows]
 
@@ -187,5 +187,5 @@ def find_similar_feeds(connection: Connection, feed_id: int, limit: int = 10) ->
         same.append(feed.c.link == mine.link)
     if not same:
         return []
-    query = select(feed.c.id).where(feed.c.id != feed_id, or_(*same)).order_by(feed.c.id).limit(limit)
+    query = select(feed.c.id).where(feed.c.id != feed_id, or_(*same), FEED_IS_LIVE).order_by(feed.c.id).limit(limit)
     return list(feeds.find_feeds(connection, connection.execute(query).scalars().all()).values())

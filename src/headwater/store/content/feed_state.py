@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from headwater.model import Hints, Known, Validators
 from headwater.store.database.dialect import SelectByIds, SelectByKeys, to_json
-from headwater.store.schema.feed_tables import feed, feed_state
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state
 from headwater.store.schema.item_tables import seen_identity
 from headwater.store.schema.storable_text import replace_refused
 from headwater.store.store import Store
@@ -178,7 +178,7 @@ def list_schedule_rows(connection: Connection, after: int, limit: int) -> list[S
 
 def load_weights(connection: Connection) -> dict[int, float]:
     """Load the weight that a person has given each feed."""
-    return dict(map(tuple, connection.execute(select(feed.c.id, feed.c.weight)).all()))
+    return dict(map(tuple, connection.execute(select(feed.c.id, feed.c.weight).where(FEED_IS_LIVE)).all()))
 
 
 def hash_identity(identity: str) -> bytes:

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, delete, exists, func, insert, or_, select, update
 
 from headwater.errors import InputError, NotFound
 from headwater.formats.values.links import normalise_url
 from headwater.model import Feed
-from headwater.store.content import search, websub_leases
+from headwater.store.content import search, trashed_feeds, websub_leases
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.readers.accounts import OWNER
 from headwater.store.saved_state import bump_revision
-from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, refresh
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag, refresh
 from headwater.store.schema.item_tables import item, seen_identity
 from headwater.store.schema.query_tables import hit, implicit_feed, item_version, offered_count, selectivity
-from headwater.store.schema.reader_tables import mark, subscription, subscription_tag, user
+from headwater.store.schema.reader_tables import USER_IS_LIVE, mark, subscription, subscription_tag, user
 from headwater.store.schema.storable_text import replace_unstorable
 
 # Told how many feeds somebody brings here that are new, and how many only they read already; raises to refuse.
@@ -56,13 +56,18 @@ def sort_added(added: Sequence[AddedFeed]) -> tuple[list[int], list[int], list[i
     return new, before, twice
 
 
-def merge_feeds(connection: Connection, into: int, gone: int) -> int:
-    """Move the items of one feed to another and delete it; returns how many moved. Items that `into` has under the
-    same identity are deleted with the feed."""
+def check_merge(connection: Connection, into: int, gone: int) -> Feed:
+    """Return the feed that a merge would delete. Raises NotFound, and InputError if both are the same."""
     if into == gone:
         raise InputError("A feed cannot be merged with itself: choose another.")
     find_feed(connection, into)
-    old = find_feed(connection, gone)
+    return find_feed(connection, gone)
+
+
+def merge_feeds(connection: Connection, into: int, gone: int) -> int:
+    """Move the items of one feed to another and delete it for good; returns how many moved. Items that `into` has
+    under the same identity are deleted with the feed."""
+    old = check_merge(connection, into, gone)
     theirs = seen_identity.alias("theirs")
     has = exists(select(theirs.c.key).where(theirs.c.feed_id == into, theirs.c.key == seen_identity.c.key))
     rows = connection.execute(
@@ -114,13 +119,14 @@ _FEED_QUERY = select(
     feed.c.added,
     feed.c.paused,
     feed.c.gone_since,
-)
+).where(FEED_IS_LIVE)
 
 
 def add_feeds(
     connection: Connection, new: Iterable[NewFeed], now: float, *, adopt: bool = True, tagged: bool = True
 ) -> list[AddedFeed]:
-    """Add feeds and return them in the order given; an address that exists already (normalised) is not added again.
+    """Add feeds and return them in the order given; an address that exists already (normalised) is not added again,
+    and one in the trash is restored.
 
     InputError if another feed has the name. With `adopt`, feeds that exist only because queries give their addresses
     are registered; with `tagged`, the feeds get the tags. `readers.subscriptions.add_and_subscribe` also subscribes.
@@ -138,7 +144,9 @@ def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float, tagge
     first: dict[str, NewFeed] = {}
     for key, each in zip(keys, new, strict=True):
         first.setdefault(key, each)
-    here = set(connection.execute(select(feed.c.url_key).where(feed.c.url_key.in_(list(first)))).scalars())
+    at_these = (feed.c.url_key.in_(list(first)), FEED_IS_LIVE)
+    trashed_feeds.restore_addresses(connection, list(first))
+    here = set(connection.execute(select(feed.c.url_key).where(*at_these)).scalars())
     missing = {key: each for key, each in first.items() if key not in here}
     _require_free_names(connection, missing.values())
     dialect = connection.dialect.name
@@ -152,10 +160,7 @@ def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float, tagge
             connection.execute(insert_or_ignore(dialect, feed_state), fresh)
     else:
         created = set()
-    ids = {
-        key: id
-        for id, key in connection.execute(select(feed.c.id, feed.c.url_key).where(feed.c.url_key.in_(list(first))))
-    }
+    ids = {key: id for id, key in connection.execute(select(feed.c.id, feed.c.url_key).where(*at_these))}
     tags = {(ids[key], tag) for key, each in zip(keys, new, strict=True) for tag in each.tags}
     if tags and tagged:
         rows = [{"feed_id": id, "tag": tag} for id, tag in sorted(tags)]
@@ -200,7 +205,8 @@ def _require_free_names(connection: Connection, new: Iterable[NewFeed]) -> None:
         if each.name is not None and wanted.setdefault(each.name, each.url) != each.url:
             raise InputError(f"Two feeds want the name “{each.name}”: {wanted[each.name]} and {each.url}.")
     if wanted:
-        taken = connection.execute(select(feed.c.name, feed.c.url).where(feed.c.name.in_(list(wanted)))).first()
+        same = select(feed.c.name, feed.c.url).where(feed.c.name.in_(list(wanted)), FEED_IS_LIVE)
+        taken = connection.execute(same).first()
         if taken is not None:
             raise InputError(f"The name “{taken[0]}” already belongs to {taken[1]}. Choose another.")
 
@@ -248,7 +254,7 @@ def _describe_partial_matches(connection: Connection, part: str) -> str:
 
 def _contains_text(part: str) -> Any:
     columns = (feed.c.name, feed.c.url, feed.c.title, feed.c.given_title)
-    return or_(*(column.icontains(part, autoescape=True) for column in columns))
+    return and_(FEED_IS_LIVE, or_(*(column.icontains(part, autoescape=True) for column in columns)))
 
 
 def find_feeds(connection: Connection, ids: Iterable[int]) -> dict[int, Feed]:
@@ -309,7 +315,7 @@ def find_feed_tags(connection: Connection, ids: Sequence[int] | None) -> dict[in
 
 
 def count_feeds(connection: Connection) -> int:
-    return connection.execute(select(func.count()).select_from(feed)).scalar_one()
+    return connection.execute(select(func.count()).select_from(feed).where(FEED_IS_LIVE)).scalar_one()
 
 
 def count_feed_tags(connection: Connection) -> list[tuple[str, int]]:
@@ -349,7 +355,7 @@ def change_feed(connection: Connection, /, feed_id: int, **changes: Any) -> Feed
 
 def _copy_tags_to_owner(connection: Connection, feed_id: int, tags: Iterable[str]) -> None:
     """Make a feed's tags those of the owner's subscription too, if the owner subscribes to it."""
-    owner = select(user.c.id).where(user.c.role == OWNER).order_by(user.c.id).limit(1).scalar_subquery()
+    owner = select(user.c.id).where(user.c.role == OWNER, USER_IS_LIVE).order_by(user.c.id).limit(1).scalar_subquery()
     query = select(subscription.c.user_id).where(subscription.c.user_id == owner, subscription.c.feed_id == feed_id)
     owner_id = connection.execute(query).scalar()
     if owner_id is None:
@@ -364,7 +370,7 @@ def _copy_tags_to_owner(connection: Connection, feed_id: int, tags: Iterable[str
 def _require_free_value(connection: Connection, feed_id: int, key: str, value: str | None) -> None:
     if value is None:
         return
-    query = select(feed.c.url).where(feed.c[key] == value, feed.c.id != feed_id)
+    query = select(feed.c.url).where(feed.c[key] == value, feed.c.id != feed_id, FEED_IS_LIVE)
     if (other := connection.execute(query).scalar()) is not None:
         what = "name" if key == "name" else "address"
         raise InputError(f"The {what} “{value}” already belongs to {other}. Choose another.")
@@ -377,11 +383,10 @@ def _reset_server_state(connection: Connection, feed_id: int) -> None:
 
 
 def delete_feed(connection: Connection, feed_id: int) -> None:
-    """The feed, its items and their words, what came out of queries, what was seen, and the log.
+    """Delete a feed for good: its items and their words, its hits, what was seen, and the log.
 
     Outbox entries without an item are not shown.
     """
-    find_feed(connection, feed_id)
     ids = connection.execute(select(item.c.id).where(item.c.feed_id == feed_id)).scalars().all()
     for chunk in chunks(ids, CHUNK):
         search.remove_from_index(connection, chunk)

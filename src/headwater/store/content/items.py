@@ -11,11 +11,12 @@ from sqlalchemy import Connection, Row, func, select, tuple_
 from headwater.errors import NotFound
 from headwater.model import Enclosure, Item, Source
 from headwater.store.database.dialect import chunks, from_json, to_json
-from headwater.store.schema.feed_tables import feed_tag
+from headwater.store.schema.feed_tables import TRASHED_FEEDS, feed_tag
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.storable_text import replace_unstorable
 
 CHUNK = 1000
+_NOT_TRASHED = item.c.feed_id.not_in(TRASHED_FEEDS)
 ITEM_COLUMNS = (
     *("id", "feed_id", "published", "first_seen", "updated", "version", "dated", "identity", "content_hash"),
     *("title", "link", "language", "authors", "categories", "enclosures", "summary", "content", "source"),
@@ -130,7 +131,7 @@ def list_items(
 
     `after` is (published, id) of the last item of the previous page.
     """
-    query = select(item).order_by(item.c.published.desc(), item.c.id.desc()).limit(limit)
+    query = select(item).where(_NOT_TRASHED).order_by(item.c.published.desc(), item.c.id.desc()).limit(limit)
     if feed_id is not None:
         query = query.where(item.c.feed_id == feed_id)
     if tag is not None:
@@ -148,7 +149,7 @@ def list_items_by_arrival(
     connection: Connection, *, tag: str | None = None, skip: int = 0, limit: int = 100
 ) -> list[Item]:
     """List items in the order of arrival, the first of all first, after skipping `skip` of them."""
-    query = select(item).order_by(item.c.id).offset(skip).limit(limit)
+    query = select(item).where(_NOT_TRASHED).order_by(item.c.id).offset(skip).limit(limit)
     if tag is not None:
         query = query.where(item.c.feed_id.in_(select_feeds_with_tag(tag)))
     return [read_item(row) for row in connection.execute(query)]
@@ -159,7 +160,7 @@ def select_feeds_with_tag(tag: str) -> Any:
 
 
 def count_items(connection: Connection, feed_id: int | None = None, *, tag: str | None = None) -> int:
-    query = select(func.count()).select_from(item)
+    query = select(func.count()).select_from(item).where(_NOT_TRASHED)
     if tag is not None:
         query = query.where(item.c.feed_id.in_(select_feeds_with_tag(tag)))
     if feed_id is not None:

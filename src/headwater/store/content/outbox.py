@@ -37,7 +37,8 @@ _LOCK = 0x6F757462  # "outb"
 _INSERT_ENTRY = InsertMany(outbox, ["kind", "item_id", "at"])
 _SELECT_ENTRIES = (
     f"SELECT outbox.position, outbox.kind, outbox.at, {', '.join(f'item.{name}' for name in ITEM_COLUMNS)} FROM outbox "
-    "JOIN item ON item.id = outbox.item_id WHERE outbox.position > :after ORDER BY outbox.position LIMIT :limit"
+    "JOIN item ON item.id = outbox.item_id WHERE outbox.position > :after "
+    "AND item.feed_id NOT IN (SELECT id FROM feed WHERE deleted_at IS NOT NULL) ORDER BY outbox.position LIMIT :limit"
 )
 _ADVANCE = PreparedStatement(lambda dialect: _build_advance(dialect), ["consumer", "position"])
 _TAKE_LOCK = "SELECT pg_advisory_xact_lock($1)"

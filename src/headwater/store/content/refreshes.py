@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from headwater.model import Ending, Refresh
+from headwater.store.content.items import count_items
 from headwater.store.database.dialect import PreparedStatement, chunks, from_json, to_json, upsert
-from headwater.store.schema.feed_tables import feed, feed_state, hourly_count, refresh
-from headwater.store.schema.item_tables import item
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, TRASHED_FEEDS, feed, feed_state, hourly_count, refresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class FeedLoss:
 HOUR = 3600
 CHUNK = 1000
 LAST_REFRESHES = 20
+_NOT_TRASHED = refresh.c.feed_id.not_in(TRASHED_FEEDS)
 _SUMS = ("refreshes", "new", "updated", "lost", "bytes")
 
 
@@ -113,7 +114,7 @@ def list_refreshes(
     limit: int = 100,
 ) -> list[Refresh]:
     """List refreshes, the latest first, with since ≤ at < before."""
-    query = select(refresh).order_by(refresh.c.at.desc(), refresh.c.id.desc()).limit(limit)
+    query = select(refresh).where(_NOT_TRASHED).order_by(refresh.c.at.desc(), refresh.c.id.desc()).limit(limit)
     if feed_id is not None:
         query = query.where(refresh.c.feed_id == feed_id)
     if since is not None:
@@ -141,7 +142,7 @@ def list_losses(connection: Connection, *, since: float, limit: int = 20) -> lis
     lost = func.sum(refresh.c.lost)
     worst = (
         select(refresh.c.feed_id)
-        .where(refresh.c.at >= since, refresh.c.lost > 0)
+        .where(refresh.c.at >= since, refresh.c.lost > 0, _NOT_TRASHED)
         .group_by(refresh.c.feed_id)
         .order_by(lost.desc(), refresh.c.feed_id)
         .limit(limit)
@@ -199,7 +200,9 @@ def _sum_period(connection: Connection, now: float, hours: int) -> ActivityPerio
 def summarise_activity(connection: Connection, now: float) -> ActivitySummary:
     count = func.count()
     feeds, paused, gone = connection.execute(
-        select(count, count.filter(feed.c.paused), count.filter(feed.c.gone_since.is_not(None))).select_from(feed)
+        select(count, count.filter(feed.c.paused), count.filter(feed.c.gone_since.is_not(None)))
+        .select_from(feed)
+        .where(FEED_IS_LIVE)
     ).one()
     failing, never = connection.execute(
         select(count.filter(feed_state.c.failures > 0), count.filter(feed_state.c.last_refresh.is_(None))).select_from(
@@ -212,7 +215,7 @@ def summarise_activity(connection: Connection, now: float) -> ActivitySummary:
         gone=gone,
         failing=failing,
         never_refreshed=never,
-        items=connection.execute(select(count).select_from(item)).scalar_one(),
+        items=count_items(connection),
         hour=_sum_period(connection, now, 1),
         day=_sum_period(connection, now, 24),
         last=tuple(list_refreshes(connection, limit=LAST_REFRESHES)),

@@ -28,6 +28,7 @@ from headwater.store.content.search_terms import (
     to_tsvector,
 )
 from headwater.store.database.dialect import InsertMany, SelectByIds, fetch_rows, from_json, insert_or_ignore
+from headwater.store.schema.feed_tables import TRASHED_FEEDS
 from headwater.store.schema.item_tables import index_queue, item, item_search
 from headwater.store.schema.metadata import TsQuery
 from headwater.store.store import Store
@@ -175,6 +176,7 @@ def find_matching_items(
     if not terms:
         return SearchPage(())
     query = select(item).where(item.c.id.in_(_select_matching(connection.dialect.name, terms)))
+    query = query.where(item.c.feed_id.not_in(TRASHED_FEEDS))
     query = query.order_by(item.c.id.desc()).limit(limit + 1)
     if feed_id is not None:
         query = query.where(item.c.feed_id == feed_id)

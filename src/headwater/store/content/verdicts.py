@@ -27,7 +27,7 @@ from headwater.store.database.dialect import (
 )
 from headwater.store.database.driver_errors import concerns_values
 from headwater.store.readers import marks
-from headwater.store.schema.feed_tables import feed, feed_state, feed_window, refresh
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_window, refresh
 from headwater.store.schema.item_tables import item, seen_identity
 from headwater.store.schema.storable_text import replace_refused
 from headwater.store.store import Store
@@ -53,7 +53,8 @@ class SavedRefresh:
 
 CHUNK = 1000
 _SELECT_FEEDS = SelectByIds(
-    "SELECT id, url, title, link, gone_since FROM feed WHERE id IN {ids} ORDER BY id", "FOR KEY SHARE"
+    "SELECT id, url, title, link, gone_since FROM feed WHERE id IN {ids} AND deleted_at IS NULL ORDER BY id",
+    "FOR KEY SHARE",
 )
 _INSERT_REFRESHES = InsertIgnored(refresh, REFRESH_COLUMNS, ["feed_id", "at"])
 _INSERT_SEEN = InsertIgnored(seen_identity, ["feed_id", "key", "item_id", "content_hash"], ["item_id"])
@@ -341,7 +342,7 @@ def _update_feeds(connection: Connection, live: list[_WrittenVerdict], feeds: di
 
 
 def _find_address_owner(connection: Connection, url: str, besides: int) -> int | None:
-    query = select(feed.c.id).where(feed.c.url_key == normalise_url(url), feed.c.id != besides)
+    query = select(feed.c.id).where(feed.c.url_key == normalise_url(url), feed.c.id != besides, FEED_IS_LIVE)
     return connection.execute(query).scalar()
 
 

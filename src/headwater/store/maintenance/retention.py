@@ -12,7 +12,7 @@ from headwater.store.content.feed_state import hash_identity
 from headwater.store.database.dialect import chunks
 from headwater.store.queries import hits
 from headwater.store.readers import marks
-from headwater.store.schema.feed_tables import hourly_count, refresh
+from headwater.store.schema.feed_tables import TRASHED_FEEDS, hourly_count, refresh
 from headwater.store.schema.item_tables import checkpoint, item, outbox, seen_identity
 from headwater.store.schema.reader_tables import mark
 
@@ -100,12 +100,13 @@ def _delete_expired_items(connection: Connection, keep: RetentionPolicy, now: fl
 
 
 def _spared_items(connection: Connection) -> ColumnElement[bool]:
-    """Items that stay: somebody starred them, or some consumer has not read of them yet."""
+    """Items that stay: starred ones, those of trashed feeds, and those that some consumer has not read of yet."""
     starred = item.c.id.in_(select(mark.c.item_id).where(mark.c.starred.is_not(None)))
+    kept = or_(starred, item.c.feed_id.in_(TRASHED_FEEDS))
     slowest = _find_slowest_position(connection)
     if slowest is None:
-        return starred
-    return or_(starred, item.c.id.in_(select(outbox.c.item_id).where(outbox.c.position > slowest)))
+        return kept
+    return or_(kept, item.c.id.in_(select(outbox.c.item_id).where(outbox.c.position > slowest)))
 
 
 def _list_items_beyond(connection: Connection, per_feed: int, spared: ColumnElement[bool], limit: int) -> list[int]:

@@ -1,200 +1,350 @@
-"""Moves objects to the trash: saves the rows that an object is made of in the transaction that deletes them.
+"""Moves objects to the trash, restores them, and deletes them for good after a day.
 
-Each function returns the number of the trash entry, for `restore_from_trash`. The functions of each noun do the
-deleting (`delete_feed`, `delete_query_feeds`, …); this module only lists the rows to save, referenced ones first.
+A feed, query feed or user gets `deleted_at`, and its name is free at once. Small objects (a subscription, a token, a
+tag) are only in the trash entry. Each `move_…_to_trash` returns the number of the entry, for `restore_from_trash`.
+Restoring overwrites nothing: if a name or an address is taken, an InputError says by what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Callable, Collection, Sequence
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import ColumnElement, Connection, case, delete, or_, select, update
 
-from headwater.store.content import feeds, outbox
+from headwater.errors import InputError, NotFound
+from headwater.store.content import feeds, outbox, trashed_feeds
 from headwater.store.database.dialect import chunks
-from headwater.store.maintenance.trash_rows import (
+from headwater.store.maintenance.trash_entries import (
+    SERVER_KINDS,
     TRASHED_API_TOKEN,
     TRASHED_FEED,
-    TRASHED_MERGE,
+    TRASHED_FEED_TOKENS,
     TRASHED_QUERY_FEED,
     TRASHED_SUBSCRIPTION,
     TRASHED_TAG,
     TRASHED_USER,
     Remover,
+    RestoredObject,
     Row,
-    TrashWriter,
+    TrashEntry,
+    TrashRows,
+    add_trash_entry,
+    insert_rows,
+    insert_table_rows,
+    take_rows,
 )
 from headwater.store.queries import query_feeds
-from headwater.store.readers import accounts, subscriptions
-from headwater.store.schema.feed_tables import feed, feed_state, feed_tag, feed_window, refresh
-from headwater.store.schema.item_tables import article_feed, article_query, item, seen_identity
-from headwater.store.schema.item_tables import outbox as outbox_table
-from headwater.store.schema.query_tables import (
-    hit,
-    implicit_feed,
-    item_version,
-    offered_count,
-    origin,
-    query_address,
-    query_feed,
-    selectivity,
-)
+from headwater.store.readers import accounts, marks, subscriptions
+from headwater.store.readers.accounts import SCOPES
+from headwater.store.saved_state import FEEDS, PUBLISHED, QUERIES, bump_revision
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_tag
+from headwater.store.schema.item_tables import article_query, item
+from headwater.store.schema.query_tables import QUERY_IS_LIVE, implicit_feed, query_address, query_feed
 from headwater.store.schema.reader_tables import (
+    USER_IS_LIVE,
     api_token,
     mark,
-    mark_undo,
     query_subscription,
     subscription,
     subscription_tag,
+    trash,
     user,
 )
 from headwater.store.schema.storable_text import replace_unstorable
 
+TRASH_SECONDS = 86_400.0
+MOST_LISTED = 100
+MOST_DELETED = 20  # entries that one transaction deletes for good
 CHUNK = 500
-# What is kept beside rows: feeds that somebody wanted, tags of query feeds, the query feeds that others read, and who
-# and what joined the feed that another was merged into.
-WANTED, QUERY_TAGS, READS, JOINED = "feeds wanted", "tags of query feeds", "query feeds read", "joined"
-_FEED_ROWS: tuple[Table, ...] = (
-    *(feed_state, feed_window, feed_tag, implicit_feed, article_feed, offered_count, query_address, selectivity),
-    *(subscription, subscription_tag, item, seen_identity, refresh, hit, mark),
-)
-_QUERY_ROWS: tuple[Table, ...] = (query_address, selectivity, article_query, query_subscription, origin, hit)
-# Not the sessions: who comes back signs in again.
-_USER_ROWS: tuple[Table, ...] = (api_token, subscription, subscription_tag, query_subscription, mark, mark_undo)
+WANTED, QUERY_TAGS, READS = "feeds wanted", "tags of query feeds", "query feeds read"  # notes beside rows
 
 
 def move_feed_to_trash(connection: Connection, feed_id: int, by: Remover) -> int:
-    """A feed and everything that came of it, for everybody. Our subscription at its hub is not kept: it is ended."""
-    keep = _trash_feed_rows(connection, TRASHED_FEED, feed_id, by)
-    feeds.delete_feed(connection, feed_id)
-    return keep.id
-
-
-def merge_feeds_with_undo(connection: Connection, into: int, gone: int, by: Remover) -> tuple[int, int]:
-    """Two feeds become one: how many items moved, and the number by which the second becomes itself again."""
-    keep = _trash_feed_rows(connection, TRASHED_MERGE, gone, by)
-    for table in (
-        seen_identity,
-        subscription,
-        subscription_tag,
-        feed_tag,
-    ):  # what comes to the first and must leave it again
-        theirs, ours = (
-            {tuple(getattr(row, name) for name in _JOINED[table.name]) for row in connection.execute(query)}
-            for query in (select(table).where(table.c.feed_id == id) for id in (gone, into))
-        )
-        rows = [dict(zip(_JOINED[table.name], one, strict=True)) for one in sorted(theirs - ours)]
-        keep.add_note(JOINED, [{"table": str(table.name), "feed_id": into} | row for row in rows])
-    return feeds.merge_feeds(connection, into, gone), keep.id
-
-
-_JOINED = {
-    seen_identity.name: ("key",),
-    subscription.name: ("user_id",),
-    subscription_tag.name: ("user_id", "tag"),
-    feed_tag.name: ("tag",),
-}
-
-
-def _trash_feed_rows(connection: Connection, kind: str, feed_id: int, by: Remover) -> TrashWriter:
-    found = feeds.find_feed(connection, feed_id)
-    keep = TrashWriter(connection, by, kind, found.title or found.url)
-    keep.add_rows(feed, feed.c.id == feed_id)
-    for table in _FEED_ROWS:
-        keep.add_rows(table, table.c.feed_id == feed_id)
-    shown = connection.execute(select(hit.c.item_id).where(hit.c.feed_id == feed_id).distinct()).scalars()
-    keep.add_rows_among(item_version.c.item_id, shown.all())
-    theirs = select(item.c.id).where(item.c.feed_id == feed_id)
-    matched = outbox.read_checkpoint(connection, "queries")  # what has not met the queries yet shall still do so
-    keep.add_rows(outbox_table, outbox_table.c.position > matched, outbox_table.c.item_id.in_(theirs))
-    return keep
-
-
-def move_subscription_to_trash(connection: Connection, user_id: int, feed_id: int, by: Remover) -> int:
-    """One person's subscription to a feed; NotFound if there is none."""
-    subscriptions.require_subscription(connection, user_id, feed_id)
-    (mine,) = subscriptions.find_subscriptions(connection, user_id, [feed_id], ())
-    keep = TrashWriter(connection, by, TRASHED_SUBSCRIPTION, mine.title)
-    for table in (subscription, subscription_tag):
-        keep.add_rows(table, table.c.user_id == user_id, table.c.feed_id == feed_id)
-    keep.add_rows(mark, mark.c.user_id == user_id, mark.c.feed_id == feed_id, mark.c.starred.is_(None))
-    keep.add_note(WANTED, _read_wanted_state(connection, [feed_id]))
-    subscriptions.unsubscribe_from_feed(connection, user_id, feed_id)
-    return keep.id
-
-
-def move_query_subscription_to_trash(connection: Connection, user_id: int, query_id: int, by: Remover) -> int:
-    name = query_feeds.find_query_names(connection, [query_id]).get(query_id, "")
-    keep = TrashWriter(connection, by, TRASHED_SUBSCRIPTION, name)
-    mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
-    keep.add_rows(query_subscription, *mine)
-    subscriptions.unsubscribe_from_query_feed(connection, user_id, query_id)
-    return keep.id
+    """Move a feed to the trash for everybody."""
+    return trashed_feeds.trash_feed(connection, feeds.find_feed(connection, feed_id), by)
 
 
 def move_query_feeds_to_trash(connection: Connection, ids: Sequence[int], by: Remover) -> int:
-    """Query feeds and all that came of them, together; the caller has looked at who reads them."""
+    """Move query feeds to the trash together; the caller has checked that no other query feed reads them."""
     gone = query_feeds.find_query_feeds(connection, ids)
-    keep = TrashWriter(connection, by, TRASHED_QUERY_FEED, ", ".join(query.name for query in gone))
-    keep.add_rows_among(query_feed.c.id, ids)
-    for table in _QUERY_ROWS:
-        keep.add_rows_among(table.c.query_id, ids)
-    shown: set[int] = set()
-    for chunk in chunks(ids, CHUNK):
-        shown.update(connection.execute(select(hit.c.item_id).where(hit.c.query_id.in_(chunk)).distinct()).scalars())
-    keep.add_rows_among(item_version.c.item_id, shown)
     names = {query.name.casefold() for query in gone}
     read = set().union(*(query_feeds.list_names_read(query) for query in gone)) - names
-    there = connection.execute(select(query_feed.c.name).where(query_feed.c.key.in_(sorted(read)))).scalars()
-    keep.add_note(READS, [{"name": name} for name in there])
-    query_feeds.delete_query_feeds(connection, ids)
-    return keep.id
+    live = select(query_feed.c.name).where(query_feed.c.key.in_(sorted(read)), QUERY_IS_LIVE)
+    rows: dict[str, list[Row]] = {READS: [{"name": name} for name in connection.execute(live).scalars()]}
+    for table in (query_address, article_query, query_subscription):
+        rows[table.name] = []
+        for chunk in chunks(sorted(ids), CHUNK):
+            rows[table.name] += take_rows(connection, table, table.c.query_id.in_(chunk))
+    for chunk in chunks(sorted(ids), CHUNK):
+        connection.execute(update(query_feed).where(query_feed.c.id.in_(chunk)).values(deleted_at=by.at))
+    bump_revision(connection, QUERIES)
+    return add_trash_entry(connection, by, TRASHED_QUERY_FEED, ", ".join(query.name for query in gone), rows, ids)
 
 
 def move_user_to_trash(connection: Connection, user_id: int, by: Remover) -> int:
-    """An account and all that is only theirs; sessions end for good."""
-    keep = TrashWriter(connection, by, TRASHED_USER, accounts.find_user(connection, user_id).name)
-    keep.add_rows(user, user.c.id == user_id)
-    for table in _USER_ROWS:
-        keep.add_rows(table, table.c.user_id == user_id)
-    read = connection.execute(select(subscription.c.feed_id).where(subscription.c.user_id == user_id)).scalars()
-    keep.add_note(WANTED, _read_wanted_state(connection, read.all()))
-    subscriptions.release_unwanted_feeds(connection, accounts.delete_user(connection, user_id))
-    return keep.id
+    """Move an account to the trash: sessions end for good, tokens open nothing. Its feeds are polled until it is
+    deleted."""
+    gone = accounts.require_removable(connection, user_id)
+    accounts.end_all_sessions(connection, user_id)
+    connection.execute(update(user).where(user.c.id == user_id).values(deleted_at=by.at))
+    return add_trash_entry(connection, by, TRASHED_USER, gone.name, {}, [user_id])
+
+
+def move_subscription_to_trash(connection: Connection, user_id: int, feed_id: int, by: Remover) -> int:
+    """Move a reader's subscription to a feed to the trash; NotFound if there is none."""
+    subscriptions.require_subscription(connection, user_id, feed_id)
+    (mine,) = subscriptions.find_subscriptions(connection, user_id, [feed_id], ())
+    query = select(feed.c.id.label("feed_id"), feed.c.weight, feed.c.paused).where(feed.c.id == feed_id)
+    wanted = connection.execute(query.where(feed.c.id.not_in(select(implicit_feed.c.feed_id))))
+    rows = {WANTED: [dict(row._mapping) for row in wanted]}
+    for table in (subscription, subscription_tag):
+        rows[table.name] = take_rows(connection, table, table.c.user_id == user_id, table.c.feed_id == feed_id)
+    marked = (mark.c.user_id == user_id, mark.c.feed_id == feed_id, mark.c.starred.is_(None))
+    rows[mark.name] = take_rows(connection, mark, *marked)
+    bump_revision(connection, PUBLISHED)
+    subscriptions.release_unwanted_feeds(connection, [feed_id])
+    return add_trash_entry(connection, by, TRASHED_SUBSCRIPTION, mine.title, rows)
+
+
+def move_query_subscription_to_trash(connection: Connection, user_id: int, query_id: int, by: Remover) -> int:
+    subscriptions.require_query_subscription(connection, user_id, query_id)
+    name = query_feeds.find_query_names(connection, [query_id]).get(query_id, "")
+    mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
+    rows = {query_subscription.name: take_rows(connection, query_subscription, *mine)}
+    return add_trash_entry(connection, by, TRASHED_SUBSCRIPTION, name, rows)
 
 
 def move_api_token_to_trash(connection: Connection, user_id: int, token_id: int, by: Remover) -> int:
-    """A token of the API; NotFound also where it is somebody else's."""
-    mine = (api_token.c.id == token_id, api_token.c.user_id == user_id)
-    label = connection.execute(select(api_token.c.label).where(*mine)).scalar()
-    keep = TrashWriter(connection, by, TRASHED_API_TOKEN, label or f"number {token_id}")
-    keep.add_rows(api_token, *mine)
-    accounts.delete_api_token(connection, user_id, token_id)
-    return keep.id
+    """Move a token of the API to the trash; NotFound also where it is somebody else's."""
+    rows = take_rows(connection, api_token, api_token.c.id == token_id, api_token.c.user_id == user_id)
+    if not rows:
+        raise NotFound(f"There is no token {token_id}.")
+    label = rows[0]["label"] or f"number {token_id}"
+    return add_trash_entry(connection, by, TRASHED_API_TOKEN, label, {api_token.name: rows})
 
 
 def move_tag_to_trash(connection: Connection, user_id: int, tag: str, by: Remover) -> int:
-    """A tag of one person, off everything that has it."""
+    """Take a reader's tag off everything that has it, and remember where it was."""
     tag = replace_unstorable(tag)
-    keep = TrashWriter(connection, by, TRASHED_TAG, tag)
     mine = (subscription_tag.c.user_id == user_id, subscription_tag.c.tag == tag)
-    keep.add_rows(subscription_tag, *mine)
+    rows = {subscription_tag.name: _read_rows(connection, subscription_tag.c.feed_id, *mine)}
     if accounts.find_owner(connection).id == user_id:
-        tagged = select(subscription_tag.c.feed_id).where(*mine)
-        keep.add_rows(feed_tag, feed_tag.c.tag == tag, feed_tag.c.feed_id.in_(tagged))
-    rows = connection.execute(select(query_subscription).where(query_subscription.c.user_id == user_id)).all()
-    had = [row for row in rows if tag in subscriptions.read_query_tags(row.tags)]
-    told = [{"user_id": user_id, "query_id": row.query_id, "tags": row.tags, "tag": tag} for row in had]
-    keep.add_note(QUERY_TAGS, told)
+        tagged = [row["feed_id"] for row in rows[subscription_tag.name]]
+        rows[feed_tag.name] = []
+        for chunk in chunks(tagged, CHUNK):
+            theirs = (feed_tag.c.tag == tag, feed_tag.c.feed_id.in_(chunk))
+            rows[feed_tag.name] += _read_rows(connection, feed_tag.c.feed_id, *theirs)
+    queries = _read_rows(connection, query_subscription.c.query_id, query_subscription.c.user_id == user_id)
+    had = [row for row in queries if tag in subscriptions.read_query_tags(row["tags"])]
+    rows[QUERY_TAGS] = [
+        {"user_id": user_id, "query_id": row["query_id"], "tags": row["tags"], "tag": tag} for row in had
+    ]
     subscriptions.rename_subscription_tag(connection, user_id, tag, None)
-    return keep.id
+    return add_trash_entry(connection, by, TRASHED_TAG, tag, rows)
 
 
-def _read_wanted_state(connection: Connection, feed_ids: Collection[int]) -> list[Row]:
-    """Read weight and pause of these feeds; feeds that only queries wanted before are left out."""
-    found: list[Row] = []
-    for chunk in chunks(sorted(feed_ids), CHUNK):
-        query = select(feed.c.id, feed.c.weight, feed.c.paused).where(feed.c.id.in_(chunk))
-        rows = connection.execute(query.where(feed.c.id.not_in(select(implicit_feed.c.feed_id))))
-        found += [{"feed_id": row.id, "weight": row.weight, "paused": row.paused} for row in rows]
-    return found
+def _read_rows(connection: Connection, order: ColumnElement[int], *which: ColumnElement[bool]) -> list[Row]:
+    query = select(order.table).where(*which).order_by(order)
+    return [dict(row._mapping) for row in connection.execute(query)]
+
+
+def list_trash(
+    connection: Connection, who: int | None, now: float, *, scopes: Collection[str] = SCOPES
+) -> list[TrashEntry]:
+    """List the entries that a user (None: the command line) can restore, the latest first."""
+    query = select(trash).where(trash.c.at >= now - TRASH_SECONDS).order_by(trash.c.id.desc()).limit(MOST_LISTED)
+    if who is not None:
+        mine = trash.c.kind.not_in(SERVER_KINDS) & (trash.c.user_id == who)
+        query = query.where(or_(mine, trash.c.kind.in_(SERVER_KINDS)) if "admin" in scopes else mine)
+    return [
+        TrashEntry(row.id, row.kind, row.label, row.at, row.at + TRASH_SECONDS, row.user_id)
+        for row in connection.execute(query)
+    ]
+
+
+def delete_expired_trash(connection: Connection, now: float) -> int:
+    """Delete for good what was removed more than a day ago; returns how many entries, MOST_DELETED at most."""
+    return _delete_entries(connection, trash.c.at < now - TRASH_SECONDS)
+
+
+def empty_trash(connection: Connection, numbers: Collection[int] | None = None) -> int:
+    """Delete these entries for good, or all, MOST_DELETED at most; returns how many."""
+    return _delete_entries(connection, *([] if numbers is None else [trash.c.id.in_(sorted(numbers))]))
+
+
+def _delete_entries(connection: Connection, *which: ColumnElement[bool]) -> int:
+    query = select(trash.c.id, trash.c.kind, trash.c.objects).where(*which).order_by(trash.c.id).limit(MOST_DELETED)
+    entries = connection.execute(query.with_for_update()).all()
+    for number, kind, stored in entries:
+        ids: list[int] = json.loads(stored)
+        if kind == TRASHED_FEED:
+            feeds.delete_feed(connection, ids[0])
+        elif kind == TRASHED_QUERY_FEED:
+            query_feeds.delete_query_feeds(connection, ids)
+        elif kind == TRASHED_USER:
+            subscriptions.release_unwanted_feeds(connection, accounts.delete_user(connection, ids[0]))
+        connection.execute(delete(trash).where(trash.c.id == number))
+    return len(entries)
+
+
+def restore_from_trash(
+    connection: Connection, number: int, who: int | None, now: float, *, scopes: Collection[str] = SCOPES
+) -> RestoredObject:
+    """Restore an entry. NotFound if there is none, if it is more than a day old, or if this person may not restore it.
+
+    InputError, and nothing is changed, if something else is in its place.
+    """
+    entry = connection.execute(select(trash).where(trash.c.id == number).with_for_update()).first()
+    if entry is None or entry.at < now - TRASH_SECONDS or not _may_restore(entry.kind, entry.user_id, who, scopes):
+        raise NotFound("There is nothing to take back here, or no longer: what is removed is kept for a day.")
+    objects: list[int] = json.loads(entry.objects)
+    rows: TrashRows = json.loads(entry.rows)
+    if entry.kind == TRASHED_API_TOKEN:
+        _check_token_scopes(rows, scopes)
+    ref = _RESTORE[entry.kind](connection, objects, rows)
+    connection.execute(delete(trash).where(trash.c.id == number))
+    if query_feeds.pause_unreferenced_feeds(connection):
+        bump_revision(connection, FEEDS)
+    bump_revision(connection, PUBLISHED)
+    return RestoredObject(entry.kind, entry.label, ref)
+
+
+def _may_restore(kind: str, by: int | None, who: int | None, scopes: Collection[str]) -> bool:
+    if who is None:
+        return True
+    return "admin" in scopes if kind in SERVER_KINDS else by == who
+
+
+def _restore_feed(connection: Connection, objects: list[int], rows: TrashRows) -> int:
+    (id,) = objects
+    url, key, name = connection.execute(select(feed.c.url, feed.c.url_key, feed.c.name).where(feed.c.id == id)).one()
+    taken = connection.execute(select(feed.c.id).where(feed.c.url_key == key, FEED_IS_LIVE)).scalar()
+    if taken is not None:
+        raise InputError(f"{url} is here again, as feed {taken}. Remove that one first, or keep it.")
+    if name is not None:
+        _require_free_name(connection, name)
+    trashed_feeds.restore_feeds(connection, [id])
+    return id
+
+
+def _restore_query_feeds(connection: Connection, objects: list[int], rows: TrashRows) -> str | None:
+    """As if they were defined just now, so that the query processor fills them with items that arrived meanwhile."""
+    names: list[str] = []
+    for chunk in chunks(objects, CHUNK):
+        query = select(query_feed.c.name).where(query_feed.c.id.in_(chunk)).order_by(query_feed.c.id)
+        names += connection.execute(query).scalars()
+    for name in names:
+        _require_free_name(connection, name)
+    for row in rows[READS]:
+        live = select(query_feed.c.id).where(query_feed.c.key == row["name"].casefold(), QUERY_IS_LIVE)
+        if connection.execute(live).first() is None:
+            raise InputError(
+                f"It reads the query feed {row['name']}, which is not here any more. Bring that back first."
+            )
+    outbox.lock_outbox(connection)
+    anew = {
+        "deleted_at": None,
+        "position": outbox.find_last_position(connection),
+        "revision": bump_revision(connection, QUERIES),
+        # A definition that was not taken up yet replaces the one before, as it would have.
+        "active": case((query_feed.c.active == query_feed.c.text, None), else_=query_feed.c.active),
+    }
+    for chunk in chunks(objects, CHUNK):
+        connection.execute(update(query_feed).where(query_feed.c.id.in_(chunk)).values(anew))
+    insert_table_rows(connection, rows)
+    return names[0] if names else None
+
+
+def _require_free_name(connection: Connection, name: str) -> None:
+    if (taken := trashed_feeds.find_name_holder(connection, name)) is not None:
+        raise InputError(f"Another feed is called {taken} now. Remove that one first, or keep it.")
+
+
+def _restore_user(connection: Connection, objects: list[int], rows: TrashRows) -> None:
+    key = select(user.c.name_key).where(user.c.id == objects[0]).scalar_subquery()
+    taken = connection.execute(select(user.c.name).where(user.c.name_key == key, USER_IS_LIVE)).scalar()
+    if taken is not None:
+        raise InputError(f"There is a user “{taken}” again. Give that one another name first, or remove it.")
+    connection.execute(update(user).where(user.c.id == objects[0]).values(deleted_at=None))
+
+
+def _restore_subscription(connection: Connection, objects: list[int], rows: TrashRows) -> int | None:
+    """Restore title, tags and position also for a reader who has subscribed again meanwhile; later marks stay."""
+    targets = ((subscription, feed.c.id, FEED_IS_LIVE), (query_subscription, query_feed.c.id, QUERY_IS_LIVE))
+    for table, target, is_live in targets:
+        column = "feed_id" if table is subscription else "query_id"
+        for row in rows.get(table.name, ()):
+            if connection.execute(select(target).where(target == row[column], is_live)).first() is None:
+                raise InputError("What it was a subscription to is not here any more. Bring that back first.")
+            connection.execute(delete(table).where(table.c.user_id == row["user_id"], table.c[column] == row[column]))
+    insert_table_rows(connection, {name: some for name, some in rows.items() if name != mark.name})
+    _restore_marks(connection, rows.get(mark.name, ()))
+    _resume_feeds(connection, rows.get(WANTED, ()))
+    return next((row["feed_id"] for row in rows.get(subscription.name, ())), None)
+
+
+def _restore_marks(connection: Connection, rows: Sequence[Row]) -> None:
+    """Only of items that exist, because counts rely on it; their times may have changed."""
+    for chunk in chunks(rows, CHUNK):
+        there = select(item.c.id).where(item.c.id.in_([row["item_id"] for row in chunk]))
+        ids = set(connection.execute(there).scalars())
+        fresh = [row | {"arrived": None} if row["state"] == 0 else row for row in chunk if row["item_id"] in ids]
+        insert_rows(connection, mark, fresh)
+    for reader in {row["user_id"] for row in rows}:
+        marks.fill_mark_times(connection, reader)
+
+
+def _resume_feeds(connection: Connection, rows: Sequence[Row]) -> None:
+    """Feeds that were released because nobody subscribed any more are wanted as they were."""
+    for row in rows:
+        released = delete(implicit_feed).where(implicit_feed.c.feed_id == row["feed_id"])
+        if connection.execute(released).rowcount:
+            values = {"weight": row["weight"], "paused": row["paused"]}
+            connection.execute(update(feed).where(feed.c.id == row["feed_id"]).values(values))
+            bump_revision(connection, FEEDS)
+
+
+def _check_token_scopes(rows: TrashRows, scopes: Collection[str]) -> None:
+    for row in rows[api_token.name]:
+        if lacking := set(row["scopes"].split()) - set(scopes):
+            raise InputError(f"You cannot bring back what may do more than you: {', '.join(sorted(lacking))}.")
+
+
+def _restore_tag(connection: Connection, objects: list[int], rows: TrashRows) -> None:
+    """Only on feeds and query feeds that the reader subscribes to now."""
+    for table in (subscription_tag, feed_tag):
+        some = rows.get(table.name, ())
+        for chunk in chunks(some, CHUNK):
+            insert_rows(connection, table, _keep_subscribed(connection, rows, chunk))
+    for row in rows[QUERY_TAGS]:
+        mine = (query_subscription.c.user_id == row["user_id"], query_subscription.c.query_id == row["query_id"])
+        now = connection.execute(select(query_subscription.c.tags).where(*mine)).first()
+        without = tuple(tag for tag in subscriptions.read_query_tags(row["tags"]) if tag != row["tag"])
+        if now is not None and subscriptions.read_query_tags(now.tags) == without:
+            connection.execute(update(query_subscription).where(*mine).values(tags=row["tags"]))
+        elif now is not None:  # it has other tags since: this one more
+            subscriptions.change_tags(connection, row["user_id"], query_id=row["query_id"], add=[row["tag"]])
+    bump_revision(connection, FEEDS)
+
+
+def _keep_subscribed(connection: Connection, rows: TrashRows, some: Sequence[Row]) -> list[Row]:
+    (reader,) = {row["user_id"] for row in rows[subscription_tag.name]}
+    mine = (subscription.c.user_id == reader, subscription.c.feed_id.in_([row["feed_id"] for row in some]))
+    there = set(connection.execute(select(subscription.c.feed_id).where(*mine)).scalars())
+    return [row for row in some if row["feed_id"] in there]
+
+
+def _restore_rows(connection: Connection, objects: list[int], rows: TrashRows) -> None:
+    insert_table_rows(connection, rows)
+
+
+_RESTORE: dict[str, Callable[[Connection, list[int], TrashRows], int | str | None]] = {
+    TRASHED_FEED: _restore_feed,
+    TRASHED_QUERY_FEED: _restore_query_feeds,
+    TRASHED_USER: _restore_user,
+    TRASHED_SUBSCRIPTION: _restore_subscription,
+    TRASHED_API_TOKEN: _restore_rows,
+    TRASHED_TAG: _restore_tag,
+    TRASHED_FEED_TOKENS: _restore_rows,
+}

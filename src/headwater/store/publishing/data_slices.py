@@ -11,7 +11,7 @@ from headwater.model import Item, Refresh
 from headwater.store.content import items, refreshes
 from headwater.store.queries import hits
 from headwater.store.queries.hits import StoredHit
-from headwater.store.schema.feed_tables import refresh
+from headwater.store.schema.feed_tables import TRASHED_FEEDS, refresh
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.query_tables import hit
 
@@ -85,6 +85,6 @@ def _hit_conditions(query_id: int, part: DataSlice) -> list[ColumnElement[bool]]
 
 
 def _slice_conditions(when: Any, feed_id: Any, part: DataSlice) -> list[ColumnElement[bool]]:
-    wanted = [] if part.since is None else [when >= part.since]
+    wanted = [feed_id.not_in(TRASHED_FEEDS)] + ([] if part.since is None else [when >= part.since])
     wanted += [] if part.until is None else [when < part.until]
     return wanted + ([] if part.feed_id is None else [feed_id == part.feed_id])

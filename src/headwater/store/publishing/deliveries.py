@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, up
 
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.schema.publication_tables import delivery, delivery_template
+from headwater.store.schema.query_tables import TRASHED_QUERIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ def claim_due_batches(connection: Connection, now: float, lease: float, limit: i
 
     A message that was tried before is claimed as it was then; new rows of a digest get a batch of their own.
     """
-    first = select(delivery).where(delivery.c.due <= now).order_by(delivery.c.due, delivery.c.id).limit(limit)
+    first = select(delivery).where(delivery.c.due <= now, delivery.c.query_id.not_in(TRASHED_QUERIES))
+    first = first.order_by(delivery.c.due, delivery.c.id).limit(limit)
     rows = connection.execute(first.with_for_update(skip_locked=True)).all()
     found: dict[str, list[Row[Any]]] = {}
     taken: set[int] = set()
@@ -167,7 +169,8 @@ def retry_deliveries(connection: Connection, ids: Collection[int], now: float) -
 
 def find_next_due_delivery(connection: Connection) -> float | None:
     """Return when the next delivery or attempt is due; None if nothing waits."""
-    return connection.execute(select(func.min(delivery.c.due))).scalar()
+    query = select(func.min(delivery.c.due)).where(delivery.c.query_id.not_in(TRASHED_QUERIES))
+    return connection.execute(query).scalar()
 
 
 # templates

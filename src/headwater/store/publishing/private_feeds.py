@@ -11,7 +11,7 @@ from headwater.errors import NotFound
 from headwater.store import saved_state
 from headwater.store.content import outbox
 from headwater.store.database.dialect import insert_or_ignore
-from headwater.store.maintenance.trash_rows import TRASHED_FEED_TOKENS, Remover, TrashWriter
+from headwater.store.maintenance.trash_entries import TRASHED_FEED_TOKENS, Remover, add_trash_entry, take_rows
 from headwater.store.schema.publication_tables import feed_token, private_feed
 from headwater.store.schema.query_tables import hit
 
@@ -76,14 +76,12 @@ def revoke_feed_tokens(connection: Connection, path: str, label: str | None = No
     """
     path = path.casefold()
     which = [feed_token.c.path == path] + ([] if label is None else [feed_token.c.label == label])
-    keep = TrashWriter(connection, by, TRASHED_FEED_TOKENS, path)
-    keep.add_rows(feed_token, *which)
-    number: int = connection.execute(delete(feed_token).where(*which)).rowcount
-    if not number:
+    rows = take_rows(connection, feed_token, *which)
+    if not rows:
         named = "" if label is None else f" called “{label}”"
         raise NotFound(f"{path} has no token{named}. “headwater publish list” shows all.")
     saved_state.bump_revision(connection, saved_state.PUBLISHED)
-    return number, keep.id
+    return len(rows), add_trash_entry(connection, by, TRASHED_FEED_TOKENS, path, {feed_token.name: rows})
 
 
 def list_feed_tokens(connection: Connection) -> list[PrivateFeedToken]:

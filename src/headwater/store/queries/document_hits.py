@@ -14,14 +14,14 @@ from headwater.query.query_document import Emission, select_items
 from headwater.store.content.feeds import find_feed_tags
 from headwater.store.queries.hits import StoredHit, list_window
 from headwater.store.queries.query_feeds import list_implicit_feeds, read_running_definition
-from headwater.store.schema.feed_tables import feed
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed
 
 CHUNK = 1000
 
 
 def load_item_origins(connection: Connection, feed_ids: Collection[int] | None = None) -> dict[int, Origin]:
     """Load where the items of these feeds, or of all, come from, as queries see it."""
-    query = select(feed.c.id, feed.c.name, feed.c.url)
+    query = select(feed.c.id, feed.c.name, feed.c.url).where(FEED_IS_LIVE)
     some = feed_ids is not None and len(feed_ids) <= CHUNK
     if feed_ids is not None and some:
         query = query.where(feed.c.id.in_(sorted(feed_ids)))

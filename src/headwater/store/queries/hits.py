@@ -19,9 +19,9 @@ from headwater.model import Item
 from headwater.query.hits import Hit, Related
 from headwater.store.database.dialect import PreparedStatement, chunks, from_json, insert_or_ignore, reserve_ids
 from headwater.store.queries import returned_items, selectivity
-from headwater.store.schema.feed_tables import refresh
+from headwater.store.schema.feed_tables import TRASHED_FEEDS, refresh
 from headwater.store.schema.item_tables import item, outbox
-from headwater.store.schema.query_tables import hit, item_version, query_feed
+from headwater.store.schema.query_tables import QUERY_IS_LIVE, hit, item_version, query_feed
 from headwater.store.schema.storable_text import replace_refused
 
 
@@ -86,6 +86,7 @@ _CHANGED_COLUMNS = ("version", "published", "current", "branches", "changes", "f
 _UPDATE = (
     update(hit).where(hit.c.id == bindparam("of_hit")).values({name: bindparam(name) for name in _CHANGED_COLUMNS})
 )
+_IS_SHOWN = and_(hit.c.current, hit.c.feed_id.not_in(TRASHED_FEEDS))
 _LIST_FIELDS = frozenset({"authors", "categories"})
 _decode_item = msgspec.json.Decoder(Item).decode  # made here: two threads that make the first one at once crash
 
@@ -159,7 +160,9 @@ def _find_existing_queries(connection: Connection, ids: Collection[int]) -> set[
     """Query feeds that have not been dropped while items were matched with them."""
     found: set[int] = set()
     for chunk in chunks(sorted(ids), CHUNK):
-        found.update(connection.execute(select(query_feed.c.id).where(query_feed.c.id.in_(chunk))).scalars())
+        found.update(
+            connection.execute(select(query_feed.c.id).where(query_feed.c.id.in_(chunk), QUERY_IS_LIVE)).scalars()
+        )
     return found
 
 
@@ -269,7 +272,8 @@ def list_past_items(
     Of `feed_ids` only, unless they are so many that looking at all feeds is as good.
     """
     later = select(outbox.c.item_id).where(outbox.c.position > upto, outbox.c.kind == "new")
-    query = select(item.c.id).where(item.c.id.not_in(later)).order_by(item.c.id.desc()).limit(most)
+    query = select(item.c.id).where(item.c.id.not_in(later), item.c.feed_id.not_in(TRASHED_FEEDS))
+    query = query.order_by(item.c.id.desc()).limit(most)
     if since is not None:
         query = query.where(item.c.first_seen >= since)
     if feed_ids is not None and len(feed_ids) <= MANY_FEEDS:
@@ -282,7 +286,8 @@ def find_showing_queries(connection: Connection, item_ids: Collection[int]) -> d
     found: dict[int, ShowingQueries] = {}
     for chunk in chunks(sorted(item_ids), CHUNK):
         query = select(hit.c.item_id, query_feed.c.name, hit.c.fresh, hit.c.current)
-        query = query.join(query_feed, query_feed.c.id == hit.c.query_id).where(hit.c.item_id.in_(chunk))
+        query = query.join(query_feed, query_feed.c.id == hit.c.query_id)
+        query = query.where(hit.c.item_id.in_(chunk), QUERY_IS_LIVE)
         for row in connection.execute(query):
             one = found.setdefault(row.item_id, ShowingQueries())
             if row.current:
@@ -296,7 +301,7 @@ def find_published_items(connection: Connection, names: Collection[str]) -> dict
     """Find, by item, the item as each of these query feeds shows it."""
     found: dict[int, dict[str, Item]] = {}
     for name in names:
-        query = select(query_feed.c.id, query_feed.c.name).where(query_feed.c.key == name.casefold())
+        query = select(query_feed.c.id, query_feed.c.name).where(query_feed.c.key == name.casefold(), QUERY_IS_LIVE)
         row = connection.execute(query).first()
         for one in connection.execute(_select_hits(hit.c.query_id == row.id)) if row is not None else ():
             found.setdefault(one.item_id, {})[row.name] = _read_hit(one).item  # type: ignore[union-attr]
@@ -308,7 +313,7 @@ def find_published_items(connection: Connection, names: Collection[str]) -> dict
 
 def _select_hits(*conditions: ColumnElement[bool]) -> Select[Any]:
     same = and_(item_version.c.item_id == hit.c.item_id, item_version.c.version == hit.c.version)
-    return select(hit, item_version.c.blob).join(item_version, same).where(hit.c.current, *conditions)
+    return select(hit, item_version.c.blob).join(item_version, same).where(_IS_SHOWN, *conditions)
 
 
 def _read_hit(row: Row[Any]) -> StoredHit:
@@ -370,7 +375,7 @@ def find_hits(connection: Connection, ids: Sequence[int]) -> list[StoredHit]:
 
 def count_hits(connection: Connection, query_id: int) -> int:
     """Count the hits that a query feed shows."""
-    query = select(func.count()).select_from(hit).where(hit.c.query_id == query_id, hit.c.current)
+    query = select(func.count()).select_from(hit).where(hit.c.query_id == query_id, _IS_SHOWN)
     return connection.execute(query).scalar_one()
 
 
@@ -378,7 +383,7 @@ def list_hits_by_number(connection: Connection, query_id: int, skip: int, limit:
     """List hits in the order of arrival, the first of all first, after skipping `skip` of them."""
     after = 0
     if skip:
-        mine = select(hit.c.id).where(hit.c.query_id == query_id, hit.c.current)
+        mine = select(hit.c.id).where(hit.c.query_id == query_id, _IS_SHOWN)
         after = connection.execute(mine.order_by(hit.c.id).offset(skip - 1).limit(1)).scalar() or 0
         if not after:
             return []
@@ -392,7 +397,7 @@ def find_last_hit(connection: Connection, query_id: int) -> int:
 
 def compute_query_statistics(connection: Connection, query_id: int, now: float, days: float = 7.0) -> QueryStatistics:
     """Count the hits of a query feed: all, and those of the last `days`."""
-    mine = and_(hit.c.query_id == query_id, hit.c.current)
+    mine = and_(hit.c.query_id == query_id, _IS_SHOWN)
     query = select(func.count(), func.min(hit.c.arrived), func.max(hit.c.arrived)).where(mine)
     total, first, last = connection.execute(query).one()
     # A feed that has been there for two days is not averaged over seven.
@@ -403,7 +408,7 @@ def compute_query_statistics(connection: Connection, query_id: int, now: float, 
 
 def count_hits_by_query(connection: Connection, ids: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
     """Count the hits of each query feed (of these, or all), with the time of the last one."""
-    query = select(hit.c.query_id, func.count(), func.max(hit.c.arrived)).where(hit.c.current).group_by(hit.c.query_id)
+    query = select(hit.c.query_id, func.count(), func.max(hit.c.arrived)).where(_IS_SHOWN).group_by(hit.c.query_id)
     if ids is not None:
         query = query.where(hit.c.query_id.in_(ids))
     return {row[0]: (row[1], row[2]) for row in connection.execute(query)}

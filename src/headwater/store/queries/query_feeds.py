@@ -21,8 +21,8 @@ from headwater.store.content import outbox
 from headwater.store.database.dialect import SelectByIds, chunks
 from headwater.store.queries import hits
 from headwater.store.saved_state import QUERIES, bump_revision
-from headwater.store.schema.feed_tables import feed, feed_tag
-from headwater.store.schema.query_tables import implicit_feed, query_address, query_feed
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_tag
+from headwater.store.schema.query_tables import QUERY_IS_LIVE, implicit_feed, query_address, query_feed
 from headwater.store.schema.reader_tables import query_subscription
 
 CHUNK = 1000
@@ -74,18 +74,20 @@ class StoredCatalogue(Catalogue):
 
 def load_catalogue(connection: Connection) -> StoredCatalogue:
     """Everything that a query can name."""
-    named = connection.execute(select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None))).all()
+    named = connection.execute(select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None), FEED_IS_LIVE)).all()
     tags = connection.execute(select(feed_tag.c.tag).distinct()).scalars()
     kept = (query_feed.c.key, query_feed.c.name, query_feed.c.text, query_feed.c.form)
     return StoredCatalogue(
         sources={row.name: row.url for row in named},
         tags=frozenset(tags),
-        stored={key: (name, text, form) for key, name, text, form in connection.execute(select(*kept))},
+        stored={
+            key: (name, text, form) for key, name, text, form in connection.execute(select(*kept).where(QUERY_IS_LIVE))
+        },
     )
 
 
 _NAMES = [each.name for each in fields(QueryFeed)]
-_COLUMNS = tuple(query_feed.c[name] for name in _NAMES)
+_QUERY_FEEDS = select(*(query_feed.c[name] for name in _NAMES)).where(QUERY_IS_LIVE)
 _TEXT, _ACTIVE = _NAMES.index("text"), _NAMES.index("active")
 
 
@@ -98,25 +100,25 @@ def _read_query_feed(row: Row[Any]) -> QueryFeed:
 
 
 def list_all_query_feeds(connection: Connection) -> list[QueryFeed]:
-    return [_read_query_feed(row) for row in connection.execute(select(*_COLUMNS).order_by(query_feed.c.id))]
+    return [_read_query_feed(row) for row in connection.execute(_QUERY_FEEDS.order_by(query_feed.c.id))]
 
 
 def list_changed_query_feeds(
     connection: Connection, revision: int, known: Set[int]
 ) -> tuple[list[QueryFeed], set[int]]:
     """List the query feeds changed after a revision, and which of the `known` ids no longer exist."""
-    new = select(*_COLUMNS).where(query_feed.c.revision > revision).order_by(query_feed.c.id)
+    new = _QUERY_FEEDS.where(query_feed.c.revision > revision).order_by(query_feed.c.id)
     changed = [_read_query_feed(row) for row in connection.execute(new)]
     if count_query_feeds(connection) == len(known | {query.id for query in changed}):
         return changed, set()
-    return changed, set(known) - set(connection.execute(select(query_feed.c.id)).scalars())
+    return changed, set(known) - set(connection.execute(select(query_feed.c.id).where(QUERY_IS_LIVE)).scalars())
 
 
 def list_query_feeds(
     connection: Connection, *, after: int = 0, limit: int = 100, subscriber: int | None = None
 ) -> list[QueryFeed]:
     """List query feeds by id, beyond `after`: all, or those that a user subscribes to."""
-    query = select(*_COLUMNS).where(query_feed.c.id > after).order_by(query_feed.c.id).limit(limit)
+    query = _QUERY_FEEDS.where(query_feed.c.id > after).order_by(query_feed.c.id).limit(limit)
     if subscriber is not None:
         mine = select(query_subscription.c.query_id).where(query_subscription.c.user_id == subscriber)
         query = query.where(query_feed.c.id.in_(mine))
@@ -127,7 +129,7 @@ def find_query_feeds(connection: Connection, ids: Collection[int]) -> list[Query
     """Find query feeds by id, in the order in which they were made."""
     found: list[QueryFeed] = []
     for chunk in chunks(sorted(ids), CHUNK):
-        query = select(*_COLUMNS).where(query_feed.c.id.in_(chunk)).order_by(query_feed.c.id)
+        query = _QUERY_FEEDS.where(query_feed.c.id.in_(chunk)).order_by(query_feed.c.id)
         found += [_read_query_feed(row) for row in connection.execute(query)]
     return found
 
@@ -137,13 +139,13 @@ def find_query_names(connection: Connection, ids: Collection[int]) -> dict[int, 
     return dict(map(tuple, _NAMES_BY_ID.run(connection, ids)))
 
 
-_NAMES_BY_ID = SelectByIds("SELECT id, name FROM query_feed WHERE id IN {ids}")
+_NAMES_BY_ID = SelectByIds("SELECT id, name FROM query_feed WHERE id IN {ids} AND deleted_at IS NULL")
 
 
 def find_query_feed(connection: Connection, name: str) -> QueryFeed:
-    row = connection.execute(select(*_COLUMNS).where(query_feed.c.key == name.casefold())).first()
+    row = connection.execute(_QUERY_FEEDS.where(query_feed.c.key == name.casefold())).first()
     if row is None:
-        names = connection.execute(select(query_feed.c.name).limit(10_000)).scalars().all()
+        names = connection.execute(select(query_feed.c.name).where(QUERY_IS_LIVE).limit(10_000)).scalars().all()
         close = difflib.get_close_matches(name[:60], names, n=1, cutoff=0.6)
         hint = f"Did you mean {close[0]}?" if close else "“headwater query list” shows all."
         raise NotFound(f"There is no query feed {quote_input(name)}. {hint}")
@@ -215,7 +217,8 @@ def save_packed_forms(connection: Connection, forms: Sequence[tuple[QueryFeed, b
 def _find_ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for chunk in chunks(keys, CHUNK):
-        rows = connection.execute(select(query_feed.c.key, query_feed.c.id).where(query_feed.c.key.in_(chunk)))
+        query = select(query_feed.c.key, query_feed.c.id).where(query_feed.c.key.in_(chunk), QUERY_IS_LIVE)
+        rows = connection.execute(query)
         found |= {row.key: row.id for row in rows}
     return found
 
@@ -245,7 +248,7 @@ def list_names_read(query: QueryFeed) -> set[str]:
 
 
 def delete_query_feeds(connection: Connection, ids: Sequence[int]) -> None:
-    """The definitions and all that came of them, in the caller's transaction."""
+    """Delete query feeds for good, with all that came of them."""
     for chunk in chunks(ids, CHUNK):
         hits.delete_hits_of_queries(connection, chunk)
         connection.execute(delete(query_feed).where(query_feed.c.id.in_(chunk)))
@@ -257,9 +260,8 @@ def activate_definitions(connection: Connection, wanted: Sequence[QueryFeed]) ->
     texts = {query.id: query.text for query in wanted}
     done: set[int] = set()
     for chunk in chunks(sorted(texts), CHUNK):
-        rows = connection.execute(
-            select(query_feed.c.id, query_feed.c.text).where(query_feed.c.id.in_(chunk)).with_for_update()
-        )
+        live = select(query_feed.c.id, query_feed.c.text).where(query_feed.c.id.in_(chunk), QUERY_IS_LIVE)
+        rows = connection.execute(live.with_for_update())
         same = [id for id, text in rows if text == texts[id]]
         now = {"active": query_feed.c.text, "active_position": query_feed.c.position, "problem": None}
         connection.execute(update(query_feed).where(query_feed.c.id.in_(same)).values(now))
@@ -303,4 +305,4 @@ def list_implicit_feeds(connection: Connection) -> set[int]:
 
 
 def count_query_feeds(connection: Connection) -> int:
-    return connection.execute(select(func.count()).select_from(query_feed)).scalar_one()
+    return connection.execute(select(func.count()).select_from(query_feed).where(QUERY_IS_LIVE)).scalar_one()

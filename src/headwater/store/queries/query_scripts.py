@@ -17,12 +17,12 @@ from headwater.language.normal_form import walk_branches
 from headwater.store.content import feeds
 from headwater.store.content.feeds import NewFeed
 from headwater.store.maintenance import trash
-from headwater.store.maintenance.trash_rows import Remover
+from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries import query_feeds
 from headwater.store.readers import accounts, subscriptions
 from headwater.store.saved_state import bump_revision
-from headwater.store.schema.feed_tables import feed
-from headwater.store.schema.query_tables import implicit_feed, query_feed
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed
+from headwater.store.schema.query_tables import QUERY_IS_LIVE, implicit_feed, query_feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,9 @@ def _drop_objects(
     gone: dict[int, str] = {}
     done: list[StatementResult] = []
     for name, cascade in drops:
-        row = connection.execute(select(query_feed.c.id).where(query_feed.c.key == name.casefold())).first()
+        row = connection.execute(
+            select(query_feed.c.id).where(query_feed.c.key == name.casefold(), QUERY_IS_LIVE)
+        ).first()
         users = query_feeds.find_dependents(connection, [name]) if cascade else []
         source = _find_named_feed(connection, name) if row is None else None
         if source is not None:  # as with “feeds remove”, all it brought goes with it
@@ -163,7 +165,7 @@ def _drop_objects(
 
 
 def _find_named_feed(connection: Connection, name: str) -> int | None:
-    rows = connection.execute(select(feed.c.id, feed.c.name).where(feed.c.name.is_not(None))).all()
+    rows = connection.execute(select(feed.c.id, feed.c.name).where(feed.c.name.is_not(None), FEED_IS_LIVE)).all()
     return next((row.id for row in rows if row.name.casefold() == name.casefold()), None)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from headwater.errors import InputError, NotFound
 from headwater.store.database.dialect import fetch_rows
-from headwater.store.schema.reader_tables import api_token, session, subscription, user
+from headwater.store.schema.reader_tables import USER_IS_LIVE, api_token, session, subscription, user
 from headwater.store.schema.storable_text import replace_unstorable
 from headwater.times import parse_time_zone
 
@@ -71,6 +71,7 @@ class ApiToken:
 
 LONGEST_NAME = 64
 MOST_SESSIONS = 100  # of one person; the longest unused go first
+_USERS = select(user).where(USER_IS_LIVE)
 USE_INTERVAL = 60.0  # seconds before the time of the last use is written again
 
 
@@ -100,13 +101,13 @@ def _read_user(row: Row[Any]) -> User:
 
 
 def list_users(connection: Connection) -> list[User]:
-    return [_read_user(row) for row in connection.execute(select(user).order_by(user.c.id))]
+    return [_read_user(row) for row in connection.execute(_USERS.order_by(user.c.id))]
 
 
 def find_user(connection: Connection, ref: int | str) -> User:
     """Find a user by id (an int) or name; NotFound if there is none."""
     which = user.c.id == ref if isinstance(ref, int) else user.c.name_key == fold_name(replace_unstorable(ref))
-    row = connection.execute(select(user).where(which)).first()
+    row = connection.execute(_USERS.where(which)).first()
     if row is None:
         raise NotFound(f"There is no user “{ref}”.")
     return _read_user(row)
@@ -114,7 +115,7 @@ def find_user(connection: Connection, ref: int | str) -> User:
 
 def find_owner(connection: Connection) -> User:
     """The first of the owners: what is added without saying for whom is theirs."""
-    row = connection.execute(select(user).where(user.c.role == OWNER).order_by(user.c.id).limit(1)).first()
+    row = connection.execute(_USERS.where(user.c.role == OWNER).order_by(user.c.id).limit(1)).first()
     if row is None:
         raise NotFound("There is no owner.")
     return _read_user(row)
@@ -122,7 +123,7 @@ def find_owner(connection: Connection) -> User:
 
 def find_password_hash(connection: Connection, name: str) -> tuple[User | None, str | None]:
     """The account of this name with the hash of its password; None, None where there is no such account."""
-    row = connection.execute(select(user).where(user.c.name_key == fold_name(replace_unstorable(name)))).first()
+    row = connection.execute(_USERS.where(user.c.name_key == fold_name(replace_unstorable(name)))).first()
     return (None, None) if row is None else (_read_user(row), row.password)
 
 
@@ -174,11 +175,17 @@ def change_user(connection: Connection, /, user_id: int, **changes: Any) -> User
     return find_user(connection, user_id)
 
 
-def delete_user(connection: Connection, user_id: int) -> list[int]:
-    """The account and all that is only theirs; the feeds they read, of which some may now be nobody's."""
-    gone = find_user(connection, user_id)
-    if gone.is_owner:
+def require_removable(connection: Connection, user_id: int) -> User:
+    """Find a user who can be removed; InputError for the only owner."""
+    found = find_user(connection, user_id)
+    if found.is_owner:
         _require_another_owner(connection)
+    return found
+
+
+def delete_user(connection: Connection, user_id: int) -> list[int]:
+    """Delete an account for good, with all that is only theirs; returns the feeds they read, which may now be
+    nobody's."""
     read = list(connection.execute(select(subscription.c.feed_id).where(subscription.c.user_id == user_id)).scalars())
     connection.execute(delete(user).where(user.c.id == user_id))
     return read
@@ -191,12 +198,17 @@ def check_role(role: str) -> None:
 
 
 def _require_another_owner(connection: Connection) -> None:
-    if connection.execute(select(func.count()).select_from(user).where(user.c.role == OWNER)).scalar_one() < 2:
+    if (
+        connection.execute(
+            select(func.count()).select_from(user).where(user.c.role == OWNER, USER_IS_LIVE)
+        ).scalar_one()
+        < 2
+    ):
         raise InputError("This is the only owner. Make somebody else an owner first.")
 
 
 def _require_free_name(connection: Connection, name: str, besides: int | None) -> None:
-    taken = connection.execute(select(user.c.id).where(user.c.name_key == fold_name(name))).scalar()
+    taken = connection.execute(select(user.c.id).where(user.c.name_key == fold_name(name), USER_IS_LIVE)).scalar()
     if taken is not None and taken != besides:
         raise InputError(f"There is a user “{name}” already. Choose another name.", "name")
 
@@ -229,12 +241,12 @@ def find_session(connection: Connection, hash: bytes, kind: str, now: float) -> 
 _USER_COLUMNS = "SELECT u.id, u.name, u.role, u.created, u.password IS NOT NULL, u.settings, u.time_zone"
 _SESSION_QUERY = (
     f'{_USER_COLUMNS}, s.label, s.created, s.last_seen, s.expires FROM session s JOIN "user" u ON u.id = s.user_id '
-    "WHERE s.hash = :hash AND s.kind = :kind AND s.expires > :now"
+    "WHERE s.hash = :hash AND s.kind = :kind AND s.expires > :now AND u.deleted_at IS NULL"
 )
 _TOKEN_QUERY = (
     f"{_USER_COLUMNS}, t.id, t.label, t.scopes, t.created, t.last_used "
     'FROM api_token t JOIN "user" u ON u.id = t.user_id '
-    "WHERE t.hash = :hash"
+    "WHERE t.hash = :hash AND u.deleted_at IS NULL"
 )
 
 
@@ -300,10 +312,3 @@ def list_api_tokens(connection: Connection, user_id: int) -> list[ApiToken]:
     return [
         ApiToken(row.id, row.user_id, row.label, tuple(row.scopes.split()), row.created, row.last_used) for row in rows
     ]
-
-
-def delete_api_token(connection: Connection, user_id: int, token_id: int) -> None:
-    """Delete a token; NotFound also if it is somebody else's."""
-    done = connection.execute(delete(api_token).where(api_token.c.id == token_id, api_token.c.user_id == user_id))
-    if not done.rowcount:
-        raise NotFound(f"There is no token {token_id}.")

@@ -27,11 +27,11 @@ from headwater.store.database.dialect import (
 from headwater.store.queries import query_feeds
 from headwater.store.readers.accounts import find_owner
 from headwater.store.readers.stream_values import HIT_ID_OFFSET
-from headwater.store.saved_state import PUBLISHED, bump_revision
-from headwater.store.schema.feed_tables import feed, feed_state, feed_tag
+from headwater.store.saved_state import bump_revision
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.query_tables import hit, implicit_feed, query_feed
-from headwater.store.schema.reader_tables import mark, query_subscription, subscription, subscription_tag, user
+from headwater.store.schema.reader_tables import query_subscription, subscription, subscription_tag, user
 from headwater.store.schema.storable_text import replace_unstorable
 
 QUERY_FEEDS_TAG = "Query feeds"  # where query feeds stand unless somebody puts them elsewhere
@@ -141,7 +141,7 @@ def subscribe_to_feed(
     connection: Connection, user_id: int, feed_id: int, now: float, *, tags: Collection[str] = ()
 ) -> None:
     """Subscribe to an existing feed; NotFound if there is none. A feed that nobody wanted is refreshed again."""
-    if connection.execute(select(feed.c.id).where(feed.c.id == feed_id)).first() is None:
+    if connection.execute(select(feed.c.id).where(feed.c.id == feed_id, FEED_IS_LIVE)).first() is None:
         raise NotFound(f"There is no feed {feed_id}.")
     subscribe_to_feeds(connection, user_id, [(feed_id, [validate_tag(tag) for tag in tags])], (), now)
     if connection.execute(delete(implicit_feed).where(implicit_feed.c.feed_id == feed_id)).rowcount:
@@ -157,23 +157,6 @@ def subscribe_to_query_feeds(connection: Connection, user_id: int, query_ids: It
     rows = [{"user_id": user_id, "query_id": id, "added": now, "read_up_to": 0} for id in query_ids]
     if rows:
         connection.execute(insert_or_ignore(connection.dialect.name, query_subscription), rows)
-
-
-def unsubscribe_from_feed(connection: Connection, user_id: int, feed_id: int) -> None:
-    """Unsubscribe a reader from a feed; starred items stay starred."""
-    for table in (subscription, subscription_tag):
-        connection.execute(delete(table).where(table.c.user_id == user_id, table.c.feed_id == feed_id))
-    theirs = (mark.c.user_id == user_id, mark.c.feed_id == feed_id)
-    connection.execute(delete(mark).where(*theirs, mark.c.starred.is_(None)))
-    bump_revision(connection, PUBLISHED)
-    release_unwanted_feeds(connection, [feed_id])
-
-
-def unsubscribe_from_query_feed(connection: Connection, user_id: int, query_id: int) -> None:
-    """The query feed itself stays: it is dropped by DROP FEED."""
-    mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
-    if not connection.execute(delete(query_subscription).where(*mine)).rowcount:
-        raise NotFound(f"There is no subscription to query feed {query_id}.")
 
 
 def release_unwanted_feeds(connection: Connection, feed_ids: Collection[int]) -> None:
@@ -205,7 +188,8 @@ def count_feeds_brought(
     keys = {normalise_url(address) for address in addresses}
     here = 0
     for chunk in chunks(keys, CHUNK):
-        here += connection.execute(select(func.count()).select_from(feed).where(feed.c.url_key.in_(chunk))).scalar_one()
+        known = select(func.count()).select_from(feed).where(feed.c.url_key.in_(chunk), FEED_IS_LIVE)
+        here += connection.execute(known).scalar_one()
     theirs: int = connection.execute(_COUNT_SOLE_READER, {"user": user_id}).scalar_one()
     return len(keys) - here, theirs
 

@@ -17,10 +17,13 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    select,
+    text,
 )
 
-from headwater.store.schema.metadata import Id, feed_reference, metadata
+from headwater.store.schema.metadata import Id, feed_reference, metadata, unique_outside_trash
 
+_TRASHED = text("deleted_at IS NOT NULL")
 feed = Table(
     "feed",
     metadata,
@@ -35,10 +38,14 @@ feed = Table(
     Column("added", Double, nullable=False),
     Column("paused", Boolean, nullable=False),
     Column("gone_since", Double),
-    UniqueConstraint("url_key"),
-    UniqueConstraint("name"),
+    Column("deleted_at", Double),  # moved to the trash then; `feed_state` and subscriptions wait in the trash entry
+    unique_outside_trash("feed_url_key", "url_key"),
+    unique_outside_trash("feed_name", "name"),
+    Index("feed_deleted_at", "deleted_at", sqlite_where=_TRASHED, postgresql_where=_TRASHED),
     sqlite_autoincrement=True,  # an id is never given twice
 )
+FEED_IS_LIVE = feed.c.deleted_at.is_(None)
+TRASHED_FEEDS = select(feed.c.id).where(feed.c.deleted_at.is_not(None))
 
 feed_tag = Table(
     "feed_tag",

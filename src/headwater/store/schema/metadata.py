@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, ForeignKey, Integer, MetaData
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, MetaData, text
 from sqlalchemy.types import UserDefinedType
 
 metadata = MetaData(
@@ -16,6 +16,12 @@ metadata = MetaData(
 
 
 Id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER key is SQLite's rowid
+
+
+def unique_outside_trash(name: str, column: str) -> Index:
+    """Make a column unique among rows outside the trash: a trashed object keeps its name, which others may take."""
+    outside = text("deleted_at IS NULL")
+    return Index(name, column, unique=True, sqlite_where=outside, postgresql_where=outside)
 
 
 def feed_reference() -> ForeignKey:

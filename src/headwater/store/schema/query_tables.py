@@ -14,9 +14,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    select,
 )
 
-from headwater.store.schema.metadata import Id, feed_reference, metadata
+from headwater.store.schema.metadata import Id, feed_reference, metadata, unique_outside_trash
 
 # Standing queries. `text` is the definition as it was last given, from the outbox's `position` on; `active` the one
 # that the query processor runs, which is the one before until it has come to that position. `form` is `text` as it was
@@ -38,10 +39,13 @@ query_feed = Table(
     Column("form", LargeBinary),
     Column("revision", BigInteger, nullable=False, server_default="0"),
     Column("author_id", Id),  # who wrote it last, whose time zone its digests go by; it outlives their account
-    UniqueConstraint("key"),
+    Column("deleted_at", Double),  # moved to the trash then
+    unique_outside_trash("query_feed_key", "key"),
     Index(None, "revision"),
     sqlite_autoincrement=True,
 )
+QUERY_IS_LIVE = query_feed.c.deleted_at.is_(None)
+TRASHED_QUERIES = select(query_feed.c.id).where(query_feed.c.deleted_at.is_not(None))
 
 
 # Feeds whose addresses stand in queries; `implicit_feed` has those that are here for no other reason.

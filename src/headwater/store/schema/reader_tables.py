@@ -11,7 +11,6 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     Index,
-    Integer,
     LargeBinary,
     SmallInteger,
     Table,
@@ -20,29 +19,22 @@ from sqlalchemy import (
     text,
 )
 
-from headwater.store.schema.metadata import Id, metadata
+from headwater.store.schema.metadata import Id, metadata, unique_outside_trash
 
-trash_entry = Table(
-    "trash_entry",
+# An object that was removed, until a day later. Feeds, query feeds and users stay in their tables, with `deleted_at`.
+trash = Table(
+    "trash",
     metadata,
     Column("id", Id, primary_key=True),
     Column("user_id", Id),  # who did it; None: the command line. It outlives their account
     Column("at", Double, nullable=False),
     Column("kind", Text, nullable=False),
     Column("label", Text, nullable=False),  # what people call it
+    Column("objects", Text, nullable=False),  # JSON: the ids of the feed, the query feeds or the user
+    Column("rows", Text, nullable=False),  # JSON: the small rows taken out of their tables, by table
     Index(None, "at"),
+    Index(None, "kind", "objects"),
     sqlite_autoincrement=True,
-)
-
-
-# In the order in which they are to be inserted again: what others refer to comes first.
-trash_row = Table(
-    "trash_row",
-    metadata,
-    Column("entry_id", Id, ForeignKey("trash_entry.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
-    Column("part", Integer, primary_key=True, autoincrement=False),
-    Column("table_name", Text, nullable=False),
-    Column("blob", LargeBinary, nullable=False),
 )
 
 
@@ -61,9 +53,11 @@ user = Table(
     Column("created", Double, nullable=False),
     Column("settings", Text),  # JSON, only the pages know what is in it
     Column("time_zone", Text),  # by which their digests come; None: the server's
-    UniqueConstraint("name_key"),
+    Column("deleted_at", Double),  # moved to the trash then
+    unique_outside_trash("user_name_key", "name_key"),
     sqlite_autoincrement=True,
 )
+USER_IS_LIVE = user.c.deleted_at.is_(None)
 
 session = Table(
     "session",

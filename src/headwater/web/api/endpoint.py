@@ -21,7 +21,7 @@ from starlette.requests import Request
 
 from headwater.node.aggregator import Aggregator
 from headwater.store.content.feeds import find_feed
-from headwater.store.maintenance.trash_rows import Remover
+from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.readers.accounts import User
 from headwater.store.readers.subscriptions import require_subscription
 from headwater.store.store import Store

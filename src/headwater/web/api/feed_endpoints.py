@@ -19,7 +19,7 @@ from headwater.store.content.feed_overview import (
     list_feed_overviews,
 )
 from headwater.store.content.feeds import find_feed
-from headwater.store.maintenance.trash import merge_feeds_with_undo, move_feed_to_trash
+from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.web.api.api_types import (
     Address,
     Id,
@@ -227,7 +227,7 @@ async def want_articles(call: ApiCall, asked: IdParameters, given: ArticleWish) 
     await call.store.write(articles.want_articles, "feed", feed.id, given.wanted)
 
 
-class MergedFeedsView(RemovedView, frozen=True):
+class MergedFeedsView(ResponseBody, frozen=True):
     moved: Annotated[int, Meta(description="the number of items moved to this feed")]
     feed: FeedView
 
@@ -238,9 +238,9 @@ class MergeRequest(RequestBody, frozen=True):
 
 @feed_group.post("/feeds/{id}/merge", ADMIN)
 async def merge_feeds(call: ApiCall, asked: IdParameters, given: MergeRequest) -> MergedFeedsView:
-    """Merge another feed into this one: its items move here, and it is removed."""
-    moved, undo = await call.store.write(merge_feeds_with_undo, asked.id, given.other, by=call.remover)
-    return MergedFeedsView(moved=moved, feed=await find_visible_feed(call, asked.id), undo=undo)
+    """Merge another feed into this one: its items move here, and it is removed. This cannot be undone."""
+    moved = await call.store.write(stored_feeds.merge_feeds, asked.id, given.other)
+    return MergedFeedsView(moved=moved, feed=await find_visible_feed(call, asked.id))
 
 
 class SimilarFeed(ResponseBody, frozen=True):

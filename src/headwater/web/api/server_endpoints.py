@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, UnsetType
 from headwater import __version__
 from headwater.errors import NotFound
 from headwater.node.live_settings import CHANGEABLE
-from headwater.store.maintenance.trash_restore import list_trash, restore_from_trash
-from headwater.store.maintenance.trash_rows import TrashEntry
+from headwater.store.maintenance.trash import list_trash, restore_from_trash
+from headwater.store.maintenance.trash_entries import TrashEntry
 from headwater.web.api.api_types import Id, ListPage, ShortText, Time
 from headwater.web.api.endpoint import (
     ADMIN,

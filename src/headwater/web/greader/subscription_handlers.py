@@ -14,7 +14,7 @@ from headwater.store.maintenance.trash import (
     move_subscription_to_trash,
     move_tag_to_trash,
 )
-from headwater.store.maintenance.trash_rows import Remover
+from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.publishing.private_feeds import load_public_access
 from headwater.store.queries.query_feeds import find_query_names
 from headwater.store.readers.accounts import ADMIN

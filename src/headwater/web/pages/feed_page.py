@@ -15,8 +15,8 @@ from headwater.store.content import feeds
 from headwater.store.content.feed_overview import find_similar_feeds
 from headwater.store.content.items import count_items
 from headwater.store.content.refreshes import list_refreshes
-from headwater.store.maintenance.trash import merge_feeds_with_undo, move_feed_to_trash, move_subscription_to_trash
-from headwater.store.maintenance.trash_rows import Remover
+from headwater.store.maintenance.trash import move_feed_to_trash, move_subscription_to_trash
+from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.query_feeds import find_query_names
 from headwater.store.queries.selectivity import list_selectivity
 from headwater.store.readers.accounts import ADMIN, READ, WRITE
@@ -42,7 +42,6 @@ FLASH = {
     "refreshed": "Feed refreshed.",
     "merged": "Feeds merged.",
     "held": "The feed's server asked for a pause; the feed was not refreshed.",
-    "apart": "The feeds are separate again.",
     "subscribed": "Subscription restored.",
     "back": "Feed restored, with its items.",
 }
@@ -141,10 +140,15 @@ async def show_feed(visit: Visit) -> Response:
     if feed_id is None:
         raise NotFound("There is no such feed: the address does not end with a number.")
     await _require_visible(visit, feed_id)
+    return await _render_feed(visit, feed_id)
+
+
+async def _render_feed(visit: Visit, feed_id: int, merging: Feed | None = None) -> Response:
+    """Render the page; with `merging`, it asks whether to merge that feed into this one."""
     page = await load_feed_page(visit.store, visit.site.settings, feed_id, visit.now)
     mine = await visit.store.read(find_subscription, visit.user.id, feed_id=feed_id)
     owner = visit.user.is_owner
-    return visit.render("feed_page.html", page=page, subscribed=mine is not None, may_change=owner)
+    return visit.render("feed_page.html", page=page, subscribed=mine is not None, may_change=owner, merging=merging)
 
 
 @pages.post("/feed/{feed_id}", WRITE, error_page=show_feed)
@@ -163,8 +167,7 @@ async def submit_feed_form(visit: Visit) -> Response:
         return visit.redirect("/feeds", flash="unsubscribed", undo=undo)
     try:
         if action == "merge":
-            undo = await _merge_feeds(visit, feed_id, by)
-            return visit.redirect(f"/feed/{feed_id}", flash="merged", undo=undo)
+            return await _merge_feeds(visit, feed_id)
         done = await change_feed(visit, feed_id, action)
     except InputError as error:
         error.field = error.field or ACTION_FIELDS.get(action, "")
@@ -191,13 +194,15 @@ async def change_feed(visit: Visit, feed_id: int, action: str) -> str:
     return flash
 
 
-async def _merge_feeds(visit: Visit, feed_id: int, by: Remover) -> int:
-    """Merge the chosen feed into this one; return the id by which that is undone."""
+async def _merge_feeds(visit: Visit, feed_id: int) -> Response:
+    """Merge the chosen feed into this one, after asking: it cannot be undone."""
     other = parse_integer(visit.form.get("other"))
     if other is None:
         raise InputError("Choose the feed to merge into this one.")
-    _, undo = await visit.store.write(merge_feeds_with_undo, feed_id, other, by=by)
-    return undo
+    if not visit.form.get("confirmed"):
+        return await _render_feed(visit, feed_id, await visit.store.read(feeds.check_merge, feed_id, other))
+    await visit.store.write(feeds.merge_feeds, feed_id, other)
+    return visit.redirect(f"/feed/{feed_id}", flash="merged")
 
 
 async def _refresh_feed(visit: Visit, feed_id: int) -> str:

@@ -17,7 +17,7 @@ from headwater.language.highlighter import highlight_script
 from headwater.language.parsing.lexer import KEYWORDS
 from headwater.model import QueryFeed
 from headwater.store.content.feeds import count_feed_tags
-from headwater.store.maintenance.trash_rows import Remover
+from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.hits import QueryStatistics, compute_query_statistics, count_hits_by_query
 from headwater.store.queries.query_feeds import find_query_feed, list_query_feeds, load_catalogue
 from headwater.store.queries.query_scripts import drop_query_feed, run_script

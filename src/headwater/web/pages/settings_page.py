@@ -18,13 +18,11 @@ from headwater.schedule.registry import STRATEGIES
 from headwater.settings import Settings
 from headwater.store.content.feed_overview import FailureGroup, group_failures
 from headwater.store.content.refreshes import ActivitySummary, summarise_activity
-from headwater.store.maintenance import trash_restore
-from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
-from headwater.store.maintenance.trash_restore import list_trash
-from headwater.store.maintenance.trash_rows import (
+from headwater.store.maintenance import trash
+from headwater.store.maintenance.trash import list_trash, move_api_token_to_trash, move_user_to_trash
+from headwater.store.maintenance.trash_entries import (
     TRASHED_API_TOKEN,
     TRASHED_FEED,
-    TRASHED_MERGE,
     TRASHED_QUERY_FEED,
     TRASHED_SUBSCRIPTION,
     TRASHED_USER,
@@ -81,7 +79,7 @@ FLASH = {
 }
 
 
-_RESTORED_FLASH = {TRASHED_FEED: "back", TRASHED_MERGE: "apart", TRASHED_SUBSCRIPTION: "subscribed"}
+_RESTORED_FLASH = {TRASHED_FEED: "back", TRASHED_SUBSCRIPTION: "subscribed"}
 MAX_RESTORED = 100  # trash entries of one form: a script may have dropped many query feeds
 
 pages = PageGroup(FLASH)
@@ -279,7 +277,7 @@ async def restore_from_trash(visit: Visit) -> Response:
     restored = None
     for entry in entries[::-1]:
         restored = await visit.store.write(
-            trash_restore.restore_from_trash, entry, visit.user.id, visit.now, scopes=visit.identity.scopes
+            trash.restore_from_trash, entry, visit.user.id, visit.now, scopes=visit.identity.scopes
         )
     if restored is None:
         raise InputError("The form does not name anything to restore. Load the page again.")

@@ -23,6 +23,11 @@ def upgrade() -> None:
     _add_owner()
 
 
+def _create_unique_outside_trash(name: str, table: str, column: str) -> None:
+    outside = sa.text("deleted_at IS NULL")
+    op.create_index(name, table, [column], unique=True, sqlite_where=outside, postgresql_where=outside)
+
+
 def _create_feeds() -> None:
     op.create_table(
         "feed",
@@ -37,11 +42,14 @@ def _create_feeds() -> None:
         sa.Column("added", sa.Double, nullable=False),
         sa.Column("paused", sa.Boolean, nullable=False),
         sa.Column("gone_since", sa.Double),
+        sa.Column("deleted_at", sa.Double),
         sa.PrimaryKeyConstraint("id", name="feed_pk"),
-        sa.UniqueConstraint("name", name="feed_name_key"),
-        sa.UniqueConstraint("url_key", name="feed_url_key_key"),
         sqlite_autoincrement=True,
     )
+    _create_unique_outside_trash("feed_name", "feed", "name")
+    _create_unique_outside_trash("feed_url_key", "feed", "url_key")
+    trashed = sa.text("deleted_at IS NOT NULL")
+    op.create_index("feed_deleted_at", "feed", ["deleted_at"], sqlite_where=trashed, postgresql_where=trashed)
     op.create_table(
         "hourly_count",
         sa.Column("hour", sa.Integer, autoincrement=False, nullable=False),
@@ -179,11 +187,12 @@ def _create_queries() -> None:
         sa.Column("form", sa.LargeBinary),
         sa.Column("revision", sa.BigInteger, server_default="0", nullable=False),
         sa.Column("author_id", ID),
+        sa.Column("deleted_at", sa.Double),
         sa.PrimaryKeyConstraint("id", name="query_feed_pk"),
-        sa.UniqueConstraint("key", name="query_feed_key_key"),
         sqlite_autoincrement=True,
     )
     op.create_index("query_feed_revision", "query_feed", ["revision"])
+    _create_unique_outside_trash("query_feed_key", "query_feed", "key")
     op.create_table(
         "implicit_feed",
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
@@ -320,16 +329,19 @@ def _create_search_index() -> None:
 
 def _create_readers() -> None:
     op.create_table(
-        "trash_entry",
+        "trash",
         sa.Column("id", ID, nullable=False),
         sa.Column("user_id", ID),
         sa.Column("at", sa.Double, nullable=False),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("label", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("id", name="trash_entry_pk"),
+        sa.Column("objects", sa.Text, nullable=False),
+        sa.Column("rows", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="trash_pk"),
         sqlite_autoincrement=True,
     )
-    op.create_index("trash_entry_at", "trash_entry", ["at"])
+    op.create_index("trash_at", "trash", ["at"])
+    op.create_index("trash_kind_objects", "trash", ["kind", "objects"])
     op.create_table(
         "user",
         sa.Column("id", ID, nullable=False),
@@ -340,10 +352,11 @@ def _create_readers() -> None:
         sa.Column("created", sa.Double, nullable=False),
         sa.Column("settings", sa.Text),
         sa.Column("time_zone", sa.Text),
+        sa.Column("deleted_at", sa.Double),
         sa.PrimaryKeyConstraint("id", name="user_pk"),
-        sa.UniqueConstraint("name_key", name="user_name_key_key"),
         sqlite_autoincrement=True,
     )
+    _create_unique_outside_trash("user_name_key", "user", "name_key")
     op.create_table(
         "api_token",
         sa.Column("id", ID, nullable=False),
@@ -466,15 +479,6 @@ def _create_readers() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("subscription_tag_user_id_tag_feed_id", "subscription_tag", ["user_id", "tag", "feed_id"])
-    op.create_table(
-        "trash_row",
-        sa.Column("entry_id", ID, autoincrement=False, nullable=False),
-        sa.Column("part", sa.Integer, autoincrement=False, nullable=False),
-        sa.Column("table_name", sa.Text, nullable=False),
-        sa.Column("blob", sa.LargeBinary, nullable=False),
-        sa.ForeignKeyConstraint(["entry_id"], ["trash_entry.id"], name="trash_row_entry_id_fk", ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("entry_id", "part", name="trash_row_pk"),
-    )
 
 
 def _create_publications() -> None:
