@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +21,7 @@ from headwater.lab.traces.synthetic_world import SIX_SHAPES, WorldSettings, draw
 from headwater.lab.traces.trace import Trace, load_trace
 from headwater.lab.traces.trace_queries import compile_condition
 from headwater.times import DAY
+from support.commands import run_command
 
 HOUR = 3600.0
 
@@ -155,7 +154,7 @@ def test_a_trace_of_one_item_can_be_described() -> None:
     json.dumps(found)
 
 
-def test_the_command_prints_json_and_draws(headwater: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_command_prints_json_and_draws(tmp_path: Path) -> None:
     trace = draw_world(WorldSettings(feeds=30, words=10), make_rng(4)).trace
     file, plot = tmp_path / "t.parquet", tmp_path / "t.png"
     columns = {
@@ -164,9 +163,9 @@ def test_the_command_prints_json_and_draws(headwater: Callable[..., Any], tmp_pa
         "title": trace.titles,
     }
     parquet.write_table(pa.table(columns), file)
-    ended = headwater("lab", "describe", "--trace", str(file), "--json", "--plot", str(plot))
-    assert ended.returncode == 0, ended.stderr
-    found = json.loads(ended.stdout)
+    answer = run_command("lab", "describe", "--trace", str(file), "--json", "--plot", str(plot))
+    assert answer.code == 0, answer.err
+    found = answer.json
     assert found["feeds"] == 30
     assert sum(found["activity"].values()) == 30
     assert plot.stat().st_size > 10_000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from headwater.lab.experiment import (
 )
 from headwater.lab.experiments import tau, two_steps
 from headwater.lab.report import ReportSection, render_report, run_section
+from support.commands import run_command
 
 
 def run(name: str, **settings: Any) -> ExperimentResult:
@@ -188,12 +187,12 @@ def test_without_text_two_steps_wants_every_item_of_a_trace(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["two-steps", "shapes"])
-def test_the_command_prints_rows_checks_and_a_figure(headwater: Callable[..., Any], tmp_path: Path, name: str) -> None:
+def test_the_command_prints_rows_checks_and_a_figure(tmp_path: Path, name: str) -> None:
     more = ("--budget", "10", "--strategy", "uniform") if name == "two-steps" else ("--quick",)
     plot = tmp_path / "figure.svg"
-    ended = headwater("lab", "run", name, "--seeds", "1", "--jobs", "1", *more, "--json", "--plot", str(plot))
-    assert ended.returncode == 0, ended.stderr
-    found = json.loads(ended.stdout)
+    answer = run_command("lab", "run", name, "--seeds", "1", "--jobs", "1", *more, "--json", "--plot", str(plot))
+    assert answer.code == 0, answer.err
+    found = answer.json
     assert found["experiment"] == name
     assert found["settings"]["seeds"] == 1
     assert found["rows"]

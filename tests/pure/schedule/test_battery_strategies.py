@@ -90,22 +90,29 @@ def test_answers_before_it_has_learned_anything(kind: type[Strategy]) -> None:
 
 @every
 @given(
-    budget=st.integers(0, 20),
-    rate=st.sampled_from([0.0, 1e-6, 1e-3, 1.0]),
-    mask=st.lists(st.booleans(), min_size=FEEDS, max_size=FEEDS),
-    ticks=st.integers(0, 30),
+    ticks=st.lists(
+        st.tuples(
+            st.builds(Budget, st.integers(0, 20), st.sampled_from([0.0, 1e-6, 1e-3, 1.0])),
+            st.lists(st.booleans(), min_size=FEEDS, max_size=FEEDS),
+            st.sampled_from([60.0, HOUR, 3 * DAY]),
+        ),
+        min_size=15,
+        max_size=15,
+    )
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_chooses_only_candidates_once_each_within_the_budget(
-    kind: type[Strategy], budget: int, rate: float, mask: list[bool], ticks: int
+    kind: type[Strategy], ticks: list[tuple[Budget, list[bool], float]]
 ) -> None:
-    world = World(kind(FEEDS), RATES).run(ticks)
-    allowed = np.array(mask)
-    choice = world.strategy.choose(world.table, EPOCH + 3 * DAY, Budget(budget, rate), allowed)
-    assert allowed[choice.rows].all()
-    assert len(np.unique(choice.rows)) == len(choice.rows)
-    assert not np.isnan(choice.value).any()
-    assert len(choice.rows) <= budget or not kind.within_budget
+    world, now = World(kind(FEEDS), RATES), EPOCH
+    for budget, mask, pause in ticks:
+        now += pause
+        allowed = np.array(mask)
+        choice = world.tick(now, budget, allowed)
+        assert allowed[choice.rows].all()
+        assert len(np.unique(choice.rows)) == len(choice.rows)
+        assert not np.isnan(choice.value).any()
+        assert len(choice.rows) <= budget.now or not kind.within_budget
 
 
 @every

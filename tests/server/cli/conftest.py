@@ -6,26 +6,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from headwater.cli.main import build_app
-from headwater.errors import HeadwaterError
-
-
-@dataclass(frozen=True)
-class Answer:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
+from support.commands import Answer, run_command
 
 
 @pytest.fixture
@@ -34,12 +19,7 @@ def headwater(tmp_path: Path) -> Callable[..., Answer]:
 
     def run(*args: str, input: str | bytes | None = None, env: dict[str, str] | None = None) -> Answer:
         given = {"HEADWATER_DATA": str(tmp_path / "data"), "HEADWATER_ALLOW_PRIVATE": "1", "COLUMNS": "200"}
-        result = CliRunner().invoke(build_app(args), list(args), input=input, env=given | (env or {}))
-        if isinstance(result.exception, HeadwaterError):  # what main() turns into a sentence
-            return Answer(1, result.stdout, f"error: {result.exception}")
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Answer(result.exit_code, result.stdout, result.stderr)
+        return run_command(*args, input=input, env=given | (env or {}))
 
     return run
 
