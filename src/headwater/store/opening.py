@@ -10,7 +10,7 @@ from sqlalchemy.exc import ArgumentError
 from headwater.errors import StoreError
 from headwater.store.content.search import rebuild_if_stale
 from headwater.store.database.database import Database
-from headwater.store.database.migrate import HEAD, migrate
+from headwater.store.database.migrate import migrate
 from headwater.store.database.sqlite import Sqlite
 from headwater.store.store import Store
 
@@ -18,15 +18,15 @@ _SECRET = re.compile("//.*@")
 _WRONG_ADDRESS = "“{url}” is no address of a database. Give sqlite:///FILE or postgresql://USER@HOST/NAME."
 
 
-async def open_store(url: str, *, create: bool = True, tables: str = HEAD) -> Store:
+async def open_store(url: str, *, create: bool = True) -> Store:
     """Open `sqlite:///FILE` or `postgresql://…` and bring its tables up to date.
 
     With `create` false a missing SQLite file is an error. `sqlite:///FILE?synchronous=full` makes every commit survive
-    a power cut too. `tables` stops at an older version of the tables. Raises StoreError with advice.
+    a power cut too. Raises StoreError with advice.
     """
     database = await _open_database(url, create=create)
     try:
-        await database.write(_prepare, tables)
+        await database.write(_prepare)
     except BaseException:
         await database.close()
         raise
@@ -54,6 +54,6 @@ async def _open_database(url: str, *, create: bool) -> Database:
     raise StoreError(_WRONG_ADDRESS.format(url=parsed.render_as_string(hide_password=True)))
 
 
-def _prepare(connection: Connection, tables: str) -> None:
-    migrate(connection, tables)
+def _prepare(connection: Connection) -> None:
+    migrate(connection)
     rebuild_if_stale(connection)

@@ -92,8 +92,8 @@ async def hard_to_compress(data: Path) -> None:
 def test_a_full_disk_is_said_so_and_leaves_nothing(headwater: Callable[..., Any], tmp_path: Path) -> None:
     asyncio.run(hard_to_compress(tmp_path / "data"))
     for arguments, says in (
-        (["backup", str(tmp_path / "b"), "--data", str(tmp_path / "data")], "disk is full"),
-        (["restore", str(tmp_path / "whole"), "--data", str(tmp_path / "new")], "The disk"),
+        (["backup", str(tmp_path / "b"), "--data", str(tmp_path / "data")], "The disk"),
+        (["restore", str(tmp_path / "whole"), "--data", str(tmp_path / "new")], "the disk is full"),
     ):
         if arguments[0] == "restore":
             assert headwater("backup", str(tmp_path / "whole")).code == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 
 import pytest
 from lived_world import PHONE, REMOVALS, SECRET, World, everything, lived_world
@@ -469,7 +468,7 @@ async def test_what_was_removed_moves_with_the_database_and_is_taken_back_there(
     undo = [await REMOVALS[name](world) for name in ("an account", "a feed", "a query feed with its readers")]
     name = postgres.create()
     target = postgres.url(name) if database_url.startswith("sqlite") else f"sqlite:///{tmp_path}/target.sqlite"
-    await copy_database(database_url, target, time.time(), lambda *_: None)
+    await copy_database(database_url, target, lambda *_: None)
     async with await open_store(target) as moved:
         for number in reversed(undo):
             await moved.write(restore_from_trash, number, None, LATER)

@@ -13,16 +13,13 @@ from headwater.cli.console.command import command, make_group
 from headwater.cli.console.output import err, out, show_progress
 from headwater.errors import InputError
 from headwater.store.maintenance import backup
-from headwater.store.maintenance.backup import verify_backup
-from headwater.store.maintenance.backup_file import Manifest, open_backup_reader, open_backup_writer
-from headwater.store.maintenance.backup_restore import restore_backup as restore_into
+from headwater.store.maintenance.backup import Backup
 from headwater.store.maintenance.database_copy import CopiedRows, copy_database
-from headwater.store.opening import open_store
 
 if TYPE_CHECKING:
     from headwater.settings import Settings
 
-BackupResult = tuple[str, Path, Manifest]
+BackupResult = tuple[str, Path, Backup]
 
 top = typer.Typer()
 db = make_group("Move the whole database.")
@@ -30,23 +27,23 @@ top.add_typer(db, name="db")
 
 
 def _backup_as_json(result: BackupResult) -> dict[str, object]:
-    _, file, manifest = result
+    _, file, found = result
     return {
         "file": str(file),
         "bytes": file.stat().st_size,
-        "taken": manifest.taken,
-        "version": manifest.version,
-        "tables": manifest.tables,
-        "database": manifest.database,
-        "counts": manifest.counts,
+        "taken": found.note.taken,
+        "version": found.note.version,
+        "tables": found.tables,
+        "database": found.note.database,
+        "counts": found.counts,
     }
 
 
 def _render_backup(result: BackupResult) -> None:
-    text, file, manifest = result
-    counts = manifest.counts
+    text, file, found = result
+    counts = found.counts
     rows = f"{counts['feed']:,} feeds, {counts['item']:,} items, {sum(counts.values()):,} rows in all"
-    taken = datetime.fromtimestamp(manifest.taken, UTC)
+    taken = datetime.fromtimestamp(found.note.taken, UTC)
     size = file.stat().st_size / 1e6
     out.print(f"{text}: {rows}, {size:,.1f} MB, taken {taken:%Y-%m-%d %H:%M:%S} UTC.", markup=False)
 
@@ -63,11 +60,10 @@ async def write_backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> BackupResult:
-    """Write the whole database to one file, also while the server runs."""
-    async with await open_store(settings.database_url, create=False) as store:
-        with show_progress("backing up", unit="rows") as progress, open_backup_writer(file, replace=force) as writer:
-            manifest = await store.snapshot(backup.write_backup, writer, time.time(), progress)
-    return f"Backed up to {file}", file, manifest
+    """Write the whole database to one file, a compressed SQLite database, also while the server runs."""
+    with show_progress("backing up") as progress:
+        made = await backup.write_backup(settings.database_url, file, time.time(), progress, replace=force)
+    return f"Backed up to {file}", file, made
 
 
 @command(
@@ -85,20 +81,14 @@ async def restore_backup(
     """Restore a backup into a new SQLite file in --data, or into the empty database --database."""
     if not check and not {"data", "database"} & settings.given_fields:
         raise InputError("Say where to restore to: --data DIR, or --database URL of an empty database.")
-    with (
-        open_backup_reader(file) as reader,
-        show_progress("checking" if check else "restoring", unit="rows") as progress,
-    ):
+    with show_progress("checking" if check else "restoring") as progress:
         if check:
-            verify_backup(reader, progress)
-        else:
-            await restore_into(reader, settings.database_url, file, progress)
-    return f"{file} is complete" if check else f"Restored from {file}", file, reader.manifest
+            return f"{file} is complete", file, await backup.check_backup(file, progress)
+        return f"Restored from {file}", file, await backup.restore_backup(file, settings.database_url, progress)
 
 
 def _render_copy(copied: CopiedRows) -> None:
-    resumed = " (an earlier move was continued)" if copied.resumed else ""
-    out.print(f"{sum(copied.rows.values()):,} rows were moved and compared: both sides are equal{resumed}.")
+    out.print(f"{sum(copied.rows.values()):,} rows were moved and compared: both sides are equal.")
 
 
 @command(
@@ -108,16 +98,19 @@ def _render_copy(copied: CopiedRows) -> None:
     as_json=lambda copied: {
         "rows": copied.rows,
         "total": sum(copied.rows.values()),
-        "resumed": copied.resumed,
+        "resumed": False,
         "verified": True,
     },
     example="headwater db move sqlite:///data/headwater.sqlite postgresql://headwater@db/headwater",
 )
 async def move_database(
-    source: Annotated[str, typer.Argument(help="sqlite:///FILE or postgresql://…, with no server running on it.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="sqlite:///FILE or postgresql://…, with no server running on it."),
+    ],
     target: Annotated[str, typer.Argument(help="An empty database of either kind.")],
 ) -> CopiedRows:
-    """Move everything into another database: resumable, and compared row by row at the end."""
+    """Copy everything into another database, all or nothing, and compare both row by row."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -127,4 +120,4 @@ async def move_database(
         def show(step: str, done: int, total: int) -> None:
             bar.update(tasks[step.partition(" ")[0]], description=step, completed=done, total=total)
 
-        return await copy_database(source, target, time.time(), show)
+        return await copy_database(source, target, show)

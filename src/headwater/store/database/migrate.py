@@ -23,15 +23,12 @@ def read_schema_version(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def migrate(connection: Connection, to: str = HEAD) -> None:
-    """Run the missing migrations in the caller's writing transaction: on SQLite, that is the lock.
-
-    `to` stops at an older version of the tables, for a backup of that version.
-    """
+def migrate(connection: Connection) -> None:
+    """Run the missing migrations in the caller's writing transaction: on SQLite, that is the lock."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     version = read_schema_version(connection)
-    if version == to:
+    if version == HEAD:
         return
     if version is None and (others := _list_foreign_tables(connection)):
         raise StoreError(
@@ -45,18 +42,18 @@ def migrate(connection: Connection, to: str = HEAD) -> None:
             f"The database was written by a newer Headwater (tables {version}, this one knows {HEAD}). "
             "Install that version, or open another database."
         )
-    _upgrade(connection, to)
+    _upgrade(connection)
 
 
 def _list_foreign_tables(connection: Connection) -> list[str]:
     return sorted(inspect(connection).get_table_names())
 
 
-def _upgrade(connection: Connection, to: str) -> None:
+def _upgrade(connection: Connection) -> None:
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", "headwater.store.database:migrations")
     config.attributes["connection"] = connection
-    command.upgrade(config, to)
+    command.upgrade(config, HEAD)

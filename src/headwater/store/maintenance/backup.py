@@ -1,168 +1,257 @@
-"""Writes a whole database to a backup file and restores it, from either kind of database into either kind.
+"""Writes a database to a backup, which is a compressed SQLite database, and restores it into either kind of database.
 
-A backup is one reading transaction, so it holds one moment while others go on writing: SQLite's log and PostgreSQL's
-snapshots both keep that moment. Rows are written table by table; the search index is left out, because restoring builds
-it anew. Restoring creates the tables of the backup's version, fills and counts them, and only then migrates them.
+    zstd -d < headwater.backup > headwater.sqlite
+
+A backup is one moment while others go on writing: from SQLite by VACUUM INTO, from PostgreSQL as a copy of all rows. A
+row in `saved_state` says when and by which version it was made. Files appear under their names only when complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import errno
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-from sqlalchemy import Connection, MetaData, Table, func, insert, inspect, select, text
+import msgspec
+import zstandard
+from sqlalchemy import delete, inspect, make_url, text
+from sqlalchemy.exc import DBAPIError
 
 from headwater import __version__
-from headwater.errors import StoreError
-from headwater.store.content import search
-from headwater.store.database.migrate import HEAD, migrate
-from headwater.store.maintenance.backup_file import FORMAT, BackupReader, BackupWriter, Manifest, Rows
-from headwater.store.schema.all_tables import metadata
-from headwater.store.schema.item_tables import index_queue
-from headwater.store.schema.reader_tables import user
+from headwater.errors import InputError, StoreError
+from headwater.store import saved_state
+from headwater.store.database.driver_errors import translate_sqlite_errors
+from headwater.store.database.migrate import HEAD, read_schema_version
+from headwater.store.database.sqlite import parse_file
+from headwater.store.maintenance.database_copy import (
+    PROCESS_TABLES,
+    copy_from_file,
+    copy_to_file,
+    count_rows,
+    open_file,
+)
+from headwater.store.opening import open_store
+from headwater.store.schema.item_tables import saved_state as state_table
 
-Progress = Callable[[int, int], None]  # rows done, rows in all
-_SKIPPED_TABLES = {index_queue.name}  # what is to be indexed: after restoring, everything
-_IGNORED_TABLES = {"alembic_version", "saved_state", "user"}  # may have rows in a database that has just been made
-CHUNK = 1000
+BackupProgress = Callable[[int, int], None]  # steps done, steps in all: rows or megabytes
 
-
-def write_backup(connection: Connection, file: BackupWriter, now: float, progress: Progress) -> Manifest:
-    """Everything, as of one moment, in the caller's reading transaction, which must not have read anything yet."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
-    tables = [table for table in metadata.sorted_tables if table.name not in _SKIPPED_TABLES]
-    manifest = Manifest(
-        format=FORMAT,
-        version=__version__,
-        tables=HEAD,
-        taken=now,
-        database=connection.dialect.name,
-        columns={str(table.name): [str(column.name) for column in table.columns] for table in tables},
-        counts={str(table.name): count_all_rows(connection, table) for table in tables},
-        numbers=read_sequences(connection),
-    )
-    file.write_manifest(manifest)
-    done, total = 0, sum(manifest.counts.values())
-    for table in tables:
-        name = str(table.name)
-        rows = connection.execution_options(yield_per=CHUNK).execute(select(table))
-        for row in rows:
-            file.write_row(name, tuple(row))
-            done += 1
-            if not done % CHUNK:
-                progress(done, total)
-    file.write_seal()
-    progress(total, total)
-    return manifest
+LEVEL = 6
+NOTE = "backup"  # in saved_state
+_IS_NOTE = state_table.c.name == NOTE
+_PIECE = 1 << 16
+_MEGABYTE = 1_000_000
+_ZSTD, _SQLITE = b"\x28\xb5\x2f\xfd", b"SQLite format 3\x00"
 
 
-def fill_from_backup(connection: Connection, file: BackupReader, where: str, progress: Progress) -> None:
-    """Fill this database, which must be empty and have the tables of the backup's version, or leave it empty."""
-    require_empty(connection, where)
-    load_backup(connection, file, progress)
+class BackupNote(msgspec.Struct, frozen=True):
+    """The row that makes a SQLite database a backup."""
+
+    taken: float
+    version: str  # of the program that wrote it
+    database: str  # sqlite or postgresql
 
 
-def load_backup(connection: Connection, file: BackupReader, progress: Progress) -> None:
-    """Fill the empty tables of the manifest's version and bring them up to date, in the caller's transaction."""
-    manifest = file.manifest
-    done, total = 0, sum(manifest.counts.values())
-    found = MetaData()
-    tables = {name: Table(name, found, autoload_with=connection) for name in manifest.columns}
-    for name in {"saved_state", "user"} & set(tables):
-        connection.execute(tables[name].delete())  # what making the tables has noted, and the owner it made
-    for block in file.read_blocks():
-        _insert_rows(connection, tables[block.table], manifest.columns[block.table], block)
-        done += len(block.rows)
-        progress(done, total)
-    for name, table in tables.items():
-        if (there := count_all_rows(connection, table)) != manifest.counts[name]:
-            raise StoreError(f"Of {name}, {there} rows were restored and not {manifest.counts[name]}; nothing is kept.")
-    set_sequences(connection, manifest.numbers)
-    migrate(connection)
-    search.rebuild_index(connection)
+class Backup(msgspec.Struct, frozen=True):
+    """A backup: its note, the version of its tables, and how many rows each has."""
+
+    note: BackupNote
+    tables: str
+    counts: dict[str, int]
 
 
-def require_empty(connection: Connection, where: str) -> None:
-    """A database that has anything in it is not restored into."""
-    for name in inspect(connection).get_table_names():
-        if name in _IGNORED_TABLES or name.startswith("item_search"):
-            continue
-        if connection.execute(text(f'SELECT 1 FROM "{name}" LIMIT 1')).first():
-            raise StoreError(f"{where} is not empty: it has rows in {name}. An empty database is needed.")
-    if inspect(connection).has_table(user.name):
-        claimed = select(user.c.id).where(user.c.password.is_not(None)).limit(1)
-        if connection.execute(claimed).first():
-            raise StoreError(f"{where} has an owner with a password already. An empty database is needed.")
+async def write_backup(url: str, file: Path, now: float, progress: BackupProgress, *, replace: bool = False) -> Backup:
+    """Write the database to a file, also while a server uses it."""
+    source = make_url(url)
+    async with await open_store(url, create=False) as store:
+        with _make_files(file, replace) as (plain, part):
+            if source.get_backend_name() == "sqlite":
+                await asyncio.to_thread(_vacuum_into, parse_file(source), plain, progress)
+            else:
+                async with await open_store(f"sqlite:///{plain}"):
+                    await store.snapshot(copy_to_file, plain, lambda _, done, total: progress(done, total))
+            made = _mark_as_backup(plain, BackupNote(now, __version__, source.get_backend_name()))
+            await asyncio.to_thread(_compress, plain, part, progress)
+    return made
 
 
-def check_sqlite(connection: Connection) -> None:
-    """SQLite's own word that the file is whole."""
-    said = connection.execute(text("PRAGMA integrity_check")).scalar()
-    if said != "ok" or connection.execute(text("PRAGMA foreign_key_check")).first():
-        raise StoreError(f"The restored database is not whole ({said}); nothing is kept.")
+@contextmanager
+def _make_files(file: Path, replace: bool) -> Iterator[tuple[Path, Path]]:
+    """Make the files for the database and its compressed form; at the end the latter gets its name, or both go."""
+    plain, part = (file.with_name(f"{file.name}.{ending}") for ending in ("sqlite", "part"))
+    with _translate_disk_errors(f"The backup {file}"):
+        if file.exists() and not replace:
+            raise InputError(f"{file} is there already. Choose another name, or replace it by --force.")
+        try:
+            for new in (plain, part):
+                _remove_database(new)
+                new.touch(0o600)  # password hashes and private feeds are inside
+            yield plain, part
+            part.replace(file)
+        finally:
+            _remove_database(plain)
+            _remove_database(part)
 
 
-def verify_backup(file: BackupReader, progress: Progress) -> None:
-    """Read all of it and keep nothing; InputError where it is damaged."""
-    done, total = 0, sum(file.manifest.counts.values())
-    for block in file.read_blocks():
-        done += len(block.rows)
-        progress(done, total)
+def _vacuum_into(source: Path, target: Path, progress: BackupProgress) -> None:
+    total = max(source.stat().st_size // _MEGABYTE, 1)
+
+    def report() -> None:
+        progress(min(target.stat().st_size // _MEGABYTE, total), total)
+
+    with translate_sqlite_errors(target):
+        connection = sqlite3.connect(source, isolation_level=None, timeout=60)
+        try:
+            connection.set_progress_handler(report, 1_000_000)
+            connection.execute("VACUUM INTO ?", (str(target),))
+        finally:
+            connection.close()
 
 
-def require_known_version(manifest: Manifest, file: Path) -> None:
-    if not manifest.tables.startswith("v"):
-        raise StoreError(
-            f"{file} was written by a Headwater before 0.2.0 ({manifest.version}): restore it with that version."
-        )
-    if manifest.tables > HEAD:
-        raise StoreError(
-            f"{file} was written by a newer Headwater ({manifest.version}, tables {manifest.tables}; this one knows "
-            f"{HEAD}). Install that version to restore it."
-        )
+def _mark_as_backup(file: Path, note: BackupNote) -> Backup:
+    with open_file(file, "BEGIN IMMEDIATE") as connection:
+        for table in PROCESS_TABLES:
+            connection.execute(delete(table))
+        made = Backup(note, HEAD, count_rows(connection))
+        saved_state.save_state(connection, NOTE, 1, msgspec.json.encode(note), note.taken)
+    raw = sqlite3.connect(file)
+    raw.execute("PRAGMA journal_mode = DELETE")  # copy_to_file leaves a write-ahead log, which a reader would need
+    raw.close()
+    return made
 
 
-def count_all_rows(connection: Connection, table: Table) -> int:
-    return connection.execute(select(func.count()).select_from(table)).scalar_one()
+def _compress(source: Path, target: Path, progress: BackupProgress) -> None:
+    size = source.stat().st_size
+    with source.open("rb") as plain, target.open("wb") as raw:
+        compressor = zstandard.ZstdCompressor(LEVEL, write_checksum=True)
+        with compressor.stream_writer(raw, size=size, closefd=False) as packed:
+            while piece := plain.read(_PIECE):
+                packed.write(piece)
+                progress(plain.tell() // _MEGABYTE, size // _MEGABYTE)
+        raw.flush()
+        os.fsync(raw.fileno())
 
 
-def _insert_rows(connection: Connection, table: Table, columns: list[str], block: Rows) -> None:
-    connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in block.rows])
+async def check_backup(file: Path, progress: BackupProgress) -> Backup:
+    """Unpack a backup into a temporary file and read all of it; InputError if it is damaged or not a backup."""
+    with tempfile.TemporaryDirectory() as folder:
+        return await asyncio.to_thread(_unpack, file, Path(folder, "headwater.sqlite"), progress)
 
 
-def read_sequences(connection: Connection) -> dict[str, int]:
-    """The last id given out in each table that numbers its rows."""
-    if connection.dialect.name == "sqlite":
-        found = connection.execute(text("SELECT name, seq FROM sqlite_sequence"))
-        return {name: number for name, number in found if name in metadata.tables}
-    numbers = {}
-    for name, sequence in _find_sequences(connection, set(metadata.tables)):
-        last, called = connection.execute(text(f"SELECT last_value, is_called FROM {sequence}")).one()
-        if called:
-            numbers[name] = last
-    return numbers
-
-
-def set_sequences(connection: Connection, numbers: dict[str, int]) -> None:
-    """Go on numbering where another database stopped."""
-    if connection.dialect.name == "sqlite":
-        for name, number in numbers.items():
-            connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": name})
-            values = {"name": name, "number": number}
-            connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)"), values)
-        return
-    for name, sequence in _find_sequences(connection, set(numbers)):
-        connection.execute(text("SELECT setval(CAST(:of AS regclass), :to)"), {"of": sequence, "to": numbers[name]})
-
-
-def _find_sequences(connection: Connection, names: set[str]) -> list[tuple[str, str]]:
-    """(table, its sequence) in PostgreSQL, for those of these tables that number their rows."""
-    query = text("SELECT pg_get_serial_sequence(:table, :column)")
-    found = []
-    for name in names & set(metadata.tables):
-        columns = list(metadata.tables[name].primary_key.columns)
-        asked = {"table": name, "column": columns[0].name}
-        if len(columns) == 1 and (sequence := connection.execute(query, asked).scalar()):
-            found.append((name, sequence))
+async def restore_backup(file: Path, url: str, progress: BackupProgress) -> Backup:
+    """Restore into a SQLite file, which must not exist, or a PostgreSQL database, which must be empty."""
+    target = make_url(url)
+    if target.get_backend_name() == "sqlite":
+        with _make_database(parse_file(target)) as part:
+            found = await asyncio.to_thread(_unpack, file, part, progress)
+            async with await open_store(f"sqlite:///{part}"):  # brings the tables up to date
+                return found
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder, "headwater.sqlite")
+        found = await asyncio.to_thread(_unpack, file, plain, progress)
+        async with await open_store(f"sqlite:///{plain}"), await open_store(url) as store:
+            await store.write(copy_from_file, plain, lambda _, done, total: progress(done, total))
     return found
+
+
+@contextmanager
+def _make_database(database: Path) -> Iterator[Path]:
+    """Make a file that gets the name of the database when the block ends, or is removed."""
+    if database.exists():
+        raise StoreError(
+            f"There is a database at {database} already. Restore into another folder by --data, or move that one away."
+        )
+    part = database.with_name(f"{database.name}.restoring")
+    with _translate_disk_errors(f"The database {database}"):
+        try:
+            part.parent.mkdir(parents=True, exist_ok=True)
+            _remove_database(part)
+            yield part
+            part.rename(database)
+        finally:
+            _remove_database(part)
+
+
+def _unpack(file: Path, target: Path, progress: BackupProgress) -> Backup:
+    """Unpack a backup into a new SQLite file, check it, and take the note out of it."""
+    try:
+        raw = file.open("rb")
+    except OSError as error:
+        raise InputError(f"The backup {file} cannot be read: {error.strerror or error}.") from error
+    with raw, _translate_disk_errors(f"The database {target}"):
+        target.touch(0o600)
+        with target.open("wb") as plain:
+            _decompress(raw, plain, file, progress)
+    with target.open("rb") as plain:
+        if plain.read(len(_SQLITE)) != _SQLITE:
+            raise _no_backup(file)
+    try:
+        with open_file(target, "BEGIN IMMEDIATE") as connection:
+            tables, note = read_schema_version(connection), None
+            if inspect(connection).has_table(state_table.name):
+                note = connection.execute(delete(state_table).where(_IS_NOTE).returning(state_table.c.blob)).scalar()
+            if tables is None or note is None:
+                raise _no_backup(file)
+            found = Backup(msgspec.json.decode(note, type=BackupNote), tables, count_rows(connection))
+            if tables > HEAD:
+                raise StoreError(
+                    f"{file} was written by a newer Headwater ({found.note.version}, tables {tables}; this one knows "
+                    f"{HEAD}). Install that version to restore it."
+                )
+            said = connection.execute(text("PRAGMA integrity_check")).scalar()
+            if said != "ok" or connection.execute(text("PRAGMA foreign_key_check")).first():
+                raise _damage(file, f"the database in it is not whole ({said})")
+    except (DBAPIError, msgspec.MsgspecError) as error:
+        raise _damage(file, "the database in it cannot be read") from error
+    return found
+
+
+def _decompress(raw: IO[bytes], plain: IO[bytes], file: Path, progress: BackupProgress) -> None:
+    total = file.stat().st_size // _MEGABYTE
+    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        while piece := raw.read(_PIECE):
+            if raw.tell() == len(piece) and not piece.startswith(_ZSTD):
+                raise _no_backup(file)
+            if unpacker.eof:
+                raise _damage(file, "something follows its end")
+            plain.write(unpacker.decompress(piece))
+            progress(raw.tell() // _MEGABYTE, total)
+    except zstandard.ZstdError as error:
+        raise _damage(file, "a part of it cannot be unpacked") from error
+    if not raw.tell():
+        raise _no_backup(file)
+    if not unpacker.eof:
+        raise _damage(file, "it ends too early")
+    if unpacker.unused_data:
+        raise _damage(file, "something follows its end")
+
+
+def _no_backup(file: Path) -> InputError:
+    return InputError(
+        f"{file} is no backup of Headwater, or one from before 0.2.0. Give a file that headwater backup has written."
+    )
+
+
+def _damage(file: Path, how: str) -> InputError:
+    return InputError(f"The backup {file} is damaged: {how}. Nothing was restored from it; use another one.")
+
+
+@contextmanager
+def _translate_disk_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        reason = "the disk is full" if full else error.strerror or str(error)
+        raise StoreError(f"{what} cannot be written: {reason}. Nothing was kept of it.") from error
+
+
+def _remove_database(file: Path) -> None:
+    for ending in ("", "-wal", "-shm", "-journal"):
+        file.with_name(file.name + ending).unlink(missing_ok=True)

@@ -1,166 +1,178 @@
 """Copies all rows from one database to another, of either kind, and compares them.
 
-Rows go in the order of their keys. Each piece is one transaction of the target, which also notes the progress, so an
-interrupted copy resumes where it stopped. At the end both sides are read again and compared row by row.
+A copy reads one moment of the source and is one transaction of the target, so it is whole or not there, and others may
+go on writing to the source. One side is always a SQLite file, read or written directly inside the other side's
+transaction; between two PostgreSQL databases a temporary file stands in the middle.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any
+from pathlib import Path
 
 import msgspec
-from sqlalchemy import Connection, Table, delete, insert, make_url, select, tuple_
+from sqlalchemy import Connection, NullPool, Table, create_engine, delete, func, insert, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError
 
 from headwater.errors import InputError, StoreError
-from headwater.store import saved_state
 from headwater.store.content import search
-from headwater.store.maintenance import backup
+from headwater.store.database.sqlite import parse_file
 from headwater.store.opening import open_store
 from headwater.store.schema.all_tables import metadata
 from headwater.store.schema.cluster_tables import job, lease, lesson, member
 from headwater.store.schema.item_tables import index_queue
-from headwater.store.schema.item_tables import saved_state as state_table
-from headwater.store.store import Store
+from headwater.store.schema.reader_tables import user
 
-Progress = Callable[[str, int, int], None]  # what is being done, rows done, rows in all
+CopyProgress = Callable[[str, int, int], None]  # what is being done, rows done, rows in all
 
-MARK, VERSION = "move", 1
 PIECE = 1000
-# Made anew (the index of words), or about processes that run now and not about what is stored.
-_SKIPPED_TABLES = {index_queue.name, lease.name, member.name, job.name, lesson.name}
-TABLES = [table for table in metadata.sorted_tables if table.name not in _SKIPPED_TABLES]
-
-
-class CopyProgress(msgspec.Struct):
-    """The progress of a copy: for each table that was begun, the last key, or None when it is complete."""
-
-    source: str
-    last: dict[str, list[Any] | None] = {}
+PROCESS_TABLES = (lease, member, job, lesson)  # about processes that run now, not about stored data
+# The queue of the search index is filled anew.
+TABLES = [table for table in metadata.sorted_tables if table not in (index_queue, *PROCESS_TABLES)]
+_MAY_HAVE_ROWS = {"alembic_version", "saved_state", "user"}  # in a database that has just been made
 
 
 class CopiedRows(msgspec.Struct):
-    """Rows of each table, equal on both sides; `resumed` says that the move had been begun before."""
+    """Rows of each table, equal on both sides."""
 
     rows: dict[str, int]
-    resumed: bool
 
 
-async def copy_database(source: str, target: str, now: float, progress: Progress) -> CopiedRows:
-    """Move everything. The target must be empty, unless this very move was broken off there."""
-    if _database_identity(source) == _database_identity(target):
+async def copy_database(source: str, target: str, progress: CopyProgress) -> CopiedRows:
+    """Copy everything into the target, which must be empty. Both databases are brought up to date first."""
+    from_file, to_file = _parse_address(source), _parse_address(target)
+    if source == target or (from_file is not None and from_file == to_file):
         raise InputError("Source and target are the same database.")
     async with await open_store(source, create=False) as old, await open_store(target) as new:
-        mark = await new.write(_begin_copy, _database_identity(source), now)
-        resumed = bool(mark.last)
-        counts = {table.name: await old.read(backup.count_all_rows, table) for table in TABLES}
-        done, total = 0, sum(counts.values())
-        for table in TABLES:
-            name = table.name
-            if name in mark.last and mark.last[name] is None:
-                done += counts[name]
-                continue
-            while True:
-                rows = await old.read(_read_piece, table, mark.last.get(name))
-                await new.write(_write_piece, table, rows, mark, now)
-                done += len(rows)
-                progress(f"copying {name}", min(done, total), total)
-                if len(rows) < PIECE:
-                    break
-        rows_equal = await _compare_databases(old, new, counts, progress)
-        await new.write(backup.set_sequences, await old.read(backup.read_sequences))
-        await new.write(_finish_copy)
-    return CopiedRows(rows_equal, resumed)
+        if from_file is not None:
+            return CopiedRows(await new.write(copy_from_file, from_file, progress))
+        if to_file is not None:
+            return CopiedRows(await old.snapshot(copy_to_file, to_file, progress))
+    with tempfile.TemporaryDirectory() as folder:
+        middle = f"sqlite:///{folder}/headwater.sqlite"
+        await copy_database(source, middle, progress)
+        return await copy_database(middle, target, progress)
 
 
-def _database_identity(url: str) -> str:
-    """An address by which a database is known again, without its password."""
+def _parse_address(url: str) -> Path | None:
+    """Return the file of a SQLite address, None for PostgreSQL."""
     try:
-        return make_url(url).set(password=None).render_as_string()
+        parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
         raise InputError(f"“{url}” is no address of a database. Give sqlite:///FILE or postgresql://…") from error
+    return parse_file(parsed) if parsed.get_backend_name() == "sqlite" else None
 
 
-def _begin_copy(connection: Connection, source: str, now: float) -> CopyProgress:
-    saved = saved_state.load_state(connection, MARK)
-    if saved is not None:
-        mark = msgspec.msgpack.decode(saved[1], type=CopyProgress)
-        if mark.source == source:
-            return mark
-        raise StoreError(
-            f"The target holds a part of another move, from {mark.source}. Finish that one, or give an empty database."
-        )
-    backup.require_empty(connection, "The target")
-    _clear_tables(connection)  # what making the tables has put there
-    mark = CopyProgress(source)
-    saved_state.save_state(connection, MARK, VERSION, msgspec.msgpack.encode(mark), now)
-    return mark
+def copy_from_file(target: Connection, file: Path, progress: CopyProgress) -> dict[str, int]:
+    """Fill an empty database from a SQLite file."""
+    with open_file(file, "BEGIN") as source:
+        return _copy_rows(source, target, progress)
 
 
-def _read_piece(connection: Connection, table: Table, after: list[Any] | None) -> list[tuple[Any, ...]]:
-    keys = list(table.primary_key.columns)
-    query = select(table).order_by(*keys).limit(PIECE)
-    if after is not None:
-        query = query.where(tuple_(*keys) > tuple_(*after) if len(keys) > 1 else keys[0] > after[0])
-    return [tuple(row) for row in connection.execute(query)]
+def copy_to_file(source: Connection, file: Path, progress: CopyProgress) -> dict[str, int]:
+    """Fill an empty SQLite file, whose tables exist, with one moment of a PostgreSQL database."""
+    source.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+    with open_file(file, "BEGIN IMMEDIATE") as target:
+        return _copy_rows(source, target, progress)
 
 
-def _write_piece(
-    connection: Connection, table: Table, rows: list[tuple[Any, ...]], mark: CopyProgress, now: float
-) -> None:
-    names = [column.name for column in table.columns]
-    given = [dict(zip(names, row, strict=True)) for row in rows]
-    if table.name not in mark.last:  # opening the target may have put something there since we began
-        connection.execute(delete(table).where(state_table.c.name != MARK) if table is state_table else delete(table))
-    if given:
-        connection.execute(insert(table), given)
-    keys = [column.name for column in table.primary_key.columns]
-    mark.last[table.name] = [given[-1][key] for key in keys] if len(rows) == PIECE else None
-    saved_state.save_state(connection, MARK, VERSION, msgspec.msgpack.encode(mark), now)
+@contextmanager
+def open_file(file: Path, begin: str) -> Iterator[Connection]:
+    """Open a SQLite file beside the store, in one transaction, which ends with the block."""
+    engine = create_engine(f"sqlite:///{file}", poolclass=NullPool, connect_args={"isolation_level": None})
+    with engine.connect() as connection:
+        connection.exec_driver_sql(begin)
+        yield connection
+        connection.exec_driver_sql("COMMIT")
 
 
-async def _compare_databases(old: Store, new: Store, counts: dict[str, int], progress: Progress) -> dict[str, int]:
-    """Rows of each table; StoreError, and an empty target, where anything differs."""
-    done, total, rows = 0, sum(counts.values()), {}
+def _copy_rows(source: Connection, target: Connection, progress: CopyProgress) -> dict[str, int]:
+    require_empty(target, "The target")
+    counts = count_rows(source)
+    done, total = 0, sum(counts.values())
+    for table in reversed(TABLES):
+        target.execute(delete(table))  # the owner and the notes that a new database has
     for table in TABLES:
-        here, there = await old.snapshot(_checksum_table, table), await new.snapshot(_checksum_table, table)
-        if here != there:
-            await new.write(_clear_tables)
-            raise StoreError(
-                f"After moving, {table.name} differs ({here[0]} rows here, {there[0]} there): something writes to "
-                "the source. Stop it and move again; the target was emptied."
-            )
-        rows[table.name] = here[0]
+        for rows in source.execution_options(yield_per=PIECE).execute(select(table)).partitions():
+            target.execute(insert(table), [dict(row._mapping) for row in rows])
+            done += len(rows)
+            progress(f"copying {table.name}", done, total)
+    done = 0
+    for table in TABLES:
+        if _checksum_table(source, table) != _checksum_table(target, table):
+            raise StoreError(f"The copy of {table.name} differs from the source; nothing is kept. Try again.")
         done += counts[table.name]
-        progress(f"comparing {table.name}", min(done, total), total)
-    return rows
+        progress(f"comparing {table.name}", done, total)
+    _set_sequences(target, _read_sequences(source))
+    search.rebuild_index(target)
+    return counts
+
+
+def require_empty(connection: Connection, where: str) -> None:
+    """Raise StoreError for a database that has anything in it."""
+    for name in inspect(connection).get_table_names():
+        if name in _MAY_HAVE_ROWS or name.startswith("item_search"):
+            continue
+        if connection.execute(text(f'SELECT 1 FROM "{name}" LIMIT 1')).first():
+            raise StoreError(f"{where} is not empty: it has rows in {name}. An empty database is needed.")
+    if connection.execute(select(user.c.id).where(user.c.password.is_not(None)).limit(1)).first():
+        raise StoreError(f"{where} has an owner with a password already. An empty database is needed.")
+
+
+def count_rows(connection: Connection) -> dict[str, int]:
+    """Count the rows of each table that is copied."""
+    there = set(inspect(connection).get_table_names())  # an older backup may not have all
+    counted = {table.name: select(func.count()).select_from(table) for table in TABLES if table.name in there}
+    return {name: connection.execute(query).scalar_one() for name, query in counted.items()}
 
 
 def _checksum_table(connection: Connection, table: Table) -> tuple[int, int]:
     """Return the number of rows, and a hash of them all that does not depend on their order."""
     number = total = 0
-    for row in _checksum_tables(connection, table):
+    for row in connection.execution_options(yield_per=PIECE).execute(select(table)):
         number += 1
-        digest = blake2b(msgspec.msgpack.encode(row), digest_size=16).digest()
+        digest = blake2b(msgspec.msgpack.encode(tuple(row)), digest_size=16).digest()
         total = (total + int.from_bytes(digest, "big")) & ((1 << 128) - 1)
     return number, total
 
 
-def _checksum_tables(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:
-    query = select(table)
-    if table is state_table:
-        query = query.where(state_table.c.name != MARK)
-    for row in connection.execution_options(yield_per=PIECE).execute(query):
-        yield tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+def _read_sequences(connection: Connection) -> dict[str, int]:
+    """Read the last id given out in each table that numbers its rows."""
+    if connection.dialect.name == "sqlite":
+        found = connection.execute(text("SELECT name, seq FROM sqlite_sequence"))
+        return {name: number for name, number in found if name in metadata.tables}
+    numbers = {}
+    for name, sequence in _find_sequences(connection):
+        last, called = connection.execute(text(f"SELECT last_value, is_called FROM {sequence}")).one()
+        if called:
+            numbers[name] = last
+    return numbers
 
 
-def _clear_tables(connection: Connection) -> None:
-    for table in reversed(TABLES):
-        connection.execute(delete(table))
+def _set_sequences(connection: Connection, numbers: dict[str, int]) -> None:
+    """Go on numbering where another database stopped."""
+    if connection.dialect.name == "sqlite":
+        for name, number in numbers.items():
+            connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": name})
+            values = {"name": name, "number": number}
+            connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)"), values)
+        return
+    for name, sequence in _find_sequences(connection):
+        if name in numbers:
+            values = {"sequence": sequence, "number": numbers[name]}
+            connection.execute(text("SELECT setval(CAST(:sequence AS regclass), :number)"), values)
 
 
-def _finish_copy(connection: Connection) -> None:
-    connection.execute(delete(state_table).where(state_table.c.name == MARK))
-    search.rebuild_index(connection)
+def _find_sequences(connection: Connection) -> list[tuple[str, str]]:
+    """List (table, sequence) of the tables that number their rows in PostgreSQL."""
+    query = text("SELECT pg_get_serial_sequence(:table, :column)")
+    found = []
+    for name, table in metadata.tables.items():
+        columns = list(table.primary_key.columns)
+        asked = {"table": f'"{name}"', "column": columns[0].name}
+        if len(columns) == 1 and (sequence := connection.execute(query, asked).scalar()):
+            found.append((name, sequence))
+    return found
