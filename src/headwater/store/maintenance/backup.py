@@ -14,7 +14,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -26,7 +26,7 @@ from sqlalchemy.exc import DBAPIError
 from headwater import __version__
 from headwater.errors import InputError, StoreError
 from headwater.store import saved_state
-from headwater.store.database.driver_errors import translate_sqlite_errors
+from headwater.store.database.driver_errors import describe_sqlite_error, translate_sqlite_errors
 from headwater.store.database.migrate import HEAD, read_schema_version
 from headwater.store.database.sqlite import parse_file
 from headwater.store.maintenance.database_copy import (
@@ -104,24 +104,22 @@ def _vacuum_into(source: Path, target: Path, progress: BackupProgress) -> None:
     def report() -> None:
         progress(min(target.stat().st_size // _MEGABYTE, total), total)
 
-    with translate_sqlite_errors(target):
-        connection = sqlite3.connect(source, isolation_level=None, timeout=60)
-        try:
-            connection.set_progress_handler(report, 1_000_000)
-            connection.execute("VACUUM INTO ?", (str(target),))
-        finally:
-            connection.close()
+    with translate_sqlite_errors(target), closing(sqlite3.connect(source, isolation_level=None)) as connection:
+        connection.set_progress_handler(report, 1_000_000)
+        connection.execute("VACUUM INTO ?", (str(target),))
 
 
 def _mark_as_backup(file: Path, note: BackupNote) -> Backup:
-    with open_file(file, "BEGIN IMMEDIATE") as connection:
-        for table in PROCESS_TABLES:
-            connection.execute(delete(table))
-        made = Backup(note, HEAD, count_rows(connection))
-        saved_state.save_state(connection, NOTE, 1, msgspec.json.encode(note), note.taken)
-    raw = sqlite3.connect(file)
-    raw.execute("PRAGMA journal_mode = DELETE")  # copy_to_file leaves a write-ahead log, which a reader would need
-    raw.close()
+    with translate_sqlite_errors(file):
+        with open_file(file, "BEGIN IMMEDIATE") as connection:
+            for table in PROCESS_TABLES:
+                connection.execute(delete(table))
+            made = Backup(note, HEAD, count_rows(connection))
+            saved_state.save_state(connection, NOTE, 1, msgspec.json.encode(note), note.taken)
+        with closing(sqlite3.connect(file)) as raw:
+            raw.execute(
+                "PRAGMA journal_mode = DELETE"
+            )  # a copy of rows leaves WAL mode, which readers cannot open alone
     return made
 
 
@@ -178,12 +176,15 @@ def _make_database(database: Path) -> Iterator[Path]:
 
 
 def _unpack(file: Path, target: Path, progress: BackupProgress) -> Backup:
-    """Unpack a backup into a new SQLite file, check it, and take the note out of it."""
+    """Unpack a backup into a new SQLite file and check it."""
     try:
         raw = file.open("rb")
     except OSError as error:
         raise InputError(f"The backup {file} cannot be read: {error.strerror or error}.") from error
     with raw, _translate_disk_errors(f"The database {target}"):
+        if raw.read(len(_ZSTD)) != _ZSTD:
+            raise _no_backup(file)
+        raw.seek(0)
         target.touch(0o600)
         with target.open("wb") as plain:
             _decompress(raw, plain, file, progress)
@@ -191,23 +192,30 @@ def _unpack(file: Path, target: Path, progress: BackupProgress) -> Backup:
         if plain.read(len(_SQLITE)) != _SQLITE:
             raise _no_backup(file)
     try:
-        with open_file(target, "BEGIN IMMEDIATE") as connection:
-            tables, note = read_schema_version(connection), None
-            if inspect(connection).has_table(state_table.name):
-                note = connection.execute(delete(state_table).where(_IS_NOTE).returning(state_table.c.blob)).scalar()
-            if tables is None or note is None:
-                raise _no_backup(file)
-            found = Backup(msgspec.json.decode(note, type=BackupNote), tables, count_rows(connection))
-            if tables > HEAD:
-                raise StoreError(
-                    f"{file} was written by a newer Headwater ({found.note.version}, tables {tables}; this one knows "
-                    f"{HEAD}). Install that version to restore it."
-                )
-            said = connection.execute(text("PRAGMA integrity_check")).scalar()
-            if said != "ok" or connection.execute(text("PRAGMA foreign_key_check")).first():
-                raise _damage(file, f"the database in it is not whole ({said})")
-    except (DBAPIError, msgspec.MsgspecError) as error:
+        return _take_note_out(file, target)
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            raise StoreError(describe_sqlite_error(error.orig or error, target)) from error
         raise _damage(file, "the database in it cannot be read") from error
+
+
+def _take_note_out(file: Path, plain: Path) -> Backup:
+    """Check the database of a backup and make it an ordinary one."""
+    with open_file(plain, "BEGIN IMMEDIATE") as connection:
+        tables, note = read_schema_version(connection), None
+        if inspect(connection).has_table(state_table.name):
+            note = connection.execute(delete(state_table).where(_IS_NOTE).returning(state_table.c.blob)).scalar()
+        if tables is None or note is None:
+            raise _no_backup(file)
+        found = Backup(msgspec.json.decode(note, type=BackupNote), tables, count_rows(connection))
+        if tables > HEAD:
+            raise StoreError(
+                f"{file} was written by a newer Headwater ({found.note.version}, tables {tables}; this one knows "
+                f"{HEAD}). Install that version to restore it."
+            )
+        said = connection.execute(text("PRAGMA integrity_check")).scalar()
+        if said != "ok" or connection.execute(text("PRAGMA foreign_key_check")).first():
+            raise _damage(file, f"the database in it is not whole ({said})")
     return found
 
 
@@ -216,20 +224,12 @@ def _decompress(raw: IO[bytes], plain: IO[bytes], file: Path, progress: BackupPr
     unpacker = zstandard.ZstdDecompressor().decompressobj()
     try:
         while piece := raw.read(_PIECE):
-            if raw.tell() == len(piece) and not piece.startswith(_ZSTD):
-                raise _no_backup(file)
-            if unpacker.eof:
-                raise _damage(file, "something follows its end")
             plain.write(unpacker.decompress(piece))
             progress(raw.tell() // _MEGABYTE, total)
     except zstandard.ZstdError as error:
         raise _damage(file, "a part of it cannot be unpacked") from error
-    if not raw.tell():
-        raise _no_backup(file)
-    if not unpacker.eof:
-        raise _damage(file, "it ends too early")
-    if unpacker.unused_data:
-        raise _damage(file, "something follows its end")
+    if not unpacker.eof or unpacker.unused_data:
+        raise _damage(file, "something follows its end" if unpacker.eof else "it ends too early")
 
 
 def _no_backup(file: Path) -> InputError:

@@ -7,6 +7,7 @@ transaction; between two PostgreSQL databases a temporary file stands in the mid
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +16,11 @@ from pathlib import Path
 
 import msgspec
 from sqlalchemy import Connection, NullPool, Table, create_engine, delete, func, insert, inspect, make_url, select, text
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from headwater.errors import InputError, StoreError
 from headwater.store.content import search
+from headwater.store.database.driver_errors import describe_sqlite_error
 from headwater.store.database.sqlite import parse_file
 from headwater.store.opening import open_store
 from headwater.store.schema.all_tables import metadata
@@ -68,15 +70,26 @@ def _parse_address(url: str) -> Path | None:
 
 def copy_from_file(target: Connection, file: Path, progress: CopyProgress) -> dict[str, int]:
     """Fill an empty database from a SQLite file."""
-    with open_file(file, "BEGIN") as source:
+    with _translate_file_errors(file), open_file(file, "BEGIN") as source:
         return _copy_rows(source, target, progress)
 
 
 def copy_to_file(source: Connection, file: Path, progress: CopyProgress) -> dict[str, int]:
     """Fill an empty SQLite file, whose tables exist, with one moment of a PostgreSQL database."""
     source.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
-    with open_file(file, "BEGIN IMMEDIATE") as target:
+    with _translate_file_errors(file), open_file(file, "BEGIN IMMEDIATE") as target:
         return _copy_rows(source, target, progress)
+
+
+@contextmanager
+def _translate_file_errors(file: Path) -> Iterator[None]:
+    """Describe the errors of the file here; those of the other side belong to its own database."""
+    try:
+        yield
+    except DBAPIError as error:
+        if isinstance(error.orig, sqlite3.Error):
+            raise StoreError(describe_sqlite_error(error.orig, file)) from error
+        raise
 
 
 @contextmanager

@@ -153,7 +153,8 @@ def list_trash(
     connection: Connection, who: int | None, now: float, *, scopes: Collection[str] = SCOPES
 ) -> list[TrashEntry]:
     """List the entries that a user (None: the command line) can restore, the latest first."""
-    query = select(trash).where(trash.c.at >= now - TRASH_SECONDS).order_by(trash.c.id.desc()).limit(MOST_LISTED)
+    query = select(trash.c.id, trash.c.kind, trash.c.label, trash.c.at, trash.c.user_id)
+    query = query.where(trash.c.at >= now - TRASH_SECONDS).order_by(trash.c.id.desc()).limit(MOST_LISTED)
     if who is not None:
         mine = trash.c.kind.not_in(SERVER_KINDS) & (trash.c.user_id == who)
         query = query.where(or_(mine, trash.c.kind.in_(SERVER_KINDS)) if "admin" in scopes else mine)
