@@ -42,9 +42,8 @@ from headwater.store.readers.mark_compaction import compact_all_marks
 from headwater.store.readers.marks import mark_items, mark_stream_read, undo_mark_read
 from headwater.store.readers.reader_items import find_reader_items, list_reader_items
 from headwater.store.readers.reader_search import search_reader_items
-from headwater.store.readers.shown_items import find_shown_items, list_shown_items
-from headwater.store.readers.stream_values import Stream, StreamQuery
-from headwater.store.readers.streams import list_stream_positions
+from headwater.store.readers.stream_positions import list_stream_positions
+from headwater.store.readers.streams import Stream, StreamQuery
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store
@@ -133,24 +132,18 @@ def compare_store(store: Store, floor: Floor, user: int, total: int) -> list[Pai
     return [
         Pair(
             "100 unread",
-            lambda: store.read(list_shown_items, user, Stream(), unread),
+            lambda: store.read(list_reader_items, user, Stream(), unread),
             lambda: floor.fetch_rows(*floor.unread()),
             floor.unread_as_freshrss,
         ),
         Pair(
-            "100 unread, whole items",
+            "100 unread by date",
             lambda: store.read(list_reader_items, user, Stream(), StreamQuery(unread=True, limit=100)),
             lambda: floor.fetch_rows(*floor.unread()),
             floor.unread_as_freshrss,
         ),
         Pair(
             "contents of 250",
-            lambda: store.read(find_shown_items, user, ids),
-            lambda: floor.fetch_rows(*floor.contents(ids)),
-            lambda: floor.contents_as_freshrss(ids),
-        ),
-        Pair(
-            "contents of 250, whole items",
             lambda: store.read(find_reader_items, user, ids),
             lambda: floor.fetch_rows(*floor.contents(ids)),
             lambda: floor.contents_as_freshrss(ids),
@@ -310,7 +303,7 @@ async def _ask_store(
         *floor.statistics,
     )
     for pair in compare_store(store, floor, user, total):
-        if pair.name in ("100 unread", "100 unread, whole items", "unread counts"):
+        if pair.name in ("100 unread", "100 unread by date", "unread counts"):
             name = f"store, 1 of 100 unread: {pair.name}"
             figures[name] = _say(name, *(await pair.measure(times, clock)))
     await store.write(mark_items, user, range(1, total + 1), NOW, read=False)

@@ -12,13 +12,11 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from headwater.store.cluster_leases import read_database_time
-from headwater.store.database.dialect import InsertIgnored, InsertMany, SelectByIds, execute_postgres
+from headwater.store.database.dialect import insert_or_ignore
 from headwater.store.schema.cluster_tables import job, lesson, quarantine
 
 CHUNK = 1000
-_INSERT_JOB = InsertIgnored(job, ["feed_id", "partition", "body", "taken_until", "tries"], ["feed_id"])
-_INSERT_LESSON = InsertMany(lesson, ["body"])
-# By hand: SQLAlchemy would write out up to 256 partitions each time, several times a second.
+# Not compiled by SQLAlchemy: it would write out up to 256 partitions, several times a second.
 _CLAIM_JOBS = """
 UPDATE job SET taken_until = extract(epoch FROM clock_timestamp())::float8 + $3, tries = tries + 1
 WHERE feed_id IN (
@@ -27,15 +25,11 @@ WHERE feed_id IN (
 )
 RETURNING feed_id, "partition", body, tries
 """
-_DELETE_JOBS = SelectByIds("DELETE FROM job WHERE feed_id IN {ids}")
-_TAKE_LESSONS = """
-DELETE FROM lesson WHERE id IN (SELECT id FROM lesson ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING id, body
-"""
-_HAS_LESSONS = "SELECT EXISTS (SELECT FROM lesson)"
+_HAS_LESSONS = select(select(lesson.c.id).exists())
 
 
 class JobRow(NamedTuple):
-    """A job as it is carried: `tries` counts how often it was taken, this time included."""
+    """A stored job; `tries` counts how often it was claimed, this time included."""
 
     feed_id: int
     partition: int
@@ -44,64 +38,70 @@ class JobRow(NamedTuple):
 
 
 def add_jobs(connection: Connection, jobs: Sequence[JobRow]) -> set[int]:
-    """Add jobs; the feeds of those that were added. One that is still there for the same feed stays."""
-    rows = [(one.feed_id, one.partition, one.body, 0.0, 0) for one in jobs]
-    return _INSERT_JOB.run_returning(connection, rows)
+    """Add jobs and return the feeds of those that were added; a feed that has a job keeps it."""
+    rows = [one._asdict() | {"taken_until": 0.0, "tries": 0} for one in jobs]
+    if not rows:
+        return set()
+    return set(connection.execute(insert_or_ignore(connection, job).returning(job.c.feed_id), rows).scalars())
 
 
 def claim_jobs(connection: Connection, partitions: Collection[int], limit: int, seconds: float) -> list[JobRow]:
-    """Jobs of these partitions that nobody has, or whose taker has let its time pass. One statement."""
-    rows = execute_postgres(connection, _CLAIM_JOBS, (list(partitions), limit, seconds))
+    """Claim jobs of these partitions for so many seconds: free ones, and those whose claim has expired.
+
+    A single statement.
+    """
+    rows = connection.exec_driver_sql(_CLAIM_JOBS, (list(partitions), limit, seconds))
     return [JobRow(feed, partition, bytes(body), tries) for feed, partition, body, tries in rows]
 
 
 def return_jobs(connection: Connection, feed_ids: Collection[int]) -> None:
-    """Jobs that were taken but not begun: others may have them at once, and it was no try."""
+    """Return jobs that were claimed but not begun; others may claim them at once, and it does not count as a try."""
     ours = update(job).where(job.c.feed_id.in_(sorted(feed_ids)))
     connection.execute(ours.values(taken_until=0.0, tries=func.greatest(job.c.tries - 1, 0)))
 
 
 def move_job(connection: Connection, one: JobRow) -> None:
-    """A job that goes on in another partition."""
+    """Move a job to another partition, with a new body."""
     ours = update(job).where(job.c.feed_id == one.feed_id)
     connection.execute(ours.values(partition=one.partition, body=one.body, taken_until=0.0, tries=0))
 
 
 def delete_jobs(connection: Connection, feed_ids: Collection[int]) -> None:
+    """Delete the jobs of these feeds."""
     if feed_ids:
-        _DELETE_JOBS.run(connection, sorted(feed_ids))
+        connection.execute(delete(job).where(job.c.feed_id.in_(sorted(feed_ids))))
 
 
 def drop_job(connection: Connection, one: JobRow) -> None:
-    """A job that nobody wants any more; not if another has taken it since."""
+    """Delete a job that is no longer wanted, unless another process has claimed it since."""
     connection.execute(delete(job).where(job.c.feed_id == one.feed_id, job.c.tries == one.tries))
 
 
 def list_queued_feeds(connection: Connection) -> set[int]:
-    """The feeds of all jobs."""
+    """Return the feeds of all jobs."""
     return set(connection.execute(select(job.c.feed_id)).scalars())
 
 
 def count_jobs(connection: Connection) -> int:
+    """Count all jobs, claimed or not."""
     return connection.execute(select(func.count()).select_from(job)).scalar_one()
 
 
 def add_lessons(connection: Connection, body: bytes) -> None:
-    """A batch of lessons for the controller, in the transaction that stores their refreshes."""
-    _INSERT_LESSON.run(connection, [(body,)])
+    """Add a batch of lessons for the controller, in the transaction that stores their refreshes."""
+    connection.execute(insert(lesson), {"body": body})
 
 
 def take_lessons(connection: Connection, limit: int) -> list[bytes]:
-    """Take what is to be learned, oldest first: once the caller has committed it is not there any more.
-
-    `limit` counts batches.
-    """
-    return [bytes(body) for _, body in sorted(map(tuple, execute_postgres(connection, _TAKE_LESSONS, (limit,))))]
+    """Remove and return up to `limit` batches of lessons, oldest first."""
+    first = select(lesson.c.id).order_by(lesson.c.id).limit(limit).with_for_update(skip_locked=True).cte("first")
+    taken = delete(lesson).where(lesson.c.id.in_(select(first.c.id))).returning(lesson.c.id, lesson.c.body)
+    return [bytes(body) for _, body in sorted(map(tuple, connection.execute(taken)))]
 
 
 def has_lessons(connection: Connection) -> bool:
-    """Asked several times a second while nothing happens: one statement that locks nothing."""
-    return bool(execute_postgres(connection, _HAS_LESSONS, ())[0][0])
+    """Tell whether lessons wait, by one statement that locks nothing."""
+    return bool(connection.execute(_HAS_LESSONS).scalar_one())
 
 
 def count_lessons(connection: Connection) -> int:
@@ -110,12 +110,12 @@ def count_lessons(connection: Connection) -> int:
 
 
 def quarantine_message(connection: Connection, subject: str, body: bytes, problem: str) -> None:
-    """Keep what could not be dealt with for a person to look at."""
+    """Keep a message that could not be processed, for a person to look at."""
     row = {"at": read_database_time(connection), "subject": subject, "body": body, "problem": problem}
     connection.execute(insert(quarantine), row)
 
 
 def list_quarantined_messages(connection: Connection) -> list[tuple[float, str, str, bytes]]:
-    """(when, subject, problem, body) of everything that was put aside, the latest first."""
+    """List (time, subject, problem, body) of quarantined messages, the latest first."""
     rows = connection.execute(select(quarantine).order_by(quarantine.c.id.desc()).limit(CHUNK))
     return [(row.at, row.subject, row.problem, bytes(row.body)) for row in rows]

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
-from headwater.store.database.dialect import fetch_rows, insert_or_ignore, upsert
+from headwater.store.database.dialect import insert_or_ignore, upsert
 from headwater.store.schema.item_tables import saved_state
 
 SETTINGS_NAME = "settings"
 
 
 def save_changed_settings(connection: Connection, changes: Mapping[str, Any], now: float) -> int:
-    """Keep these beside the others, in the caller's transaction; the number of this change."""
+    """Save changed settings beside the earlier ones, in the caller's transaction; returns the number of this change."""
     row = {"name": SETTINGS_NAME, "version": 0, "saved": now, "blob": b"{}"}
-    connection.execute(insert_or_ignore(connection.dialect.name, saved_state), row)
+    connection.execute(insert_or_ignore(connection, saved_state), row)
     number, blob = connection.execute(_SETTINGS_QUERY.with_for_update()).one()
     number += 1
     kept = orjson.loads(blob) | {name: (value, number) for name, value in changes.items()}
@@ -27,7 +27,7 @@ def save_changed_settings(connection: Connection, changes: Mapping[str, Any], no
 
 
 def settings_changed_since(connection: Connection, number: int) -> tuple[int, dict[str, Any]]:
-    """The number of the last change, and what was changed after that of this number."""
+    """Return the number of the last change, and the settings that changed after change `number`."""
     row = connection.execute(_SETTINGS_QUERY).first()
     if row is None or row.version <= number:
         return number, {}
@@ -39,7 +39,8 @@ _SETTINGS_QUERY = select(saved_state.c.version, saved_state.c.blob).where(saved_
 
 
 def save_state(connection: Connection, name: str, version: int, blob: bytes, now: float) -> None:
-    statement = upsert(connection.dialect.name, saved_state)
+    """Save bytes under a name, with the version of their format."""
+    statement = upsert(connection, saved_state)
     new = statement.excluded
     statement = statement.on_conflict_do_update(
         index_elements=["name"], set_={"version": new.version, "saved": new.saved, "blob": new.blob}
@@ -48,18 +49,22 @@ def save_state(connection: Connection, name: str, version: int, blob: bytes, now
 
 
 def save_state_once(connection: Connection, name: str, version: int, blob: bytes, now: float) -> None:
-    """Keep bytes under a name unless there are some already: of several processes the first one decides."""
+    """Save bytes under a name unless there are some already: the first of several processes decides."""
     values = {"name": name, "version": version, "saved": now, "blob": blob}
-    connection.execute(insert_or_ignore(connection.dialect.name, saved_state), values)
+    connection.execute(insert_or_ignore(connection, saved_state), values)
 
 
 def load_state(connection: Connection, name: str) -> tuple[int, bytes] | None:
-    found = fetch_rows(connection, "SELECT version, blob FROM saved_state WHERE name = :name", {"name": name})
-    return (found[0][0], bytes(found[0][1])) if found else None
+    """Return version and bytes that were saved under a name; None if there are none."""
+    row = connection.execute(_SELECT_STATE, {"name": name}).first()
+    return None if row is None else (row.version, bytes(row.blob))
+
+
+_SELECT_STATE = select(saved_state.c.version, saved_state.c.blob).where(saved_state.c.name == bindparam("name"))
 
 
 def find_save_time(connection: Connection, name: str) -> float | None:
-    """When something was last kept under a name."""
+    """Return when bytes were last saved under a name; None if they never were."""
     return connection.execute(select(saved_state.c.saved).where(saved_state.c.name == name)).scalar()
 
 
@@ -67,22 +72,22 @@ FEEDS, QUERIES, PUBLISHED = "feeds changed", "queries changed", "published chang
 
 
 def bump_revision(connection: Connection, what: str = FEEDS) -> int:
-    """Count a change of the list of feeds or of queries, in the caller's transaction; other processes look at it."""
-    statement = upsert(connection.dialect.name, saved_state)
+    """Count a change, in the caller's transaction, so that other processes notice it; returns the new counter."""
+    statement = upsert(connection, saved_state)
     statement = statement.on_conflict_do_update(index_elements=["name"], set_={"version": saved_state.c.version + 1})
     counted = statement.returning(saved_state.c.version)
     return int(connection.execute(counted, {"name": what, "version": 1, "saved": 0.0, "blob": b""}).scalar_one())
 
 
 def read_revision(connection: Connection, what: str = FEEDS) -> int:
-    found = fetch_rows(connection, "SELECT version FROM saved_state WHERE name = :what", {"what": what})
-    return found[0][0] if found else 0
+    """Return the counter of changes of a kind."""
+    return connection.execute(select(saved_state.c.version).where(saved_state.c.name == what)).scalar() or 0
 
 
-_REVISIONS = "SELECT name, version FROM saved_state WHERE name IN (:feeds, :queries)"
+_REVISIONS = select(saved_state.c.name, saved_state.c.version).where(saved_state.c.name.in_((FEEDS, QUERIES)))
 
 
 def read_revisions(connection: Connection) -> tuple[int, int]:
-    """Counters of changes, of feeds and of queries; asked every second by several."""
-    found = dict(map(tuple, fetch_rows(connection, _REVISIONS, {"feeds": FEEDS, "queries": QUERIES})))
+    """Return the counters of changes of feeds and of queries. Several loops ask every second."""
+    found: dict[str, int] = dict(map(tuple, connection.execute(_REVISIONS)))
     return found.get(FEEDS, 0), found.get(QUERIES, 0)

@@ -8,7 +8,7 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,20 +25,18 @@ from headwater.store.content.feeds import NewFeed, change_feed, find_feed
 from headwater.store.content.items import count_items, list_items
 from headwater.store.content.search import index_queued
 from headwater.store.content.verdicts import SavedRefresh, save_refreshes
-from headwater.store.database import dialect
-from headwater.store.database.dialect import find_last_settled_item
+from headwater.store.database.item_ids import find_last_settled_item
 from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
 from headwater.store.maintenance.trash import move_subscription_to_trash, move_tag_to_trash, move_user_to_trash
 from headwater.store.opening import open_store
 from headwater.store.queries.query_scripts import run_script
-from headwater.store.readers import mark_compaction, read_positions, stream_items
+from headwater.store.readers import mark_compaction, stream_positions
 from headwater.store.readers.accounts import User, add_user, find_owner
 from headwater.store.readers.mark_compaction import compact_all_marks
 from headwater.store.readers.marks import mark_items, mark_items_read, mark_stream_read, undo_mark_read
-from headwater.store.readers.reader_items import find_reader_items, list_reader_items
+from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items
 from headwater.store.readers.reader_search import search_reader_items
-from headwater.store.readers.shown_items import find_shown_items, list_shown_items
-from headwater.store.readers.stream_values import HIT_ID_OFFSET, ReaderItem, Stream, StreamQuery
+from headwater.store.readers.streams import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers.subscriptions import (
     Subscription,
     add_and_subscribe,
@@ -212,10 +210,10 @@ async def test_streams_and_counts_say_what_was_marked(
 ) -> None:
     """With few items near by, the ways that are taken where wanted items are rare; with positions that count as far
     back, as mixed, and as near."""
-    monkeypatch.setattr(stream_items, "LOOK_AT_LEAST", look_at_least)
-    monkeypatch.setattr(stream_items, "LOOK_PER_ITEM", 6 if look_at_least == 600 else 0)
-    monkeypatch.setattr(read_positions, "NEAR_ITEMS", line)
-    monkeypatch.setattr(read_positions, "ITEMS_PER_FEED", each)
+    monkeypatch.setattr(stream_positions, "LOOK_AT_LEAST", look_at_least)
+    monkeypatch.setattr(stream_positions, "LOOK_PER_ITEM", 6 if look_at_least == 600 else 0)
+    monkeypatch.setattr(stream_positions, "NEAR_ITEMS", line)
+    monkeypatch.setattr(stream_positions, "ITEMS_PER_FEED", each)
     monkeypatch.setattr(mark_compaction, "WORTH_MOVING", 5)
     user, oracle = await lived_in(store, seed=look_at_least)
     dice = random.Random(5)
@@ -341,12 +339,12 @@ async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
 async def test_postgres_keeps_the_plan_of_a_list(on_postgres: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning one takes longer than answering; with limits that it does not know it would plan for every question."""
     store = on_postgres
-    monkeypatch.setattr(read_positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
+    monkeypatch.setattr(stream_positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
     feed = await one_feed(store)
     await save_refreshes(store, [a_verdict(feed, *(an_item(feed.id, str(n)) for n in range(200)))])
     user = await store.read(find_owner)
     for _ in range(12):
-        assert len((await store.read(list_shown_items, user.id, Stream(), StreamQuery(unread=True))).items) == 100
+        assert len((await store.read(list_reader_items, user.id, Stream(), StreamQuery(unread=True))).items) == 100
     asked = "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE '%LIMIT 101'"
     [(kept, made)] = await store.read(lambda connection: connection.exec_driver_sql(asked).all())
     assert kept > made
@@ -545,29 +543,23 @@ async def test_a_list_and_a_mark_cost_postgresql_one_or_two_questions(
 ) -> None:
     """Each costs more than its answer there."""
     store = on_postgres
-    monkeypatch.setattr(read_positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
+    monkeypatch.setattr(stream_positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
     user, oracle = await lived_in(store, seed=1)
     some = sorted(oracle.feed_of)[:20]
     while await store.write(index_queued, 1000):
         pass
     asked: list[str] = []
-    by_hand, by_sqlalchemy = dialect.execute_postgres, Connection.execute
+    execute = Connection.execute
 
-    def by_the_driver(connection: Connection, statement: str, given: Sequence[Any]) -> Sequence[Any]:
-        asked.append(statement)
-        return by_hand(connection, statement, given)
-
-    def otherwise(self: Connection, statement: Any, *args: Any, **more: Any) -> Any:
+    def record(self: Connection, statement: Any, *args: Any, **more: Any) -> Any:
         asked.append(str(statement))
-        return by_sqlalchemy(self, statement, *args, **more)
+        return execute(self, statement, *args, **more)
 
-    monkeypatch.setattr(dialect, "execute_postgres", by_the_driver)
-    monkeypatch.setattr(Connection, "execute", otherwise)
+    monkeypatch.setattr(Connection, "execute", record)
     unread = StreamQuery(unread=True, limit=10, by_arrival=True, queries=True)
     for most, work in (
-        (2, lambda: store.read(list_shown_items, user.id, Stream(), unread)),
+        (2, lambda: store.read(list_reader_items, user.id, Stream(), unread)),
         (1, lambda: store.read(list_reader_items, user.id, part=StreamQuery(unread=True, limit=10))),
-        (2, lambda: store.read(find_shown_items, user.id, some)),
         (1, lambda: store.read(find_reader_items, user.id, some)),
         (1, lambda: search_reader_items(store, user.id, "title")),
         (1, lambda: store.write(mark_items, user.id, some, NOW, read=True)),

@@ -34,7 +34,7 @@ from headwater.store.content.feeds import NewFeed, count_feeds, list_feeds
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.accounts import add_api_token, add_user, change_user, claim_ownership, find_owner
-from headwater.store.readers.stream_values import HIT_ID_OFFSET
+from headwater.store.readers.streams import HIT_ID_OFFSET
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store

@@ -40,7 +40,7 @@ def want_articles(connection: Connection, kind: str, id: int, wanted: bool) -> N
     if wanted:
         if not any(list_article_sources(connection)):
             outbox.advance_checkpoint(connection, CONSUMER, outbox.find_last_position(connection))
-        connection.execute(insert_or_ignore(connection.dialect.name, table), {column: id})
+        connection.execute(insert_or_ignore(connection, table), {column: id})
     else:
         connection.execute(delete(table).where(table.c[column] == id))
         if not any(list_article_sources(connection)):  # or retention would spare for ever what nobody will read
@@ -81,7 +81,7 @@ def queue_articles_of_hits(connection: Connection, hits: Sequence[StoredHit], no
 def _queue_articles(connection: Connection, new: Sequence[tuple[int, str]], now: float) -> None:
     rows = [{"item_id": id, "url": url, "state": "due", "due": now, "attempts": 0, "at": now} for id, url in new]
     if rows:
-        connection.execute(insert_or_ignore(connection.dialect.name, article), rows)
+        connection.execute(insert_or_ignore(connection, article), rows)
 
 
 def claim_due_articles(connection: Connection, now: float, lease: float, limit: int) -> list[Article]:

@@ -8,8 +8,7 @@ from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from headwater.model import Ending, Feed
 from headwater.store.content import feeds
-from headwater.store.readers.stream_sources import select_subscribed_feeds
-from headwater.store.readers.stream_values import Stream
+from headwater.store.readers.streams import Stream, select_subscribed_feeds
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag, refresh
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.storable_text import replace_unstorable

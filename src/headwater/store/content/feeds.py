@@ -81,7 +81,7 @@ def merge_feeds(connection: Connection, into: int, gone: int) -> int:
             connection.execute(update(table).where(column.in_(ids[start : start + 500])).values(feed_id=into))
     if old.tags:
         tags = [{"feed_id": into, "tag": tag} for tag in old.tags]
-        connection.execute(insert_or_ignore(connection.dialect.name, feed_tag), tags)
+        connection.execute(insert_or_ignore(connection, feed_tag), tags)
     _move_readers(connection, into, gone)
     delete_feed(connection, gone)
     return len(ids)
@@ -90,15 +90,14 @@ def merge_feeds(connection: Connection, into: int, gone: int) -> int:
 def _move_readers(connection: Connection, into: int, gone: int) -> None:
     """Subscribe the readers of the second feed to the first, with their tags and marks; readers of both keep those
     of the first."""
-    dialect = connection.dialect.name
     mine = select(subscription).where(subscription.c.feed_id == gone)
     rows = [dict(row._mapping) | {"feed_id": into} for row in connection.execute(mine)]
     if rows:
-        connection.execute(insert_or_ignore(dialect, subscription), rows)
+        connection.execute(insert_or_ignore(connection, subscription), rows)
     tagged = select(subscription_tag).where(subscription_tag.c.feed_id == gone)
     tags = [dict(row._mapping) | {"feed_id": into} for row in connection.execute(tagged)]
     if tags:
-        connection.execute(insert_or_ignore(dialect, subscription_tag), tags)
+        connection.execute(insert_or_ignore(connection, subscription_tag), tags)
     here = select(item.c.id).where(item.c.feed_id == into)
     connection.execute(update(mark).where(mark.c.feed_id == gone, mark.c.item_id.in_(here)).values(feed_id=into))
 
@@ -149,22 +148,23 @@ def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float, tagge
     here = set(connection.execute(select(feed.c.url_key).where(*at_these)).scalars())
     missing = {key: each for key, each in first.items() if key not in here}
     _require_free_names(connection, missing.values())
-    dialect = connection.dialect.name
     if missing:
         rows = [_feed_row(key, each, now) for key, each in missing.items()]
         # Another process may add the same address at this moment; then it was not us who created it.
-        inserted = connection.execute(insert_or_ignore(dialect, feed).returning(feed.c.id, feed.c.url_key), rows).all()
+        inserted = connection.execute(
+            insert_or_ignore(connection, feed).returning(feed.c.id, feed.c.url_key), rows
+        ).all()
         created = {key for _, key in inserted}
         if inserted:
             fresh = [{"feed_id": id, "window": 0, "failures": 0, "moves": 0, "unstable": 0} for id, _ in inserted]
-            connection.execute(insert_or_ignore(dialect, feed_state), fresh)
+            connection.execute(insert_or_ignore(connection, feed_state), fresh)
     else:
         created = set()
     ids = {key: id for id, key in connection.execute(select(feed.c.id, feed.c.url_key).where(*at_these))}
     tags = {(ids[key], tag) for key, each in zip(keys, new, strict=True) for tag in each.tags}
     if tags and tagged:
         rows = [{"feed_id": id, "tag": tag} for id, tag in sorted(tags)]
-        connection.execute(insert_or_ignore(dialect, feed_tag), rows)
+        connection.execute(insert_or_ignore(connection, feed_tag), rows)
     stored = {each.id: each for each in _read_feeds(connection, _FEED_QUERY.where(feed.c.id.in_(list(ids.values()))))}
     added = []
     for key in keys:
@@ -347,7 +347,7 @@ def change_feed(connection: Connection, /, feed_id: int, **changes: Any) -> Feed
         connection.execute(delete(feed_tag).where(feed_tag.c.feed_id == feed_id))
         rows = [{"feed_id": feed_id, "tag": replace_unstorable(tag)} for tag in sorted(set(changes["tags"]))]
         if rows:
-            connection.execute(insert_or_ignore(connection.dialect.name, feed_tag), rows)
+            connection.execute(insert_or_ignore(connection, feed_tag), rows)
         _copy_tags_to_owner(connection, feed_id, [replace_unstorable(tag) for tag in changes["tags"]])
     bump_revision(connection)
     return find_feed(connection, feed_id)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from headwater.model import Item
 from headwater.store.content.items import ITEM_COLUMNS, read_item_values
-from headwater.store.database.dialect import InsertMany, PreparedStatement, execute_postgres, fetch_rows, upsert
-from headwater.store.schema.item_tables import checkpoint, outbox
+from headwater.store.content.verdict_statements import InsertMany
+from headwater.store.database.dialect import upsert
+from headwater.store.schema.feed_tables import TRASHED_FEEDS
+from headwater.store.schema.item_tables import checkpoint, item, outbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,54 +37,51 @@ class OutboxEntry:
 _LOCK = 0x6F757462  # "outb"
 _INSERT_ENTRY = InsertMany(outbox, ["kind", "item_id", "at"])
 _SELECT_ENTRIES = (
-    f"SELECT outbox.position, outbox.kind, outbox.at, {', '.join(f'item.{name}' for name in ITEM_COLUMNS)} FROM outbox "
-    "JOIN item ON item.id = outbox.item_id WHERE outbox.position > :after "
-    "AND item.feed_id NOT IN (SELECT id FROM feed WHERE deleted_at IS NOT NULL) ORDER BY outbox.position LIMIT :limit"
+    select(outbox.c.position, outbox.c.kind, outbox.c.at, *(item.c[name] for name in ITEM_COLUMNS))
+    .join_from(outbox, item, item.c.id == outbox.c.item_id)
+    .where(item.c.feed_id.not_in(TRASHED_FEEDS))
+    .order_by(outbox.c.position)
 )
-_ADVANCE = PreparedStatement(lambda dialect: _build_advance(dialect), ["consumer", "position"])
-_TAKE_LOCK = "SELECT pg_advisory_xact_lock($1)"
 
 
 def lock_outbox(connection: Connection) -> None:
-    """From here to the end of the transaction nobody else appends."""
+    """Keep other transactions from appending until this one ends."""
     if connection.dialect.name == "postgresql":
-        execute_postgres(connection, _TAKE_LOCK, (_LOCK,))
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
 
 
 def append_entries(connection: Connection, kind: str, entries: Iterable[tuple[int, float]]) -> None:
-    """(item id, time) of what happened, in the caller's transaction after `in_turn`."""
+    """Append an entry for each (item id, time), in the caller's transaction, which has called `lock_outbox`."""
     _INSERT_ENTRY.run(connection, [(kind, id, at) for id, at in entries])
 
 
 def list_outbox_entries(connection: Connection, after: int, limit: int = 500) -> list[OutboxEntry]:
     """List entries beyond a position, in the one order that all consumers see; nothing ever appears behind it."""
-    found = fetch_rows(connection, _SELECT_ENTRIES, {"after": after, "limit": limit})
+    found = connection.execute(_SELECT_ENTRIES.where(outbox.c.position > after).limit(limit))
     return [OutboxEntry(row[0], row[1], read_item_values(row[3:]), row[2]) for row in found]
 
 
 def find_last_position(connection: Connection) -> int:
-    ((last,),) = fetch_rows(connection, "SELECT MAX(position) FROM outbox", {})
-    return last or 0
+    """Return the position of the last entry, 0 if there is none."""
+    return connection.execute(select(func.max(outbox.c.position))).scalar() or 0
 
 
 def read_checkpoint(connection: Connection, consumer: str) -> int:
+    """Return the position up to which a consumer has read."""
     return connection.execute(select(checkpoint.c.position).where(checkpoint.c.consumer == consumer)).scalar() or 0
 
 
 def lock_checkpoint(connection: Connection, consumer: str) -> int:
-    """Return how far a consumer has read, and lock the checkpoint until the end of the transaction."""
+    """Return the position up to which a consumer has read, and lock it until the end of the transaction."""
     query = select(checkpoint.c.position).where(checkpoint.c.consumer == consumer).with_for_update()
     return connection.execute(query).scalar() or 0
 
 
 def advance_checkpoint(connection: Connection, consumer: str, position: int) -> None:
     """Move a checkpoint forward, in the transaction of the consumer's output; it never moves back."""
-    _ADVANCE.run(connection, [{"consumer": consumer, "position": position}])
-
-
-def _build_advance(dialect: str) -> Any:
-    statement = upsert(dialect, checkpoint)
+    statement = upsert(connection, checkpoint)
     new = statement.excluded.position
-    return statement.on_conflict_do_update(
+    statement = statement.on_conflict_do_update(
         index_elements=["consumer"], set_={"position": new}, where=checkpoint.c.position < new
     )
+    connection.execute(statement, {"consumer": consumer, "position": position})

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Row, func, select
 
 from headwater.model import Ending, Refresh
 from headwater.store.content.items import count_items
-from headwater.store.database.dialect import PreparedStatement, chunks, from_json, to_json, upsert
+from headwater.store.content.verdict_statements import PreparedStatement
+from headwater.store.database.dialect import chunks, from_json, to_json, upsert
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, TRASHED_FEEDS, feed, feed_state, hourly_count, refresh
 
 
@@ -157,8 +158,8 @@ def list_losses(connection: Connection, *, since: float, limit: int = 20) -> lis
     return [FeedLoss(feed_id, int(got), float(sum_), count) for feed_id, got, sum_, count in connection.execute(sums)]
 
 
-def _build_hourly_upsert(dialect: str) -> Any:
-    statement = upsert(dialect, hourly_count)
+def _build_hourly_upsert(connection: Connection) -> Any:
+    statement = upsert(connection, hourly_count)
     sums = {name: hourly_count.c[name] + statement.excluded[name] for name in _SUMS}
     return statement.on_conflict_do_update(index_elements=["hour", "ending"], set_=sums)
 

@@ -7,11 +7,11 @@ both change in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Text, cast, delete, literal_column, select, text
+from sqlalchemy import Connection, Text, cast, delete, func, literal_column, select, text
 from sqlalchemy import insert as insert_into
 
 from headwater.errors import InputError
@@ -27,7 +27,8 @@ from headwater.store.content.search_terms import (
     to_tsquery,
     to_tsvector,
 )
-from headwater.store.database.dialect import InsertMany, SelectByIds, fetch_rows, from_json, insert_or_ignore
+from headwater.store.content.verdict_statements import InsertMany
+from headwater.store.database.dialect import from_json, insert_or_ignore
 from headwater.store.schema.feed_tables import TRASHED_FEEDS
 from headwater.store.schema.item_tables import index_queue, item, item_search
 from headwater.store.schema.metadata import TsQuery
@@ -46,15 +47,15 @@ class SearchPage:
 CATCH_UP = 10  # batches that a search indexes before it answers
 _QUEUE = InsertMany(index_queue, ["item_id"])
 _INDEXED_COLUMNS = select(item.c.id, item.c.title, item.c.summary, item.c.content, item.c.authors, item.c.categories)
-_FTS_ADD = "INSERT INTO item_search (rowid, words) VALUES (?, ?)"
-_FTS_DELETE = "INSERT INTO item_search (item_search, rowid, words) VALUES ('delete', ?, ?)"
-_TSVECTOR = "INSERT INTO item_search (item_id, words) VALUES ($1, $2::text::tsvector)"
-_SELECT_INDEXED_COLUMNS = SelectByIds(
-    "SELECT id, title, summary, content, authors, categories FROM item WHERE id IN {ids}"
-)
-_DELETE_QUEUED = SelectByIds("DELETE FROM index_queue WHERE item_id IN {ids}")
-_HAS_QUEUED = text("SELECT EXISTS (SELECT 1 FROM index_queue)")
-_FINGERPRINT_NAME = "search: made by"  # the name in `state` of how the index was made
+_ADD_WORDS = {
+    "sqlite": text("INSERT INTO item_search (rowid, words) VALUES (:id, :words)"),
+    "postgresql": text("INSERT INTO item_search (item_id, words) VALUES (:id, CAST(CAST(:words AS text) AS tsvector))"),
+}
+# A contentless FTS5 index must be given the indexed words again to delete them.
+_FTS5_DELETE = text("INSERT INTO item_search (item_search, rowid, words) VALUES ('delete', :id, :words)")
+_FTS5_DELETE_ALL = text("INSERT INTO item_search (item_search) VALUES ('delete-all')")
+_HAS_QUEUED = select(select(index_queue.c.item_id).exists())
+_FINGERPRINT_NAME = "search: made by"  # the saved state that tells by which rules the index was made
 
 
 def queue_for_indexing(connection: Connection, ids: Iterable[int]) -> None:
@@ -65,11 +66,10 @@ def queue_for_indexing(connection: Connection, ids: Iterable[int]) -> None:
 def remove_from_index(connection: Connection, ids: Sequence[int]) -> None:
     """Take items out of the index while their rows still read as they were indexed; in the caller's transaction."""
     if connection.dialect.name == "sqlite":
-        # A contentless index wants the very words back that it was given.
         waiting = select(index_queue.c.item_id).where(index_queue.c.item_id.in_(ids))
         gone = _list_words(connection.execute(_INDEXED_COLUMNS.where(item.c.id.in_(ids), item.c.id.not_in(waiting))))
         if gone:
-            connection.exec_driver_sql(_FTS_DELETE, gone)
+            connection.execute(_FTS5_DELETE, gone)
     else:
         connection.execute(delete(item_search).where(item_search.c.item_id.in_(ids)))
     connection.execute(delete(index_queue).where(index_queue.c.item_id.in_(ids)))
@@ -78,41 +78,40 @@ def remove_from_index(connection: Connection, ids: Sequence[int]) -> None:
 def reindex(connection: Connection, ids: Sequence[int]) -> None:
     """Items are about to be changed: out of the index now, in again later; in the caller's transaction."""
     remove_from_index(connection, ids)
-    connection.execute(insert_or_ignore(connection.dialect.name, index_queue), [{"item_id": id} for id in ids])
+    connection.execute(insert_or_ignore(connection, index_queue), [{"item_id": id} for id in ids])
 
 
 def index_queued(connection: Connection, limit: int = 500) -> int:
-    """Index up to `limit` waiting items, in the caller's transaction; how many were done."""
+    """Index up to `limit` queued items, in the caller's transaction; returns how many."""
     waiting = select(index_queue.c.item_id).order_by(index_queue.c.item_id).limit(limit)
     if connection.dialect.name == "postgresql":
         waiting = waiting.with_for_update(skip_locked=True)  # several processes may index at once
     ids = connection.execute(waiting).scalars().all()
     if not ids:
         return 0
-    _add_words(connection, _list_words(_SELECT_INDEXED_COLUMNS.run(connection, ids)))
-    _DELETE_QUEUED.run(connection, ids)
+    rows = connection.execute(_INDEXED_COLUMNS.where(item.c.id.in_(ids)))
+    dialect = connection.dialect.name
+    words = _list_words(rows, to_tsvector if dialect == "postgresql" else str)
+    if words:
+        connection.execute(_ADD_WORDS[dialect], words)
+    connection.execute(delete(index_queue).where(index_queue.c.item_id.in_(ids)))
     return len(ids)
 
 
 def has_queued_items(connection: Connection) -> bool:
-    """Asked every other second while nothing happens: one statement that locks nothing."""
+    """Tell whether items wait to be indexed, by one statement that locks nothing."""
     return bool(connection.execute(_HAS_QUEUED).scalar_one())
 
 
-def _list_words(found: Iterable[Sequence[Any]]) -> list[tuple[int, str]]:
+def _list_words(rows: Iterable[Sequence[Any]], encode: Callable[[str], str] = str) -> list[dict[str, Any]]:
+    """Return the ids and index words of items, as parameters of a statement."""
     return [
-        (id, list_index_words(title, summary, content, from_json(authors), from_json(categories)))
-        for id, title, summary, content, authors, categories in found
+        {
+            "id": id,
+            "words": encode(list_index_words(title, summary, content, from_json(authors), from_json(categories))),
+        }
+        for id, title, summary, content, authors, categories in rows
     ]
-
-
-def _add_words(connection: Connection, found: list[tuple[int, str]]) -> None:
-    if not found:
-        return
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(_FTS_ADD, found)
-    else:
-        connection.exec_driver_sql(_TSVECTOR, [(id, to_tsvector(words)) for id, words in found])
 
 
 def rebuild_if_stale(connection: Connection) -> None:
@@ -126,7 +125,7 @@ def rebuild_if_stale(connection: Connection) -> None:
 def rebuild_index(connection: Connection) -> None:
     """Empty the index, so that it is filled again; in the caller's transaction."""
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("INSERT INTO item_search (item_search) VALUES ('delete-all')")
+        connection.execute(_FTS5_DELETE_ALL)
     else:
         connection.execute(delete(item_search))
     connection.execute(delete(index_queue))
@@ -136,11 +135,7 @@ def rebuild_index(connection: Connection) -> None:
 
 def count_queued(connection: Connection) -> int:
     """Count the items that are not indexed yet."""
-    number: int = fetch_rows(connection, COUNT_QUEUED, {})[0][0]
-    return number
-
-
-COUNT_QUEUED = "SELECT COUNT(*) FROM index_queue"
+    return connection.execute(select(func.count()).select_from(index_queue)).scalar_one()
 
 
 async def search_items(

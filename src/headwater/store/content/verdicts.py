@@ -14,18 +14,17 @@ from headwater.store.content import outbox, search
 from headwater.store.content.feed_state import FEED_STATE_COLUMNS, feed_state_row, hash_identity, window_row
 from headwater.store.content.items import ITEM_COLUMNS, item_to_row, item_to_values
 from headwater.store.content.refreshes import REFRESH_COLUMNS, add_hourly_counts, refresh_to_values
-from headwater.store.database.dialect import (
+from headwater.store.content.verdict_statements import (
     InsertIgnored,
     InsertMany,
     PreparedStatement,
     Savepoint,
     SelectByIds,
     SelectByKeys,
-    chunks,
-    reserve_ids,
-    upsert,
 )
+from headwater.store.database.dialect import chunks, upsert
 from headwater.store.database.driver_errors import concerns_values
+from headwater.store.database.item_ids import reserve_ids
 from headwater.store.readers import marks
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_window, refresh
 from headwater.store.schema.item_tables import item, seen_identity
@@ -63,7 +62,7 @@ _SELECT_SEEN_ITEMS = SelectByKeys(seen_identity, "item_id")
 _UPDATE_FEED_STATE = PreparedStatement(
     lambda _: update(feed_state).where(feed_state.c.feed_id == bindparam("of_feed")), FEED_STATE_COLUMNS
 )
-_UPSERT_WINDOW = PreparedStatement(lambda dialect: _upsert_window(dialect), ["feed_id", "entries"])
+_UPSERT_WINDOW = PreparedStatement(lambda connection: _upsert_window(connection), ["feed_id", "entries"])
 _READ_ENDINGS = (Ending.CHANGED, Ending.PARTIAL)  # after any other ending the window is as it was
 _UPDATED_COLUMNS = (
     *("published", "updated", "dated", "content_hash", "title", "link", "language"),
@@ -238,7 +237,7 @@ def _insert_refreshes(
 def _insert_items(connection: Connection, live: list[_WrittenVerdict]) -> None:
     brought = [one for each in live for one in each.verdict.new]
     if brought:
-        ids = reserve_ids(connection, item, len(brought), announced=True)
+        ids = reserve_ids(connection, item, len(brought))
         rows = [
             (one.feed_id, hash_identity(one.identity), id, one.content_hash)
             for one, id in zip(brought, ids, strict=True)
@@ -304,8 +303,8 @@ def _item_rows(here: list[tuple[_WrittenVerdict, Item, int]]) -> list[tuple[dict
     return [(item_to_row(one, id), id) for _, one, id in here]
 
 
-def _upsert_window(dialect: str) -> Any:
-    statement = upsert(dialect, feed_window)
+def _upsert_window(connection: Connection) -> Any:
+    statement = upsert(connection, feed_window)
     new = statement.excluded.entries
     # Most windows are as they were; not writing those saves a page each.
     return statement.on_conflict_do_update(

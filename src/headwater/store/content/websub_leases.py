@@ -69,7 +69,7 @@ def list_offered_hubs(connection: Connection, limit: int = 500) -> list[tuple[in
 def add_leases(connection: Connection, new: Sequence[WebSubLease]) -> None:
     """Add leases to ask for; older ones of the same feeds are cancelled, because their hub or topic has changed."""
     cancel_leases(connection, [one.feed_id for one in new])
-    statement = upsert(connection.dialect.name, websub_lease)
+    statement = upsert(connection, websub_lease)
     columns = [name for name in _COLUMNS if name != "feed_id"]
     statement = statement.on_conflict_do_update(
         index_elements=["feed_id"], set_={name: statement.excluded[name] for name in columns}

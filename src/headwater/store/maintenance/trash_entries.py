@@ -101,7 +101,7 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> No
                 there.update(connection.execute(select(parent).where(parent.in_(ids))).scalars())
             rows = [row for row in rows if row[column] in there]
     if rows:
-        connection.execute(insert_or_ignore(connection.dialect.name, table), [_to_values(table, row) for row in rows])
+        connection.execute(insert_or_ignore(connection, table), [_to_values(table, row) for row in rows])
 
 
 def insert_table_rows(connection: Connection, rows: TrashRows) -> None:

@@ -60,7 +60,7 @@ def add_deliveries(connection: Connection, new: Iterable[Delivery]) -> None:
         for one in new
     ]
     if rows:
-        connection.execute(insert_or_ignore(connection.dialect.name, delivery), rows)
+        connection.execute(insert_or_ignore(connection, delivery), rows)
 
 
 def claim_due_batches(connection: Connection, now: float, lease: float, limit: int = 50) -> list[list[Delivery]]:

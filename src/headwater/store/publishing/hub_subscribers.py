@@ -54,7 +54,7 @@ def subscriber_key(topic: str, callback: str) -> bytes:
 def add_hub_request(connection: Connection, request: HubRequest, now: float) -> None:
     """A later request for the same topic and callback takes the place of one not confirmed yet."""
     values = {name: getattr(request, name) for name in _REQUEST_FIELDS} | {"due": now, "attempts": 0}
-    statement = upsert(connection.dialect.name, hub_request)
+    statement = upsert(connection, hub_request)
     statement = statement.on_conflict_do_update(index_elements=["key"], set_=values)
     connection.execute(statement, values | {"key": subscriber_key(request.topic, request.callback)})
 
@@ -104,7 +104,7 @@ def confirm_hub_request(
         connection.execute(delete(hub_subscriber).where(hub_subscriber.c.key == key))
         return
     values: dict[str, Any] = {"secret": request.secret, "until": until, "attempts": 0, "message": None}
-    statement = upsert(connection.dialect.name, hub_subscriber)
+    statement = upsert(connection, hub_subscriber)
     statement = statement.on_conflict_do_update(index_elements=["key"], set_=values)
     fresh = {"key": key, "topic": request.topic, "callback": request.callback, "since": now, "sent": etag}
     connection.execute(statement, values | fresh)

@@ -58,14 +58,14 @@ def set_private(connection: Connection, path: str, private: bool) -> None:
     path = path.casefold()
     connection.execute(delete(private_feed).where(private_feed.c.path == path))
     if private:
-        connection.execute(insert_or_ignore(connection.dialect.name, private_feed), {"path": path})
+        connection.execute(insert_or_ignore(connection, private_feed), {"path": path})
     saved_state.bump_revision(connection, saved_state.PUBLISHED)
 
 
 def add_feed_token(connection: Connection, path: str, hash: bytes, label: str, now: float) -> None:
     """Save the SHA-256 of a token that opens a private feed."""
     values = {"hash": hash, "path": path.casefold(), "label": label, "created": now}
-    connection.execute(insert_or_ignore(connection.dialect.name, feed_token), values)
+    connection.execute(insert_or_ignore(connection, feed_token), values)
     saved_state.bump_revision(connection, saved_state.PUBLISHED)
 
 

@@ -17,7 +17,8 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, 
 
 from headwater.model import Item
 from headwater.query.hits import Hit, Related
-from headwater.store.database.dialect import PreparedStatement, chunks, from_json, insert_or_ignore, reserve_ids
+from headwater.store.database.dialect import chunks, from_json, insert_or_ignore
+from headwater.store.database.item_ids import reserve_ids
 from headwater.store.queries import returned_items, selectivity
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, refresh
 from headwater.store.schema.item_tables import item, outbox
@@ -78,10 +79,6 @@ class QueryStatistics:
 CHUNK = 500
 MANY_FEEDS = 5_000  # feeds that a statement may name
 DAY = 86_400.0
-_INSERT_VERSION = PreparedStatement(
-    lambda dialect: insert_or_ignore(dialect, item_version), ["item_id", "version", "blob"]
-)
-_INSERT_HIT = PreparedStatement(lambda _: insert(hit), hit.columns.keys())
 _CHANGED_COLUMNS = ("version", "published", "current", "branches", "changes", "fresh", "related")
 _UPDATE = (
     update(hit).where(hit.c.id == bindparam("of_hit")).values({name: bindparam(name) for name in _CHANGED_COLUMNS})
@@ -136,15 +133,15 @@ def save_hits(connection: Connection, matched: Iterable[NewHit]) -> list[StoredH
     new = returned_items.drop_returned(connection, new) if new else new
     originals = {(one.original.id, one.original.version): one.original for one in (m.hit for m in new)}
     originals |= {(one.hit.original.id, one.hit.original.version): one.hit.original for _, one in again}
-    _INSERT_VERSION.run(
-        connection,
-        [
-            {"item_id": id, "version": version, "blob": pack_item(replace_refused(value))}
-            for (id, version), value in originals.items()
-        ],
-    )
+    versions = [
+        {"item_id": id, "version": version, "blob": pack_item(replace_refused(value))}
+        for (id, version), value in originals.items()
+    ]
+    if versions:
+        connection.execute(insert_or_ignore(connection, item_version), versions)
     ids = reserve_ids(connection, hit, len(new)) if new else ()
-    _INSERT_HIT.run(connection, (_hit_row(id, one) for id, one in zip(ids, new, strict=True)))
+    if new:
+        connection.execute(insert(hit), [_hit_row(id, one) for id, one in zip(ids, new, strict=True)])
     changes = [_changed_hit_row(row, one) for row, one in again]
     if changes:
         connection.execute(_UPDATE, [change for change, _ in changes])

@@ -18,7 +18,7 @@ from headwater.language.diagnostics import quote_input
 from headwater.language.normal_form import list_read_feeds
 from headwater.model import QueryFeed
 from headwater.store.content import outbox
-from headwater.store.database.dialect import SelectByIds, chunks
+from headwater.store.database.dialect import chunks
 from headwater.store.queries import hits
 from headwater.store.saved_state import QUERIES, bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_tag
@@ -136,10 +136,11 @@ def find_query_feeds(connection: Connection, ids: Collection[int]) -> list[Query
 
 def find_query_names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """Find the names of query feeds by id; those that do not exist are left out."""
-    return dict(map(tuple, _NAMES_BY_ID.run(connection, ids)))
-
-
-_NAMES_BY_ID = SelectByIds("SELECT id, name FROM query_feed WHERE id IN {ids} AND deleted_at IS NULL")
+    found: dict[int, str] = {}
+    for chunk in chunks(ids, CHUNK):
+        query = select(query_feed.c.id, query_feed.c.name).where(query_feed.c.id.in_(chunk), QUERY_IS_LIVE)
+        found |= {row.id: row.name for row in connection.execute(query)}
+    return found
 
 
 def find_query_feed(connection: Connection, name: str) -> QueryFeed:

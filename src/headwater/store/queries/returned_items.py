@@ -16,7 +16,7 @@ from sqlalchemy import Connection, delete, select
 from headwater.formats.values.links import normalise_url
 from headwater.formats.write.addresses import build_published_identity, remove_token
 from headwater.model import Item
-from headwater.store.database.dialect import SelectByKeys, chunks, insert_or_ignore
+from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.schema.feed_tables import feed
 from headwater.store.schema.query_tables import origin
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from headwater.store.queries.hits import NewHit
 
 CHUNK = 200
-_PUBLISHED = SelectByKeys(origin, "item_id")
 
 
 def origin_key(item: Item, feed_url: str) -> bytes:
@@ -51,7 +50,7 @@ def drop_returned(connection: Connection, new: Sequence[NewHit]) -> list[NewHit]
         known.setdefault(place, item_id)
         kept.append(one)
     if rows:
-        connection.execute(insert_or_ignore(connection.dialect.name, origin), rows)
+        connection.execute(insert_or_ignore(connection, origin), rows)
     return kept
 
 
@@ -69,4 +68,13 @@ def _find_feed_urls(connection: Connection, ids: set[int]) -> dict[int, str]:
 
 
 def _find_origins(connection: Connection, places: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
-    return {(query, key): item_id for query, key, item_id in _PUBLISHED.run(connection, places)}
+    """Find the items that were published from these origins, by (query, key)."""
+    keys: dict[int, list[bytes]] = {}
+    for query_id, key in places:
+        keys.setdefault(query_id, []).append(key)
+    found: dict[tuple[int, bytes], int] = {}
+    for query_id, mine in keys.items():
+        for chunk in chunks(mine, CHUNK):
+            rows = connection.execute(select(origin).where(origin.c.query_id == query_id, origin.c.key.in_(chunk)))
+            found |= {(query_id, bytes(row.key)): row.item_id for row in rows}
+    return found

@@ -39,7 +39,7 @@ def count_kept(connection: Connection, new: Sequence[NewHit]) -> None:
             key = (one.query_id, one.hit.original.feed_id)
             counts[key] = counts.get(key, 0) + 1
     if counts:
-        statement = upsert(connection.dialect.name, selectivity)
+        statement = upsert(connection, selectivity)
         statement = statement.on_conflict_do_update(
             index_elements=["query_id", "feed_id"], set_={"kept": selectivity.c.kept + statement.excluded.kept}
         )
@@ -50,7 +50,7 @@ def count_kept(connection: Connection, new: Sequence[NewHit]) -> None:
 def count_offered(connection: Connection, counts: Mapping[int, int]) -> None:
     """Add to the number of items of each feed that were offered to queries."""
     if counts:
-        statement = upsert(connection.dialect.name, offered_count)
+        statement = upsert(connection, offered_count)
         statement = statement.on_conflict_do_update(
             index_elements=["feed_id"], set_={"number": offered_count.c.number + statement.excluded.number}
         )

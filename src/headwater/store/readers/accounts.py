@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from headwater.errors import InputError, NotFound
-from headwater.store.database.dialect import fetch_rows
 from headwater.store.schema.reader_tables import USER_IS_LIVE, api_token, session, subscription, user
 from headwater.store.schema.storable_text import replace_unstorable
 from headwater.times import parse_time_zone
@@ -230,23 +229,31 @@ def start_session(
 
 
 def find_session(connection: Connection, hash: bytes, kind: str, now: float) -> Session | None:
-    for *of, label, since, last_seen, expires in fetch_rows(
-        connection, _SESSION_QUERY, {"hash": hash, "kind": kind, "now": now}
-    ):
-        return Session(_build_user(*of), kind, label, since, last_seen, expires)
-    return None
+    """Find a session by the hash of its secret; None if there is none or it has ended."""
+    row = connection.execute(_SESSION_QUERY, {"hash": hash, "kind": kind, "now": now}).first()
+    if row is None:
+        return None
+    *of, label, since, last_seen, expires = row
+    return Session(_build_user(*of), kind, label, since, last_seen, expires)
 
 
-# Asked with every request, so by hand.
-_USER_COLUMNS = "SELECT u.id, u.name, u.role, u.created, u.password IS NOT NULL, u.settings, u.time_zone"
+# Run with every request, so they are built once.
+_SELECT_USER = select(
+    user.c.id, user.c.name, user.c.role, user.c.created, user.c.password.is_not(None), user.c.settings, user.c.time_zone
+).where(USER_IS_LIVE)
 _SESSION_QUERY = (
-    f'{_USER_COLUMNS}, s.label, s.created, s.last_seen, s.expires FROM session s JOIN "user" u ON u.id = s.user_id '
-    "WHERE s.hash = :hash AND s.kind = :kind AND s.expires > :now AND u.deleted_at IS NULL"
+    _SELECT_USER.add_columns(session.c.label, session.c.created, session.c.last_seen, session.c.expires)
+    .join_from(session, user, user.c.id == session.c.user_id)
+    .where(
+        session.c.hash == bindparam("hash"), session.c.kind == bindparam("kind"), session.c.expires > bindparam("now")
+    )
 )
 _TOKEN_QUERY = (
-    f"{_USER_COLUMNS}, t.id, t.label, t.scopes, t.created, t.last_used "
-    'FROM api_token t JOIN "user" u ON u.id = t.user_id '
-    "WHERE t.hash = :hash AND u.deleted_at IS NULL"
+    _SELECT_USER.add_columns(
+        api_token.c.id, api_token.c.label, api_token.c.scopes, api_token.c.created, api_token.c.last_used
+    )
+    .join_from(api_token, user, user.c.id == api_token.c.user_id)
+    .where(api_token.c.hash == bindparam("hash"))
 )
 
 
@@ -297,10 +304,13 @@ def add_api_token(
 
 
 def find_token_user(connection: Connection, hash: bytes) -> tuple[User, ApiToken] | None:
-    for *of, id, label, scopes, created, last_used in fetch_rows(connection, _TOKEN_QUERY, {"hash": hash}):
-        owner = _build_user(*of)
-        return owner, ApiToken(id, owner.id, label, tuple(scopes.split()), created, last_used)
-    return None
+    """Find the user and the API token by the hash of the token's secret; None if there is none."""
+    row = connection.execute(_TOKEN_QUERY, {"hash": hash}).first()
+    if row is None:
+        return None
+    *of, id, label, scopes, created, last_used = row
+    owner = _build_user(*of)
+    return owner, ApiToken(id, owner.id, label, tuple(scopes.split()), created, last_used)
 
 
 def record_token_use(connection: Connection, token_id: int, now: float) -> None:

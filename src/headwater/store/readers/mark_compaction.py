@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select, text, update
 
-from headwater.store.database.dialect import find_last_settled_item
-from headwater.store.readers.marks import SET_READ, fill_mark_times
+from headwater.store.database.item_ids import find_last_settled_item
+from headwater.store.readers.marks import set_states
 from headwater.store.readers.subscriptions import list_readers
 from headwater.store.schema.reader_tables import mark, mark_undo, subscription
 from headwater.store.store import Store
@@ -56,9 +56,7 @@ def _move_position(connection: Connection, user_id: int, feed_id: int, read: int
     unread = connection.execute(_STILL_UNREAD, given).scalars().all()
     if len(unread) >= read:
         return 0
-    rows = ({"user_id": user_id, "feed_id": feed_id, "item_id": id, "state": 0, "changed": now} for id in unread)
-    SET_READ.run(connection, rows)
-    fill_mark_times(connection, user_id)
+    set_states(connection, user_id, [(feed_id, id) for id in unread], 0, now)
     mine = (subscription.c.user_id == user_id, subscription.c.feed_id == feed_id)
     connection.execute(update(subscription).where(*mine).values(read_up_to=last))
     theirs = (mark.c.user_id == user_id, mark.c.feed_id == feed_id, mark.c.item_id <= last)

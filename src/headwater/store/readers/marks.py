@@ -8,20 +8,27 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, case, delete, func, insert, null, select, text, update
+from sqlalchemy import (
+    Connection,
+    TextClause,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    null,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from headwater.errors import NotFound
-from headwater.store.database.dialect import (
-    PreparedStatement,
-    SelectByUserAndIds,
-    chunks,
-    fetch_rows,
-    last_visible_item_id,
-    upsert,
-)
+from headwater.store.database.dialect import chunks, upsert
+from headwater.store.database.item_ids import find_last_item_ids
 from headwater.store.readers.reader_items import find_visible
-from headwater.store.readers.stream_sources import list_stream_feed_ids, list_stream_query_ids
-from headwater.store.readers.stream_values import HIT_ID_OFFSET, Stream
+from headwater.store.readers.streams import HIT_ID_OFFSET, Stream, list_stream_feed_ids, list_stream_query_ids
 from headwater.store.readers.subscriptions import require_query_subscription, require_subscription
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.query_tables import hit
@@ -42,28 +49,6 @@ MOST_UNDOS = 20  # of one person
 LATEST_SAVE = 3600.0  # seconds between the fetch of an item and its id, at the most
 
 
-def _prepare_upsert(*columns: str) -> PreparedStatement:
-    def build(dialect: str) -> Any:
-        statement = upsert(dialect, mark)
-        new = statement.excluded
-        changes = {name: new[name] for name in columns} | {"changed": new.changed}
-        if "state" in columns:
-            changes["arrived"] = null()  # `put_in_order` looks both times up anew
-        if "starred" in columns:  # starring again does not change since when
-            keeps = new.starred.is_not(None) & mark.c.starred.is_not(None)
-            changes["starred"] = case((keeps, mark.c.starred), else_=new.starred)
-        return statement.on_conflict_do_update(index_elements=["user_id", "feed_id", "item_id"], set_=changes)
-
-    return PreparedStatement(build, ["user_id", "feed_id", "item_id", *columns, "changed"])
-
-
-SET_READ, _SET_STARRED, _SET_READ_AND_STARRED = (
-    _prepare_upsert("state"),
-    _prepare_upsert("starred"),
-    _prepare_upsert("state", "starred"),
-)
-
-
 def mark_items(
     connection: Connection,
     user_id: int,
@@ -73,7 +58,7 @@ def mark_items(
     read: bool | None = None,
     starred: bool | None = None,
 ) -> int:
-    """Mark those of these items that the person may see; how many. None leaves as it is."""
+    """Mark the items among these that the reader may see; returns how many. None leaves a mark as it is."""
     if read is None and starred is None:
         return 0
     mine = _mark_subscribed_items(
@@ -86,16 +71,16 @@ def mark_items(
 def _mark_subscribed_items(
     connection: Connection, user_id: int, ids: Collection[int], read: bool | None, starred: bool | None, now: float
 ) -> set[int]:
-    """Items of feeds that the person subscribes to, in one statement; which of these they were."""
+    """Mark the items of subscribed feeds in one statement; returns their ids."""
     dialect = connection.dialect.name
     given = orjson.dumps(list(ids)).decode() if dialect == "sqlite" else list(ids)
     values = {"user": user_id, "now": now, "state": 1 if read else 0, "ids": given}
-    return {id for (id,) in fetch_rows(connection, _build_mark_statement(dialect, read, starred), values)}
+    return set(connection.execute(_build_mark_statement(dialect, read, starred), values).scalars())
 
 
 @lru_cache(16)
-def _build_mark_statement(dialect: str, read: bool | None, starred: bool | None) -> str:
-    # What is marked unread gets the moments at which it arrived and was published, by which its lists are in order.
+def _build_mark_statement(dialect: str, read: bool | None, starred: bool | None) -> TextClause:
+    # A mark “unread” repeats when its item arrived and was published, by which lists of unread items are ordered.
     new = {"user_id": ":user", "feed_id": "i.feed_id", "item_id": "i.id", "changed": "CAST(:now AS double precision)"}
     if read is not None:
         new["state"] = "CAST(:state AS smallint)"
@@ -104,7 +89,7 @@ def _build_mark_statement(dialect: str, read: bool | None, starred: bool | None)
     if starred is not None:  # starring again does not change since when
         new["starred"] = "CAST(:now AS double precision)" if starred else "CAST(NULL AS double precision)"
         changes["starred"] = "COALESCE(mark.starred, excluded.starred)" if starred else "NULL"
-    return (
+    return text(
         f"INSERT INTO mark ({', '.join(new)}) SELECT {', '.join(new.values())} FROM item i CROSS JOIN subscription s "
         f"WHERE i.id {_ID_LIST[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id ORDER BY i.feed_id, i.id "
         f"ON CONFLICT (user_id, feed_id, item_id) DO UPDATE SET {', '.join(f'{k} = {v}' for k, v in changes.items())} "
@@ -121,22 +106,41 @@ def _mark_other_items(
 ) -> int:
     """Mark items that query feeds show, and starred items of feeds that are no longer subscribed."""
     places = sorted(set(find_visible(connection, user_id, ids).values()))
-    row: dict[str, Any] = {"user_id": user_id, "changed": now}
+    values: dict[str, Any] = {}
     if read is not None:
-        row["state"] = 1 if read else 0
+        values["state"] = 1 if read else 0
     if starred is not None:
-        row["starred"] = now if starred else None
-    statement = (
-        _SET_READ_AND_STARRED
-        if read is not None and starred is not None
-        else SET_READ
-        if starred is None
-        else _SET_STARRED
-    )
-    statement.run(connection, ({**row, "feed_id": feed_id, "item_id": item_id} for feed_id, item_id in places))
-    if read is False:
-        fill_mark_times(connection, user_id)
+        values["starred"] = now if starred else None
+    _upsert_marks(connection, user_id, places, values, now)
     return len(places)
+
+
+def set_states(
+    connection: Connection, user_id: int, places: Iterable[tuple[int, int]], state: int | None, now: float
+) -> None:
+    """Mark items (feed, item) as read (1) or unread (0), or let their feeds' positions decide (None)."""
+    _upsert_marks(connection, user_id, places, {"state": state}, now)
+
+
+def _upsert_marks(
+    connection: Connection, user_id: int, places: Iterable[tuple[int, int]], values: Mapping[str, Any], now: float
+) -> None:
+    row = {"user_id": user_id, "changed": now, **values}
+    rows = [{**row, "feed_id": feed_id, "item_id": item_id} for feed_id, item_id in places]
+    if not rows:
+        return
+    statement = upsert(connection, mark)
+    new = statement.excluded
+    changes = {name: new[name] for name in values} | {"changed": new.changed}
+    if "state" in values:
+        changes["arrived"] = null()  # filled in again below
+    if "starred" in values:  # starring an item again does not change since when it is starred
+        keeps = new.starred.is_not(None) & mark.c.starred.is_not(None)
+        changes["starred"] = case((keeps, mark.c.starred), else_=new.starred)
+    key = ["user_id", "feed_id", "item_id"]
+    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=changes), rows)
+    if values.get("state") == 0:
+        fill_mark_times(connection, user_id)
 
 
 def fill_mark_times(connection: Connection, user_id: int) -> None:
@@ -151,9 +155,9 @@ _FILL_TIMES = text(
 
 
 def mark_items_read(connection: Connection, user_id: int, ids: Collection[int], now: float) -> MarkedRead:
-    """Mark those of these that the person may see and has not read, such that it can be taken back."""
+    """Mark the unread items among these that the reader may see, in a way that can be undone."""
     kept, fresh = _find_unread(connection, user_id, ids)
-    _mark_places_read(connection, user_id, kept + fresh, now)
+    set_states(connection, user_id, kept + fresh, 1, now)
     before = {"feeds": [], "queries": [], "kept": kept, "marked": fresh}
     return MarkedRead(len(kept) + len(fresh), _save_undo(connection, user_id, before, now))
 
@@ -165,74 +169,80 @@ def _find_unread(
     kept: list[tuple[int, int]] = []
     fresh: list[tuple[int, int]] = []
     for chunk in chunks({item_id for _, item_id in find_visible(connection, user_id, ids).values()}, CHUNK):
-        for feed_id, item_id, state in _UNREAD_AMONG.run(connection, user_id, chunk):
+        for feed_id, item_id, state in connection.execute(_UNREAD_AMONG, {"user": user_id, "ids": chunk}):
             (fresh if state is None else kept).append((feed_id, item_id))
     return sorted(kept), sorted(fresh)
 
 
-_UNREAD_AMONG = SelectByUserAndIds(
-    "SELECT i.feed_id, i.id, m.state FROM item i LEFT JOIN subscription s ON s.user_id = {user} "
-    "AND s.feed_id = i.feed_id LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id "
-    "WHERE i.id IN {ids} AND (m.state = 0 OR (m.state IS NULL AND i.id > COALESCE(s.read_up_to, 0)))"
+_UNREAD_AMONG = (
+    select(item.c.feed_id, item.c.id, mark.c.state)
+    .select_from(
+        item.outerjoin(
+            subscription, and_(subscription.c.user_id == bindparam("user"), subscription.c.feed_id == item.c.feed_id)
+        ).outerjoin(
+            mark,
+            and_(mark.c.user_id == bindparam("user"), mark.c.feed_id == item.c.feed_id, mark.c.item_id == item.c.id),
+        )
+    )
+    .where(
+        item.c.id.in_(bindparam("ids", expanding=True)),
+        or_(mark.c.state == 0, and_(mark.c.state.is_(None), item.c.id > func.coalesce(subscription.c.read_up_to, 0))),
+    )
 )
-
-
-def _mark_places_read(connection: Connection, user_id: int, places: Iterable[tuple[int, int]], now: float) -> None:
-    row = {"user_id": user_id, "state": 1, "changed": now}
-    SET_READ.run(connection, ({**row, "feed_id": f, "item_id": i} for f, i in places))
 
 
 def mark_stream_read(
     connection: Connection,
     user_id: int,
-    which: Stream = ALL,
+    stream: Stream = ALL,
     *,
     now: float,
     up_to: int | None = None,
     until: float | None = None,
     also: Collection[int] = (),
 ) -> MarkedRead:
-    """Everything of a stream is read: up to the id of an item, or what arrived before a moment, or all there is; and
-    what is in `also`, which was seen beyond that.
+    """Mark a stream as read: up to an item's id, or the items that arrived before `until`, or all. Also marks the
+    items in `also`, which the reader saw beyond that.
 
-    The positions move; what was marked unread loses its mark; what query feeds show of other feeds is marked.
+    The positions move, marks “unread” are removed, and items that query feeds show of other feeds are marked.
     """
-    if which.feed is not None:
-        require_subscription(connection, user_id, which.feed)
-    if which.query is not None:
-        require_query_subscription(connection, user_id, which.query)
-    last, sure = _find_last_read(connection, up_to, until)
-    feeds = [] if which.query is not None else list_stream_feed_ids(connection, user_id, which)
-    asked = [which.query] if which.query is not None else []
-    if which.query is None and which.feed is None:
-        asked = list_stream_query_ids(connection, user_id, which)
-    was_unread = _count_unread_up_to(connection, user_id, feeds, sure)
+    if stream.feed is not None:
+        require_subscription(connection, user_id, stream.feed)
+    if stream.query is not None:
+        require_query_subscription(connection, user_id, stream.query)
+    last, settled = _find_last_read(connection, up_to, until)
+    feeds = list_stream_feed_ids(connection, user_id, stream)
+    query_ids = list_stream_query_ids(connection, user_id, stream)
+    was_unread = _count_unread_up_to(connection, user_id, feeds, settled)
     before: dict[str, Any] = {
-        "feeds": _move_positions(connection, user_id, feeds, sure),
-        "kept": _mark_kept_read(connection, user_id, feeds, sure, now),
+        "feeds": _move_positions(connection, user_id, feeds, settled),
+        "kept": _mark_kept_read(connection, user_id, feeds, settled, now),
     }
     late = _find_late_items(connection, user_id, feeds, last, up_to, until) if until is not None else []
-    if sure < last:
-        late += _find_unsettled_items(connection, user_id, feeds, sure, last)
-    shown = [place for id in asked for place in _find_unread_hits(connection, user_id, id, up_to, until)]
+    if settled < last:
+        late += _find_unsettled_items(connection, user_id, feeds, settled, last)
+    shown = [place for id in query_ids for place in _find_unread_hits(connection, user_id, id, up_to, until)]
     kept, seen = _find_unread(connection, user_id, also) if also else ([], [])
     fresh = sorted({*late, *shown, *seen} - set(kept))
-    _mark_places_read(connection, user_id, kept + fresh, now)
+    set_states(connection, user_id, kept + fresh, 1, now)
     before["kept"] += kept
-    before |= {"marked": fresh, "queries": _move_query_positions(connection, user_id, asked, up_to, until)}
+    before |= {"marked": fresh, "queries": _move_query_positions(connection, user_id, query_ids, up_to, until)}
     return MarkedRead(was_unread + len(kept) + len(fresh), _save_undo(connection, user_id, before, now))
 
 
 def _find_last_read(connection: Connection, up_to: int | None, until: float | None) -> tuple[int, int]:
-    """The last item that is read; with `until`, such that nothing which arrived later is before it. And up to which
-    every item is there that ever will be: positions go no farther, or they would pass over one that is being saved."""
-    newest, sure = last_visible_item_id(connection)
+    """Return the last item to be marked, and the last settled one up to it.
+
+    With `until`, no item up to the first one arrived later. Positions stop at the settled one, because beyond it an
+    item may be being saved that nobody has seen.
+    """
+    newest, settled = find_last_item_ids(connection)
     if up_to is not None:
         newest = min(newest, up_to)
     if until is not None:
         later = connection.execute(select(func.min(item.c.id)).where(item.c.first_seen >= until)).scalar()
         newest = newest if later is None else min(newest, later - 1)
-    return newest, min(newest, sure)
+    return newest, min(newest, settled)
 
 
 def _count_unread_up_to(connection: Connection, user_id: int, feeds: Iterable[int], last: int) -> int:
@@ -268,7 +278,7 @@ _COUNT_KEPT_UNREAD = _text_of_feeds(
 
 
 def _move_positions(connection: Connection, user_id: int, feeds: Iterable[int], last: int) -> list[tuple[int, int]]:
-    """Positions go forward to `last`; where they were."""
+    """Move positions forward to `last`; returns the former ones."""
     before: list[tuple[int, int]] = []
     for chunk in chunks(feeds, CHUNK):
         mine = (
@@ -291,7 +301,7 @@ def _mark_kept_read(
         mine = (
             mark.c.user_id == user_id,
             mark.c.feed_id.in_(chunk),
-            text("state = 0"),  # as the index has it
+            text("state = 0"),  # spelled as in the partial index
             mark.c.item_id <= last,
         )
         kept += [(f, i) for f, i in connection.execute(select(mark.c.feed_id, mark.c.item_id).where(*mine))]
@@ -302,19 +312,19 @@ def _mark_kept_read(
 def _find_late_items(
     connection: Connection, user_id: int, feeds: Collection[int], last: int, up_to: int | None, until: float
 ) -> list[tuple[int, int]]:
-    """Unread items with an id beyond `last` that yet arrived before: batches are not saved in the order of fetches."""
+    """Find unread items beyond the id `last` that arrived before `until`: batches are not saved in order of arrival."""
     wanted = set(feeds)
     bounds = {"last": last, "up_to": 2**62 if up_to is None else up_to, "from": until - LATEST_SAVE, "until": until}
-    found = fetch_rows(connection, _SELECT_LATE, {"user": user_id, **bounds})
+    found = connection.execute(_SELECT_LATE, {"user": user_id, **bounds})
     return [(feed_id, id) for feed_id, id in found if feed_id in wanted]
 
 
 def _find_unsettled_items(
-    connection: Connection, user_id: int, feeds: Collection[int], sure: int, last: int
+    connection: Connection, user_id: int, feeds: Collection[int], settled: int, last: int
 ) -> list[tuple[int, int]]:
-    """Unread items beyond the position: others with an id before theirs may yet come."""
+    """Find unread items beyond the settled ones; they are marked one by one."""
     wanted = set(feeds)
-    found = fetch_rows(connection, _SELECT_UNSETTLED, {"user": user_id, "sure": sure, "last": last})
+    found = connection.execute(_SELECT_UNSETTLED, {"user": user_id, "settled": settled, "last": last})
     return [(feed_id, id) for feed_id, id in found if feed_id in wanted]
 
 
@@ -324,10 +334,10 @@ _SELECT_UNREAD = (
     "WHERE s.user_id = :user AND s.feed_id = i.feed_id "
     "AND (m.state = 0 OR (m.state IS NULL AND i.id > s.read_up_to)) "
 )
-_SELECT_LATE = (
+_SELECT_LATE = text(
     f"{_SELECT_UNREAD} AND i.first_seen >= :from AND i.first_seen < :until AND i.id > :last AND i.id <= :up_to"
 )
-_SELECT_UNSETTLED = f"{_SELECT_UNREAD} AND i.id > :sure AND i.id <= :last"
+_SELECT_UNSETTLED = text(f"{_SELECT_UNREAD} AND i.id > :settled AND i.id <= :last")
 
 
 def _find_unread_hits(
@@ -348,10 +358,11 @@ _SELECT_UNREAD_HITS = text(
 
 
 def _move_query_positions(
-    connection: Connection, user_id: int, asked: Iterable[int], up_to: int | None, until: float | None
+    connection: Connection, user_id: int, query_ids: Iterable[int], up_to: int | None, until: float | None
 ) -> list[tuple[int, int]]:
+    """Move the positions in query feeds forward; returns the former ones."""
     before: list[tuple[int, int]] = []
-    for id in asked:
+    for id in query_ids:
         mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == id)
         old = connection.execute(select(query_subscription.c.read_up_to).where(*mine)).scalar_one()
         last = connection.execute(select(func.max(hit.c.id)).where(hit.c.query_id == id)).scalar() or 0
@@ -367,9 +378,6 @@ def _move_query_positions(
     return before
 
 
-# taking it back
-
-
 def _save_undo(connection: Connection, user_id: int, before: Mapping[str, Any], now: float) -> int | None:
     if not any(before.values()):
         return None
@@ -383,13 +391,13 @@ def _save_undo(connection: Connection, user_id: int, before: Mapping[str, Any], 
 
 
 def undo_mark_read(connection: Connection, user_id: int, undo_id: int, now: float) -> None:
-    """Everything is as it was before many were marked as read, except for what was marked by itself since."""
+    """Undo `mark_stream_read` or `mark_items_read`; items that were marked one by one since keep their marks."""
     gone = (
         delete(mark_undo).where(mark_undo.c.id == undo_id, mark_undo.c.user_id == user_id).returning(mark_undo.c.before)
     )
     row = connection.execute(gone).first()
     if row is None:
-        raise NotFound("There is nothing to take back, or no longer.")
+        raise NotFound("There is nothing to undo, or it is too late.")
     before = orjson.loads(row.before)
     if before["feeds"]:
         connection.execute(
@@ -399,11 +407,7 @@ def undo_mark_read(connection: Connection, user_id: int, undo_id: int, now: floa
         rows = [{"of_user": user_id, "of_query": q, "read_up_to": at} for q, at in before["queries"]]
         connection.execute(_RESTORE_QUERY_POSITION, rows)
     for places, state in ((before["kept"], 0), (before["marked"], None)):
-        SET_READ.run(
-            connection,
-            ({"user_id": user_id, "feed_id": f, "item_id": i, "state": state, "changed": now} for f, i in places),
-        )
-    fill_mark_times(connection, user_id)
+        set_states(connection, user_id, places, state, now)
 
 
 _RESTORE_POSITION = update(subscription).where(
@@ -416,11 +420,8 @@ _RESTORE_QUERY_POSITION = update(query_subscription).where(
 _RESTORE_QUERY_POSITION = _RESTORE_QUERY_POSITION.values(read_up_to=bindparam("read_up_to"))
 
 
-# upkeep
-
-
 def delete_marks_of_items(connection: Connection, feed_id: int, item_ids: Collection[int]) -> None:
-    """Marks of items that are deleted: counts rely on every mark having its item."""
+    """Delete the marks of items that are deleted, because counts rely on every mark having its item."""
     for chunk in chunks(item_ids, CHUNK):
         readers = select(subscription.c.user_id).where(subscription.c.feed_id == feed_id)
         which = (mark.c.user_id.in_(readers), mark.c.feed_id == feed_id, mark.c.item_id.in_(chunk))
@@ -428,7 +429,7 @@ def delete_marks_of_items(connection: Connection, feed_id: int, item_ids: Collec
 
 
 def update_mark_times(connection: Connection, changed: Mapping[tuple[int, int], float]) -> None:
-    """Items, by feed and id, have another time of publication: so have marks that are in order by it."""
+    """Change the time of publication in marks whose items, by feed and id, have a new one."""
     rows = [{"feed": feed, "item": id, "published": at} for (feed, id), at in changed.items()]
     connection.execute(_UPDATE_PUBLISHED, rows)
 

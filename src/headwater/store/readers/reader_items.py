@@ -3,32 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, select
+import msgspec
+from sqlalchemy import BindParameter, Connection, and_, bindparam, select
 
+from headwater.model import Item
 from headwater.store.content.items import ITEM_COLUMNS, read_item_values
-from headwater.store.database.dialect import SelectByUserAndIds, chunks
+from headwater.store.database.dialect import chunks
 from headwater.store.queries import hits
-from headwater.store.readers.stream_items import WantedColumns, has_columns
-from headwater.store.readers.stream_values import HIT_ID_OFFSET, ReaderItem, Stream, StreamPage, StreamQuery
-from headwater.store.readers.streams import list_stream_positions
+from headwater.store.readers.stream_positions import has_columns, list_stream_positions
+from headwater.store.readers.streams import HIT_ID_OFFSET, Stream, StreamQuery
+from headwater.store.readers.subscriptions import Subscription, find_subscriptions
+from headwater.store.schema.item_tables import item
 from headwater.store.schema.query_tables import hit
 from headwater.store.schema.reader_tables import mark, query_subscription, subscription
 
+
+class ReaderItem(msgspec.Struct, frozen=True):
+    """An item as one reader has it. In a query feed, `hit_id` is the hit, and `item` is as the query feed shows it."""
+
+    item: Item
+    read: bool
+    starred: bool
+    query_id: int | None = None
+    hit_id: int | None = None
+    arrived: float = 0.0
+
+    @property
+    def id(self) -> int:
+        """The id in a stream: that of the item, or that of the hit plus HIT_ID_OFFSET."""
+        return HIT_ID_OFFSET + self.hit_id if self.hit_id is not None else self.item.id or 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPage:
+    """A page of a stream; pass `next` as `before` to get the following one, None at the end."""
+
+    items: tuple[ReaderItem, ...] = ()
+    next: tuple[float, int] | None = None
+
+
 CHUNK = 1000
 ALL, DEFAULT_PART = Stream(), StreamQuery()
-MOST_ITEMS = 10_000  # items of a page, whatever is asked for
+MOST_ITEMS = 10_000  # of a page, even if more are requested
+READER_ITEM_COLUMNS = f"{', '.join(f'i.{name}' for name in ITEM_COLUMNS)}, m.state, m.starred, s.read_up_to"
 _MARK_COLUMNS = (mark.c.state, mark.c.starred, subscription.c.read_up_to)
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
 
 
 def list_reader_items(
-    connection: Connection, user_id: int, which: Stream = ALL, part: StreamQuery = DEFAULT_PART
+    connection: Connection, user_id: int, stream: Stream = ALL, part: StreamQuery = DEFAULT_PART
 ) -> StreamPage:
     """List a page of a stream as one reader has its items; at most 10,000 of them."""
     part = replace(part, limit=max(1, min(part.limit, MOST_ITEMS)))
-    found = list_stream_positions(connection, user_id, which, part, READER_ITEM_COLUMNS)
+    found = list_stream_positions(connection, user_id, stream, part, READER_ITEM_COLUMNS)
     shown = found[: part.limit]
     more = (shown[-1][0], shown[-1][1]) if len(found) > part.limit and shown else None
     items = {place[1]: read_reader_item(place[2:]) for place in shown if has_columns(place)}
@@ -36,6 +66,20 @@ def list_reader_items(
         rest = [place[1] for place in shown if not has_columns(place)]
         items |= {one.id: one for one in load_reader_items(connection, user_id, rest)}
     return StreamPage(tuple([items[place[1]] for place in shown if place[1] in items]), more)
+
+
+def find_subscriptions_of_items(
+    connection: Connection, user_id: int, items: Iterable[ReaderItem]
+) -> list[Subscription]:
+    """Find a reader's subscriptions that these items belong to."""
+    feeds: set[int] = set()
+    queries: set[int] = set()
+    for one in items:
+        if one.query_id is None:
+            feeds.add(one.item.feed_id)
+        else:
+            queries.add(one.query_id)
+    return find_subscriptions(connection, user_id, feeds, queries)
 
 
 def load_reader_items(connection: Connection, user_id: int, ids: Sequence[int]) -> list[ReaderItem]:
@@ -50,7 +94,7 @@ def _load_items(connection: Connection, user_id: int, ids: Iterable[int]) -> tup
     found: dict[int, ReaderItem] = {}
     others: list[int] = []
     for chunk in chunks((id for id in ids if id < HIT_ID_OFFSET), CHUNK):
-        for row in _ITEMS_BY_ID.run(connection, user_id, chunk):
+        for row in connection.execute(_ITEMS_BY_ID, {"user": user_id, "ids": chunk}):
             found[row[0]] = read_reader_item(row)
             if row[-1] is None:
                 others.append(row[0])
@@ -79,11 +123,12 @@ def _load_hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict
     return found
 
 
-_ITEM_ROW = f"{', '.join(f'i.{name}' for name in ITEM_COLUMNS)}, m.state, m.starred, s.read_up_to"
-READER_ITEM_COLUMNS = WantedColumns(_ITEM_ROW)
-_ITEMS_BY_ID = SelectByUserAndIds(
-    f"SELECT {_ITEM_ROW} FROM item i LEFT JOIN subscription s ON s.user_id = {{user}} AND s.feed_id = i.feed_id "
-    "LEFT JOIN mark m ON m.user_id = {user} AND m.feed_id = i.feed_id AND m.item_id = i.id WHERE i.id IN {ids}"
+_MY_SUBSCRIPTION = and_(subscription.c.user_id == bindparam("user"), subscription.c.feed_id == item.c.feed_id)
+_MY_MARK = and_(mark.c.user_id == bindparam("user"), mark.c.feed_id == item.c.feed_id, mark.c.item_id == item.c.id)
+_ITEMS_BY_ID = (
+    select(*(item.c[name] for name in ITEM_COLUMNS), *_MARK_COLUMNS)
+    .select_from(item.outerjoin(subscription, _MY_SUBSCRIPTION).outerjoin(mark, _MY_MARK))
+    .where(item.c.id.in_(_IDS))
 )
 _HIT_STATES = (
     select(hit.c.id, hit.c.item_id, *_MARK_COLUMNS, query_subscription.c.read_up_to.label("query_read_up_to"))
@@ -104,7 +149,7 @@ _HIT_STATES = (
             ),
         )
     )
-    .where(hit.c.id.in_(bindparam("ids", expanding=True)))
+    .where(hit.c.id.in_(_IDS))
 )
 
 
@@ -133,7 +178,7 @@ def find_visible(connection: Connection, user_id: int, ids: Collection[int]) -> 
     found: dict[int, tuple[int, int]] = {}
     others: list[int] = []
     for chunk in chunks((id for id in ids if 0 <= id < HIT_ID_OFFSET), CHUNK):
-        for id, feed_id, mine in _FEEDS_OF_ITEMS.run(connection, user_id, chunk):
+        for id, feed_id, mine in connection.execute(_FEEDS_OF_ITEMS, {"user": user_id, "ids": chunk}):
             found[id] = (feed_id, id)
             if mine is None:
                 others.append(id)
@@ -154,22 +199,18 @@ def _find_otherwise_visible(connection: Connection, user_id: int, others: Iterab
     return seen
 
 
-_FEEDS_OF_ITEMS = SelectByUserAndIds(
-    "SELECT i.id, i.feed_id, s.feed_id FROM item i LEFT JOIN subscription s ON s.user_id = {user} "
-    "AND s.feed_id = i.feed_id WHERE i.id IN {ids}"
+_FEEDS_OF_ITEMS = (
+    select(item.c.id, item.c.feed_id, subscription.c.feed_id)
+    .select_from(item.outerjoin(subscription, _MY_SUBSCRIPTION))
+    .where(item.c.id.in_(_IDS))
 )
 _MY_QUERIES = select(query_subscription.c.query_id).where(query_subscription.c.user_id == bindparam("user"))
-_THROUGH_QUERIES = select(hit.c.item_id).where(
-    hit.c.item_id.in_(bindparam("ids", expanding=True)), hit.c.query_id.in_(_MY_QUERIES), hit.c.current
-)
+_THROUGH_QUERIES = select(hit.c.item_id).where(hit.c.item_id.in_(_IDS), hit.c.query_id.in_(_MY_QUERIES), hit.c.current)
 _STARRED = select(mark.c.item_id).where(
     mark.c.user_id == bindparam("user"),
-    mark.c.item_id.in_(bindparam("ids", expanding=True)),
+    mark.c.item_id.in_(_IDS),
     mark.c.starred.is_not(None),
 )
 _MY_HITS = select(hit.c.id, hit.c.feed_id, hit.c.item_id).where(
-    hit.c.id.in_(bindparam("ids", expanding=True)), hit.c.query_id.in_(_MY_QUERIES), hit.c.current
+    hit.c.id.in_(_IDS), hit.c.query_id.in_(_MY_QUERIES), hit.c.current
 )
-
-
-# counts

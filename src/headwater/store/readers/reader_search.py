@@ -5,25 +5,24 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from headwater.store.content import search
 from headwater.store.content.search import SearchPage
 from headwater.store.content.search_terms import SearchTerm, to_fts5_query, to_tsquery
-from headwater.store.database.dialect import fetch_rows
-from headwater.store.readers import reader_items
-from headwater.store.readers.stream_items import WantedColumns, join_columns
-from headwater.store.readers.stream_values import HIT_ID_OFFSET, ReaderItem, Stream
+from headwater.store.readers.reader_items import READER_ITEM_COLUMNS, ReaderItem, read_reader_item
+from headwater.store.readers.stream_positions import join_columns
+from headwater.store.readers.streams import HIT_ID_OFFSET, Stream
 from headwater.store.store import Store
 
 ALL = Stream()
 
 
 async def search_reader_items(
-    store: Store, user_id: int, text: str, which: Stream = ALL, *, limit: int = 50, before_id: int | None = None
+    store: Store, user_id: int, words: str, stream: Stream = ALL, *, limit: int = 50, before_id: int | None = None
 ) -> tuple[SearchPage, list[ReaderItem]]:
-    """Search what one reader reads, as `search_items` does. Indexes queued items first if there are any."""
-    wanted = (user_id, text, which, max(1, min(limit, 1000)), before_id)
+    """Search the items of one reader, as `search_items` does. Indexes queued items first if there are any."""
+    wanted = (user_id, words, stream, max(1, min(limit, 1000)), before_id)
     found = await store.read(find_matching_reader_items, *wanted)
     if not found[0].waiting:
         return found
@@ -34,19 +33,19 @@ async def search_reader_items(
 
 
 def find_matching_reader_items(
-    connection: Connection, user_id: int, said: str, which: Stream, limit: int, before_id: int | None
+    connection: Connection, user_id: int, words: str, stream: Stream, limit: int, before_id: int | None
 ) -> tuple[SearchPage, list[ReaderItem]]:
-    """Search what is indexed by now."""
-    terms = search.require_search_terms(said)
+    """Search the items that are indexed by now."""
+    terms = search.require_search_terms(words)
     if not terms:
         return SearchPage(()), []
     before = HIT_ID_OFFSET if before_id is None else before_id
-    rows, waiting = _search_rows(connection, terms, limit + 1, user_id, which.feed, which.tag, before)
-    found = [reader_items.read_reader_item(row) for row in rows[:limit]]
+    rows, waiting = _search_rows(connection, terms, limit + 1, user_id, stream.feed, stream.tag, before)
+    found = [read_reader_item(row) for row in rows[:limit]]
     return SearchPage(tuple(one.item for one in found), len(rows) > limit, waiting), found
 
 
-# The index gives its rows in the order of ids, so that only as many are looked at as are shown.
+# The index returns its rows in the order of ids, so only as many items are looked at as are shown.
 _SEARCH_SOURCES = {
     "sqlite": "FROM item_search f CROSS JOIN item i CROSS JOIN subscription s "
     "WHERE f.item_search MATCH :match AND i.id = f.rowid AND f.rowid < :before",
@@ -64,7 +63,7 @@ def _search_rows(
     tag: str | None,
     before: int,
 ) -> tuple[list[Any], int]:
-    """Rows of `reading.WANTED`, the latest arrival first; and how many items the index does not have yet."""
+    """Return rows of `READER_ITEM_COLUMNS`, the latest arrival first, and how many items are not indexed yet."""
     dialect = connection.dialect.name
     match = to_fts5_query(terms) if dialect == "sqlite" else to_tsquery(terms)
     values: dict[str, Any] = {"match": match, "before": before, "user": user_id, "limit": limit}
@@ -79,6 +78,6 @@ def _search_rows(
         f"SELECT 0 AS k, i.id AS id {_SEARCH_SOURCES[dialect]} AND s.user_id = :user AND s.feed_id = i.feed_id{only}"
     )
     found = f"{found} ORDER BY {order} DESC LIMIT :limit"
-    with_waiting = WantedColumns(f"({search.COUNT_QUEUED}), {reader_items.READER_ITEM_COLUMNS.columns}")
-    answer = sorted(fetch_rows(connection, join_columns(with_waiting, found), values), key=itemgetter(1), reverse=True)
+    sql = join_columns(f"(SELECT COUNT(*) FROM index_queue), {READER_ITEM_COLUMNS}", found)
+    answer = sorted(connection.execute(text(sql), values), key=itemgetter(1), reverse=True)
     return [row[3:] for row in answer], answer[0][2] if answer else search.count_queued(connection)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, exists, func, select
+from sqlalchemy import ColumnElement, Connection, exists, func, literal, select
 
-from headwater.store.database.dialect import SelectByUserAndIds, fetch_rows
+from headwater.store.schema.feed_tables import feed
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.reader_tables import subscription
 
-FEWEST_READERS = 2  # others who read a feed before it is suggested: one person's reading is nobody's business
-MOST_LOOKED_AT = 200  # feeds of a person's, and readers of the same ones, at the most
+FEWEST_READERS = 2  # a feed is suggested if so many others read it: one person's reading is nobody's business
+MOST_LOOKED_AT = 200  # feeds of a reader, and readers of the same feeds
 
 
 @dataclass(frozen=True, slots=True)
 class CoReadFeed:
-    """A feed that others read: `both` of the `readers` of a feed of yours."""
+    """A suggested feed: `both` of the `readers` of the feed `because`, which the reader has, read it too."""
 
     feed_id: int
     because: int
@@ -25,20 +25,31 @@ class CoReadFeed:
 
 
 def find_also_read(connection: Connection, user_id: int, limit: int = 10) -> list[CoReadFeed]:
-    """Feeds that those read who read the same as this person, the strongest link first.
+    """Find feeds that readers of the same feeds read, the strongest link first.
 
-    Of many subscriptions and many readers some hundred are looked at, and then counted in full.
+    Looks at some hundred subscriptions and readers, if there are more, and counts all readers of the feeds found.
     """
-    shared = [
-        id
-        for (id,) in fetch_rows(connection, _SHARED, {"user": user_id, "most": MOST_LOOKED_AT, "least": FEWEST_READERS})
-    ]
+    others = subscription.alias("others")
+    near = subscription.alias("near")
+    few = select(literal(1)).where(near.c.feed_id == subscription.c.feed_id, near.c.user_id != user_id)
+    enough = select(func.count()).select_from(few.limit(FEWEST_READERS).correlate(subscription).subquery())
+    mine = select(subscription.c.feed_id).where(subscription.c.user_id == user_id)
+    shared = list(
+        connection.execute(mine.where(enough.scalar_subquery() >= FEWEST_READERS).limit(MOST_LOOKED_AT)).scalars()
+    )
     if not shared:
         return []
-    near = [id for id, _ in _NEAR.run(connection, user_id, shared)]
-    wanted = [id for id, _ in _OTHERS.run(connection, user_id, near)][: 5 * limit] if near else []
+    number = func.count()
+    query = select(others.c.user_id).where(others.c.feed_id.in_(shared), others.c.user_id != user_id)
+    query = query.group_by(others.c.user_id).order_by(number.desc(), others.c.user_id).limit(MOST_LOOKED_AT)
+    neighbours = connection.execute(query).scalars().all()
+    query = select(others.c.feed_id).where(others.c.user_id.in_(neighbours), others.c.feed_id.not_in(mine))
+    query = query.group_by(others.c.feed_id).having(number >= FEWEST_READERS)
+    query = query.order_by(number.desc(), others.c.feed_id).limit(min(5 * limit, 100))
+    wanted = connection.execute(query).scalars().all() if neighbours else []
     readers: dict[int, set[int]] = {}
-    for feed_id, reader in _READERS.run(connection, user_id, [*shared, *wanted]):
+    counted = (others.c.feed_id.in_([*shared, *wanted]), others.c.user_id != user_id)
+    for feed_id, reader in connection.execute(select(others.c.feed_id, others.c.user_id).where(*counted)):
         readers.setdefault(feed_id, set()).add(reader)
     found: list[CoReadFeed] = []
     for feed_id in wanted:
@@ -49,25 +60,8 @@ def find_also_read(connection: Connection, user_id: int, limit: int = 10) -> lis
     return sorted(found, key=lambda one: (-one.both / one.readers, -one.both))[:limit]
 
 
-_SHARED = (
-    "SELECT s.feed_id FROM subscription s WHERE s.user_id = :user AND "
-    "(SELECT COUNT(*) FROM (SELECT 1 FROM subscription o WHERE o.feed_id = s.feed_id AND o.user_id <> :user "
-    "LIMIT :least) t) >= :least LIMIT :most"
-)
-_NEAR = SelectByUserAndIds(
-    "SELECT user_id, COUNT(*) FROM subscription WHERE feed_id IN {ids} AND user_id <> {user} "
-    f"GROUP BY user_id ORDER BY 2 DESC, 1 LIMIT {MOST_LOOKED_AT}"
-)
-_OTHERS = SelectByUserAndIds(
-    "SELECT o.feed_id, COUNT(*) FROM subscription o WHERE o.user_id IN {ids} AND NOT EXISTS "
-    "(SELECT 1 FROM subscription s WHERE s.user_id = {user} AND s.feed_id = o.feed_id) "
-    f"GROUP BY o.feed_id HAVING COUNT(*) >= {FEWEST_READERS} ORDER BY 2 DESC, 1 LIMIT 100"
-)
-_READERS = SelectByUserAndIds("SELECT feed_id, user_id FROM subscription WHERE feed_id IN {ids} AND user_id <> {user}")
-
-
 def list_popular_feeds(connection: Connection, user_id: int, limit: int = 10) -> list[tuple[int, int]]:
-    """Feeds that at least two read and this person does not, with how many do."""
+    """List feeds that at least two people read and this reader does not, with the number of readers."""
     mine = select(subscription.c.feed_id).where(subscription.c.user_id == user_id)
     number = func.count()
     query = select(subscription.c.feed_id, number).where(subscription.c.feed_id.not_in(mine))
@@ -78,7 +72,7 @@ def list_popular_feeds(connection: Connection, user_id: int, limit: int = 10) ->
 def list_recent_titles(
     connection: Connection, user_id: int, since: float, most: int = 20_000
 ) -> list[tuple[int, int, float, str]]:
-    """Item, feed, time and title of what a person reads, the latest first."""
+    """List item, feed, time and title of a reader's items, the latest first."""
     query = select(item.c.id, item.c.feed_id, item.c.published, item.c.title)
     query = query.where(item.c.published >= since, item.c.title.is_not(None), _is_read_by(user_id))
     found = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most))
@@ -86,7 +80,7 @@ def list_recent_titles(
 
 
 def list_recent_texts(connection: Connection, user_id: int, most: int = 1500) -> list[tuple[int, str]]:
-    """Feed and text of the latest items that a person reads."""
+    """List feed and text of a reader's latest items."""
     text = func.coalesce(item.c.content, item.c.summary)
     query = select(item.c.feed_id, text.label("text")).where(_is_read_by(user_id), text.is_not(None))
     found = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most))
@@ -94,16 +88,15 @@ def list_recent_texts(connection: Connection, user_id: int, most: int = 1500) ->
 
 
 def list_reader_sites(connection: Connection, user_id: int) -> set[str]:
-    """The hosts of a person's feeds, and of the sites they belong to."""
-    found = fetch_rows(connection, _ADDRESSES, {"user": user_id})
-    return {parse_site(url) for url, link in found for url in (url, link) if url}
-
-
-_ADDRESSES = "SELECT f.url, f.link FROM subscription s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = :user"
+    """Return the hosts of a reader's feeds and of their web pages."""
+    query = select(feed.c.url, feed.c.link).join_from(subscription, feed, feed.c.id == subscription.c.feed_id)
+    rows = connection.execute(query.where(subscription.c.user_id == user_id))
+    return {parse_site(address) for row in rows for address in row if address}
 
 
 def parse_site(url: str) -> str:
-    """
+    """Return the host of an address, without “www.”.
+
     >>> parse_site("https://www.Example.org/feed"), parse_site("nonsense")
     ('example.org', '')
     """
@@ -111,6 +104,9 @@ def parse_site(url: str) -> str:
 
 
 def _is_read_by(user_id: int) -> ColumnElement[bool]:
-    """Looked up item by item: where somebody reads 100,000 feeds, most of the latest items are theirs."""
+    """Build the condition that a user reads an item.
+
+    It is looked up item by item: of the latest items, most belong to a reader of 100,000 feeds.
+    """
     mine = (subscription.c.user_id == user_id, subscription.c.feed_id == item.c.feed_id)
     return exists().where(*mine)

@@ -1,88 +1,71 @@
-"""Lists the positions of a reader's stream: items of feeds, and hits of query feeds."""
+"""Defines a reader's streams, and which feeds and query feeds make them up."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Select, select
 
-from headwater.store.database.dialect import fetch_rows
-from headwater.store.readers.stream_items import StreamPosition, StreamSelection, WantedColumns
-from headwater.store.readers.stream_order import StreamOrder, state_condition
-from headwater.store.readers.stream_sources import list_stream_query_ids
-from headwater.store.readers.stream_values import HIT_ID_OFFSET, Stream, StreamQuery
-from headwater.store.readers.subscriptions import require_query_subscription, require_subscription
+from headwater.store.readers.subscriptions import read_query_tags
+from headwater.store.schema.reader_tables import query_subscription, subscription, subscription_tag
 
-# 0 unread, 1 read: the mark, else the positions in the query feed and in the feed
-_HIT_STATE = (
-    "COALESCE(m.state, CASE WHEN h.id > q.read_up_to AND h.item_id > COALESCE(s.read_up_to, 0) THEN 0 ELSE 1 END)"
-)
-_HIT_MARKS = (
-    "LEFT JOIN subscription s ON s.user_id = :user AND s.feed_id = h.feed_id "
-    "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id"
-)
+HIT_ID_OFFSET = 1 << 62  # added to the id of a hit, so that items and hits of a stream have different ids
 
 
-def list_stream_positions(
-    connection: Connection,
-    user_id: int,
-    which: Stream,
-    part: StreamQuery,
-    wanted: WantedColumns | None = None,
-) -> list[StreamPosition]:
-    """List the positions (time, id) of a part of a stream, in order; one more than the limit if there are more.
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A feed, a query feed, everything under a tag, or (nothing given) everything that a reader reads."""
 
-    NotFound if the reader does not subscribe to the feed or query feed. Some positions may lack the wanted columns:
-    `has_columns` tells.
+    feed: int | None = None
+    query: int | None = None
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamQuery:
+    """A part of a stream. `before` is `StreamPage.next` of the previous page.
+
+    `unread` True lists only unread items, False only read ones. `since` and `until` bound the time of arrival
+    (since ≤ arrived < until). `by_arrival` orders by arrival instead of publication. With `queries`, a stream of
+    several feeds also lists the hits of its query feeds, each as an entry of its own.
     """
-    part = replace(part, limit=max(1, part.limit))
-    found = list_feed_positions(connection, user_id, which, part, wanted)
-    asked = [which.query] if which.query is not None else []
-    if part.queries and which.query is None and which.feed is None:
-        asked = list_stream_query_ids(connection, user_id, which)
-    return merge_query_positions(connection, user_id, part, found, asked)
+
+    unread: bool | None = None
+    starred: bool = False
+    since: float | None = None
+    until: float | None = None
+    before: tuple[float, int] | None = None
+    limit: int = 100
+    oldest_first: bool = False
+    by_arrival: bool = False
+    queries: bool = False
 
 
-def list_feed_positions(
-    connection: Connection,
-    user_id: int,
-    which: Stream,
-    part: StreamQuery,
-    wanted: WantedColumns | None = None,
-) -> list[StreamPosition]:
-    """`places` without those in query feeds."""
-    if which.query is not None:
-        require_query_subscription(connection, user_id, which.query)
+def select_subscribed_feeds(user_id: int, stream: Stream) -> Select[Any]:
+    """Build the query for the feeds of a stream."""
+    if stream.tag is not None:
+        tagged = (subscription_tag.c.user_id == user_id, subscription_tag.c.tag == stream.tag)
+        return select(subscription_tag.c.feed_id).where(*tagged)
+    mine = select(subscription.c.feed_id).where(subscription.c.user_id == user_id)
+    return mine if stream.feed is None else mine.where(subscription.c.feed_id == stream.feed)
+
+
+def list_stream_feed_ids(connection: Connection, user_id: int, stream: Stream) -> list[int]:
+    """List the feeds of a stream; a query feed has none."""
+    if stream.query is not None:
         return []
-    if which.feed is not None:
-        require_subscription(connection, user_id, which.feed)
-    return StreamSelection(connection, user_id, which, part, wanted).list_positions()
+    if stream.feed is not None:
+        return [stream.feed]
+    return list(connection.execute(select_subscribed_feeds(user_id, stream)).scalars())
 
 
-def merge_query_positions(
-    connection: Connection, user_id: int, part: StreamQuery, found: list[StreamPosition], query_ids: Collection[int]
-) -> list[StreamPosition]:
-    """`places`, of those of feeds and of these query feeds."""
-    if not query_ids:
-        return found[: part.limit + 1]
-    every = (found, *(_list_hit_positions(connection, user_id, id, part) for id in query_ids))
-    return list(islice(heapq.merge(*every, reverse=not part.oldest_first), part.limit + 1))
-
-
-def _list_hit_positions(connection: Connection, user_id: int, query_id: int, part: StreamQuery) -> list[StreamPosition]:
-    """List the positions of a query feed's hits; they have ids of their own."""
-    key = "h.arrived" if part.by_arrival else "h.published"
-    order = StreamOrder(part, key, "h.id", "h.arrived", shift=HIT_ID_OFFSET)
-    state = state_condition(part, _HIT_STATE)
-    if part.starred:
-        state += " AND m.starred IS NOT NULL"
-    sql = (
-        f"SELECT {key} AS k, h.id AS id FROM query_subscription q CROSS JOIN hit h {_HIT_MARKS} "
-        f"WHERE q.user_id = :user AND q.query_id = :query AND h.query_id = :query AND h.current"
-        f"{state}{order.conditions} {order.by} LIMIT :wanted"
-    )
-    found = fetch_rows(connection, sql, order.values | {"user": user_id, "query": query_id})
-    return [(row[0], HIT_ID_OFFSET + row[1]) for row in found]
+def list_stream_query_ids(connection: Connection, user_id: int, stream: Stream) -> list[int]:
+    """List the query feeds of a stream; a feed has none."""
+    if stream.query is not None:
+        return [stream.query]
+    if stream.feed is not None:
+        return []
+    query = select(query_subscription.c.query_id, query_subscription.c.tags)
+    rows = connection.execute(query.where(query_subscription.c.user_id == user_id))
+    return [id for id, tags in rows if stream.tag is None or stream.tag in read_query_tags(tags)]

@@ -7,30 +7,23 @@ the server's: queries and published lists use them, and both change together.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, delete, func, select, text, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, func, select, update
 
 from headwater.errors import InputError, NotFound
 from headwater.formats.values.links import normalise_url
 from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck, NewFeed, add_feeds
-from headwater.store.database.dialect import (
-    SelectByUser,
-    SelectByUserAndIds,
-    chunks,
-    fetch_rows,
-    from_json,
-    insert_or_ignore,
-    to_json,
-)
+from headwater.store.database.dialect import chunks, from_json, insert_or_ignore, to_json
 from headwater.store.queries import query_feeds
 from headwater.store.readers.accounts import find_owner
-from headwater.store.readers.stream_values import HIT_ID_OFFSET
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag
 from headwater.store.schema.item_tables import item
-from headwater.store.schema.query_tables import hit, implicit_feed, query_feed
+from headwater.store.schema.query_tables import implicit_feed, query_feed
 from headwater.store.schema.reader_tables import query_subscription, subscription, subscription_tag, user
 from headwater.store.schema.storable_text import replace_unstorable
 
@@ -122,12 +115,11 @@ def subscribe_to_feeds(
         for id in wanted
         if id not in there
     ]
-    dialect = connection.dialect.name
     if rows:
-        connection.execute(insert_or_ignore(dialect, subscription), rows)
+        connection.execute(insert_or_ignore(connection, subscription), rows)
     tagged = [{"user_id": user_id, "feed_id": id, "tag": tag} for id, tags in wanted.items() for tag in sorted(tags)]
     if tagged:
-        connection.execute(insert_or_ignore(dialect, subscription_tag), tagged)
+        connection.execute(insert_or_ignore(connection, subscription_tag), tagged)
 
 
 def _find_read_position(connection: Connection, feed_id: int) -> int:
@@ -156,7 +148,7 @@ def subscribe_to_query_feed(connection: Connection, user_id: int, query_id: int,
 def subscribe_to_query_feeds(connection: Connection, user_id: int, query_ids: Iterable[int], now: float) -> None:
     rows = [{"user_id": user_id, "query_id": id, "added": now, "read_up_to": 0} for id in query_ids]
     if rows:
-        connection.execute(insert_or_ignore(connection.dialect.name, query_subscription), rows)
+        connection.execute(insert_or_ignore(connection, query_subscription), rows)
 
 
 def release_unwanted_feeds(connection: Connection, feed_ids: Collection[int]) -> None:
@@ -169,7 +161,7 @@ def release_unwanted_feeds(connection: Connection, feed_ids: Collection[int]) ->
     alone = [row.id for row in idle if row.name is None or not query_feeds.find_dependents(connection, [row.name])]
     if alone:
         rows = [{"feed_id": id} for id in alone]
-        connection.execute(insert_or_ignore(connection.dialect.name, implicit_feed), rows)
+        connection.execute(insert_or_ignore(connection, implicit_feed), rows)
         for chunk in chunks(alone, CHUNK):
             connection.execute(update(feed).where(feed.c.id.in_(chunk)).values(weight=0.0))
         query_feeds.pause_unreferenced_feeds(connection)
@@ -190,14 +182,12 @@ def count_feeds_brought(
     for chunk in chunks(keys, CHUNK):
         known = select(func.count()).select_from(feed).where(feed.c.url_key.in_(chunk), FEED_IS_LIVE)
         here += connection.execute(known).scalar_one()
-    theirs: int = connection.execute(_COUNT_SOLE_READER, {"user": user_id}).scalar_one()
-    return len(keys) - here, theirs
-
-
-_COUNT_SOLE_READER = text(
-    "SELECT COUNT(*) FROM subscription s WHERE s.user_id = :user "
-    "AND NOT EXISTS (SELECT 1 FROM subscription o WHERE o.feed_id = s.feed_id AND o.user_id <> :user)"
-)
+    other = subscription.alias("other")
+    read_by_others = select(other.c.user_id).where(
+        other.c.feed_id == subscription.c.feed_id, other.c.user_id != user_id
+    )
+    alone_in = select(func.count()).where(subscription.c.user_id == user_id, ~read_by_others.exists())
+    return len(keys) - here, connection.execute(alone_in).scalar_one()
 
 
 def require_subscription(connection: Connection, user_id: int, feed_id: int) -> None:
@@ -257,18 +247,20 @@ def _change_feed_tags(
     connection: Connection, user_id: int, feed_id: int, add: Collection[str], remove: Collection[str]
 ) -> None:
     require_subscription(connection, user_id, feed_id)
-    added, dialect = [validate_tag(tag) for tag in add], connection.dialect.name
+    added = [validate_tag(tag) for tag in add]
     mine = (subscription_tag.c.user_id == user_id, subscription_tag.c.feed_id == feed_id)
     if remove:
         connection.execute(delete(subscription_tag).where(*mine, subscription_tag.c.tag.in_(list(remove))))
     if added:
         rows = [{"user_id": user_id, "feed_id": feed_id, "tag": tag} for tag in added]
-        connection.execute(insert_or_ignore(dialect, subscription_tag), rows)
+        connection.execute(insert_or_ignore(connection, subscription_tag), rows)
     if find_owner(connection).id == user_id:
         if remove:
             connection.execute(delete(feed_tag).where(feed_tag.c.feed_id == feed_id, feed_tag.c.tag.in_(list(remove))))
         if added:
-            connection.execute(insert_or_ignore(dialect, feed_tag), [{"feed_id": feed_id, "tag": tag} for tag in added])
+            connection.execute(
+                insert_or_ignore(connection, feed_tag), [{"feed_id": feed_id, "tag": tag} for tag in added]
+            )
         bump_revision(connection)
 
 
@@ -340,114 +332,113 @@ def list_subscription_page(
 ) -> list[Subscription]:
     """Feeds by id, then query feeds, beyond `after`: (0, feed) or (1, query feed)."""
     found: list[Subscription] = []
-    given: dict[str, Any] = {"user": user_id, "after": after[1] if after else 0, "limit": limit}
     if after is None or after[0] == 0:
-        tagged, given["tag"] = (_FEED_IDS_TAGGED, tag) if tag is not None else (_FEED_IDS, None)
-        found = find_subscriptions(connection, user_id, [id for (id,) in fetch_rows(connection, tagged, given)], ())
-        found.sort(key=lambda one: one.feed_id or 0)
-        given["after"] = 0
+        table = subscription if tag is None else subscription_tag
+        ids = select(table.c.feed_id).where(table.c.user_id == user_id, table.c.feed_id > (after[1] if after else 0))
+        if tag is not None:
+            ids = ids.where(subscription_tag.c.tag == tag)
+        rows = connection.execute(ids.order_by(table.c.feed_id).limit(limit))
+        found = find_subscriptions(connection, user_id, list(rows.scalars()), ())
+        after = None
     if len(found) < limit:
-        mine = [
-            id for id, tags in fetch_rows(connection, _QUERY_IDS, given) if tag is None or tag in read_query_tags(tags)
-        ]
+        tagged = _list_query_tags(connection, user_id, after[1] if after else 0)
+        mine = [id for id, tags in tagged if tag is None or tag in tags]
         found += find_subscriptions(connection, user_id, (), mine[: limit - len(found)])
     return found
 
 
-_FEED_IDS = "SELECT feed_id FROM subscription WHERE user_id = :user AND feed_id > :after ORDER BY feed_id LIMIT :limit"
-_FEED_IDS_TAGGED = (
-    "SELECT feed_id FROM subscription_tag WHERE user_id = :user AND tag = :tag AND feed_id > :after "
-    "ORDER BY feed_id LIMIT :limit"
-)
-_QUERY_IDS = (
-    "SELECT query_id, tags FROM query_subscription WHERE user_id = :user AND query_id > :after ORDER BY query_id"
-)
+def _list_query_tags(connection: Connection, user_id: int, after: int = 0) -> list[tuple[int, tuple[str, ...]]]:
+    """List the query feeds of a reader beyond an id, with their tags."""
+    query = select(query_subscription.c.query_id, query_subscription.c.tags).order_by(query_subscription.c.query_id)
+    query = query.where(query_subscription.c.user_id == user_id, query_subscription.c.query_id > after)
+    return [(row.query_id, read_query_tags(row.tags)) for row in connection.execute(query)]
 
 
 def count_subscription_tags(connection: Connection, user_id: int) -> dict[str, int]:
-    """The tags of a person, and how many subscriptions have each."""
-    counted: dict[str, int] = dict(map(tuple, fetch_rows(connection, _COUNTED_TAGS, {"user": user_id})))
-    for _, stored in fetch_rows(connection, _QUERY_IDS, {"user": user_id, "after": 0}):
-        for tag in read_query_tags(stored):
+    """Count the subscriptions of a reader by tag."""
+    query = select(subscription_tag.c.tag, func.count()).where(subscription_tag.c.user_id == user_id)
+    rows = connection.execute(query.group_by(subscription_tag.c.tag))
+    counted: dict[str, int] = dict(map(tuple, rows))
+    for _, tags in _list_query_tags(connection, user_id):
+        for tag in tags:
             counted[tag] = counted.get(tag, 0) + 1
     return counted
-
-
-_COUNTED_TAGS = "SELECT tag, COUNT(*) FROM subscription_tag WHERE user_id = :user GROUP BY tag"
-
-
-def subscription_number(one: Subscription) -> int:
-    """One number for feeds and query feeds."""
-    return one.feed_id if one.feed_id is not None else HIT_ID_OFFSET + (one.query_id or 0)
-
-
-_COLUMNS = "s.feed_id, s.title, s.added, s.read_up_to, f.url, f.link, COALESCE(f.given_title, f.title)"
-_ALL_FEEDS = f"SELECT {_COLUMNS} FROM subscription s JOIN feed f ON f.id = s.feed_id WHERE s.user_id = {{user}}"
-_ALL_TAGS = "SELECT feed_id, tag FROM subscription_tag WHERE user_id = {user}"
-_SOME_FEEDS = SelectByUserAndIds(f"{_ALL_FEEDS} AND s.feed_id IN {{ids}}")
-_SOME_TAGS = SelectByUserAndIds(f"{_ALL_TAGS} AND feed_id IN {{ids}} ORDER BY feed_id, tag")
-_FEEDS = SelectByUser(f"{_ALL_FEEDS} ORDER BY s.feed_id")
-_TAGS = SelectByUser(f"{_ALL_TAGS} ORDER BY feed_id, tag")
-
-
-_WITH_TAGS = SelectByUserAndIds(
-    f"SELECT {_COLUMNS}, t.tag FROM subscription s JOIN feed f ON f.id = s.feed_id "
-    "LEFT JOIN subscription_tag t ON t.user_id = s.user_id AND t.feed_id = s.feed_id "
-    "WHERE s.user_id = {user} AND s.feed_id IN {ids} UNION ALL "
-    "SELECT -query_id, NULL, added, read_up_to, NULL, NULL, NULL, tags FROM query_subscription WHERE user_id = {user}"
-)
-
-
-def find_subscriptions_and_queries(
-    connection: Connection, user_id: int, feed_ids: Collection[int]
-) -> tuple[list[Subscription], list[tuple[int, tuple[str, ...]]]]:
-    """Find the subscriptions among these feeds, and all query feeds of the reader with their tags, in one query."""
-    tags: dict[int, list[str]] = {}
-    rows: dict[int, Sequence[Any]] = {}
-    queries: list[tuple[int, tuple[str, ...]]] = []
-    for row in _WITH_TAGS.run(connection, user_id, list(feed_ids)):
-        id, tag = row[0], row[-1]
-        if id < 0:
-            queries.append((-id, read_query_tags(tag)))
-            continue
-        rows[id] = row
-        if tag is not None:
-            tags.setdefault(id, []).append(tag)
-    return [_read_subscription(row[:-1], sorted(tags.get(id, ()))) for id, row in rows.items()], queries
-
-
-def _read_subscription(row: Sequence[Any], tags: Sequence[str]) -> Subscription:
-    """A feed's, of a row of `_COLUMNS`."""
-    id, title, added, read_up_to, url, link, shown = row
-    return Subscription(id, None, title or shown or url, url, link, tuple(tags), added, read_up_to, title)
 
 
 def _load_subscriptions(
     connection: Connection, user_id: int, feed_ids: list[int] | None, query_ids: list[int] | None
 ) -> list[Subscription]:
-    tags: dict[int, list[str]] = {}
-    tagged = _TAGS.run(connection, user_id) if feed_ids is None else _SOME_TAGS.run(connection, user_id, feed_ids)
-    for id, tag in tagged:
-        tags.setdefault(id, []).append(tag)
-    rows = _FEEDS.run(connection, user_id) if feed_ids is None else _SOME_FEEDS.run(connection, user_id, feed_ids)
-    found = [_read_subscription(row, tags.get(row[0], ())) for row in rows]
-    if query_ids is not None and not query_ids:
-        return found
-    query = select(query_subscription, query_feed.c.name).join(query_feed)
-    query = query.where(query_subscription.c.user_id == user_id).order_by(query_subscription.c.query_id)
-    if query_ids is not None:
-        query = query.where(query_subscription.c.query_id.in_(query_ids))
-    for row in connection.execute(query):
-        tagged_with, path = read_query_tags(row.tags), f"/feeds/{row.name}"
-        title = row.title or row.name
-        found.append(
-            Subscription(None, row.query_id, title, path, None, tagged_with, row.added, row.read_up_to, row.title)
-        )
+    user = {"user": user_id}
+    found: list[Subscription] = []
+    if feed_ids is None:
+        found = _read_subscriptions(connection.execute(_FEEDS, user))
+    else:
+        for chunk in chunks(feed_ids, CHUNK):
+            found += _read_subscriptions(connection.execute(_SOME_FEEDS, {**user, "ids": chunk}))
+    if query_ids is None:
+        return found + _read_query_subscriptions(connection.execute(_QUERIES, user))
+    for chunk in chunks(query_ids, CHUNK):
+        found += _read_query_subscriptions(connection.execute(_SOME_QUERIES, {**user, "ids": chunk}))
     return found
 
 
-def last_hit(connection: Connection, query_id: int) -> int:
-    return connection.execute(select(func.max(hit.c.id)).where(hit.c.query_id == query_id)).scalar() or 0
+_FEEDS = (
+    select(
+        subscription.c.feed_id,
+        subscription.c.title,
+        subscription.c.added,
+        subscription.c.read_up_to,
+        feed.c.url,
+        feed.c.link,
+        func.coalesce(feed.c.given_title, feed.c.title),
+        subscription_tag.c.tag,
+    )
+    .join_from(subscription, feed, feed.c.id == subscription.c.feed_id)
+    .outerjoin(
+        subscription_tag,
+        and_(
+            subscription_tag.c.user_id == subscription.c.user_id, subscription_tag.c.feed_id == subscription.c.feed_id
+        ),
+    )
+    .where(subscription.c.user_id == bindparam("user"))
+    .order_by(subscription.c.feed_id, subscription_tag.c.tag)
+)
+_SOME_FEEDS = _FEEDS.where(subscription.c.feed_id.in_(bindparam("ids", expanding=True)))
+_QUERIES = (
+    select(query_subscription, query_feed.c.name)
+    .join(query_feed)
+    .where(query_subscription.c.user_id == bindparam("user"))
+    .order_by(query_subscription.c.query_id)
+)
+_SOME_QUERIES = _QUERIES.where(query_subscription.c.query_id.in_(bindparam("ids", expanding=True)))
+
+
+def _read_subscriptions(rows: Iterable[Sequence[Any]]) -> list[Subscription]:
+    """Build subscriptions to feeds from rows of `_FEEDS`; a feed with several tags has several rows."""
+    found: list[Subscription] = []
+    for id, same in groupby(rows, key=itemgetter(0)):
+        rows_of_feed = list(same)
+        _, title, added, read_up_to, url, link, shown, tag = rows_of_feed[0]
+        tags = () if tag is None else tuple(row[-1] for row in rows_of_feed)
+        found.append(Subscription(id, None, title or shown or url, url, link, tags, added, read_up_to, title))
+    return found
+
+
+def _read_query_subscriptions(rows: Iterable[Row[Any]]) -> list[Subscription]:
+    return [
+        Subscription(
+            feed_id=None,
+            query_id=row.query_id,
+            title=row.title or row.name,
+            url=f"/feeds/{row.name}",
+            link=None,
+            tags=read_query_tags(row.tags),
+            added=row.added,
+            read_up_to=row.read_up_to,
+            own_title=row.title,
+        )
+        for row in rows
+    ]
 
 
 def count_subscribers(connection: Connection, feed_ids: Collection[int]) -> dict[int, int]:

@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 import orjson
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
-from headwater.store.database.dialect import fetch_rows
-from headwater.store.readers.read_positions import find_read_line_and
+from headwater.store.readers.stream_positions import find_read_line
 from headwater.store.readers.subscriptions import read_query_tags
 
 
@@ -33,73 +32,68 @@ class UnreadCounts:
     starred: int = 0
 
 
-# Per feed: items behind the position, less those marked read there, and those marked unread before it.
-_AFTER_POSITION = (
+# Unread items of a feed are those behind the position, less those marked read there, and those marked unread before it.
+_AFTER_POSITION = text(
     "SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM subscription s CROSS JOIN item i "
     "WHERE s.user_id = :user AND s.read_up_to < :line AND i.feed_id = s.feed_id AND i.id > s.read_up_to "
     "GROUP BY s.feed_id"
 )
-
-
 _AFTER_LINE = {
-    dialect: (
+    dialect: text(
         f"SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM item i {by_id} CROSS JOIN subscription s "
         "WHERE i.id > :line AND s.user_id = :user AND s.feed_id = i.feed_id AND s.read_up_to >= :line "
         "AND i.id > s.read_up_to GROUP BY s.feed_id"
     )
     for dialect, by_id in (("sqlite", "NOT INDEXED"), ("postgresql", ""))
 }
-
-
 _READ_AFTER_POSITION = (
     "SELECT s.feed_id, -COUNT(*), CAST(NULL AS double precision) FROM subscription s CROSS JOIN mark m "
     "WHERE s.user_id = :user AND m.user_id = :user AND m.feed_id = s.feed_id AND m.item_id > s.read_up_to "
     "AND m.state = 1 GROUP BY s.feed_id"
 )
-
-
 _KEPT_UNREAD = (
     "SELECT m.feed_id, COUNT(*), MAX(m.arrived) FROM mark m CROSS JOIN subscription s "
     "WHERE m.user_id = :user AND m.state = 0 AND s.user_id = :user AND s.feed_id = m.feed_id "
     "AND m.item_id <= s.read_up_to GROUP BY m.feed_id"
 )
-
-
-# Those marked read first: where all behind a position has been read, the newest is one of those marked unread.
-_MARKED_ITEMS = f"{_READ_AFTER_POSITION} UNION ALL {_KEPT_UNREAD}"
-
-
-_NO_UNREAD = UnreadCount(0, 0.0)
-
-
-_STARRED_COUNT = "SELECT COUNT(*) FROM mark WHERE user_id = :user AND starred IS NOT NULL"
-
-
-_UNREAD_HITS = (
+# Items marked read come first: if everything behind a position is read, the newest unread item is one marked unread.
+_MARKED_AND_KEPT = text(f"{_READ_AFTER_POSITION} UNION ALL {_KEPT_UNREAD}")
+_KEPT = text(_KEPT_UNREAD)
+_STARRED_COUNT = "(SELECT COUNT(*) FROM mark WHERE user_id = :user AND starred IS NOT NULL)"
+_UNREAD_HITS = text(
     "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM query_subscription q CROSS JOIN hit h "
     "LEFT JOIN subscription s ON s.user_id = :user AND s.feed_id = h.feed_id "
     "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id "
     "WHERE q.user_id = :user AND h.query_id = q.query_id AND h.id > q.read_up_to AND h.current "
     "AND (m.state = 0 OR (m.state IS NULL AND h.item_id > COALESCE(s.read_up_to, 0))) GROUP BY h.query_id"
 )
-
-
-_HITS_KEPT_UNREAD = (
+_HITS_KEPT_UNREAD = text(
     "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM mark m CROSS JOIN hit h CROSS JOIN query_subscription q "
     "WHERE m.user_id = :user AND m.state = 0 AND h.item_id = m.item_id AND h.current "
     "AND q.user_id = :user AND q.query_id = h.query_id AND h.id <= q.read_up_to GROUP BY h.query_id"
 )
+_QUERY_TAGS = "SELECT tags, CAST(NULL AS text), query_id FROM query_subscription WHERE user_id = :user"
+_TAGS_OF_QUERIES = text(_QUERY_TAGS)
+# The feeds of a tag come as one JSON value, because building 100,000 rows would take longest.
+_TAGS = {
+    dialect: text(
+        f"SELECT tag, {feeds}, CAST(NULL AS bigint) FROM subscription_tag WHERE user_id = :user GROUP BY tag "
+        f"UNION ALL {_QUERY_TAGS}"
+    )
+    for dialect, feeds in (("sqlite", "json_group_array(feed_id)"), ("postgresql", "CAST(json_agg(feed_id) AS text)"))
+}
+_NO_UNREAD = UnreadCount(0, 0.0)
 
 
 def count_unread(connection: Connection, user_id: int) -> UnreadCounts:
-    """Unread items of everything that a person reads."""
+    """Count the unread items of everything that a reader reads."""
     user = {"user": user_id}
     feeds, stars = _count_by_feed(connection, user_id)
-    tags = fetch_rows(connection, _TAGS[connection.dialect.name] if feeds else _TAGS_OF_QUERIES, user)
+    tags = connection.execute(_TAGS[connection.dialect.name] if feeds else _TAGS_OF_QUERIES, user).all()
     queries: dict[int, UnreadCount] = {}
     for statement in (_UNREAD_HITS, _HITS_KEPT_UNREAD) if any(query is not None for _, _, query in tags) else ():
-        for id, number, last in fetch_rows(connection, statement, user):
-            before = queries.get(id, UnreadCount(0, 0.0))
+        for id, number, last in connection.execute(statement, user):
+            before = queries.get(id, _NO_UNREAD)
             queries[id] = UnreadCount(before.count + number, max(before.newest, last))
     return UnreadCounts(
         feeds,
@@ -111,19 +105,19 @@ def count_unread(connection: Connection, user_id: int) -> UnreadCounts:
 
 
 def _count_by_feed(connection: Connection, user_id: int) -> tuple[dict[int, UnreadCount], int]:
-    """And how many are starred."""
-    stars, _, line = find_read_line_and(connection, user_id, f"({_STARRED_COUNT})", {})
+    """Count unread items by feed, and starred items."""
+    line, _, stars = find_read_line(connection, user_id, _STARRED_COUNT)
     given = {"user": user_id, "line": line.at}
-    behind = fetch_rows(connection, _AFTER_POSITION, given) if line.far else []
+    behind = list(connection.execute(_AFTER_POSITION, given)) if line.far else []
     if line.beyond:
-        behind = [*behind, *fetch_rows(connection, _AFTER_LINE[connection.dialect.name], given)]
+        behind += connection.execute(_AFTER_LINE[connection.dialect.name], given)
     feeds = {id: UnreadCount(number, newest) for id, number, newest in behind}
-    for id, number, newest in fetch_rows(connection, _MARKED_ITEMS if behind else _KEPT_UNREAD, given):
+    for id, number, newest in connection.execute(_MARKED_AND_KEPT if behind else _KEPT, given):
         before = feeds.get(id, _NO_UNREAD)
         left = before.count + number
         if left > 0:
             feeds[id] = UnreadCount(left, before.newest if newest is None else max(newest, before.newest))
-        else:  # below nought what arrived, and was read, between the two questions
+        else:  # below 0 if items arrived and were read between the two statements
             feeds.pop(id, None)
     return feeds, stars
 
@@ -131,7 +125,7 @@ def _count_by_feed(connection: Connection, user_id: int) -> tuple[dict[int, Unre
 def _count_by_tag(
     feeds: dict[int, UnreadCount], queries: dict[int, UnreadCount], tags: Iterable[Any]
 ) -> dict[str, UnreadCount]:
-    """`tags` are rows: a tag and its feeds, or the tags of a query feed."""
+    """Add up the counts by tag. A row of `tags` is a tag and its feeds, or the tags of a query feed."""
     found: dict[str, list[UnreadCount]] = {}
     for said, ids, query in tags:
         if query is None:
@@ -145,14 +139,3 @@ def _count_by_tag(
         tag: UnreadCount(sum([one.count for one in each]), max([one.newest for one in each]))
         for tag, each in found.items()
     }
-
-
-# The feeds of a tag as one value: of 100,000 rows, making them takes longest.
-_TAGS_OF_QUERIES = "SELECT tags, CAST(NULL AS text), query_id FROM query_subscription WHERE user_id = :user"
-
-
-_TAGS = {
-    dialect: f"SELECT tag, {feeds}, CAST(NULL AS bigint) FROM subscription_tag WHERE user_id = :user GROUP BY tag "
-    f"UNION ALL {_TAGS_OF_QUERIES}"
-    for dialect, feeds in (("sqlite", "json_group_array(feed_id)"), ("postgresql", "CAST(json_agg(feed_id) AS text)"))
-}

@@ -6,21 +6,19 @@ Clients are strict about types: counts and publication times are numbers, ids an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
-
-from headwater.store.readers.shown_items import ShownItem
-from headwater.store.readers.stream_values import HIT_ID_OFFSET
-from headwater.store.readers.subscriptions import Subscription, subscription_number
+from headwater.model import Enclosure
+from headwater.store.readers.reader_items import ReaderItem
+from headwater.store.readers.streams import HIT_ID_OFFSET
+from headwater.store.readers.subscriptions import Subscription
 from headwater.store.readers.unread_counts import UnreadCounts
 from headwater.web.greader.stream_ids import LABEL_PREFIX, LONG_PREFIX, READ, READING_LIST, STARRED, feed_stream_id
 
 _BITS = (1 << 64) - 1
 _PLAIN = re.compile(r"https?://[a-zA-Z0-9.:-]+(?=[/?#]|\Z)")
-Subscriptions = Mapping[int, Subscription]  # by feed id, or by HIT_ID_OFFSET plus the id of the query feed
 
 
 def shape_subscription(one: Subscription, base: str) -> dict[str, Any]:
@@ -33,9 +31,14 @@ def shape_subscription(one: Subscription, base: str) -> dict[str, Any]:
         "url": url,
         "htmlUrl": site,
         "iconUrl": icon_url(site),
-        "sortid": f"{subscription_number(one) & 0xFFFFFFFF:08X}",
+        "sortid": f"{_source_number(one.feed_id, one.query_id) & 0xFFFFFFFF:08X}",
         "firstitemmsec": str(int(one.added * 1000)),
     }
+
+
+def _source_number(feed_id: int | None, query_id: int | None) -> int:
+    """Return a number that is different for every feed and query feed."""
+    return HIT_ID_OFFSET + query_id if query_id is not None else feed_id or 0
 
 
 def icon_url(site: str) -> str:
@@ -56,49 +59,51 @@ def icon_url(site: str) -> str:
 class ItemShaper:
     """Shapes items; the fields that all items of a feed share are built once."""
 
-    def __init__(self, subscriptions: Subscriptions, base: str) -> None:
-        self._subscriptions = subscriptions
+    def __init__(self, subscriptions: Iterable[Subscription], base: str) -> None:
+        self._subscriptions = {_source_number(one.feed_id, one.query_id): one for one in subscriptions}
         self._base = base
         self._feed_fields: dict[int, tuple[dict[str, str], list[str], str]] = {}
 
-    def __call__(self, one: ShownItem) -> dict[str, Any]:
-        of = HIT_ID_OFFSET + one.query_id if one.query_id is not None else one.feed_id
-        origin, categories, site = self._feed_fields.get(of) or self._shape_feed_fields(of)
+    def __call__(self, one: ReaderItem) -> dict[str, Any]:
+        item = one.item
+        source = _source_number(item.feed_id, one.query_id)
+        origin, categories, site = self._feed_fields.get(source) or self._shape_feed_fields(source)
         if one.read or one.starred:
             categories = [*categories, *([READ] if one.read else ()), *([STARRED] if one.starred else ())]
-        href = one.link or site
+        href = item.link or site
         shown: dict[str, Any] = {
             "id": f"{LONG_PREFIX}{one.id & _BITS:016x}",
             "crawlTimeMsec": str(int(one.arrived * 1000)),
             "timestampUsec": str(int(one.arrived * 1e6)),
-            "published": int(one.published),
-            "updated": int(one.updated or one.published),
-            "title": one.title or "",
+            "published": int(item.published),
+            "updated": int(item.updated or item.published),
+            "title": item.title or "",
             "canonical": [{"href": href}],
             "alternate": [{"href": href, "type": "text/html"}],
-            "summary": {"direction": "ltr", "content": one.text or ""},
-            "author": ", ".join(orjson.loads(one.authors)) if one.authors else "",
+            "summary": {"direction": "ltr", "content": item.content or item.summary or ""},
+            "author": ", ".join(item.authors),
             "categories": categories,
             "origin": origin,
         }
-        if one.enclosures:
-            shown["enclosure"] = [_shape_enclosure(*each) for each in orjson.loads(one.enclosures)]
+        if item.enclosures:
+            shown["enclosure"] = [_shape_enclosure(each) for each in item.enclosures]
         return shown
 
-    def _shape_feed_fields(self, of: int) -> tuple[dict[str, str], list[str], str]:
-        one = self._subscriptions.get(of)
+    def _shape_feed_fields(self, source: int) -> tuple[dict[str, str], list[str], str]:
+        one = self._subscriptions.get(source)
         if one is None:  # a starred item of a feed that the reader has unsubscribed from
-            made = ({"streamId": f"feed/{of}", "title": "", "htmlUrl": ""}, [READING_LIST], self._base)
+            made = ({"streamId": f"feed/{source}", "title": "", "htmlUrl": ""}, [READING_LIST], self._base)
         else:
             shaped = shape_subscription(one, self._base)
             origin = {"streamId": shaped["id"], "title": one.title, "htmlUrl": shaped["htmlUrl"]}
             made = (origin, [READING_LIST, *(LABEL_PREFIX + tag for tag in one.tags)], shaped["htmlUrl"])
-        self._feed_fields[of] = made
+        self._feed_fields[source] = made
         return made
 
 
-def _shape_enclosure(url: str, type: str | None, length: int | None) -> dict[str, Any]:
-    return {"href": url, "type": type or "application/octet-stream", **({} if length is None else {"length": length})}
+def _shape_enclosure(one: Enclosure) -> dict[str, Any]:
+    shaped: dict[str, Any] = {"href": one.url, "type": one.type or "application/octet-stream"}
+    return shaped if one.length is None else shaped | {"length": one.length}
 
 
 def shape_tags(labels: Iterable[str]) -> list[dict[str, Any]]:

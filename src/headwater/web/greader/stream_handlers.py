@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import orjson
+from sqlalchemy import Connection
 from starlette.responses import Response
 
 from headwater.errors import InputError, NotFound
 from headwater.formats.write import write_atom
-from headwater.model import Document, Enclosure, Entry
+from headwater.model import Document, Entry
 from headwater.store.content.feeds import find_feed
 from headwater.store.readers.marks import mark_items, mark_stream_read
-from headwater.store.readers.shown_items import ShownItem, ShownPage, find_shown_items, list_shown_items
-from headwater.store.readers.stream_values import Stream
-from headwater.store.readers.streams import list_stream_positions
+from headwater.store.readers.reader_items import (
+    ReaderItem,
+    StreamPage,
+    find_reader_items,
+    find_subscriptions_of_items,
+    list_reader_items,
+)
+from headwater.store.readers.stream_positions import list_stream_positions
+from headwater.store.readers.streams import Stream, StreamQuery
 from headwater.store.readers.subscriptions import Subscription, find_subscription
 from headwater.store.readers.unread_counts import count_unread
 from headwater.web.greader import greader_json, stream_ids
@@ -65,12 +71,12 @@ class StreamHandlers:
         """Return a page of the stream named in the path or by `s`, by default the reading list."""
         name = call.request.path_params.get("stream") or call.given.first_value("s") or stream_ids.READING_LIST
         asked = await self._read_stream(call, name)
-        page = await self._load_page(call, asked)
-        shape = greader_json.ItemShaper(page.subscriptions, self._site.base_url)
+        page, subscriptions = await self._load_page(call, asked)
+        shape = greader_json.ItemShaper(subscriptions, self._site.base_url)
         answer: dict[str, object] = {
             "direction": "ltr",
             "id": name,
-            "title": self._stream_title(asked, page.subscriptions),
+            "title": self._stream_title(asked, subscriptions),
             "updated": int(self._site.clock()),
             "items": [shape(one) for one in page.items],
         }
@@ -78,16 +84,17 @@ class StreamHandlers:
             answer["continuation"] = format_continuation(page.next)
         return json_response(answer)
 
-    async def _load_page(self, call: GReaderCall, asked: stream_ids.StreamRequest) -> ShownPage:
+    async def _load_page(
+        self, call: GReaderCall, asked: stream_ids.StreamRequest
+    ) -> tuple[StreamPage, list[Subscription]]:
         if asked.nothing:
-            return ShownPage([], {})
-        return await self._store.read(
-            list_shown_items, call.user.id, asked.which, read_stream_query(asked, call.given, MAX_ITEMS)
-        )
+            return StreamPage(), []
+        part = read_stream_query(asked, call.given, MAX_ITEMS)
+        return await self._store.read(_list_items, call.user.id, asked.which, part)
 
     @staticmethod
-    def _stream_title(asked: stream_ids.StreamRequest, every: greader_json.Subscriptions) -> str:
-        one = next((one for one in every.values() if _is_visible(one, asked.which)), None)
+    def _stream_title(asked: stream_ids.StreamRequest, subscriptions: list[Subscription]) -> str:
+        one = next((one for one in subscriptions if _is_visible(one, asked.which)), None)
         return one.title if one is not None else asked.which.tag or "Headwater"
 
     async def show_items(self, call: GReaderCall) -> Response:
@@ -95,9 +102,9 @@ class StreamHandlers:
         numbers = [stream_ids.parse_item_id(each) for each in call.given.list_values("i")]
         if len(numbers) > MAX_CONTENTS:
             raise InputError(f"Too many fields `i`: request at most {MAX_CONTENTS:,} items at a time.")
-        found = await self._store.read(find_shown_items, call.user.id, numbers)
-        shape = greader_json.ItemShaper(found.subscriptions, self._site.base_url)
-        items = [shape(one) for one in found.items]
+        found, subscriptions = await self._store.read(_find_items, call.user.id, numbers)
+        shape = greader_json.ItemShaper(subscriptions, self._site.base_url)
+        items = [shape(one) for one in found]
         return json_response({"id": stream_ids.READING_LIST, "updated": int(self._site.clock()), "items": items})
 
     async def edit_tag(self, call: GReaderCall) -> Response:
@@ -141,9 +148,9 @@ class StreamHandlers:
         """Return a page of a stream as an Atom document."""
         name = call.request.path_params["stream"]
         asked = await self._read_stream(call, name)
-        page = await self._load_page(call, asked)
+        page, subscriptions = await self._load_page(call, asked)
         here = f"{self._site.base_url}/reader/atom/{quote(name)}"
-        title = self._stream_title(asked, page.subscriptions)
+        title = self._stream_title(asked, subscriptions)
         document = Document("atom 1.0", title, id=here, items=tuple(map(_to_entry, page.items)))
         labels = {stream_ids.format_item_id(one.id): _state_categories(one) for one in page.items}
         body = write_atom(document, self_url=here, labels=labels)
@@ -159,26 +166,41 @@ class StreamHandlers:
         return stream_ids.StreamRequest(Stream(feed=feed.id))
 
 
+def _list_items(
+    connection: Connection, user_id: int, stream: Stream, part: StreamQuery
+) -> tuple[StreamPage, list[Subscription]]:
+    """List a page of a stream, and the subscriptions that its items belong to."""
+    page = list_reader_items(connection, user_id, stream, part)
+    return page, find_subscriptions_of_items(connection, user_id, page.items)
+
+
+def _find_items(connection: Connection, user_id: int, ids: list[int]) -> tuple[list[ReaderItem], list[Subscription]]:
+    """Find the items among these ids that the reader may see, and the subscriptions that they belong to."""
+    items = find_reader_items(connection, user_id, ids)
+    return items, find_subscriptions_of_items(connection, user_id, items)
+
+
 def _is_visible(one: Subscription, which: Stream) -> bool:
     if which.query is not None:
         return one.query_id == which.query
     return which.feed is not None and one.feed_id == which.feed
 
 
-def _state_categories(one: ShownItem) -> list[tuple[str, str, str]]:
+def _state_categories(one: ReaderItem) -> list[tuple[str, str, str]]:
     """Return the categories from which newsboat learns the state of an item; “fresh” means unread."""
     states = ["reading-list", "read" if one.read else "fresh", *(["starred"] if one.starred else [])]
     return [(f"{stream_ids.STATE_PREFIX}{state}", CATEGORY_SCHEME, state) for state in states]
 
 
-def _to_entry(one: ShownItem) -> Entry:
+def _to_entry(one: ReaderItem) -> Entry:
+    item = one.item
     return Entry(
         stream_ids.format_item_id(one.id),
-        one.link,
-        one.title,
-        one.published,
-        one.updated,
-        tuple(orjson.loads(one.authors)) if one.authors else (),
-        content=one.text,
-        enclosures=tuple(Enclosure(*each) for each in orjson.loads(one.enclosures)) if one.enclosures else (),
+        item.link,
+        item.title,
+        item.published,
+        item.updated,
+        item.authors,
+        content=item.content or item.summary,
+        enclosures=item.enclosures,
     )

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from headwater.errors import InputError
-from headwater.store.readers.stream_values import HIT_ID_OFFSET, Stream
+from headwater.store.readers.streams import HIT_ID_OFFSET, Stream
 
 LONG_PREFIX = "tag:google.com,2005:reader/item/"
 STATE_PREFIX = "user/-/state/com.google/"

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 
 from headwater.errors import InputError
-from headwater.store.readers.stream_values import StreamQuery
+from headwater.store.readers.streams import StreamQuery
 from headwater.web.greader import stream_ids
 from headwater.web.request_body import read_body
 

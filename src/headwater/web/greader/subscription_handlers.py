@@ -18,7 +18,7 @@ from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.publishing.private_feeds import load_public_access
 from headwater.store.queries.query_feeds import find_query_names
 from headwater.store.readers.accounts import ADMIN
-from headwater.store.readers.stream_values import Stream
+from headwater.store.readers.streams import Stream
 from headwater.store.readers.subscriptions import (
     Subscription,
     add_and_subscribe,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from headwater.formats.values.links import normalise_url
 from headwater.query.items.tokens import split_words
 from headwater.store.content.feed_overview import count_feed_states
-from headwater.store.readers.stream_values import ReaderItem, Stream
+from headwater.store.readers.reader_items import ReaderItem
+from headwater.store.readers.streams import Stream
 from headwater.store.store import Store
 from headwater.web.shared.reader_feeds import ReaderFeeds
 

@@ -14,14 +14,14 @@ from headwater.model import Feed, Item
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import find_present_words, list_searched_words
 from headwater.store.content.feeds import count_feeds, find_feeds
-from headwater.store.database.dialect import find_last_settled_item
+from headwater.store.database.item_ids import find_last_settled_item
 from headwater.store.queries.hits import find_showing_queries
 from headwater.store.queries.query_feeds import find_query_feed, read_definition
 from headwater.store.readers import marks
 from headwater.store.readers.accounts import READ, WRITE
 from headwater.store.readers.marks import mark_items_read, undo_mark_read
-from headwater.store.readers.reader_items import find_reader_items, list_reader_items
-from headwater.store.readers.stream_values import ReaderItem, Stream, StreamQuery
+from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items
+from headwater.store.readers.streams import Stream, StreamQuery
 from headwater.store.store import Store
 from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.item_list import EmptyStream, explain_empty_stream, fold_duplicates

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from headwater.errors import NotFound
 from headwater.store.queries.query_feeds import find_query_feed, find_query_names
-from headwater.store.readers.stream_values import Stream
+from headwater.store.readers.streams import Stream
 from headwater.store.readers.subscriptions import Subscription
 from headwater.store.readers.unread_counts import UnreadCounts, count_unread
 from headwater.store.store import Store

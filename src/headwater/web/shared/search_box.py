@@ -11,9 +11,8 @@ from headwater.language.ast import CreateFeed
 from headwater.node.queries.query_explanation import preview_queries
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.queries.query_feeds import load_catalogue
-from headwater.store.readers.reader_items import find_reader_items
+from headwater.store.readers.reader_items import ReaderItem, find_reader_items
 from headwater.store.readers.reader_search import search_reader_items
-from headwater.store.readers.stream_values import ReaderItem
 from headwater.store.store import Store
 
 QUERY_DAYS = 30.0
