@@ -23,13 +23,9 @@ import orjson
 from headwater.errors import InputError
 from headwater.model import Feed, Item, Refresh
 from headwater.store.content.feeds import find_feeds
-from headwater.store.publishing.data_slices import (
-    DataSlice,
-    count_slice,
-    list_hit_slice,
-    list_item_slice,
-    list_refresh_slice,
-)
+from headwater.store.content.items import DataSlice, count_item_slice, list_item_slice
+from headwater.store.content.refreshes import count_refresh_slice, list_refresh_slice
+from headwater.store.queries.hits import count_hit_slice, list_hit_slice
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
 
@@ -265,7 +261,11 @@ async def export_rows(
     about = f"{what if query is None else f'query {query.casefold()}'} {part}"
     columns, order = (REFRESH_COLUMNS, "at") if what == "refreshes" else (ITEM_COLUMNS, "published_at")
     with open_export(path, format, about, columns, ["source", order]) as file:
-        total = await store.read(count_slice, what, query_id, file.last, part)
+        if query_id is not None:
+            total = await store.read(count_hit_slice, query_id, file.last, part)
+        else:
+            count = count_refresh_slice if what == "refreshes" else count_item_slice
+            total = await store.read(count, file.last, part)
         done = 0
         progress(done, total)
         async for last, rows in _read_chunks(store, what, query_id, file.last, part):

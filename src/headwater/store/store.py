@@ -13,9 +13,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from headwater.loops import ChangeWatch
-from headwater.store.cluster_leases import ClusterLease
-from headwater.store.database.database import Database
-from headwater.store.database.fenced_database import FencedDatabase
+from headwater.store.cluster_leases import ClusterLease, require_lease
+from headwater.store.database.database import Database, FencedDatabase
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,7 +50,7 @@ class Store:
 
     def fenced(self, lease: ClusterLease) -> Store:
         """Return this store for the holder of a lease: writes raise LeaseLost once it has passed to another."""
-        return Store(FencedDatabase(self._database, lease))
+        return Store(FencedDatabase(self._database, lambda connection: require_lease(connection, lease)))
 
     async def close(self) -> None:
         """Let running functions finish and close the database."""

@@ -14,8 +14,8 @@ from headwater.lab.traces.trace import load_trace
 from headwater.node.queries.processor import QueryProcessor
 from headwater.publish import data_export
 from headwater.store.content.feeds import find_feed
+from headwater.store.content.items import DataSlice
 from headwater.store.content.verdicts import save_refreshes
-from headwater.store.publishing.data_slices import DataSlice
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item, one_feed

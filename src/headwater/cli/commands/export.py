@@ -14,7 +14,7 @@ from headwater.errors import InputError
 from headwater.formats.values.dates import parse_date
 from headwater.publish.data_export import export_rows
 from headwater.store.content.feeds import find_feed
-from headwater.store.publishing.data_slices import DataSlice
+from headwater.store.content.items import DataSlice
 
 if TYPE_CHECKING:
     from headwater.store.store import Store

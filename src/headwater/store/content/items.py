@@ -1,12 +1,13 @@
-"""Converts items to rows and back, and lists them by publication or arrival."""
+"""Reads items: one, lists by publication or arrival, slices for exports; converts them to rows and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from orjson import dumps, loads
-from sqlalchemy import Connection, Row, func, select, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Row, Select, func, select, tuple_
 
 from headwater.errors import NotFound
 from headwater.model import Enclosure, Item, Source
@@ -166,3 +167,38 @@ def count_items(connection: Connection, feed_id: int | None = None, *, tag: str 
     if feed_id is not None:
         query = query.where(item.c.feed_id == feed_id)
     return connection.execute(query).scalar_one()
+
+
+@dataclass(frozen=True, slots=True)
+class DataSlice:
+    """Selects rows for an export: since ≤ time < until, of one feed or of all; feeds in the trash are left out."""
+
+    since: float | None = None
+    until: float | None = None
+    feed_id: int | None = None
+
+    def conditions(self, time: Column[float], feed_id: Column[int]) -> list[ColumnElement[bool]]:
+        """Build the conditions on a table's columns of time and feed."""
+        wanted: list[ColumnElement[bool]] = [feed_id.not_in(TRASHED_FEEDS)]
+        if self.since is not None:
+            wanted.append(time >= self.since)
+        if self.until is not None:
+            wanted.append(time < self.until)
+        if self.feed_id is not None:
+            wanted.append(feed_id == self.feed_id)
+        return wanted
+
+
+def list_item_slice(connection: Connection, after: int, part: DataSlice, limit: int) -> list[Item]:
+    """List the items of a slice by id, beyond `after`."""
+    rows = connection.execute(_slice_items(select(item), after, part).order_by(item.c.id).limit(limit))
+    return [read_item(row) for row in rows]
+
+
+def count_item_slice(connection: Connection, after: int, part: DataSlice) -> int:
+    """Count the items of a slice beyond the id `after`."""
+    return int(connection.execute(_slice_items(select(func.count()), after, part)).scalar_one())
+
+
+def _slice_items(query: Select[Any], after: int, part: DataSlice) -> Select[Any]:
+    return query.where(*part.conditions(item.c.published, item.c.feed_id), item.c.id > after)

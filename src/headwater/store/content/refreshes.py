@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, Select, func, select
 
 from headwater.model import Ending, Refresh
-from headwater.store.content.items import count_items
+from headwater.store.content.items import DataSlice, count_items
 from headwater.store.content.verdict_statements import PreparedStatement
 from headwater.store.database.dialect import chunks, from_json, to_json, upsert
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, TRASHED_FEEDS, feed, feed_state, hourly_count, refresh
@@ -18,7 +18,7 @@ from headwater.store.schema.feed_tables import FEED_IS_LIVE, TRASHED_FEEDS, feed
 
 @dataclass(frozen=True, slots=True)
 class ActivityPeriod:
-    """The activity in the hours that touch a period."""
+    """The activity in a period of whole hours."""
 
     refreshes: Mapping[str, int] = field(default_factory=dict)  # by ending
     new: int = 0
@@ -29,7 +29,7 @@ class ActivityPeriod:
 
 @dataclass(frozen=True, slots=True)
 class ActivitySummary:
-    """The counts of a first page. The periods are counted in whole hours: the current one and 1 or 24 before."""
+    """Counts of feeds, items and activity. The periods are the current hour and 1 or 24 hours before it."""
 
     feeds: int
     paused: int
@@ -87,6 +87,7 @@ def refresh_to_values(value: Refresh) -> tuple[Any, ...]:
 
 
 def read_refresh(row: Row[Any]) -> Refresh:
+    """Build a refresh from a row of the log."""
     return Refresh(
         feed_id=row.feed_id,
         at=row.at,
@@ -128,7 +129,7 @@ def list_refreshes(
 def list_refreshes_after(connection: Connection, learned: Mapping[int, float], *, most: int = 200_000) -> list[Refresh]:
     """List each feed's refreshes after its given time, at most `most` in all."""
     found: list[Refresh] = []
-    for chunk in chunks(sorted(learned, key=lambda feed_id: learned[feed_id]), CHUNK):  # alike moments in one query
+    for chunk in chunks(sorted(learned, key=lambda feed_id: learned[feed_id]), CHUNK):  # similar times in one query
         least = max(min(learned[feed_id] for feed_id in chunk), 0.0)
         query = select(refresh).where(refresh.c.feed_id.in_(chunk), refresh.c.at > least)
         rows = connection.execute(query.order_by(refresh.c.at.desc()).limit(most - len(found)))
@@ -138,8 +139,23 @@ def list_refreshes_after(connection: Connection, learned: Mapping[int, float], *
     return found
 
 
+def list_refresh_slice(connection: Connection, after: int, part: DataSlice, limit: int) -> list[tuple[int, Refresh]]:
+    """List the refreshes of a slice by id, beyond `after`, with their ids."""
+    rows = connection.execute(_slice_refreshes(select(refresh), after, part).order_by(refresh.c.id).limit(limit))
+    return [(row.id, read_refresh(row)) for row in rows]
+
+
+def count_refresh_slice(connection: Connection, after: int, part: DataSlice) -> int:
+    """Count the refreshes of a slice beyond the id `after`."""
+    return int(connection.execute(_slice_refreshes(select(func.count()), after, part)).scalar_one())
+
+
+def _slice_refreshes(query: Select[Any], after: int, part: DataSlice) -> Select[Any]:
+    return query.where(*part.conditions(refresh.c.at, refresh.c.feed_id), refresh.c.id > after)
+
+
 def list_losses(connection: Connection, *, since: float, limit: int = 20) -> list[FeedLoss]:
-    """The feeds that lost most since then, the worst first."""
+    """List the feeds that lost most items since a time, the worst first."""
     lost = func.sum(refresh.c.lost)
     worst = (
         select(refresh.c.feed_id)
@@ -168,9 +184,9 @@ _ADD_HOURLY = PreparedStatement(_build_hourly_upsert, ["hour", "ending", *_SUMS]
 
 
 def add_hourly_counts(connection: Connection, done: Iterable[tuple[Refresh, int]]) -> None:
-    """Add refreshes, each with how many items it really stored, to their hours.
+    """Add refreshes, each with the number of new items really stored, to the counts of their hours.
 
-    In the caller's transaction and under its lock (`outbox.in_turn`): everybody adds to the same few rows.
+    The caller's transaction holds `lock_outbox`, because all transactions add to the same few rows.
     """
     sums: dict[tuple[int, str], list[float]] = defaultdict(lambda: [0, 0, 0, 0.0, 0])
     for one, new in done:
@@ -199,6 +215,7 @@ def _sum_period(connection: Connection, now: float, hours: int) -> ActivityPerio
 
 
 def summarise_activity(connection: Connection, now: float) -> ActivitySummary:
+    """Count feeds, items and the activity of the last hour and day."""
     count = func.count()
     feeds, paused, gone = connection.execute(
         select(count, count.filter(feed.c.paused), count.filter(feed.c.gone_since.is_not(None)))

@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, 
 
 from headwater.model import Item
 from headwater.query.hits import Hit, Related
+from headwater.store.content.items import DataSlice
 from headwater.store.database.dialect import chunks, from_json, insert_or_ignore
 from headwater.store.database.item_ids import reserve_ids
 from headwater.store.queries import returned_items, selectivity
@@ -368,6 +369,22 @@ def find_hits(connection: Connection, ids: Sequence[int]) -> list[StoredHit]:
         query = select(hit, item_version.c.blob).join(item_version, same).where(hit.c.id.in_(chunk)).order_by(hit.c.id)
         found += [_read_hit(row) for row in connection.execute(query)]
     return found
+
+
+def list_hit_slice(connection: Connection, query_id: int, after: int, part: DataSlice, limit: int) -> list[StoredHit]:
+    """List the hits of a slice by id, beyond `after`; hits of replaced definitions are left out."""
+    query = _slice_hits(select(hit.c.id), query_id, after, part).order_by(hit.c.id).limit(limit)
+    return find_hits(connection, connection.execute(query).scalars().all())
+
+
+def count_hit_slice(connection: Connection, query_id: int, after: int, part: DataSlice) -> int:
+    """Count the hits of a slice beyond the id `after`."""
+    return int(connection.execute(_slice_hits(select(func.count()), query_id, after, part)).scalar_one())
+
+
+def _slice_hits(query: Select[Any], query_id: int, after: int, part: DataSlice) -> Select[Any]:
+    mine = (hit.c.query_id == query_id, hit.c.current, hit.c.id > after)
+    return query.where(*mine, *part.conditions(hit.c.arrived, hit.c.feed_id))
 
 
 def count_hits(connection: Connection, query_id: int) -> int:
