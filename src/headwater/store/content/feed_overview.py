@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from headwater.model import Ending, Feed
 from headwater.store.content import feeds
+from headwater.store.content.items import select_feeds_with_tag
 from headwater.store.readers.streams import Stream, select_subscribed_feeds
-from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag, refresh
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, refresh
 from headwater.store.schema.item_tables import item
-from headwater.store.schema.storable_text import replace_unstorable
 
 FEED_STATES = ("failing", "gone", "paused", "new")  # in the order in which a person chooses among them
 
@@ -81,14 +81,10 @@ def list_feed_overviews(
     """List feeds by id, beyond `after`, with their health."""
     query = _OVERVIEW_QUERY.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
     if which.tag is not None:
-        query = query.where(
-            feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == replace_unstorable(which.tag)))
-        )
+        query = query.where(feed.c.id.in_(select_feeds_with_tag(which.tag)))
     if which.search is not None:
         columns = (feed.c.given_title, feed.c.title, feed.c.name, feed.c.url)
-        query = query.where(
-            or_(*(column.icontains(replace_unstorable(which.search), autoescape=True) for column in columns))
-        )
+        query = query.where(or_(*(column.icontains(which.search, autoescape=True) for column in columns)))
     if which.state is not None:
         query = query.where(_STATE_CONDITIONS[which.state])
     if which.subscriber is not None:

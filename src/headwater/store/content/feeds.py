@@ -217,7 +217,7 @@ def find_feed(connection: Connection, ref: int | str) -> Feed:
     if isinstance(ref, int) or (ref.isascii() and ref.isdigit()):
         conditions.append(feed.c.id == min(int(ref), 2**63 - 1))
     if isinstance(ref, str):
-        conditions += [feed.c.url_key == normalise_url(replace_unstorable(ref)), feed.c.name == replace_unstorable(ref)]
+        conditions += [feed.c.url_key == normalise_url(replace_unstorable(ref)), feed.c.name == ref]
     for condition in conditions:
         if found := _read_feeds(connection, _FEED_QUERY.where(condition)):
             return found[0]
@@ -227,16 +227,16 @@ def find_feed(connection: Connection, ref: int | str) -> Feed:
 def _suggest_feeds(connection: Connection, ref: int | str) -> str:
     if isinstance(ref, int) or ref.isdigit():
         return f"There is no feed {ref}. “headwater feeds list” shows all."
-    holding = _describe_partial_matches(connection, replace_unstorable(ref))
+    holding = _describe_partial_matches(connection, ref)
     if holding:
         return f"There is no feed “{ref}”. {holding}"
     # Candidates that share a beginning or a middle with what was typed, so that 100,000 feeds need not be compared.
-    word = replace_unstorable(ref).rstrip("/").rpartition("/")[2] or replace_unstorable(ref)
+    word = ref.rstrip("/").rpartition("/")[2] or ref
     like = {part for part in (word[:4], word[-4:], word) if len(part) >= 3}
     near = [_contains_text(part) for part in sorted(like)]
     rows = connection.execute(select(feed.c.name, feed.c.url).where(or_(*near)).limit(200)).all() if near else []
     names = [name for row in rows for name in row if name]
-    close = difflib.get_close_matches(replace_unstorable(ref), names, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(ref, names, n=3, cutoff=0.6)
     hint = f" Did you mean {' or '.join(close)}?" if close else " “headwater feeds list” shows all."
     return f"There is no feed “{ref}”.{hint}"
 
@@ -276,9 +276,9 @@ def list_feeds(
     """List feeds by id, beyond `after`; `search` is part of a title, name or address."""
     query = _FEED_QUERY.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
     if tag is not None:
-        query = query.where(feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == replace_unstorable(tag))))
+        query = query.where(feed.c.id.in_(select(feed_tag.c.feed_id).where(feed_tag.c.tag == tag)))
     if search is not None:
-        query = query.where(_contains_text(replace_unstorable(search)))
+        query = query.where(_contains_text(search))
     return _read_feeds(connection, query)
 
 
@@ -345,10 +345,10 @@ def change_feed(connection: Connection, /, feed_id: int, **changes: Any) -> Feed
         _reset_server_state(connection, feed_id)
     if "tags" in changes:
         connection.execute(delete(feed_tag).where(feed_tag.c.feed_id == feed_id))
-        rows = [{"feed_id": feed_id, "tag": replace_unstorable(tag)} for tag in sorted(set(changes["tags"]))]
+        rows = [{"feed_id": feed_id, "tag": tag} for tag in sorted(set(changes["tags"]))]
         if rows:
             connection.execute(insert_or_ignore(connection, feed_tag), rows)
-        _copy_tags_to_owner(connection, feed_id, [replace_unstorable(tag) for tag in changes["tags"]])
+        _copy_tags_to_owner(connection, feed_id, changes["tags"])
     bump_revision(connection)
     return find_feed(connection, feed_id)
 

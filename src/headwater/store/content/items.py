@@ -14,7 +14,6 @@ from headwater.model import Enclosure, Item, Source
 from headwater.store.database.dialect import chunks, from_json, to_json
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, feed_tag
 from headwater.store.schema.item_tables import item
-from headwater.store.schema.storable_text import replace_unstorable
 
 CHUNK = 1000
 _NOT_TRASHED = item.c.feed_id.not_in(TRASHED_FEEDS)
@@ -156,8 +155,9 @@ def list_items_by_arrival(
     return [read_item(row) for row in connection.execute(query)]
 
 
-def select_feeds_with_tag(tag: str) -> Any:
-    return select(feed_tag.c.feed_id).where(feed_tag.c.tag == replace_unstorable(tag))
+def select_feeds_with_tag(tag: str) -> Select[Any]:
+    """Build the query for the feeds that have a tag."""
+    return select(feed_tag.c.feed_id).where(feed_tag.c.tag == tag)
 
 
 def count_items(connection: Connection, feed_id: int | None = None, *, tag: str | None = None) -> int:

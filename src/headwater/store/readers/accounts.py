@@ -105,7 +105,7 @@ def list_users(connection: Connection) -> list[User]:
 
 def find_user(connection: Connection, ref: int | str) -> User:
     """Find a user by id (an int) or name; NotFound if there is none."""
-    which = user.c.id == ref if isinstance(ref, int) else user.c.name_key == fold_name(replace_unstorable(ref))
+    which = user.c.id == ref if isinstance(ref, int) else user.c.name_key == fold_name(ref)
     row = connection.execute(_USERS.where(which)).first()
     if row is None:
         raise NotFound(f"There is no user “{ref}”.")
@@ -122,7 +122,7 @@ def find_owner(connection: Connection) -> User:
 
 def find_password_hash(connection: Connection, name: str) -> tuple[User | None, str | None]:
     """The account of this name with the hash of its password; None, None where there is no such account."""
-    row = connection.execute(_USERS.where(user.c.name_key == fold_name(replace_unstorable(name)))).first()
+    row = connection.execute(_USERS.where(user.c.name_key == fold_name(name))).first()
     return (None, None) if row is None else (_read_user(row), row.password)
 
 
@@ -224,7 +224,7 @@ def start_session(
     old = connection.execute(mine.offset(MOST_SESSIONS - 1)).scalars().all()
     if old:
         connection.execute(delete(session).where(session.c.hash.in_(old)))
-    values = {"hash": hash, "user_id": user_id, "kind": kind, "label": replace_unstorable(label)[:200]}
+    values = {"hash": hash, "user_id": user_id, "kind": kind, "label": label[:200]}
     connection.execute(insert(session), values | {"created": now, "last_seen": now, "expires": expires})
 
 
@@ -297,9 +297,9 @@ def add_api_token(
         raise InputError(f"There is no scope “{min(unknown)}”; there are {', '.join(SCOPES)}.", "scopes")
     if not wanted:
         raise InputError(f"A token needs a scope at least: {', '.join(SCOPES)}.", "scopes")
-    label = replace_unstorable(label.strip())[:200]
+    label = label.strip()[:200]
     values = {"hash": hash, "user_id": user_id, "label": label, "scopes": " ".join(wanted), "created": now}
-    id = connection.execute(insert(api_token).returning(api_token.c.id), values).scalar_one()
+    id, label = connection.execute(insert(api_token).returning(api_token.c.id, api_token.c.label), values).one()
     return ApiToken(id, user_id, label, tuple(wanted), now, None)
 
 

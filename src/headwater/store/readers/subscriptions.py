@@ -25,7 +25,6 @@ from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, f
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.query_tables import implicit_feed, query_feed
 from headwater.store.schema.reader_tables import query_subscription, subscription, subscription_tag, user
-from headwater.store.schema.storable_text import replace_unstorable
 
 QUERY_FEEDS_TAG = "Query feeds"  # where query feeds stand unless somebody puts them elsewhere
 
@@ -78,7 +77,7 @@ def add_and_subscribe(
     """
     owner = find_owner(connection).id
     reader = subscriber or owner
-    wanted = [replace_unstorable(each) for each in new]
+    wanted = list(new)
     if allowed is not None:
         allowed(*count_feeds_brought(connection, reader, [each.url for each in wanted], alone=True))
     done: list[AddedFeed] = []
@@ -213,7 +212,7 @@ def change_subscription_title(
     query_id: int | None = None,
 ) -> None:
     """Set a reader's own title of a feed or query feed; None or blank shows the feed's again."""
-    title = replace_unstorable(title or "").strip()[:LONGEST_TAG] or None
+    title = (title or "").strip()[:LONGEST_TAG] or None
     if feed_id is not None:
         require_subscription(connection, user_id, feed_id)
         mine: tuple[ColumnElement[bool], ...] = (
@@ -296,7 +295,7 @@ def rename_subscription_tag(connection: Connection, user_id: int, old: str, new:
 
 
 def _list_tagged_feeds(connection: Connection, user_id: int, tag: str) -> Sequence[int]:
-    mine = (subscription_tag.c.user_id == user_id, subscription_tag.c.tag == replace_unstorable(tag))
+    mine = (subscription_tag.c.user_id == user_id, subscription_tag.c.tag == tag)
     return connection.execute(select(subscription_tag.c.feed_id).where(*mine)).scalars().all()
 
 

@@ -22,18 +22,19 @@ from sqlalchemy import (
 )
 
 from headwater.store.schema.metadata import Id, feed_reference, metadata, unique_outside_trash
+from headwater.store.schema.storable_text import StorableText
 
 _TRASHED = text("deleted_at IS NOT NULL")
 feed = Table(
     "feed",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("url", Text, nullable=False),
-    Column("url_key", Text, nullable=False),  # the address, normalised
-    Column("name", Text),
-    Column("title", Text),  # the publisher's
-    Column("given_title", Text),  # ours, shown instead where set
-    Column("link", Text),
+    Column("url", StorableText, nullable=False),
+    Column("url_key", StorableText, nullable=False),  # the address, normalised
+    Column("name", StorableText),
+    Column("title", StorableText),  # the publisher's
+    Column("given_title", StorableText),  # ours, shown instead where set
+    Column("link", StorableText),
     Column("weight", Double, nullable=False),
     Column("added", Double, nullable=False),
     Column("paused", Boolean, nullable=False),
@@ -51,7 +52,7 @@ feed_tag = Table(
     "feed_tag",
     metadata,
     Column("feed_id", Id, feed_reference(), primary_key=True),
-    Column("tag", Text, primary_key=True),
+    Column("tag", StorableText, primary_key=True),
     Index(None, "tag", "feed_id"),
     sqlite_with_rowid=False,
 )

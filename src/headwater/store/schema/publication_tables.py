@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint
 
 from headwater.store.schema.metadata import Id, feed_reference, metadata
+from headwater.store.schema.storable_text import StorableText
 
 # Published feeds that are only for those who have a token; all others are public. Paths are folded: /feeds/name.
 private_feed = Table("private_feed", metadata, Column("path", Text, primary_key=True))
@@ -14,7 +15,7 @@ feed_token = Table(
     metadata,
     Column("hash", LargeBinary, primary_key=True),  # SHA-256; the token itself is shown once and kept nowhere
     Column("path", Text, nullable=False),
-    Column("label", Text, nullable=False),
+    Column("label", StorableText, nullable=False),
     Column("created", Double, nullable=False),
     Index(None, "path"),
     sqlite_with_rowid=False,
@@ -50,8 +51,8 @@ delivery_template = Table(
     "delivery_template",
     metadata,
     Column("query", Text, primary_key=True),
-    Column("subject", Text),
-    Column("body", Text),
+    Column("subject", StorableText),
+    Column("body", StorableText),
 )
 
 # The WebSub hub: what somebody has asked for and must still confirm, and who is told of changes. `key` stands for topic

@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 
 from headwater.store.schema.metadata import Id, metadata, unique_outside_trash
+from headwater.store.schema.storable_text import StorableText
 
 # An object that was removed, until a day later. Feeds, query feeds and users stay in their tables, with `deleted_at`.
 trash = Table(
@@ -46,8 +47,8 @@ user = Table(
     "user",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("name_key", Text, nullable=False),  # folded: names differ by more than case
+    Column("name", StorableText, nullable=False),
+    Column("name_key", StorableText, nullable=False),  # folded: names differ by more than case
     Column("role", Text, nullable=False),  # owner, reader
     Column("password", Text),  # argon2; None until one is set
     Column("created", Double, nullable=False),
@@ -65,7 +66,7 @@ session = Table(
     Column("hash", LargeBinary, primary_key=True),  # SHA-256 of what the browser or client holds
     Column("user_id", Id, _user_reference(), nullable=False),
     Column("kind", Text, nullable=False),  # page, client
-    Column("label", Text, nullable=False),
+    Column("label", StorableText, nullable=False),
     Column("created", Double, nullable=False),
     Column("last_seen", Double, nullable=False),
     Column("expires", Double, nullable=False),
@@ -79,7 +80,7 @@ api_token = Table(
     Column("id", Id, primary_key=True),
     Column("hash", LargeBinary, nullable=False),
     Column("user_id", Id, _user_reference(), nullable=False),
-    Column("label", Text, nullable=False),
+    Column("label", StorableText, nullable=False),
     Column("scopes", Text, nullable=False),  # words with spaces between: read write admin
     Column("created", Double, nullable=False),
     Column("last_used", Double),
@@ -93,7 +94,7 @@ subscription = Table(
     metadata,
     Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
     Column("feed_id", Id, ForeignKey("feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
-    Column("title", Text),  # the reader's own
+    Column("title", StorableText),  # the reader's own
     Column("added", Double, nullable=False),
     Column("read_up_to", Id, nullable=False),  # the id of an item
     Index(None, "feed_id"),
@@ -105,7 +106,7 @@ subscription_tag = Table(
     metadata,
     Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
     Column("feed_id", Id, ForeignKey("feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
-    Column("tag", Text, primary_key=True),
+    Column("tag", StorableText, primary_key=True),
     Index(None, "user_id", "tag", "feed_id"),
     sqlite_with_rowid=False,
 )
@@ -115,7 +116,7 @@ query_subscription = Table(
     metadata,
     Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
     Column("query_id", Id, ForeignKey("query_feed.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
-    Column("title", Text),
+    Column("title", StorableText),
     Column("added", Double, nullable=False),
     Column("read_up_to", Id, nullable=False),  # the id of a hit
     Column("tags", Text),  # JSON

@@ -1,7 +1,8 @@
-"""Replaces characters that cannot be stored or published by U+FFFD, in texts and in every text of a value.
+"""Replaces characters that cannot be stored or published by U+FFFD: in columns, and in every text of a value.
 
-Text that people type loses whatever XML forbids. Documents lose it when they are read, so a verdict comes here only
-after the database has refused it, and loses no more than the database refuses: identities must stay as they are.
+Columns of text that people type (`StorableText`) replace every character that XML forbids. Documents lose those when
+they are parsed, so a verdict is changed only after the database has refused it, and then only as far as needed:
+identities must stay as they are.
 """
 
 from __future__ import annotations
@@ -13,12 +14,25 @@ from enum import Enum
 from typing import Any, TypeVar
 
 import msgspec
+from sqlalchemy import Dialect, Text
+from sqlalchemy.types import TypeDecorator
 
 from headwater.formats.values.text import replace_forbidden
 
 T = TypeVar("T")
 
 _REFUSED = re.compile("[\x00\ud800-\udfff]")  # by PostgreSQL; SQLite refuses surrogates alone
+
+
+class StorableText(TypeDecorator[str]):
+    """Text that people type; characters that XML forbids are replaced when it is stored or compared."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Return the text as it is stored."""
+        return None if value is None else replace_forbidden(value)
 
 
 def replace_unstorable(value: T) -> T:
