@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 
 from headwater.store.content import outbox, search
 from headwater.store.content.outbox import OutboxEntry
-from headwater.store.database.dialect import insert_or_ignore, to_json
+from headwater.store.database.dialect import claim_due, insert_or_ignore, to_json
 from headwater.store.schema.feed_tables import TRASHED_FEEDS
 from headwater.store.schema.item_tables import article, article_feed, article_query, checkpoint, item
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a command that lists feeds does not wait for the query engi
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """The page behind an item, and what became of fetching it. `state` is due, failed, done or dead."""
+    """The page behind an item. `state` is due, failed (retried at `due`), done or dead."""
 
     item_id: int
     url: str
@@ -35,7 +35,7 @@ CONSUMER = "articles"
 
 
 def want_articles(connection: Connection, kind: str, id: int, wanted: bool) -> None:
-    """Fetch the pages of a feed's items, or of what a query feed publishes; from now on."""
+    """Turn the fetching of pages behind a feed's new items or a query feed's new hits on or off."""
     table, column = (article_feed, "feed_id") if kind == "feed" else (article_query, "query_id")
     if wanted:
         if not any(list_article_sources(connection)):
@@ -43,20 +43,22 @@ def want_articles(connection: Connection, kind: str, id: int, wanted: bool) -> N
         connection.execute(insert_or_ignore(connection, table), {column: id})
     else:
         connection.execute(delete(table).where(table.c[column] == id))
-        if not any(list_article_sources(connection)):  # or retention would spare for ever what nobody will read
+        if not any(
+            list_article_sources(connection)
+        ):  # else retention would keep outbox entries for a consumer that is gone
             connection.execute(delete(checkpoint).where(checkpoint.c.consumer == CONSUMER))
 
 
 def list_article_sources(connection: Connection) -> tuple[frozenset[int], frozenset[int]]:
-    """The feeds and the query feeds whose pages are wanted."""
+    """Return the feeds and the query feeds whose pages are fetched."""
     feeds = frozenset(connection.execute(select(article_feed.c.feed_id)).scalars())
     return feeds, frozenset(connection.execute(select(article_query.c.query_id)).scalars())
 
 
 def queue_articles_from_outbox(connection: Connection, entries: Sequence[OutboxEntry], now: float) -> int:
-    """Make the pages due that these entries of the outbox ask for; how many.
+    """Queue the pages of new items and move the checkpoint; returns how many were queued.
 
-    An item that its publisher has changed since is due again: the text of the page is no longer in it.
+    An item that its publisher has changed is due again, because the change has replaced the page's text.
     """
     feeds, _ = list_article_sources(connection)
     new = [one.item for one in entries if one.kind == "new" and one.item.feed_id in feeds and one.item.link]
@@ -72,7 +74,7 @@ def queue_articles_from_outbox(connection: Connection, entries: Sequence[OutboxE
 
 
 def queue_articles_of_hits(connection: Connection, hits: Sequence[StoredHit], now: float) -> None:
-    """Make the pages due of what query feeds have published; a writer of the query processor."""
+    """Queue the pages of new hits, in the transaction in which the query processor saves them."""
     _, queries = list_article_sources(connection)
     wanted = {hit.item.id: hit.item.link for hit in hits if hit.query_id in queries and hit.fresh and hit.item.link}
     _queue_articles(connection, [(id or 0, link or "") for id, link in wanted.items()], now)
@@ -85,19 +87,10 @@ def _queue_articles(connection: Connection, new: Sequence[tuple[int, str]], now:
 
 
 def claim_due_articles(connection: Connection, now: float, lease: float, limit: int) -> list[Article]:
+    """Claim pages that are due; nobody else claims them before the lease has passed."""
     trashed = select(item.c.id).where(item.c.id == article.c.item_id, item.c.feed_id.in_(TRASHED_FEEDS))
-    query = (
-        select(article)
-        .where(article.c.due <= now, ~trashed.exists())
-        .order_by(article.c.due, article.c.item_id)
-        .limit(limit)
-    )
-    rows = connection.execute(query.with_for_update(skip_locked=True)).all()
-    if rows:
-        values = {"due": now + lease, "attempts": article.c.attempts + 1, "at": now}
-        mine = article.c.item_id.in_([row.item_id for row in rows])
-        connection.execute(update(article).where(mine).values(values))
-    return [Article(row.item_id, row.url, row.state, row.attempts + 1, row.message, row.due) for row in rows]
+    changes = {"due": now + lease, "attempts": article.c.attempts + 1, "at": now}
+    return [_read_article(row) for row in claim_due(connection, article, now, limit, changes, ~trashed.exists())]
 
 
 def find_next_due_article(connection: Connection) -> float | None:
@@ -108,6 +101,7 @@ def find_next_due_article(connection: Connection) -> float | None:
 def settle_article(
     connection: Connection, item_id: int, state: str, due: float | None, message: str, now: float
 ) -> None:
+    """Record the outcome of fetching a page; a failed one is retried at `due`."""
     values = {"state": state, "due": due, "message": message, "at": now}
     connection.execute(update(article).where(article.c.item_id == item_id).values(values))
 
@@ -120,9 +114,9 @@ def save_article_text(
     categories: Sequence[str],
     now: float,
 ) -> bool:
-    """Put what the page says into the item, as a new version that is searched and matched; False if it is no more.
+    """Save a page's text in its item, as a new version for search and queries; False if the item is gone.
 
-    `content` None keeps the text that the feed gave; a language that the feed gave stays.
+    `content` None keeps the feed's text. A language given by the feed stays.
     """
     found = connection.execute(select(item).where(item.c.id == item_id).with_for_update()).first()
     if found is None:
@@ -144,9 +138,15 @@ def save_article_text(
 
 
 def find_article(connection: Connection, item_id: int) -> Article | None:
+    """Find the page behind an item; None if it was never queued."""
     row = connection.execute(select(article).where(article.c.item_id == item_id)).first()
-    return None if row is None else Article(row.item_id, row.url, row.state, row.attempts, row.message, row.due)
+    return None if row is None else _read_article(row)
+
+
+def _read_article(row: Row[Any]) -> Article:
+    return Article(row.item_id, row.url, row.state, row.attempts, row.message, row.due)
 
 
 def hash_text(content: str | None) -> bytes:
+    """Hash a text, to see later whether the item still has it."""
     return hashlib.blake2b((content or "").encode("utf-8", "replace"), digest_size=16).digest()

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
-from headwater.store.database.dialect import chunks, upsert
+from headwater.store.database.dialect import chunks, claim_due, upsert
 from headwater.store.schema.feed_tables import feed, feed_state
 from headwater.store.schema.publication_tables import websub_cancellation, websub_lease
 
@@ -85,20 +85,13 @@ def claim_due_leases(
     """Claim the leases to ask for now. Their verification is awaited until `pending`; without it they are asked for
     again at `again`.
 
-    Those of feeds that no longer offer a hub, or that nobody wants any more, are ended.
+    Leases of feeds that no longer offer a hub, or that are paused or gone, are cancelled.
     """
-    query = select(websub_lease).where(websub_lease.c.due <= now).order_by(websub_lease.c.due).limit(limit)
-    rows = connection.execute(query.with_for_update(skip_locked=True)).all()
-    ids = [row.feed_id for row in rows]
     offered = select(feed_state.c.feed_id).join(feed, feed.c.id == feed_state.c.feed_id).where(_OFFERS_HUB)
-    still = set(connection.execute(offered.where(feed_state.c.feed_id.in_(ids))).scalars()) if ids else set()
-    cancel_leases(connection, [row.feed_id for row in rows if row.feed_id not in still])
-    if still:
-        values = {"pending": pending, "due": again, "attempts": websub_lease.c.attempts + 1}
-        connection.execute(update(websub_lease).where(websub_lease.c.feed_id.in_(sorted(still))).values(values))
-    return [
-        _read_lease(row, attempts=row.attempts + 1, pending=pending, due=again) for row in rows if row.feed_id in still
-    ]
+    unwanted = (websub_lease.c.due <= now, websub_lease.c.feed_id.not_in(offered))
+    cancel_leases(connection, connection.execute(select(websub_lease.c.feed_id).where(*unwanted)).scalars().all())
+    changes = {"pending": pending, "due": again, "attempts": websub_lease.c.attempts + 1}
+    return [_read_lease(row) for row in claim_due(connection, websub_lease, now, limit, changes)]
 
 
 def confirm_lease(connection: Connection, key: str, topic: str, now: float, until: float, due: float) -> int | None:
@@ -241,5 +234,5 @@ def delete_cancellation(connection: Connection, key: str, topic: str) -> bool:
     return connection.execute(delete(websub_cancellation).where(*asked)).rowcount > 0
 
 
-def _read_lease(row: Row[Any], **other: Any) -> WebSubLease:
-    return WebSubLease(**{name: getattr(row, name) for name in _COLUMNS} | other)
+def _read_lease(row: Row[Any]) -> WebSubLease:
+    return WebSubLease(**{name: getattr(row, name) for name in _COLUMNS})

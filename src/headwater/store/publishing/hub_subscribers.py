@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, select, update
 
-from headwater.store.database.dialect import chunks, upsert
+from headwater.store.database.dialect import chunks, claim_due, upsert
 from headwater.store.schema.publication_tables import hub_request, hub_subscriber
 
 
@@ -29,7 +29,7 @@ class HubRequest:
 
 @dataclass(frozen=True, slots=True)
 class HubSubscriber:
-    """Somebody who is told by our hub when a topic changes, until the lease ends."""
+    """A subscriber of our hub: its callback is sent the topic whenever it changes, until the lease ends."""
 
     topic: str
     callback: str
@@ -48,11 +48,12 @@ _REQUEST_FIELDS = ("mode", "topic", "callback", "secret", "lease", "reason")
 
 
 def subscriber_key(topic: str, callback: str) -> bytes:
+    """Return the key of a subscription: a hash, because addresses may be long."""
     return hashlib.sha256(f"{topic}\0{callback}".encode("utf-8", "replace")).digest()
 
 
 def add_hub_request(connection: Connection, request: HubRequest, now: float) -> None:
-    """A later request for the same topic and callback takes the place of one not confirmed yet."""
+    """Add a request; it replaces an unconfirmed one for the same topic and callback."""
     values = {name: getattr(request, name) for name in _REQUEST_FIELDS} | {"due": now, "attempts": 0}
     statement = upsert(connection, hub_request)
     statement = statement.on_conflict_do_update(index_elements=["key"], set_=values)
@@ -68,35 +69,33 @@ def count_hub_rows(connection: Connection) -> tuple[int, int]:
 
 
 def claim_due_hub_requests(connection: Connection, now: float, lease: float, limit: int = 50) -> list[HubRequest]:
-    query = select(hub_request).where(hub_request.c.due <= now).order_by(hub_request.c.due, hub_request.c.id)
-    rows = connection.execute(query.limit(limit).with_for_update(skip_locked=True)).all()
-    if rows:
-        values = {"due": now + lease, "attempts": hub_request.c.attempts + 1}
-        mine = hub_request.c.id.in_([row.id for row in rows])
-        connection.execute(update(hub_request).where(mine).values(values))
+    """Claim requests whose callbacks are to be asked now; nobody else claims them before the lease has passed."""
+    changes = {"due": now + lease, "attempts": hub_request.c.attempts + 1}
     return [
-        HubRequest(**{name: getattr(row, name) for name in _REQUEST_FIELDS}, attempts=row.attempts + 1, id=row.id)
-        for row in rows
+        HubRequest(**{name: getattr(row, name) for name in _REQUEST_FIELDS}, attempts=row.attempts, id=row.id)
+        for row in claim_due(connection, hub_request, now, limit, changes)
     ]
 
 
 def postpone_hub_request(connection: Connection, request: HubRequest, due: float) -> None:
+    """Retry a request at `due`."""
     connection.execute(_where_unchanged(update(hub_request), request).values(due=due))
 
 
 def delete_hub_request(connection: Connection, request: HubRequest) -> None:
+    """Delete a request that was answered or has failed for good."""
     connection.execute(_where_unchanged(delete(hub_request), request))
 
 
 def _where_unchanged(statement: Any, request: HubRequest) -> Any:
-    """The row of this request, unless another has taken its place meanwhile: that one begins with no attempts."""
+    """Restrict a statement to this request, unless a later one has replaced it, which begins with 0 attempts."""
     return statement.where(hub_request.c.id == request.id, hub_request.c.attempts == request.attempts)
 
 
 def confirm_hub_request(
     connection: Connection, request: HubRequest, etag: str | None, now: float, until: float
 ) -> None:
-    """The callback has agreed: the subscription stands, or has ended. One that was there is replaced."""
+    """Carry out a request that its callback has confirmed: add or replace the subscriber, or remove it."""
     if not connection.execute(_where_unchanged(delete(hub_request), request)).rowcount:
         return
     key = subscriber_key(request.topic, request.callback)
@@ -128,17 +127,10 @@ def mark_outdated(connection: Connection, etags: Mapping[str, str], now: float) 
 
 
 def claim_due_subscribers(connection: Connection, now: float, lease: float, limit: int = 100) -> list[HubSubscriber]:
-    query = (
-        select(hub_subscriber)
-        .where(hub_subscriber.c.due <= now, hub_subscriber.c.until > now)
-        .order_by(hub_subscriber.c.due, hub_subscriber.c.id)
-    )
-    rows = connection.execute(query.limit(limit).with_for_update(skip_locked=True)).all()
-    if rows:
-        values = {"due": now + lease, "attempts": hub_subscriber.c.attempts + 1}
-        mine = hub_subscriber.c.id.in_([row.id for row in rows])
-        connection.execute(update(hub_subscriber).where(mine).values(values))
-    return [_read_subscriber(row, 1) for row in rows]
+    """Claim subscribers that are to be sent their topic now; nobody else claims them before the lease has passed."""
+    changes = {"due": now + lease, "attempts": hub_subscriber.c.attempts + 1}
+    found = claim_due(connection, hub_subscriber, now, limit, changes, hub_subscriber.c.until > now)
+    return [_read_subscriber(row) for row in found]
 
 
 def find_next_hub_due(connection: Connection, now: float) -> float | None:
@@ -151,7 +143,7 @@ def find_next_hub_due(connection: Connection, now: float) -> float | None:
 def settle_subscriber(
     connection: Connection, id: int, etag: str | None, due: float | None, message: str | None
 ) -> None:
-    """It has got the state `etag`; or it has not (None), and is tried again at `due`."""
+    """Record that a subscriber has received the state `etag`, or (None) that it is to be retried at `due`."""
     values: dict[str, Any] = {"due": due, "message": message}
     if etag is not None:
         values |= {"sent": etag, "attempts": 0}
@@ -159,11 +151,12 @@ def settle_subscriber(
 
 
 def remove_hub_subscriber(connection: Connection, id: int) -> None:
+    """Remove a subscriber."""
     connection.execute(delete(hub_subscriber).where(hub_subscriber.c.id == id))
 
 
 def deny_topic(connection: Connection, topic: str, reason: str, now: float) -> int:
-    """The topic is no more, or not for them: their subscriptions end and their callbacks are to be told."""
+    """End the subscriptions of a topic that is gone or private, and queue a denial for each callback."""
     rows = connection.execute(select(hub_subscriber).where(hub_subscriber.c.topic == topic)).all()
     for row in rows:
         add_hub_request(connection, HubRequest("denied", topic, row.callback, reason=reason), now)
@@ -172,11 +165,12 @@ def deny_topic(connection: Connection, topic: str, reason: str, now: float) -> i
 
 
 def list_hub_subscribers(connection: Connection, limit: int = 1000) -> list[HubSubscriber]:
+    """List the subscribers of our hub, by topic."""
     query = select(hub_subscriber).order_by(hub_subscriber.c.topic, hub_subscriber.c.id).limit(limit)
     return [_read_subscriber(row) for row in connection.execute(query)]
 
 
-def _read_subscriber(row: Row[Any], more: int = 0) -> HubSubscriber:
+def _read_subscriber(row: Row[Any]) -> HubSubscriber:
     return HubSubscriber(
         row.topic,
         row.callback,
@@ -185,7 +179,7 @@ def _read_subscriber(row: Row[Any], more: int = 0) -> HubSubscriber:
         row.until,
         row.sent,
         row.due,
-        row.attempts + more,
+        row.attempts,
         row.message,
         row.id,
     )
