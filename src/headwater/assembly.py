@@ -49,13 +49,13 @@ from headwater.node.crawl.ingest import Ingest, ProvisionalPlanner
 from headwater.node.crawl.local_crawl import LocalCrawl
 from headwater.node.crawl.strategy_setup import make_politeness, make_scheduler
 from headwater.node.crawl.transport import JobSender, StoredRefresh
-from headwater.node.deliverer_setup import make_deliverer
 from headwater.node.live_settings import LiveSettings
 from headwater.node.maintenance import Maintenance, log_refreshes
 from headwater.node.node import Node
 from headwater.node.queries.processor import HitWriter, QueryProcessor
 from headwater.node.websub import hub_watch
 from headwater.node.websub.hub_watch import HubWatch
+from headwater.publish.delivery.deliverer import make_deliverer
 from headwater.publish.delivery.delivery_planner import DeliveryPlanner
 from headwater.query.items.language_detection import make_language_detector
 from headwater.settings import Settings, is_shared_database
@@ -474,7 +474,7 @@ def make_article_work(store: Store, fetcher: Fetcher, per_minute: float) -> Elec
         try:
             await over.wait()
             await asyncio.wait({fetching}, timeout=ARTICLE_STOP_SECONDS)
-        finally:  # the terminals may be gone, and what is not fetched is due again soon
+        finally:  # the terminals may be gone, and unfetched articles are due again soon
             fetching.cancel()
             await asyncio.gather(fetching, return_exceptions=True)
 

@@ -1,11 +1,11 @@
 """Defines the exceptions that Headwater raises on purpose, as one tree.
 
-Expected endings of a fetch (304, 410, a time-out) are `Outcome` values, not exceptions. The branches tell what a caller
-can do:
+Expected endings of a fetch (304, 410, a time-out) are `Outcome` values, not exceptions. Each branch calls for another
+reaction of the caller:
 
     HeadwaterError
     ├── InputError           wrong input: show the sentence, change the input
-    │   ├── NotAFeed         the document is not a feed; `what` names what it is
+    │   ├── NotAFeed         the document is not a feed; `what` names its kind
     │   ├── AddressError     the address is not allowed (scheme, control characters, private, port)
     │   ├── Unreachable      the address gave no response; `ending` says why (dns, tls, timeout, …)
     │   ├── QueryError       the query script has mistakes; carries every message with its position
@@ -18,7 +18,7 @@ can do:
     ├── ClusterError         the machines do not fit together: an old server, two clusters, a wrong clock
     └── StrategyError        a strategy or estimator broke its contract; the caller falls back
 
-Every message is a whole sentence: what is wrong, where, and what to do.
+Every message is a whole sentence that names the error, the place and the remedy.
 """
 
 

@@ -83,8 +83,8 @@ class Document(msgspec.Struct, Generic[Html], frozen=True):
     """A parsed feed document. `format` is rss, atom, rdf, json or cdf with its version ("rss 2.0").
 
     `hub` lists the WebSub hubs. `next` and `previous` are RFC 5005 or JSON Feed pages; `archived` marks them as archive
-    pages (RFC 5005 §4), and `current` is the feed's address in an archive page. `problems` describes what was repaired;
-    it is empty for a clean document.
+    pages (RFC 5005 §4), and `current` is the feed's address in an archive page. `problems` describes the repairs; it is
+    empty for a clean document.
     """
 
     format: str
@@ -150,7 +150,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     `url` was requested, `final_url` responded, `moved_to` is the end of a chain of permanent redirects (301, 308).
     `validators` replace the stored ones, unless they are None. `fresh_for` comes from max-age or Expires, `retry_after`
-    from Retry-After, both limited. `bytes` counts what was transferred. `message` is a sentence for people.
+    from Retry-After, both limited. `bytes` counts the transfer. `message` is a sentence for people.
     """
 
     ending: Ending

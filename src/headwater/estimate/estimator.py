@@ -23,13 +23,7 @@ class Estimator(FeedColumns, ABC):
 
     @abstractmethod
     def observe(
-        self,
-        rows: Rows,
-        start: Floats,
-        end: Floats,
-        new: Floats,
-        saturated: Bools,
-        published: Ragged | None = None,
+        self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None = None
     ) -> None:
         """Learn that each row brought `new` items between its refreshes at `start` and `end`.
 
@@ -98,13 +92,7 @@ class FirstRefreshEstimator(Estimator):
         """Learn from all later refreshes; `end` is after `start`."""
 
     def observe(
-        self,
-        rows: Rows,
-        start: Floats,
-        end: Floats,
-        new: Floats,
-        saturated: Bools,
-        published: Ragged | None = None,
+        self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None = None
     ) -> None:
         first = np.isneginf(start)
         later = np.flatnonzero(end > np.where(first, np.inf, start))

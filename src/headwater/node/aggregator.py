@@ -1,4 +1,4 @@
-"""Declares what pages, APIs and push services may ask of a running aggregator."""
+"""Declares the running aggregator as pages, APIs and push services see it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CrawlControl(Protocol):
     def politeness(self) -> Politeness: ...
 
     def status(self) -> CrawlStatus:
-        """Return what the crawl is doing now."""
+        """Return the state of the crawl."""
         ...
 
     async def request_refresh(self, feed_id: int) -> StoredRefresh:
@@ -82,7 +82,7 @@ class Aggregator(Protocol):
         ...
 
     def status(self) -> CrawlStatus:
-        """Return what the aggregator is doing now."""
+        """Return the state of the aggregator."""
         ...
 
     def wake_deliveries(self) -> None:

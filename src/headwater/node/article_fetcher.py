@@ -57,12 +57,12 @@ log = structlog.get_logger()
 
 
 def enqueue_articles_of_hits(connection: Connection, hits: Sequence[StoredHit]) -> None:
-    """A writer of the query processor: the pages behind what query feeds publish are due, where that is wanted."""
+    """Queue the pages behind the hits of query feeds that want articles; a writer of the query processor."""
     articles.queue_articles_of_hits(connection, hits, time.time())
 
 
 class ArticleRefused(Exception):
-    """The page is not to be had: `later` says when to try again, None that it is not worth it."""
+    """The page cannot be fetched. `later` is the pause before the next attempt, None if there is none."""
 
     def __init__(self, message: str, later: float | None = None) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class ArticleRefused(Exception):
 
 
 class ArticleFetcher(StepLoop):
-    """Fetches what is due until it is stopped; `per_minute` requests, those for robots.txt among them."""
+    """Fetches due articles, with `per_minute` requests including those for robots.txt."""
 
     def __init__(
         self, store: Store, fetcher: Fetcher, per_minute: float, *, clock: Callable[[], float] = time.time
@@ -92,7 +92,7 @@ class ArticleFetcher(StepLoop):
         await self._workers.close()
 
     async def step(self) -> bool:
-        """Note what is wanted, and fetch as much of it as the budget has; False where nothing was."""
+        """Queue new articles, and fetch as many as the budget allows; return whether there were any."""
         await self._follow_outbox()
         now = self._clock()
         self._tokens = min(self._tokens + (now - self._tokens_at) * self._rate, max(1.0, 10 * self._rate))
@@ -111,7 +111,7 @@ class ArticleFetcher(StepLoop):
         return due if due is None or not missing else max(due, self._tokens_at + missing / self._rate)
 
     async def _follow_outbox(self) -> None:
-        """The outbox, from where articles were first wanted: what came before is left alone."""
+        """Queue articles of new items; items from before the first wish for articles are left alone."""
         if not any(await self._store.read(list_article_sources)):
             return
         at = await self._store.read(read_checkpoint, articles.CONSUMER)
@@ -141,7 +141,7 @@ class ArticleFetcher(StepLoop):
         return said
 
     async def _fetch_page(self, url: str) -> Page:
-        """The page, by as many redirects as a person would follow; each place is asked whether we may."""
+        """Fetch a page and follow its redirects; robots.txt is asked for each address."""
         for _ in range(MAX_REDIRECTS):
             page = await self._fetch_permitted(url)
             if page.status not in _REDIRECTS:
@@ -167,7 +167,7 @@ class ArticleFetcher(StepLoop):
             raise ArticleRefused(str(error), FIRST_RETRY) from error
 
     async def _store_text(self, one: Article, document: Document) -> None:
-        """The text of the page takes the place of a shorter one of the feed."""
+        """Store the text of the page instead of a shorter one of the feed."""
         item = await self._store.read(find_item, one.item_id)
         text = document.items[0].content or ""
         words, had = (html_to_text(html or "", MAX_BYTES, sure=True) or "" for html in (text, item.content))

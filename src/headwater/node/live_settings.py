@@ -1,8 +1,7 @@
-"""How a process follows the settings that were changed on a page or by the API, its own and those of other processes;
-and how a command learns what a server goes by that was started with options.
+"""Follows settings that are changed while processes run, and tells commands the settings of a running server.
 
-While processes run, the last change holds. At a start, what an option, the environment or headwater.toml gives wins:
-whoever writes it down there means it, and can so get out of anything that was changed.
+While processes run, the last change holds. At a start, options, the environment and headwater.toml win, so that an
+operator can always undo a change made on a page.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ CHANGEABLE = ("budget", *STRATEGY_SETTINGS, *TARGET_SETTINGS, "keep_days", "keep
 def check_changes(
     given: Settings, changes: Mapping[str, Any], present: Strategy, *, at_once: bool = True
 ) -> tuple[Settings, Strategy | None]:
-    """The settings with the changes, and the strategy where it is another now; SettingsError names the field.
+    """Return the changed settings, and the new strategy if it is another one. SettingsError names the field.
 
-    Unless they are made `at_once`, there may have been a moment without a target in which the budget was changed.
+    Changes that were not made `at_once` may include a budget that was set while there was no target.
     """
     for name, known in (("strategy", STRATEGIES), ("estimator", ESTIMATORS)):
         wanted = changes.get(name)
         if wanted is not None and wanted not in known and wanted != getattr(given, name):
-            # A name with a dot would load code: whoever may write headwater.toml may do that, not whoever signs in.
+            # A name with a dot would load code, which is left to those who may write headwater.toml.
             raise SettingsError(f"There is no {name} “{wanted[:100]}”; your own is named in headwater.toml.", name)
     new = change_settings(given, changes)
     if at_once and given.target is not None and new.target is not None and "budget" in changes:
@@ -71,7 +70,7 @@ log = structlog.get_logger()
 
 OPTIONS, VERSION = "options", 1
 PLUGIN_SETTINGS = ("strategy", "estimator")  # names, or package.module:Name
-# What decides when a feed is refreshed, and what is said about it.
+# The settings that decide when a feed is refreshed, and how that is explained.
 PUBLISHED_OPTIONS = (
     *("public_url", "budget", "budget_bytes", "host_budget", "least_interval", "objective", *PLUGIN_SETTINGS),
     *("target_completeness", "target_freshness", "target_delay"),
@@ -79,15 +78,15 @@ PUBLISHED_OPTIONS = (
 
 
 async def save_options(store: Store, settings: Settings, now: float) -> None:
-    """Leave word of what this server goes by, where the last word was another."""
+    """Save the settings of this server for commands, if they have changed."""
     word = msgspec.json.encode({name: getattr(settings, name) for name in PUBLISHED_OPTIONS})
     if await store.read(load_state, OPTIONS) != (VERSION, word):
         await store.write(save_state, OPTIONS, VERSION, word, now)
 
 
 async def load_effective_settings(store: Store, given: Settings) -> Settings:
-    """What the server of this store goes by, for those who say why it does what it does. What is given is left as it
-    is; so is what only a program of the server's own place could make."""
+    """Return the settings of the server of this store, so that a command can explain its decisions. Settings given to
+    the command win, and a custom strategy must be given."""
     saved = await store.read(load_state, OPTIONS)
     told: dict[str, Any] = msgspec.json.decode(saved[1]) if saved is not None and saved[0] == VERSION else {}
     heeded = {
@@ -149,7 +148,7 @@ class LiveSettings:
             return new
 
     async def poll_changes(self) -> None:
-        """Apply what other processes have changed since the last look."""
+        """Apply the changes of other processes since the last call."""
         async with self._changing:
             old = self.current
             self._last_change, saved = await self._store.read(saved_state.settings_changed_since, self._last_change)

@@ -1,7 +1,4 @@
-"""What goes on beside the deciding, again and again: following changes, weights, reports, saving, pruning, indexing.
-
-It works on a decider: the crawler of a node, or the controller of a cluster.
-"""
+"""Keeps a scheduler and its store in order: follows changes, sets weights, reports, saves, prunes and indexes."""
 
 from __future__ import annotations
 
@@ -40,14 +37,14 @@ SAVE_SECONDS = 300.0
 REPORT_SECONDS = 60.0
 PRUNE_SECONDS = 3600.0
 DEMAND_SECONDS = 60.0
-INDEX_SECONDS = 2.0  # a search indexes what is missing itself; this keeps that little
+INDEX_SECONDS = 2.0  # between two batches of the search index; a search adds missing items itself
 
 MAX_LOGGED = 5  # losing feeds in a line of the log
 log = structlog.get_logger()
 
 
 class DefinitionSource(Protocol):
-    """Who knows the definitions in force: the query processor of this process, or a reader of the store."""
+    """Has the definitions in force: the query processor of this process, or a reader of the store."""
 
     @property
     def definitions(self) -> Mapping[int, CreateFeed]: ...
@@ -56,19 +53,19 @@ class DefinitionSource(Protocol):
 
 
 class Maintenance:
-    """Keeps a decider and its store in good order. `begin` before it decides anything, `every` while it runs."""
+    """Maintains a scheduler and its store: `load_state` before it chooses anything, `run` while it runs."""
 
-    def __init__(self, store: Store, decider: Scheduler, settings: Settings) -> None:
+    def __init__(self, store: Store, scheduler: Scheduler, settings: Settings) -> None:
         self._store = store
-        self._scheduler = decider
+        self._scheduler = scheduler
         self.settings = settings
         self._revision = 0
         self._has_saved = False
-        self.monitor = QualityMonitor(store, decider, settings.least_interval)
+        self.monitor = QualityMonitor(store, scheduler, settings.least_interval)
         self._budget_floor = 0.0  # requests per minute that TARGETs of queries need, in target mode
 
     async def load_state(self) -> None:
-        """Take over the feeds and everything that was learned about them."""
+        """Load the feeds and the learned state."""
         if self.settings.target is not None:
             require_beliefs(self._scheduler.strategy)
         await snapshot.load_host_state(self._store, self._scheduler.politeness)
@@ -81,17 +78,17 @@ class Maintenance:
         await self.update_target_budget()
 
     async def run(self, definitions: DefinitionSource, stop: asyncio.Event) -> None:
-        """Do everything that is done from time to time, until `stop` is set."""
+        """Do all periodic work until `stop` is set."""
         await asyncio.gather(*self.start_tasks(definitions, stop))
 
-    def start_tasks(self, standing: DefinitionSource, stop: asyncio.Event) -> list[asyncio.Task[None]]:
-        """Everything that is done from time to time, until `stop` is set."""
+    def start_tasks(self, definitions: DefinitionSource, stop: asyncio.Event) -> list[asyncio.Task[None]]:
+        """Start a task for each kind of periodic work, until `stop` is set."""
 
         async def look() -> None:
-            await self.follow_feed_changes(standing)
+            await self.follow_feed_changes(definitions)
 
         async def want() -> None:
-            await self.update_demand(standing)
+            await self.update_demand(definitions)
 
         works: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
             (DEMAND_SECONDS, want),
@@ -108,24 +105,21 @@ class Maintenance:
         ]
 
     async def save_state(self) -> None:
-        """Keep what was learned."""
+        """Save the learned state."""
         one = self._scheduler
         self._has_saved = True
         await snapshot.save_snapshot(self._store, one.feed_table, one.strategy, one.politeness, time.time())
 
     async def measure_quality(self) -> QualityReport:
-        """How good the watching is at this moment."""
+        """Measure the quality now."""
         if self.settings.target is not None and self._scheduler.target_result is None:
-            await (
-                self.update_target_budget()
-            )  # at the start nothing was believed yet; who gave a target should not wait for long
+            await self.update_target_budget()  # at the start there were no estimates yet
         return await self.monitor.make_report(time.time())
 
     async def publish_report(self) -> None:
-        """Say how good the watching is, and keep it for those who ask from another process.
+        """Log the quality and save it for other processes.
 
-        The first time with what was learned: a command explains by that, and should know the price and the plan of a
-        server that has just started.
+        The first report also saves the learned state, so that a command can explain a server that has just started.
         """
         if not self._has_saved:
             await self.save_state()
@@ -151,15 +145,15 @@ class Maintenance:
         await live_settings.save_options(self._store, self.settings, report.at)
 
     async def replace_strategy(self, strategy: Strategy) -> None:
-        """Another strategy from now on; what there is to learn it learns from the log."""
-        one, roster = self._scheduler, self._scheduler.feed_table
-        strategy.resize(len(roster))
-        roster.learned_until[:] = -np.inf
-        one.strategy = strategy
-        await snapshot.replay_missed(self._store, roster, strategy)
+        """Use another strategy, taught from the log of refreshes."""
+        feeds = self._scheduler.feed_table
+        strategy.resize(len(feeds))
+        feeds.learned_until[:] = -np.inf
+        self._scheduler.strategy = strategy
+        await snapshot.replay_missed(self._store, feeds, strategy)
 
     async def apply_settings(self, changes: Collection[str], new: Settings, strategy: Strategy | None) -> None:
-        """Other settings from now on, of which these are changed; another strategy where there is one."""
+        """Use other settings, of which these have changed, and another strategy if there is one."""
         had_target = self.settings.target is not None
         self.settings = new
         if strategy is not None:
@@ -177,58 +171,58 @@ class Maintenance:
             one, least = self._scheduler, given.least_interval
             await find_target_budget(one, given.target, given.max_budget, least, time.time(), self._budget_floor)
 
-    async def follow_feed_changes(self, standing: DefinitionSource) -> None:
-        """Feeds that a command or another process added, changed or removed."""
+    async def follow_feed_changes(self, definitions: DefinitionSource) -> None:
+        """Load feeds that a command or another process has added, changed or removed."""
         revision = await self._store.read(read_revision)
         if revision != self._revision:
             await self._scheduler.load_feeds()
             await self._learn_foreign_refreshes()
             self._revision = revision
-            await self.update_demand(standing)
+            await self.update_demand(definitions)
 
     async def _learn_foreign_refreshes(self) -> None:
-        """Refreshes that others made are learned from, and their servers' words hold for us too."""
-        one, roster = self._scheduler, self._scheduler.feed_table
-        await snapshot.replay_missed(self._store, roster, one.strategy)
-        await one.reconsider_feeds(roster.ids[roster.unjudged].tolist())
+        """Learn from refreshes of other processes, and compute when their feeds may be polled again."""
+        scheduler, feeds = self._scheduler, self._scheduler.feed_table
+        await snapshot.replay_missed(self._store, feeds, scheduler.strategy)
+        await scheduler.reconsider_feeds(feeds.ids[feeds.unjudged].tolist())
 
-    async def update_demand(self, standing: DefinitionSource) -> None:
-        """What queries want of each feed becomes its weight; what they aim at is compared with the budget."""
-        definitions = standing.definitions
+    async def update_demand(self, source: DefinitionSource) -> None:
+        """Weight the feeds by the demand of queries and readers, and compare the TARGETs with the budget."""
+        definitions = source.definitions
         given, store = self.settings, self._store
         own = await load_reader_weights(self._store, given.only_wanted_by_queries)
-        roster = self._scheduler.feed_table
+        feeds = self._scheduler.feed_table
         if not definitions and not given.only_wanted_by_queries:
-            roster.set_demand({feed: Demand(weight, 1.0) for feed, weight in own.items()})
+            feeds.set_demand({feed: Demand(weight, 1.0) for feed, weight in own.items()})
             await self._apply_targets((), 0.0)
             return
-        wanting = DemandModel(
+        model = DemandModel(
             definitions,
-            standing.build_scope(),
+            source.build_scope(),
             await store.read(list_selectivity),
             await store.read(load_offered_counts),
         )
-        wants = await asyncio.to_thread(wanting.compute_demand, own)
-        found = await asyncio.to_thread(self._plan_targets, wanting, definitions, wants)
+        demand = await asyncio.to_thread(model.compute_demand, own)
+        found = await asyncio.to_thread(self._plan_targets, model, definitions, demand)
         if any(times > 1 for times in found.times.values()):
-            wants = await asyncio.to_thread(wanting.compute_demand, own, found.times)
-        roster.set_demand(wants)
+            demand = await asyncio.to_thread(model.compute_demand, own, found.times)
+        feeds.set_demand(demand)
         self._scheduler.on_changed()
         await self._apply_targets(found.aims, found.budget)
 
     def _plan_targets(
-        self, wanting: DemandModel, definitions: Mapping[int, CreateFeed], wants: Mapping[int, Demand]
+        self, model: DemandModel, definitions: Mapping[int, CreateFeed], demand: Mapping[int, Demand]
     ) -> TargetPlan:
         given, aim = self.settings, self._scheduler.target_result
-        worth = {feed: want.weight * want.selectivity for feed, want in wants.items()}
+        worth = {feed: one.weight * one.selectivity for feed, one in demand.items()}
         if given.target is None or aim is None:
-            return plan_query_targets(wanting, definitions, self._scheduler, worth, given.budget, given.least_interval)
+            return plan_query_targets(model, definitions, self._scheduler, worth, given.budget, given.least_interval)
         most = given.budget if given.max_budget is None else given.max_budget
         least = given.least_interval
-        return plan_query_targets(wanting, definitions, self._scheduler, worth, aim.requests_per_minute, least, most)
+        return plan_query_targets(model, definitions, self._scheduler, worth, aim.requests_per_minute, least, most)
 
     async def _apply_targets(self, found: tuple[TargetOutcome, ...], budget: float) -> None:
-        """Spend what the targets of queries need, and say where they cannot be met."""
+        """Raise the budget for the TARGETs of queries, and log those that cannot be reached."""
         given, aim = self.settings, self._scheduler.target_result
         if given.target is not None and aim is not None:
             self._budget_floor = budget
@@ -258,7 +252,7 @@ class Maintenance:
 
 def log_refreshes(refreshes: Iterable[tuple[Refresh, str]]) -> None:
     """Log refreshes with the addresses of their feeds."""
-    bound = log.bind()  # once: it looks its settings up each time
+    bound = log.bind()  # once: binding looks its settings up each time
     for refresh, url in refreshes:
         bound.info(
             "refreshed",

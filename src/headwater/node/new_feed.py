@@ -41,7 +41,7 @@ async def add_feed_from_address(
     subscriber: int | None = None,
     allowed: FeedQuotaCheck | None = None,
 ) -> FeedAddition:
-    """Find the feed at an address (the address itself, or what its page offers), add it and store its first items.
+    """Find the feed at an address (itself, or a feed that its page links), add it and store its first items.
 
     The user `subscriber` subscribes, else the owner; `allowed` may refuse (`Store.add_feeds`). A feed that is here
     already is not fetched again.

@@ -1,4 +1,4 @@
-"""Starts, holds and stops the parts of one process, and answers what pages ask of it.
+"""Starts, holds and stops the parts of one process, and implements `Aggregator` for its pages.
 
 `assembly.build` makes the parts. A node stops gracefully: nothing new is begun, running work is finished and stored.
 """
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 class Node:
     """One process of Headwater: `async with node:` runs its parts until the block ends.
 
-    The first part is the one that must not end by itself. `count_queries` says how many query feeds run here.
+    The first part must not end by itself. `count_queries` returns how many query feeds run here.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Node:
         return await self.live_settings.change(changes)
 
     def status(self) -> CrawlStatus:
-        """Return what the aggregator is doing now."""
+        """Return the state of the aggregator."""
         status = self.crawl.status()
         return replace(status, queries=self._count_queries() or status.queries)
 

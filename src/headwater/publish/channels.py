@@ -1,4 +1,4 @@
-"""Finds what is published under a path, a tag or a query feed, and creates tokens for private feeds."""
+"""Finds the feed that is published under a path, a tag or a query feed, and creates tokens for private feeds."""
 
 from __future__ import annotations
 

@@ -304,6 +304,7 @@ async def _read_chunk(store: Store, what: str, query_id: int | None, after: int,
 
 
 def item_row(item: Item, feed: Feed | None) -> Row:
+    """Return the columns of an exported item."""
     return {
         "id": item.id,
         "source": _name_source(item.feed_id, feed),
@@ -323,6 +324,7 @@ def item_row(item: Item, feed: Feed | None) -> Row:
 
 
 def refresh_row(id: int, one: Refresh, feed: Feed | None) -> Row:
+    """Return the columns of an exported refresh."""
     row: Row = {name: getattr(one, name) for name in REFRESH_COLUMNS if name not in ("id", "source", "ending")}
     return {"id": id, "source": _name_source(one.feed_id, feed), "ending": one.ending.value} | row
 

@@ -122,7 +122,7 @@ class WebSubHub(StepLoop):
     # the loop
 
     async def step(self) -> bool:
-        """Verify and push what is due. Return whether there was anything to do."""
+        """Verify due requests and push due documents. Return whether there were any."""
         requests = await self._store.write(claim_due_hub_requests, self._clock(), CLAIM_SECONDS)
         await asyncio.gather(*map(self._verify_intent, requests))
         await self._mark_outdated()

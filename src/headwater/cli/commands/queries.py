@@ -49,7 +49,8 @@ from headwater.language.formatter import format_script
 
 if TYPE_CHECKING:
     from headwater.cli.console.item_table import ItemRow, ItemTable
-    from headwater.node.queries.query_explanation import QueryExplanation, QueryPreview
+    from headwater.node.queries.preview import QueryPreview
+    from headwater.node.queries.query_explanation import QueryExplanation
     from headwater.query.dry_run import DryRun
     from headwater.settings import Settings
     from headwater.store.queries.query_scripts import DroppedQueries, ScriptResult
@@ -333,7 +334,7 @@ async def preview_script(
     days: Annotated[float, typer.Option(min=0.01, max=36_500, help="How far to look back.")] = 7.0,
 ) -> list[QueryPreview]:
     """Show what the query feeds of a script would have returned from stored items; nothing is created."""
-    from headwater.node.queries.query_explanation import preview_queries
+    from headwater.node.queries.preview import preview_queries
     from headwater.query.items.language_detection import make_language_detector
     from headwater.store.queries.query_feeds import load_catalogue
 

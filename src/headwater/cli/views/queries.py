@@ -18,7 +18,8 @@ from headwater.model import QueryFeed
 from headwater.times import format_instant, format_relative, format_time
 
 if TYPE_CHECKING:
-    from headwater.node.queries.query_explanation import QueryExplanation, QueryPreview
+    from headwater.node.queries.preview import QueryPreview
+    from headwater.node.queries.query_explanation import QueryExplanation
     from headwater.query.dry_run import DryRun
     from headwater.query.items.origin import Origin
     from headwater.query.query_document import Emission

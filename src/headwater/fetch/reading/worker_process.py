@@ -24,6 +24,8 @@ _RETIRE_AT_KB = 400 << 10  # kB of peak memory; then a new process replaces it
 
 
 class ReadRequest(msgspec.Struct, array_like=True):
+    """A document to be read, with the address and the headers of its response."""
+
     body: bytes
     url: str
     headers: dict[str, str]
@@ -39,22 +41,26 @@ class ReadReply(msgspec.Struct, array_like=True):
 
 
 def import_function(name: str) -> Callable[..., Document[Any]]:
+    """Import a function named as `module:function`."""
     module, _, function = name.partition(":")
     found: Callable[..., Document[Any]] = getattr(importlib.import_module(module), function)
     return found
 
 
 def read_frame(stream: BinaryIO) -> bytes | None:
+    """Read one message; None at the end of the stream."""
     head = stream.read(4)
     return stream.read(int.from_bytes(head, "big")) if len(head) == 4 else None
 
 
 def write_frame(stream: BinaryIO, message: bytes) -> None:
+    """Write one message with its length."""
     stream.write(len(message).to_bytes(4, "big") + message)
     stream.flush()
 
 
 def answer_request(read: Callable[..., Document[Any]], request: ReadRequest) -> ReadReply:
+    """Read a document; every exception becomes a reply."""
     try:
         return ReadReply(read(request.body, request.url, request.headers))
     except NotAFeed as error:
@@ -75,6 +81,7 @@ def _peak_memory_kb() -> int:
 
 
 def main(name: str, cpu_seconds: int, memory: int) -> None:
+    """Answer requests until standard input ends."""
     incoming, outgoing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not mix with replies
     read = import_function(name)

@@ -1,8 +1,8 @@
 """Sends the jobs that the scheduler chooses, and tracks them in flight until their results are stored.
 
-A job in flight has a deadline: a feed of which nothing was heard by then is due again, so that whatever becomes of jobs
-and results on their way costs minutes and nothing else. How much may be in flight depends on the fetch pools that are
-there: when the stations behind stand still, choosing stops, and the most valuable feeds are chosen when they go on.
+A job in flight has a deadline after which its feed is due again, so a lost job or result costs minutes and nothing
+else. The capacity of the fetch pools limits the jobs in flight: when fetching or storing stops, choosing stops too, and
+the most valuable feeds are chosen when it goes on.
 
 Between two steps the dispatcher waits until a feed is due, the budget has room again, or somebody wakes it.
 """
@@ -49,7 +49,7 @@ class JobOrder(NamedTuple):
 
 
 class JobFactory(Protocol):
-    """Makes jobs from what is stored of the feeds; those that were removed are left out."""
+    """Makes jobs from the stored feeds and leaves removed ones out."""
 
     async def make_jobs(self, orders: Sequence[JobOrder]) -> list[Job]: ...
 
@@ -89,8 +89,8 @@ class Dispatcher:
         on_lessons: Callable[[Sequence[Lesson]], None] = lambda lessons: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`room` says, given how many jobs are in flight, how many more may be sent; while `is_paused`, only feeds that
-        a person requested are sent. `epoch` is the leader's, `on_request` hears of requests for feeds in flight."""
+        """`room` returns how many more jobs may be sent, given the number in flight. While `is_paused`, only feeds that
+        a person requested are sent. `epoch` is the leader's; `on_request` is called for requests of feeds in flight."""
         self.scheduler = scheduler
         scheduler.on_changed = self.wake
         self._sender = sender
@@ -148,7 +148,7 @@ class Dispatcher:
             await pause(self._woken, min(HEARTBEAT, end - now))
 
     async def step(self) -> int:
-        """Learn what other processes stored, expire, choose and send; return how many were learned or sent."""
+        """Learn from stored results, expire jobs, choose feeds and send jobs; return how many were learned or sent."""
         learned = await self._follow_lessons() if self._lessons is not None else 0
         await self._release_ended_jobs()
         await self._expire_jobs()
@@ -195,7 +195,7 @@ class Dispatcher:
             room = min(room, len(requested))
         tokens = min(room, left)
         if tokens <= 0:
-            # A landing wakes us where there is no room; the budget tells when it has some again.
+            # Without room a stored result wakes us; without budget we wait for its next refill.
             self._due = max(scheduler.budget.find_refill(now), now + TICK) if left <= 0 < room else now + MAX_WAIT
             return 0
         chosen = scheduler.choose_feeds(tokens, now, requested)
@@ -226,7 +226,7 @@ class Dispatcher:
             self._cancel_jobs(ids)
             raise
         self.counts["chosen"] += len(taken)
-        # A feed that has a job of the leader before us stays in flight: its result will come.
+        # A feed with a job of the previous leader stays in flight: its result will come.
         self.counts["refused"] += len(jobs) - len(taken)
 
     def _reserve(self, feed_id: int, generation: int, now: float) -> None:
@@ -237,7 +237,7 @@ class Dispatcher:
             self.in_flight[feed_id] = InFlightJob(generation, boot_clock() + self._in_flight_seconds, reserved)
 
     def _cancel_jobs(self, feed_ids: Iterable[int]) -> None:
-        """Forget jobs that came to nothing: their feeds are due again."""
+        """Forget jobs without a result: their feeds are due again."""
         feeds = list(feed_ids)
         for feed in feeds:
             job = self.in_flight.pop(feed, None)
@@ -248,7 +248,7 @@ class Dispatcher:
     # landing
 
     def land_stored(self, batch: Sequence[StoredRefresh]) -> None:
-        """Results of this process are stored, and the scheduler has learned from them."""
+        """Charge and release the feeds of stored results, from which the scheduler has learned already."""
         now, fetched = self._clock(), [one for one in batch if not one.result.outcome.pushed]
         for one in fetched:
             outcome = one.result.outcome
@@ -261,7 +261,7 @@ class Dispatcher:
         self.wake()
 
     def land_failed(self, failed: Sequence[tuple[FetchResult, Exception]]) -> None:
-        """Results that could not be stored: their feeds stay due."""
+        """Release feeds whose results could not be stored: they stay due."""
         self._cancel_jobs([one.feed_id for one, _ in failed if not one.outcome.pushed])
         for one, error in failed:
             for request in self._requests.pop(one.feed_id, ()):
@@ -283,10 +283,10 @@ class Dispatcher:
         job, row = self.in_flight.pop(feed_id, None), table.find_row(feed_id)
         if job is not None:
             budget.charge(now, job.reserved, size, redirected)
-        elif row is not None:  # a probe, or a job of the leader before us: spent all the same
+        elif row is not None:  # a probe, or a job of the previous leader: charged all the same
             budget.charge(now, budget.reserve(now, int(table.host[row])), size, redirected)
 
-    # what other processes stored
+    # results of other processes
 
     async def _follow_lessons(self) -> int:
         if not self.in_flight and boot_clock() < self._lessons_read_at + IDLE_STEP:
@@ -295,7 +295,7 @@ class Dispatcher:
         return await self.read_lessons()
 
     async def read_lessons(self) -> int:
-        """Learn from everything that was stored since; return how many refreshes that were."""
+        """Learn from the results stored since the last call; return how many there were."""
         if self._lessons is None:
             return 0
         lessons = await self._lessons.read_lessons()
@@ -317,15 +317,15 @@ class Dispatcher:
             self._on_lessons(lessons)
 
     def _note_host_requests(self, refreshes: Sequence[Refresh], now: float) -> None:
-        """A job may have waited for a terminal: its host is left alone from when it was asked, not chosen."""
+        """Count the pause of a host from its request, not from the choice: a job may wait for a terminal."""
         table = self.scheduler.feed_table
         begun = {row: one.at - one.elapsed for one in refreshes if (row := table.find_row(one.feed_id)) is not None}
         self.scheduler.budget.note_requests(table.host[list(begun)], np.array(list(begun.values())), now)
 
-    # jobs of which nothing is heard
+    # jobs without a result
 
     async def adopt_in_flight(self) -> None:
-        """Count the jobs of the leader before us as ours, before anything is chosen."""
+        """Count the jobs of the previous leader as ours, before anything is chosen."""
         for feed in await self._adopted.adopt():
             row = self.scheduler.feed_table.find_row(feed)
             if row is not None:
@@ -333,7 +333,7 @@ class Dispatcher:
                 self._reserve(feed, self._first_generation, self._clock())
 
     def recheck_in_flight(self) -> None:
-        """The transport was made anew: jobs in flight may be lost."""
+        """Check the jobs in flight after the transport was made anew: they may be lost."""
         self._adopted.recheck(self.in_flight)
 
     async def _expire_jobs(self) -> None:
@@ -350,7 +350,7 @@ class Dispatcher:
         self._cancel_jobs(late)
 
     async def _release_ended_jobs(self) -> None:
-        """Release adopted jobs that terminals dropped, as they do with an old leader's: their feeds are due again."""
+        """Release adopted jobs that terminals dropped because their leader was replaced: their feeds are due again."""
         ended = await self._adopted.pop_ended()
         if ended:
             await self.read_lessons()  # the results of the others are stored by now
@@ -369,6 +369,7 @@ class LocalJobs:
 
 
 def make_local_job(known: Known, order: JobOrder) -> Job:
+    """Make a job that carries the feed's state."""
     return Job(
         known.feed_id,
         0,
@@ -377,7 +378,7 @@ def make_local_job(known: Known, order: JobOrder) -> Job:
         order.reason,
         known.validators,
         known.body_hash,
-        bool(known.window),  # a delta is merged into the window we keep, so it is only asked for where there is one
+        bool(known.window),  # a delta is merged into the stored window, so it needs one
         order.rate,
         well=known.last_success is not None and not known.failures,
         wished=order.requested,

@@ -143,7 +143,7 @@ class FetchPool:
         return self._problem if self.find_outage() is None else describe_outage()
 
     def find_outage(self) -> tuple[float, tuple[int, ...]] | None:
-        """While no server answers: since when, and the partitions needed to find out when that is over."""
+        """Return since when no server answers, and the partitions needed to probe; None while servers answer."""
         return self.outage.find_outage(self.open_partitions)
 
     @property
@@ -206,7 +206,7 @@ class FetchPool:
             self.demand_changed.set()
 
     async def _run_job(self, received: ReceivedJob) -> None:
-        """Fetch one job. What follows the fetch may take long, and the next fetch does not wait for it."""
+        """Fetch one job. The next fetch does not wait until the result is safe."""
         job = received.job
         try:
             if (quiet := self._fetch.quiet_seconds(job)) > 0:
@@ -237,7 +237,7 @@ class FetchPool:
             self._end_job(job)
 
     async def _finish_job(self, received: ReceivedJob, epoch: int, found: FetchOutcome | None) -> None:
-        """Deal with a fetch that has no plain result: given up, redirected elsewhere, proxied, or suspect."""
+        """Finish a fetch without a plain result: abandoned, redirected to another terminal, proxied, or suspect."""
         job, sent = received.job, False
         try:
             if found is None:

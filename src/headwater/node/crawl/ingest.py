@@ -2,9 +2,9 @@
 
     results ─► state of each feed ─► judge ─► plan the next refresh ─► one transaction ─► acknowledge
 
-A single server judges by the state that it read before the fetch. A cluster reads the state anew, so that a result that
-comes twice, or late, is judged by what is true now; a result under an old epoch of its partition is late: its items are
-stored, the schedule is not touched.
+A single server judges by the state that it read before the fetch. A cluster reads the state anew, so that a repeated or
+late result is judged by the current state. A result under an old epoch of its partition is late: its items are stored,
+and the schedule is not touched.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Judged(NamedTuple):
 
 
 class Planner(Protocol):
-    """Says when each feed is refreshed next, in the order given; None for a feed that was removed."""
+    """Plans when each feed is refreshed next, in the given order; None for a feed that was removed."""
 
     def plan_refreshes(self, judged: Sequence[Judged]) -> Sequence[float | None]: ...
 
 
 class LearningPlanner:
-    """Lets the scheduler learn from the batch before it is stored: it knows at once when each feed is due."""
+    """Lets the scheduler learn from the batch before it is stored, which gives the due time of each feed."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -82,7 +82,7 @@ class ProvisionalPlanner:
 
     def plan_refreshes(self, judged: Sequence[Judged]) -> Sequence[float | None]:
         rates = np.array([np.nan if one.result.job.rate is None else one.result.job.rate for one in judged])
-        # The rate believed before a feed's first refresh is a guess; its first dates are better.
+        # Before a feed's first refresh its estimated rate is a guess; the dates of its first document are better.
         first = [k for k, one in enumerate(judged) if one.known.last_success is None]
         if first:
             refreshes = [judged[k].verdict.refresh for k in first]
@@ -130,7 +130,7 @@ class Ingest:
         self.problem: str | None = None
 
     async def run(self, transport: ResultReceiver, stop: asyncio.Event) -> None:
-        """Store what the transport brings, until `stop` is set and nothing is left in hand."""
+        """Store the results of a transport until `stop` is set and nothing is left in hand."""
         async for batch in transport.receive_results(stop):
             failed: list[tuple[FetchResult, Exception]] = []
             try:
@@ -218,7 +218,7 @@ class Ingest:
                     one.outcome,
                     seen.get(known.feed_id, {}),
                     reason=one.job.reason,
-                    # Only a document tells that items passed unread, and only if the feed has been read before.
+                    # Only a document shows a loss, and only if the feed was read before.
                     rate=one.job.rate if one.outcome.document is not None and known.last_success is not None else None,
                 ),
             )

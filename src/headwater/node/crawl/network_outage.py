@@ -1,4 +1,4 @@
-"""Tells unreachable servers from an outage of our own network, which is no feed's fault.
+"""Tells unreachable servers from an outage of our own network, for which no feed is blamed.
 
 A fetch that reached no server, of a feed that was well until now, is suspect: its result is held back until another
 fetch tells more. An answer from anywhere shows that the network is up, and the suspects have failed themselves. If
@@ -53,7 +53,7 @@ T = TypeVar("T", bound=FetchAttempt)
 
 @dataclass(slots=True)
 class SortedResults(Generic[T]):
-    """Results that count for their feeds, and results that do not: those feeds are to be asked again."""
+    """Results that count for their feeds, and results to fetch again."""
 
     counted: list[T] = field(default_factory=list)
     again: list[T] = field(default_factory=list)
@@ -72,7 +72,7 @@ class OutageDetector(Generic[T]):
     _silent_hosts: dict[str, float] = field(default_factory=dict)  # since the last answer, with the time of the fetch
 
     def sort_results(self, batch: Sequence[T], hosts: int, requested: Collection[int], now: float) -> SortedResults[T]:
-        """Sort results into those that count and those to be asked again; suspects are in neither.
+        """Sort results into counting ones and ones to fetch again; suspects are in neither.
 
         `hosts` is how many the server knows: with fewer than three nothing can be told. A feed that a person has
         `requested` counts at once.
@@ -100,7 +100,7 @@ class OutageDetector(Generic[T]):
 
     @property
     def is_clear(self) -> bool:
-        """Whether every fetch since the last answer was answered: one more answer says nothing new."""
+        """Whether every fetch since the last answer was answered, so that one more answer changes nothing."""
         return self.away_since is None and not self._suspects and not self._silent_hosts
 
     def note_answer(self) -> list[T]:
@@ -122,7 +122,7 @@ def _has_answer(one: FetchAttempt) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingAttempt:
-    """A fetched job; `counts` is resolved when other fetches tell enough."""
+    """A fetched job; `counts` is resolved when other fetches have shown whether the network was up."""
 
     job: Job
     outcome: Outcome
@@ -169,7 +169,7 @@ class NetworkOutage:
         return self._detector.away_since
 
     def find_outage(self, held: Collection[int]) -> tuple[float, tuple[int, ...]] | None:
-        """Return since when nobody answers, and the held partitions needed to find out when that is over."""
+        """Return since when no server answers, and the held partitions needed to probe."""
         since = self._detector.away_since
         if since is None or boot_clock() < self._noticed_at + self._patience:
             return None
@@ -177,11 +177,11 @@ class NetworkOutage:
         return since, tuple(here)[:MIN_HOSTS]
 
     def is_clear(self, outcome: Outcome) -> bool:
-        """Whether a server has answered, like all before it: there is nothing to find out."""
+        """Whether this server and all before it have answered, so that the result counts at once."""
         return outcome.status is not None and self._detector.is_clear
 
     async def may_judge(self, job: Job, outcome: Outcome, now: float) -> bool:
-        """Whether the outcome is the feed's own affair; waits where only other fetches can tell."""
+        """Whether the outcome counts for the feed; waits if only other fetches can show that."""
         attempt, was_away = _PendingAttempt(job, outcome), self._detector.away_since
         requested = [job.feed_id] if job.wished else []
         found = self._detector.sort_results([attempt], self._host_count(), requested, now)
@@ -203,18 +203,18 @@ class NetworkOutage:
             return self._hold > 0
 
     def note_answer(self, now: float) -> None:
-        """Note that a server has answered something that was no refresh."""
+        """Note that a server has answered a request other than a refresh."""
         was_away = self._detector.away_since
         _resolve(self._detector.note_answer(), True)
         if was_away is not None:
             self._end_outage(now - was_away)
 
     def release_suspect(self, feed_id: int) -> None:
-        """Give up a suspect result: a person wants the feed to be asked again now."""
+        """Drop the suspect result of a feed, because a person wants it to be fetched again now."""
         _resolve(self._detector.release_suspects([feed_id]), False)
 
     def release_all(self) -> None:
-        """Give up all suspects at the end of the pool: others ask again."""
+        """Drop all suspects when the pool stops: their feeds are fetched again."""
         self._hold = 0.0
         _resolve(self._detector.note_answer(), False)
 
@@ -245,7 +245,8 @@ def _resolve(attempts: Collection[_PendingAttempt], counts: bool) -> None:
 
 
 def describe_outage() -> str:
+    """Return the problem that a terminal reports during an outage."""
     return (
-        "No server answers, though we are heard here: the network of this machine seems to be away. No feed is blamed; "
-        "another terminal asks meanwhile, if there is one that reaches anybody."
+        "No server answers, although the cluster does: the network of this machine seems to be down. No feed counts as "
+        "failed; another terminal takes over if it reaches the servers."
     )

@@ -25,20 +25,20 @@ from headwater.store.content.feed_state import ScheduleRow, iterate_schedule_row
 from headwater.store.store import Store
 
 REQUESTED = "asked for by a person"
-CLOCK_STEP = 30.0  # a correction of the clock that is worth following; smaller ones are no matter
+CLOCK_STEP = 30.0  # seconds by which the clock must be set back to matter
 
 log = structlog.get_logger()
 
 
 class Scheduler:
-    """Knows the feeds of a store and what may be spent on them; a host bears `per_host` refreshes at once."""
+    """Decides which feeds of a store to refresh, within a budget and at most `per_host` at a time on one host."""
 
     def __init__(
         self,
         store: Store,
         strategy: Strategy,
-        spending: BudgetAccount,
-        courtesy: Politeness,
+        budget: BudgetAccount,
+        politeness: Politeness,
         *,
         per_host: int = 1,
         clock: Callable[[], float] = time.time,
@@ -46,10 +46,10 @@ class Scheduler:
         self._store = store
         self.strategy = strategy
         self.feed_table = FeedTable()
-        self.budget = spending
+        self.budget = budget
         self._problem: str | None = None
-        self.target_result: BudgetPlan | None = None  # in target mode: what the budget was set to and why
-        self.politeness = courtesy
+        self.target_result: BudgetPlan | None = None  # in target mode: the budget found, and why
+        self.politeness = politeness
         self._per_host = per_host
         self._clock = clock
         self._clock_offset = clock() - time.monotonic()
@@ -66,9 +66,9 @@ class Scheduler:
         return known
 
     async def load_feeds(self) -> None:
-        """Take all feeds over from the store, at the start and whenever somebody has changed them.
+        """Load all feeds from the store, at the start and whenever they have been changed.
 
-        What was not due before a restart is not due after it.
+        Stored due times hold, so a restart makes nothing due.
         """
         gone, first = self.feed_table.list_feed_ids(), not len(self.feed_table)
         since = time.monotonic()
@@ -76,8 +76,7 @@ class Scheduler:
         async for chunk in iterate_schedule_rows(self._store):
             gone.difference_update(row.feed_id for row in chunk)
             rows += chunk
-            # All arrays are copied where rows come in: at a start they come in ever larger parts, or a million feeds
-            # would take longer than ten times a hundred thousand.
+            # Adding rows copies all arrays, so at a start they are added in growing parts: time stays linear.
             if not first or len(rows) >= len(self.feed_table) // 2:
                 self._add_rows(rows, since)
                 rows, since = [], time.monotonic()
@@ -90,7 +89,7 @@ class Scheduler:
     def _add_rows(self, rows: Sequence[ScheduleRow], since: float) -> None:
         due = {row.feed_id: row.next_refresh for row in rows if row.next_refresh is not None}
         self.feed_table.upsert_feeds(rows, due, since)
-        # At once: the loop chooses while more is read, and both must be of one length.
+        # At once: the dispatcher chooses while more rows are read, and needs as many rows in the strategy.
         self.strategy.resize(len(self.feed_table))
 
     def status(self) -> CrawlStatus:
@@ -119,13 +118,13 @@ class Scheduler:
 
     @property
     def in_flight_count(self) -> int:
-        """How many refreshes have begun and are not over."""
+        """The number of feeds that are being refreshed."""
         return int(self.feed_table.in_flight.sum())
 
     # choosing
 
     def restore_host_pace(self) -> None:
-        """A host that was asked before we began is not asked sooner after it than if we had asked."""
+        """Count the last refreshes before the start in the pace of their hosts."""
         asked = np.flatnonzero(np.isfinite(self.feed_table.table.last))
         self.budget.note_requests(self.feed_table.host[asked], self.feed_table.table.last[asked], self._clock())
 
@@ -144,7 +143,7 @@ class Scheduler:
         np.subtract.at(room, self.feed_table.host[untried], 1)
         budget = Budget(tokens - people - len(untried), self.budget.rate, self.feed_table.host, np.maximum(room, 0))
         table = self.feed_table.table
-        # Some rules of the papers may choose beyond the budget; here nobody spends more than there is.
+        # Some rules of the papers choose more than the budget allows.
         rows = self.strategy.choose(table, now, budget, candidates).rows[: budget.now]
         self._report_problem()
         return [
@@ -154,9 +153,9 @@ class Scheduler:
         ]
 
     def find_next_due(self, now: float) -> float:
-        """Return the earliest moment at which a feed may be chosen: `now` if one may be already, else inf if none is.
+        """Return when the next feed may be chosen: `now` if one may be already, infinity if there is none.
 
-        Only a strategy that sets due times can wait; any other may choose whatever is allowed.
+        A strategy without due times may choose every feed that politeness allows.
         """
         table = self.feed_table
         waiting = np.flatnonzero(table.active & ~table.in_flight & (table.table.last <= table.learned_until))
@@ -169,22 +168,22 @@ class Scheduler:
         return max(float(moments.min()), now)
 
     def _report_problem(self) -> None:
-        """Say once that a person's own strategy has broken down."""
+        """Log once that a custom strategy has failed."""
         if self.strategy.problem != self._problem:
             self._problem = self.strategy.problem
             log.error("strategy_failed", strategy=self.strategy.name, problem=self._problem)
 
     def follow_clock(self, now: float) -> None:
-        """A clock that was set back must not freeze the feeds until it has caught up: their moments go back with it.
+        """Shift all times with a clock that was set back, so that feeds do not wait until it has caught up.
 
-        Forward jumps, a suspended machine among them, need nothing: what became due is fetched within the budget.
+        A jump forward, as after a suspended machine, needs nothing: due feeds are fetched within the budget.
         """
         offset = now - time.monotonic()
         back, self._clock_offset = self._clock_offset - offset, offset
         if back > CLOCK_STEP:
             log.warning("clock_set_back", seconds=round(back))
-            roster = self.feed_table
-            for moments in (roster.earliest, roster.host_until, roster.table.last, roster.learned_until):
+            feeds = self.feed_table
+            for moments in (feeds.earliest, feeds.host_until, feeds.table.last, feeds.learned_until):
                 moments -= back
             self.budget.shift_clock(back)
             due = self.strategy.due
@@ -194,13 +193,13 @@ class Scheduler:
     # learning
 
     def learn_lessons(self, lessons: Sequence[Lesson]) -> list[float | None]:
-        """Learn from a batch; answers when each feed may and probably will be refreshed next (None: it was removed)."""
+        """Learn from a batch; return when each feed will probably be refreshed next (None: it was removed)."""
         found = [(self.feed_table.find_row(lesson.refresh.feed_id), lesson) for lesson in lessons]
         here = [(row, lesson) for row, lesson in found if row is not None]
-        if not here:  # all removed while they were fetched
+        if not here:  # removed while they were fetched
             return [None] * len(lessons)
-        late = self.feed_table.learned_until  # what came by another way and was read from the log is not learned twice
-        self._learn_successes([one for one in here if one[1].refresh.ending.ok and one[1].refresh.at > late[one[0]]])
+        learned = self.feed_table.learned_until  # a refresh that was read from the log already is not learned twice
+        self._learn_successes([one for one in here if one[1].refresh.ending.ok and one[1].refresh.at > learned[one[0]]])
         self._learn_failures([one for one in here if not one[1].refresh.ending.ok])
         rows = np.array([row for row, _ in here], np.intp)
         allowed = self.politeness.compute_earliest(
@@ -212,34 +211,33 @@ class Scheduler:
         at = dict(zip(rows.tolist(), next_at.tolist(), strict=True))
         return [None if row is None else at[row] for row, _ in found]
 
-    def _learn_successes(self, well: Sequence[tuple[int, Lesson]]) -> None:
-        if not well:
+    def _learn_successes(self, lessons: Sequence[tuple[int, Lesson]]) -> None:
+        if not lessons:
             return
-        teach_strategy(self.strategy, self.feed_table, well)
+        teach_strategy(self.strategy, self.feed_table, lessons)
         if self.politeness.held_domains:
-            self._record_answers(well)
+            self._record_answers(lessons)
 
-    def _learn_failures(self, ill: Sequence[tuple[int, Lesson]]) -> None:
-        if not ill:
+    def _learn_failures(self, lessons: Sequence[tuple[int, Lesson]]) -> None:
+        if not lessons:
             return
-        rows = np.array([row for row, _ in ill], np.intp)
-        at = np.array([lesson.refresh.at for _, lesson in ill])
-        failures = np.array([lesson.known.failures for _, lesson in ill], np.intp)
+        rows = np.array([row for row, _ in lessons], np.intp)
+        at = np.array([lesson.refresh.at for _, lesson in lessons])
+        failures = np.array([lesson.known.failures for _, lesson in lessons], np.intp)
         self.strategy.observe_failures(self.feed_table.table, rows, at, failures)
-        self.feed_table.active[rows[[lesson.gone for _, lesson in ill]]] = False
-        self._record_answers(ill)
+        self.feed_table.active[rows[[lesson.gone for _, lesson in lessons]]] = False
+        self._record_answers(lessons)
 
-    def _record_answers(self, refreshed: Sequence[tuple[int, Lesson]]) -> None:
-        for _, lesson in refreshed:
-            said = self.politeness.record_answer(lesson.refresh, lesson.url, lesson.retry_after)
-            if said is not None:
-                self.feed_table.hold_host(*said)
+    def _record_answers(self, lessons: Sequence[tuple[int, Lesson]]) -> None:
+        for _, lesson in lessons:
+            hold = self.politeness.record_answer(lesson.refresh, lesson.url, lesson.retry_after)
+            if hold is not None:
+                self.feed_table.hold_host(*hold)
 
     # pushes
 
     async def note_signal(self, feed_id: int) -> None:
-        """A signal says that something new waits at a feed. It may be polled as early as if a person asked, and a
-        strategy that heeds signals does."""
+        """Note that a hub announced something new at a feed: it may be polled as early as for a person."""
         known = (await self._store.read(load_feed_states, [feed_id])).get(feed_id)
         row = self.feed_table.find_row(feed_id)
         if row is not None and known is not None:
@@ -250,7 +248,7 @@ class Scheduler:
             self.on_changed()
 
     async def reconsider_feeds(self, feed_ids: Iterable[int]) -> None:
-        """Judge anew when feeds may be polled, after a hub has begun or ceased to push them."""
+        """Compute anew when feeds may be polled, after a hub has begun or ceased to push them."""
         known = list((await self._store.read(load_feed_states, feed_ids)).values())
         here = [(row, one) for one in known if (row := self.feed_table.find_row(one.feed_id)) is not None]
         if here:
@@ -262,7 +260,7 @@ class Scheduler:
             self.on_changed()
 
     def estimate_feed_rate(self, feed_id: int) -> float | None:
-        """Items per second of a feed, as believed now; None where nothing is."""
+        """Return the estimated items per second of a feed; None if there is no estimate."""
         row = self.feed_table.find_row(feed_id)
         if row is None:
             return None
@@ -270,23 +268,23 @@ class Scheduler:
         return None if np.isnan(rate) else rate
 
     def estimate_all_rates(self) -> Floats:
-        """Items per second of every row, as believed now; NaN where the strategy believes nothing."""
+        """Return the estimated items per second of every row; NaN where there is no estimate."""
         return self.estimate_rates(np.arange(len(self.feed_table), dtype=np.intp))
 
     def estimate_rates(self, rows: Rows) -> Floats:
-        """Items per second as believed now; NaN where the strategy believes nothing."""
+        """Return the estimated items per second; NaN where there is no estimate."""
         at = np.full(len(rows), self._clock())
         believed = self.strategy.ask_estimator(lambda estimator: estimator.rate(rows, at))
         return np.full(len(rows), np.nan) if believed is None else believed
 
     def release_feeds(self, feed_ids: Iterable[int]) -> None:
-        """Their refreshes are over, however they ended."""
+        """Note that the refreshes of these feeds have ended."""
         self.feed_table.release_feeds(feed_ids, time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)
 class UpcomingRefresh:
-    """A feed that will be refreshed, not before `due`; what that is worth now, and the price of a refresh."""
+    """A feed that will be refreshed, not before `due`, with the value of doing so now and the strategy's price."""
 
     feed_id: int
     due: float
@@ -295,11 +293,11 @@ class UpcomingRefresh:
     why: str
 
 
-def list_upcoming(decider: Scheduler, now: float, limit: int) -> list[UpcomingRefresh]:
-    """The next `limit` feeds in the order of their moments; those that may go now, by their value."""
-    roster, strategy = decider.feed_table, decider.strategy
-    rows = np.flatnonzero(roster.active & ~roster.in_flight)
-    moments = np.maximum(roster.earliest[rows], now)
+def list_upcoming(scheduler: Scheduler, now: float, limit: int) -> list[UpcomingRefresh]:
+    """Return the next `limit` feeds by their due times; those that are due now by their value."""
+    feeds, strategy = scheduler.feed_table, scheduler.strategy
+    rows = np.flatnonzero(feeds.active & ~feeds.in_flight)
+    moments = np.maximum(feeds.earliest[rows], now)
     if strategy.due is not None:
         moments = np.maximum(moments, strategy.due[rows])
     finite = np.isfinite(moments)
@@ -307,6 +305,6 @@ def list_upcoming(decider: Scheduler, now: float, limit: int) -> list[UpcomingRe
     chosen = np.argsort(moments, kind="stable")[:limit]
     found = []
     for row, moment in zip(rows[chosen].tolist(), moments[chosen].tolist(), strict=True):
-        told = strategy.explain(roster.table, row, now)
-        found.append(UpcomingRefresh(int(roster.ids[row]), moment, told.value, told.price, told.reason))
+        told = strategy.explain(feeds.table, row, now)
+        found.append(UpcomingRefresh(int(feeds.ids[row]), moment, told.value, told.price, told.reason))
     return sorted(found, key=lambda one: (one.due, -(one.value or 0.0)))

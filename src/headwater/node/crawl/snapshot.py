@@ -31,6 +31,7 @@ _DAMAGE_ERRORS = (ValueError, KeyError, EOFError, OSError, NotImplementedError, 
 
 
 def pack_arrays(arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False) -> bytes:
+    """Pack arrays as an npz archive."""
     packed = io.BytesIO()
     save: Any = np.savez_compressed if compressed else np.savez
     save(packed, **arrays)
@@ -60,12 +61,14 @@ log = structlog.get_logger()
 async def save_snapshot(
     store: Store, feed_table: FeedTable, strategy: Strategy, politeness: Politeness, now: float
 ) -> None:
+    """Save the learned state with the feeds that it belongs to."""
     arrays: dict[str, Any] = {IDS: feed_table.ids, LEARNED: feed_table.learned_until, **strategy.save()}
     await store.write(save_state, STRATEGY, VERSION, pack_arrays(arrays), now)
     await store.write(save_state, HOSTS, VERSION, politeness.save(), now)
 
 
 async def load_host_state(store: Store, politeness: Politeness) -> None:
+    """Load the hosts that refused before a restart."""
     saved = await store.read(load_state, HOSTS)
     if saved is not None and saved[0] == VERSION:
         try:

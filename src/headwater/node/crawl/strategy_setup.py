@@ -29,15 +29,18 @@ def build_configured_strategy(given: Settings) -> Strategy:
 
 
 def make_budget_account(given: Settings) -> BudgetAccount:
-    weight = None if given.budget_bytes is None else MINUTE * given.budget_bytes
-    return BudgetAccount(RequestCap(given.budget, weight), HostRate(given.host_budget))
+    """Make the budget of the settings."""
+    bytes_per_minute = None if given.budget_bytes is None else MINUTE * given.budget_bytes
+    return BudgetAccount(RequestCap(given.budget, bytes_per_minute), HostRate(given.host_budget))
 
 
 def make_politeness(given: Settings) -> Politeness:
+    """Make the politeness of the settings, without any refusals yet."""
     return Politeness(np.random.default_rng(), least=given.least_interval)
 
 
 def make_scheduler(store: Store, given: Settings) -> Scheduler:
+    """Make the scheduler of the settings, without any feeds yet."""
     return Scheduler(
         store,
         build_configured_strategy(given),

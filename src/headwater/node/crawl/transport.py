@@ -3,8 +3,8 @@
     Dispatcher ─ send_jobs ─► receive_jobs ─ FetchPool ─ send_result ─► receive_results ─ Ingest
 
 Memory carries them inside one process, PostgreSQL rows between nodes that share a database, NATS streams between the
-roles of a cluster. A job is acknowledged when its result is safe, a result when it is stored: whatever dies in between,
-the job is fetched again or the result is stored again, and nothing is lost.
+roles of a cluster. A job is acknowledged when its result is safe, a result when it is stored. If a process dies in
+between, the job is fetched again or the result is stored again, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ EPOCH_SHIFT = 32  # a generation begins with the epoch of the leader that sent t
 
 
 class ProxiedRequest(msgspec.Struct, frozen=True):
-    """One request made for somebody who waits for its reply, such as a page that looks where an address leads."""
+    """One request for a waiting caller, such as a page that looks for the feeds of an address."""
 
     hop: RemoteRequest
     reply: str  # where the reply goes
 
 
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A refresh to be made. `rate` is the rate believed of the feed, for the estimate of a loss.
+    """A refresh to be made. `rate` is the estimated rate of the feed, from which a loss is estimated.
 
-    `known` is the feed's state where the job never leaves the process; a cluster reads the state anew when it stores
-    the result, so that a result that comes twice, or late, is judged by what is true then.
+    `known` is the feed's state if the job never leaves the process. A cluster reads the state when it stores the
+    result, so that a repeated or late result is judged by the current state.
     """
 
     feed_id: int
@@ -95,7 +95,7 @@ class StoredRefresh(msgspec.Struct, frozen=True):
 
 
 class StoredLesson(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A lesson that the leader reads from the database. A `late` result teaches only that it came.
+    """A lesson that the leader reads from the database. A `late` one is only counted.
 
     An `unasked` one was not stored: its feed is due again.
     """
@@ -125,7 +125,7 @@ OnSafe = Callable[[Exception | None], Awaitable[None]]
 
 
 class Intake(Protocol):
-    """The fetch pool as a transport sees it: whose jobs it wants, and how many."""
+    """The fetch pool as a transport sees it: the partitions and the number of jobs that it wants."""
 
     concurrency: int
     demand_changed: asyncio.Event
@@ -169,19 +169,19 @@ class JobReceiver(Protocol):
         ...
 
     async def ack_job(self, received: ReceivedJob) -> None:
-        """The result of the job is safe."""
+        """Remove a job whose result is safe."""
         ...
 
     async def give_back(self, received: ReceivedJob) -> None:
-        """The job was not begun: another terminal may have it."""
+        """Return a job that was not begun to the other terminals."""
         ...
 
     async def drop_job(self, received: ReceivedJob) -> None:
-        """Nobody wants the job any more."""
+        """Remove a job that is no longer needed."""
         ...
 
     async def hand_over(self, received: ReceivedJob, handover: Handover) -> None:
-        """The job goes on with whoever holds the host that it was redirected to."""
+        """Pass a redirected job to the terminal that holds the new host."""
         ...
 
     async def reply(self, received: ReceivedJob, reply: RemoteReply) -> None:
@@ -205,13 +205,13 @@ class ResultReceiver(Protocol):
         ...
 
     async def ack_results(self, batch: ResultBatch) -> None:
-        """The batch is stored."""
+        """Remove a batch that is stored."""
         ...
 
     async def keep_results(self, batch: ResultBatch) -> None:
-        """The batch is still being worked on, while the database is away."""
+        """Keep a batch that is still being worked on, while the database is away."""
         ...
 
     async def reject_results(self, batch: ResultBatch, failed: Sequence[tuple[FetchResult, Exception]]) -> None:
-        """These results cannot be stored; the others of the batch are."""
+        """Remove a batch of which these results cannot be stored, and the others are."""
         ...

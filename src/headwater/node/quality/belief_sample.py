@@ -1,4 +1,4 @@
-"""What other budgets would buy on this server: the model's curve over what the node believes of its feeds now."""
+"""Samples the estimates of a server's feeds, and predicts the quality of other budgets from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUDGET_FACTORS = (1 / 8, 1 / 4, 1 / 2, 1 / math.sqrt(2), 1.0, math.sqrt(2), 2.0,
 
 @dataclass(frozen=True, slots=True)
 class BeliefSample:
-    """What is believed of some feeds that stand for `many` times as many, and the present budget for all of them."""
+    """The estimates of some feeds that stand for `many` times as many, and the current budget for all of them."""
 
     rates: list[float]
     windows: list[float]
@@ -29,9 +29,9 @@ class BeliefSample:
     budget: float
 
 
-def sample_beliefs(decider: Scheduler, now: float) -> BeliefSample | None:
-    """An even sample by rate; None while nothing is believed."""
-    feeds = collect_beliefs(decider, now)
+def sample_beliefs(scheduler: Scheduler, now: float) -> BeliefSample | None:
+    """Return an even sample by rate; None if there are no estimates."""
+    feeds = collect_beliefs(scheduler, now)
     if feeds is None:
         return None
     rates, windows, weights = feeds
@@ -39,7 +39,7 @@ def sample_beliefs(decider: Scheduler, now: float) -> BeliefSample | None:
     if many > 1:
         chosen = np.argsort(rates, kind="stable")[((np.arange(SAMPLE_SIZE) + 0.5) * many).astype(np.intp)]
         rates, windows, weights = rates[chosen], windows[chosen], weights[chosen]
-    return BeliefSample(rates.tolist(), windows.tolist(), weights.tolist(), many, decider.budget.cap.requests)
+    return BeliefSample(rates.tolist(), windows.tolist(), weights.tolist(), many, scheduler.budget.cap.requests)
 
 
 async def estimate_quality_by_budget(

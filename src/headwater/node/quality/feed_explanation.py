@@ -1,7 +1,7 @@
-"""Why a feed is polled when it is: what we believe of it, what its server asked, what a refresh is worth now.
+"""Explains when and why a feed is polled: its estimates, the hints of its server, the value of a refresh now.
 
-The same answer for the command line, the JSON API and the feed's page. It reads what the running node has saved, so any
-process can explain.
+Command line, JSON API and the feed's page give the same explanation. It is computed from the saved state of the server,
+so any process can explain.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from headwater.store.content.websub_leases import WebSubLease, find_leases_of_fe
 from headwater.store.store import Store
 from headwater.times import DAY, HOUR, WEEK, format_duration, format_relative
 
-MAX_SIGHTINGS = 50  # refreshes looked at to tell what kind of feed it is
+MAX_SIGHTINGS = 50  # refreshes from which the kind of a feed is recognised
 
 
 @dataclass(frozen=True, slots=True)
 class FeedBelief:
-    """What the estimator believes: items per day now and on average, by hour of the coming day and week."""
+    """The estimate of a feed: items per day now and on average, by hour of the coming day and week."""
 
     per_day_now: float
     per_day: float
     by_hour: tuple[float, ...]  # expected items in each of the next 24 hours
     by_weekday_hour: tuple[float, ...]  # in each of the 168 hours of the week, Monday 00:00 UTC first
-    expected_new: float  # items expected to wait there now
+    expected_new: float  # items expected to be new now
     window: int
-    chance_of_loss: float  # that more are waiting than the window shows
+    chance_of_loss: float  # that more items are new than the window shows
 
 
 @dataclass(frozen=True, slots=True)
 class ServerHint:
-    """One thing the server or its document asked for, and what it did."""
+    """A hint of the server or its document, and its effect."""
 
     hint: str
     value: str
@@ -56,7 +56,7 @@ class ServerHint:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleExplanation:
-    """Everything about when and why one feed is refreshed."""
+    """When and why a feed is refreshed."""
 
     feed: Feed
     known: Known
@@ -75,12 +75,12 @@ class ScheduleExplanation:
 
 
 async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str, now: float) -> ScheduleExplanation:
-    """Explain one feed, from what is stored."""
+    """Explain a feed from the store."""
     feed = await store.read(find_feed, ref)
     known = (await store.read(load_feed_states, [feed.id]))[feed.id]
-    strategy, roster = await _load_strategy(store, settings, feed.id)
-    row = roster.find_row(feed.id) or 0
-    belief = _compute_belief(strategy, roster, row, known, now)
+    strategy, feeds = await _load_strategy(store, settings, feed.id)
+    row = feeds.find_row(feed.id) or 0
+    belief = _compute_belief(strategy, feeds, row, known, now)
     earned = None if belief is None or belief.per_day <= 0 else DAY / belief.per_day
     subscription = (await store.read(find_leases_of_feeds, [feed.id])).get(feed.id)
     pushed = subscription is not None and subscription.state == "active" and (subscription.until or 0) > now
@@ -93,7 +93,7 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
         earned=earned,
         least=settings.least_interval,
     )
-    told = strategy.explain(roster.table, row, now)
+    told = strategy.explain(feeds.table, row, now)
     latest = await store.read(list_refreshes, feed.id, limit=MAX_SIGHTINGS)
     due = max(told.due or now, allowed)
     return ScheduleExplanation(
@@ -115,7 +115,7 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
 
 
 def _describe_hold(reason: Reason, known: Known, allowed: float, least: float) -> str:
-    """The rule in words; where its interval depends on the feed, with the one that holds for this feed."""
+    """Return the sentence of a rule, with the feed's own interval if the rule depends on it."""
     pause = allowed - (known.last_refresh or allowed)
     if reason is Reason.LEAST:
         return f"no feed is asked twice within {format_duration(least)}"
@@ -131,9 +131,9 @@ def _describe_hold(reason: Reason, known: Known, allowed: float, least: float) -
 
 
 def recognise_kinds(refreshes: Sequence[Refresh], now: float) -> frozenset[FeedKind]:
-    """What kind of feed its refreshes, oldest first, show it to be; what was odd about dates is in their messages.
+    """Recognise the kind of a feed from its refreshes, oldest first. Odd dates are named in their messages.
 
-    A single odd document may be chance: what the latest three that say anything agree on is believed.
+    A single odd document may be chance, so the latest three documents must agree.
     """
     documents = [refresh for refresh in refreshes if refresh.ending is Ending.CHANGED and refresh.window]
     latest = [find_named_kinds(refresh.message) for refresh in documents[-3:]]
@@ -144,26 +144,26 @@ def recognise_kinds(refreshes: Sequence[Refresh], now: float) -> frozenset[FeedK
 
 
 def _list_dates(refresh: Refresh) -> tuple[float | None, ...]:
-    """As many places as the document had, those of its new items dated where their dates were believed."""
+    """Return a date per item of the document: those of new items if plausible, else None."""
     dates = refresh.published[: refresh.window]
     return (*dates, *([None] * ((refresh.window or 0) - len(dates))))
 
 
 async def _load_strategy(store: Store, settings: Settings, feed_id: int) -> tuple[Strategy, FeedTable]:
-    """The strategy as the node last saved it, reduced to this one feed."""
-    roster = FeedTable()
+    """Load the saved strategy, reduced to this feed."""
+    feeds = FeedTable()
     async for chunk in iterate_schedule_rows(store):
         if mine := [row for row in chunk if row.feed_id == feed_id]:
-            roster.upsert_feeds(mine, {})
+            feeds.upsert_feeds(mine, {})
             break
     strategy = build_configured_strategy(settings)
-    strategy.resize(len(roster))
-    await snapshot.load_snapshot(store, roster, strategy)
-    await snapshot.replay_missed(store, roster, strategy)
-    return strategy, roster
+    strategy.resize(len(feeds))
+    await snapshot.load_snapshot(store, feeds, strategy)
+    await snapshot.replay_missed(store, feeds, strategy)
+    return strategy, feeds
 
 
-def _compute_belief(strategy: Strategy, roster: FeedTable, row: int, known: Known, now: float) -> FeedBelief | None:
+def _compute_belief(strategy: Strategy, feeds: FeedTable, row: int, known: Known, now: float) -> FeedBelief | None:
     estimator = strategy.estimator
     if estimator is None or known.last_success is None:
         return None
@@ -201,7 +201,7 @@ def _poisson_tail(mean: float, width: int) -> float:
 
 
 def list_hints(known: Known, now: float) -> list[ServerHint]:
-    """Each hint of the server and its document, and what it does at this moment."""
+    """List the hints of the server and its document, with their effect now."""
     found: list[ServerHint] = []
     hints = known.hints
     if known.not_before is not None and known.not_before > now:
@@ -229,7 +229,7 @@ def list_hints(known: Known, now: float) -> list[ServerHint]:
 
 
 def describe_push(known: Known, one: WebSubLease | None, public_url: str | None, now: float) -> str:
-    """How the feed's hub stands to us, in words."""
+    """Describe the lease of the feed's hub in a sentence."""
     if known.hub is None:
         return "No hub is offered."
     if one is None or one.hub != known.hub:
@@ -276,7 +276,7 @@ class WeeklyPattern:
 
 
 async def load_weekly_pattern(store: Store, told: ScheduleExplanation, now: float) -> WeeklyPattern:
-    """Of the feed that was explained."""
+    """Count the items of the explained feed by hour of the week."""
     times = [
         at for at in await store.read(list_publication_times, told.feed.id, now - PATTERN_WEEKS * WEEK) if at <= now
     ]

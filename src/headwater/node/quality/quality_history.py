@@ -1,7 +1,4 @@
-"""How quality went over time: one line for each report, thinned where it grows old, kept in the store.
-
-The reports of the last hours are kept as they came, one a minute; older ones every ten minutes, for two weeks.
-"""
+"""Keeps the quality over time in the store: one line a minute for three hours, then every ten minutes for two weeks."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ RETENTION_SECONDS = 14 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class QualityPoint:
-    """One moment. What was not known then is NaN; `delay` is the median of the hour, `lost` counts the hour."""
+    """The quality at one moment; NaN if unknown. `delay` is the median of the hour, `lost` counts the hour."""
 
     at: float
     completeness: float
@@ -36,13 +33,13 @@ class QualityPoint:
 
 
 class QualityHistory:
-    """Lines in the order of time."""
+    """Lines by time."""
 
     def __init__(self, lines: NDArray[np.float64] | None = None) -> None:
         self._lines = np.empty((0, 8)) if lines is None else lines
 
     def append(self, line: QualityPoint) -> None:
-        """Add a line; old ones become fewer."""
+        """Add a line and thin out old ones."""
         lines = np.vstack([self._lines[self._lines[:, 0] < line.at], np.array([astuple(line)])])
         age = line.at - lines[:, 0]
         slot = np.floor(lines[:, 0] / COARSE_SECONDS)
@@ -65,15 +62,16 @@ class QualityHistory:
 
 
 async def load_history(store: Store) -> QualityHistory:
-    """The history as the node saved it last; empty if it never has."""
+    """Load the history that the node saved last; empty if there is none."""
     saved = await store.read(load_state, STATE_NAME)
     return QualityHistory.load(saved[1]) if saved is not None and saved[0] == VERSION else QualityHistory()
 
 
 async def save_history(store: Store, history: QualityHistory, now: float) -> None:
+    """Save the history."""
     await store.write(save_state, STATE_NAME, VERSION, history.save(), now)
 
 
 def or_nan(value: float | None) -> float:
-    """A figure that may be missing, as the history keeps it."""
+    """Return a number for the history: NaN if it is missing."""
     return math.nan if value is None else value

@@ -1,7 +1,7 @@
-"""Quality on display: what the running node catches, loses and spends, for the log, the metrics, the pages and JSON.
+"""Measures completeness, freshness, delay and losses once a minute, for the log, the metrics, the pages and JSON.
 
-The node notes every refresh in a small tally and, each minute, puts a report together: counts from the tally, an
-outlook from the beliefs, the losing feeds from the store. The report is also stored, so that any process can show it.
+The node counts every refresh in a small tally. A report has the counts of the tally, expectations from the estimates,
+and the losing feeds from the store. It is saved, so that any process can show it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_LOSING = 20  # losing feeds in a report
 
 @dataclass(frozen=True, slots=True)
 class LosingFeed:
-    """A feed that loses items: noticed in the last day, believed to be pushed out now, and what would help."""
+    """A feed that loses items: those noticed in the last day, those probably pushed out now, and advice."""
 
     feed_id: int
     title: str
@@ -52,7 +52,7 @@ class LosingFeed:
 
 @dataclass(frozen=True, slots=True)
 class QualityReport:
-    """A report. `lost_now` and what follows from it are believed, everything in `hour` and `day` was counted."""
+    """A report. `hour` and `day` are counted; `lost_now` and the figures derived from it are estimated."""
 
     at: float
     strategy: str
@@ -63,7 +63,7 @@ class QualityReport:
     hour: TallyPeriod
     day: TallyPeriod
     completeness: float | None  # of the day, as far as losses were noticed
-    expected_completeness: float | None  # the same with what is believed to be lost but not noticed yet
+    expected_completeness: float | None  # the same with probable losses that were not noticed yet
     lost_now: float
     freshness: float | None
     saturated: int  # feeds with a chance of loss above a half
@@ -77,7 +77,7 @@ class QualityReport:
 
 
 class QualityMonitor:
-    """Watches the crawler of a node."""
+    """Measures the quality of a scheduler."""
 
     def __init__(self, store: Store, crawler: Scheduler, least_interval: float) -> None:
         self._store = store
@@ -87,7 +87,7 @@ class QualityMonitor:
         self.history = QualityHistory()
 
     def count_refreshes(self, refreshes: Iterable[tuple[Refresh, float | None]]) -> None:
-        """Refreshes, each with the feed's last success before it."""
+        """Count refreshes, each with the time of the feed's previous success."""
         hours: dict[float, list[tuple[Refresh, float | None]]] = {}
         for one in refreshes:
             hours.setdefault(one[0].at // HOUR, []).append(one)
@@ -105,7 +105,7 @@ class QualityMonitor:
             )
 
     async def make_report(self, now: float) -> QualityReport:
-        """The state of things, with the losing feeds."""
+        """Make a report, with the losing feeds."""
         crawler = self._scheduler
         rows, expected = self._expect_items(now)
         window = crawler.feed_table.table.window[rows]
@@ -140,7 +140,7 @@ class QualityMonitor:
         )
 
     def _expect_items(self, now: float) -> tuple[Rows, Floats]:
-        """The active feeds of which something is believed, and how many items are expected to wait at each."""
+        """Return the active feeds with an estimate, and the expected number of new items at each."""
         table = self._scheduler.feed_table.table
         rows = np.flatnonzero(self._scheduler.feed_table.active & np.isfinite(table.last))
         since = np.minimum(table.last[rows], now)
@@ -158,18 +158,18 @@ class QualityMonitor:
     async def _find_losing_feeds(
         self, rows: Rows, seen: LossForecast, now: float, used: float
     ) -> tuple[LosingFeed, ...]:
-        roster = self._scheduler.feed_table
+        table = self._scheduler.feed_table
         noticed = {
             loss.feed_id: loss for loss in await self._store.read(list_losses, since=now - DAY, limit=MAX_LOSING)
         }
         worst = np.argsort(-seen.lost)[:MAX_LOSING]
-        believed = {int(roster.ids[rows[k]]): int(k) for k in worst if seen.chance[k] > 0.5}
-        feeds = [feed for feed in {**noticed, **believed} if roster.find_row(feed) is not None]
+        believed = {int(table.ids[rows[k]]): int(k) for k in worst if seen.chance[k] > 0.5}
+        feeds = [feed for feed in {**noticed, **believed} if table.find_row(feed) is not None]
         known = await self._store.read(load_feed_states, feeds)
         place = {int(row): k for k, row in enumerate(rows.tolist())}
         found = []
         for feed_id in feeds:
-            row = roster.find_row(feed_id)
+            row = table.find_row(feed_id)
             try:
                 feed = await self._store.read(find_feed, feed_id)
             except NotFound:  # removed since
@@ -231,9 +231,9 @@ def _make_point(report: QualityReport) -> QualityPoint:
 
 
 def measure_delays(refresh: Refresh, before: float | None) -> Floats:
-    """How long the new items waited; an item that the refresh `before` did not show can only have waited since then.
+    """Measure how long new items waited, at most since the refresh at `before`, which did not show them.
 
-    So a date that a publisher put into the past does not count as our delay. A first refresh shows history.
+    So a date that a publisher put into the past does not count as our delay. The items of a first refresh do not count.
     """
     if before is None:
         return np.empty(0)
@@ -242,11 +242,11 @@ def measure_delays(refresh: Refresh, before: float | None) -> Floats:
 
 
 async def load_last_report(store: Store) -> QualityReport | None:
-    """What the node reported last; None if none has run here, or only another version."""
+    """Load the latest report; None if there is none of this version."""
     saved = await store.read(load_state, REPORT)
     if saved is None or saved[0] != VERSION:
         return None
     try:
         return msgspec.json.decode(saved[1], type=QualityReport)
-    except msgspec.DecodeError:  # of a server that reports something else; the next report is a minute away
+    except msgspec.DecodeError:  # of another version; the next report is a minute away
         return None

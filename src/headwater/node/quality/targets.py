@@ -1,9 +1,9 @@
-"""Targets in the node, of the server as a whole and of queries: from a wanted quality to budget and weights.
+"""Finds the budget that reaches the server's target, and the weights that reach the TARGETs of queries.
 
-The server's target (target mode) finds the least budget by what is believed of the feeds. The TARGET of a query makes
-its feeds count more until the model says that it is met on the budget there is; in target mode the budget may rise too.
-Both are found anew as the beliefs change, neither goes above the budget a person gave or below the pauses that manners
-demand, and what cannot be reached is said, with what can.
+In target mode the server uses the least budget that reaches the target by the estimates of its feeds. The TARGET of a
+query raises the weight of its feeds until the model expects to reach it within the budget; in target mode the budget
+may rise too. Both follow the estimates, within the budget given by the operator and the pauses of politeness. If a
+target cannot be reached, the outcome says so, with the quality that can.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from headwater.arrays import Floats
 from headwater.errors import SettingsError
 from headwater.language.ast import CreateFeed
 from headwater.node.crawl.crawl_status import TargetOutcome
+from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.queries.demand import DemandModel
 from headwater.schedule.quality.least_budget import BudgetPlan, QualityTarget, find_least_budget
@@ -32,7 +33,7 @@ from headwater.times import DAY
 
 RETARGET_SECONDS = 120.0  # seconds between two searches for the budget
 SAMPLE_SIZE = 2000  # feeds that stand for all of them
-ASSUMED_RATE = 1.0 / DAY  # of a feed about which nothing is believed yet
+ASSUMED_RATE = 1.0 / DAY  # of a feed without an estimate
 BUDGET_STEP, MAX_BUDGET_STEPS = 1.25, 12  # by how much, and how often, queries may raise the budget in target mode
 STATE, VERSION = "query targets", 1
 
@@ -40,6 +41,7 @@ log = structlog.get_logger()
 
 
 def require_beliefs(strategy: Strategy) -> None:
+    """Raise SettingsError if a strategy has no estimates, which target mode needs."""
     if strategy.estimator is None:
         raise SettingsError(
             f"The strategy {strategy.name} believes nothing of the feeds, so no budget can be found for a target: "
@@ -48,29 +50,33 @@ def require_beliefs(strategy: Strategy) -> None:
 
 
 async def find_target_budget(
-    decider: Scheduler, target: QualityTarget, most: float | None, least_interval: float, now: float, floor: float = 0.0
+    scheduler: Scheduler,
+    target: QualityTarget,
+    most: float | None,
+    least_interval: float,
+    now: float,
+    floor: float = 0.0,
 ) -> None:
-    """Find the budget anew and spend it from now on, but no less than `floor`; says so when the answer has changed in
-    kind."""
-    believed = collect_beliefs(decider, now)
+    """Find the budget and use it, but no less than `floor`; log whenever the target becomes reached or missed."""
+    believed = collect_beliefs(scheduler, now)
     if believed is None:
         return
     rates, windows, weights = believed
     found = await asyncio.to_thread(estimate_least_budget, target, rates, windows, weights, most, least_interval)
-    before, decider.target_result = decider.target_result, found
-    decider.budget.set_limit(max(found.requests_per_minute, floor))
+    before, scheduler.target_result = scheduler.target_result, found
+    scheduler.budget.set_limit(max(found.requests_per_minute, floor))
     if before is None or before.reached != found.reached:
         say = log.info if found.reached else log.warning
         say("target", reached=found.reached, budget=round(found.requests_per_minute, 1), message=found.message)
 
 
-def collect_beliefs(crawler: Scheduler, now: float) -> tuple[Floats, Floats, Floats] | None:
-    """Rates (items per second), windows and weights of the active feeds; None while nothing is believed."""
-    table = crawler.feed_table.table
-    rows = np.flatnonzero(crawler.feed_table.active & np.isfinite(table.last))
+def collect_beliefs(scheduler: Scheduler, now: float) -> tuple[Floats, Floats, Floats] | None:
+    """Return rates (items per second), windows and weights of the active feeds; None if there are no estimates."""
+    table = scheduler.feed_table.table
+    rows = np.flatnonzero(scheduler.feed_table.active & np.isfinite(table.last))
     if not len(rows):
         return None
-    rates = crawler.strategy.ask_estimator(lambda estimator: estimator.daily_rate(rows, np.full(len(rows), now)))
+    rates = scheduler.strategy.ask_estimator(lambda estimator: estimator.daily_rate(rows, np.full(len(rows), now)))
     if rates is None:
         return None
     return rates, table.window[rows], table.weight[rows] * table.selectivity[rows]
@@ -79,7 +85,7 @@ def collect_beliefs(crawler: Scheduler, now: float) -> tuple[Floats, Floats, Flo
 def estimate_least_budget(
     target: QualityTarget, rates: Floats, windows: Floats, weights: Floats, most: float | None, shortest: float
 ) -> BudgetPlan:
-    """`least_budget` of all feeds, from an even sample of them by rate; whole requests, never above `most`."""
+    """Find the least budget for all feeds from an even sample by rate: whole requests, never above `most`."""
     many = max(len(rates) / SAMPLE_SIZE, 1.0)
     if many > 1:
         chosen = np.argsort(rates, kind="stable")[((np.arange(SAMPLE_SIZE) + 0.5) * many).astype(np.intp)]
@@ -89,7 +95,7 @@ def estimate_least_budget(
     per_minute = float(max(math.ceil(found.requests_per_minute * many - 1e-9), 1))
     if most is not None:
         per_minute = min(per_minute, most)
-    if many > 1:  # the sentence speaks of the sample; say it of all
+    if many > 1:  # the sentence has the figures of the sample
         ending = "" if found.reached else " This is less than was wanted."
         message = (
             f"{per_minute:.1f} requests per minute bring completeness {found.completeness:.4f}, freshness "
@@ -104,7 +110,7 @@ def estimate_least_budget(
 
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """`times` is by the id of the query feed; `budget` what there must be for all of it."""
+    """The outcomes of all TARGETs, the factor of each query feed by id, and the budget needed for them."""
 
     aims: tuple[TargetOutcome, ...]
     times: dict[int, float]
@@ -112,28 +118,28 @@ class TargetPlan:
 
 
 def plan_query_targets(
-    wanting: DemandModel,
+    model: DemandModel,
     definitions: Mapping[int, CreateFeed],
-    decider: Scheduler,
+    scheduler: Scheduler,
     weights: Mapping[int, float],
     budget: float,
     least: float,
     most: float | None = None,
 ) -> TargetPlan:
-    """All queries that have a TARGET, on the budget; where `most` is given it may rise to that. `weights` is what the
-    items of each feed are worth without targets."""
+    """Plan all queries with a TARGET within the budget, which may rise to `most` if given. `weights` has the weight of
+    each feed without targets."""
     asking = [(id, create) for id, create in definitions.items() if create.query.target is not None]
     if not asking:
         return TargetPlan((), {}, budget)
-    roster, rates = decider.feed_table, decider.estimate_all_rates()
+    table, rates = scheduler.feed_table, scheduler.estimate_all_rates()
     rates = np.where(np.isfinite(rates) & (rates > 0), rates, ASSUMED_RATE)
     worth = np.zeros(len(rates))
     for feed, weight in weights.items():
-        row = roster.find_row(feed)
-        if row is not None and roster.active[row]:
+        row = table.find_row(feed)
+        if row is not None and table.active[row]:
             worth[row] = weight
-    windows = roster.table.window
-    wishes = [_make_wish(wanting, id, create, decider) for id, create in asking]
+    windows = table.table.window
+    wishes = [_make_wish(model, id, create, table) for id, create in asking]
     found = meet_query_targets(wishes, rates, windows, worth, budget, shortest=least)
     for _ in range(MAX_BUDGET_STEPS if most is not None else 0):
         if all(one.met for one in found) or most is None or budget >= most:
@@ -147,19 +153,19 @@ def plan_query_targets(
     return TargetPlan(aims, {id: one.times for (id, _), one in zip(asking, found, strict=True)}, budget)
 
 
-def _make_wish(wanting: DemandModel, id: int, create: CreateFeed, decider: Scheduler) -> QueryTarget:
-    asked, roster = create.query.target, decider.feed_table
+def _make_wish(model: DemandModel, id: int, create: CreateFeed, table: FeedTable) -> QueryTarget:
+    asked = create.query.target
     assert asked is not None
     delay = None if asked.delay is None else float(asked.delay.seconds)
-    # 1 is what can be wished for, and 0.9999 what can be shown to be kept.
+    # A share of exactly 1 cannot be reached with any budget.
     wanted = [None if x is None else min(max(x, 1e-4), 0.9999) for x in (asked.completeness, asked.freshness)]
-    mine = [(row, feed) for feed in sorted(wanting.list_feeds(id)) if (row := roster.find_row(feed)) is not None]
-    mine = [(row, feed) for row, feed in mine if roster.active[row]]
+    mine = [(row, feed) for feed in sorted(model.list_feeds(id)) if (row := table.find_row(feed)) is not None]
+    mine = [(row, feed) for row, feed in mine if table.active[row]]
     importance = 1.0 if create.query.importance is None else create.query.importance
     return QueryTarget(
         QualityTarget(wanted[0], wanted[1], delay),
         np.array([row for row, _ in mine], np.intp),
-        np.array([wanting.estimate_selectivity(id, feed) for _, feed in mine], np.float64),
+        np.array([model.estimate_selectivity(id, feed) for _, feed in mine], np.float64),
         max(importance, 0.01),
     )
 
@@ -205,12 +211,12 @@ def _describe_outcome(
 
 
 async def save_outcomes(store: Store, aims: Sequence[TargetOutcome], now: float) -> None:
-    """Keep what was found for those who ask from another process."""
+    """Save the outcomes for other processes."""
     await store.write(save_state, STATE, VERSION, msgspec.json.encode([asdict(aim) for aim in aims]), now)
 
 
 async def load_outcomes(store: Store) -> dict[str, TargetOutcome]:
-    """What the server found last, by the name of the query feed."""
+    """Load the latest outcomes of the server, by the name of the query feed."""
     saved = await store.read(load_state, STATE)
     if saved is None or saved[0] != VERSION:
         return {}

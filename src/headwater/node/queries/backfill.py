@@ -1,4 +1,4 @@
-"""A new or replaced query feed gets its window from the stored past, so that its reader sees something at once."""
+"""Fills the window of a new or replaced query feed from stored items, so that its reader sees something at once."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from headwater.store.queries import hits, query_feeds, selectivity
 from headwater.store.queries.hits import NewHit, find_published_items, list_past_items
 from headwater.store.store import Store
 
-MAX_ITEMS = 10_000  # items of the past that are looked at, the latest of the query's feeds
-MIN_ITEMS = 200  # even where very many queries are filled at a time
-MAX_PAIRS = 1_000_000  # items × queries that are looked at, where many are filled at a time
-FEW = 2  # so many are filled one by one, each from as much of the past as there is
+MAX_ITEMS = 10_000  # the latest items of the query's feeds that are matched
+MIN_ITEMS = 200  # even if very many queries are filled together
+MAX_PAIRS = 1_000_000  # items × queries that are matched if many are filled together
+FEW = 2  # at most so many queries are filled one by one, each with MAX_ITEMS
 BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """The window, per feed (how many items were kept, of how many), and how many were looked at of each feed."""
+    """The window, the items kept and matched per feed that had hits, and the items matched of every feed."""
 
     window: list[NewHit]
     kept: dict[int, tuple[int, int]]
@@ -43,7 +43,7 @@ class Backfill:
 async def backfill_query(
     store: Store, engine: Engine, query: QueryFeed, definition: Query, scope: SourceScope, now: float
 ) -> Backfill:
-    """What the query makes of the past; it must have been added to the engine."""
+    """Match stored items with a query that was added to the engine."""
     past = await load_arrivals(store, definition, scope, upto=query.position)
     found = await asyncio.to_thread(engine.backfill, query.name, past)
     matched = [NewHit(query.id, hit, arrival.arrived or hit.item.first_seen) for arrival, hit in found]
@@ -60,7 +60,7 @@ async def backfill_queries(
     scope: SourceScope,
     now: float,
 ) -> list[tuple[QueryFeed, Backfill]]:
-    """What each of several queries makes of the past: many plain ones in one pass, the others one by one."""
+    """Match stored items with several queries: many plain ones in one pass, the others one by one."""
     many = [(query, definition) for query, definition in group if is_plain(definition, names)]
     filled = {}
     if len(many) > FEW:
@@ -73,22 +73,25 @@ async def backfill_queries(
 
 
 def write_backfills(connection: Connection, fillings: Sequence[tuple[QueryFeed, Backfill]]) -> set[int]:
-    """Windows, what was kept of the past, and that the definitions run: together or not at all. The ids of those that
-    have not been replaced or dropped meanwhile."""
+    """Write windows and selectivities and activate the definitions, in one transaction. Return the ids of the query
+    feeds that were not replaced or dropped meanwhile."""
     running = query_feeds.activate_definitions(connection, [query for query, _ in fillings])
     done = {query.id: filling for query, filling in fillings if query.id in running}
-    for looked_at in {id(filling.offered): filling.offered for filling in done.values()}.values():  # many share a past
+    for looked_at in {id(filling.offered): filling.offered for filling in done.values()}.values():  # many share one
         selectivity.raise_offered_counts(connection, looked_at)
     selectivity.set_selectivity(connection, {query: filling.kept for query, filling in done.items()})
-    # One that ran no definition before has no hits, or has been brought back, with hits of this very definition.
+    # A query feed without a running definition has no hits, or was restored with hits of this definition.
     replaced = [query.id for query, _ in fillings if query.id in running and query.active is not None]
     hits.replace_windows(connection, {query: filling.window for query, filling in done.items()}, replaced)
     return running
 
 
 class BackfillBatch:
-    """Many plain queries on an engine of their own: filled in one pass over the past, which is the shorter the more
-    there are, and then caught up with what has come since. All hold from the same position of the outbox."""
+    """Many plain queries of one position of the outbox, on an engine of their own.
+
+    They are filled in one pass over stored items, over fewer items the more queries there are, and then matched with
+    the entries since their position.
+    """
 
     def __init__(
         self, group: Sequence[tuple[QueryFeed, Query]], origins: Mapping[int, Origin], detect: LanguageDetector | None
@@ -104,7 +107,7 @@ class BackfillBatch:
             self._ids[query.name] = query.id
 
     async def backfill(self, store: Store, scope: SourceScope, now: float, many: int) -> dict[int, Backfill]:
-        """What each makes of the past, by the id of its query feed; with those that wait they are `many`."""
+        """Match stored items; return the result by the id of the query feed. `many` counts all waiting queries."""
         feeds = set().union(*(scope.find_feeds(definition) for _, definition in self._group))
         most = min(max(MAX_PAIRS // many, MIN_ITEMS), MAX_ITEMS)
         past = await store.read(list_past_items, most=most, upto=self._position, feed_ids=feeds)
@@ -119,8 +122,8 @@ class BackfillBatch:
         }
 
     async def catch_up(self, store: Store, upto: int) -> list[NewHit]:
-        """What they make of the entries between their position and `upto`, which were matched without them. An item
-        that was in the past and has changed since is known to the engine as it is now, and not delivered."""
+        """Match the entries between their position and `upto`, which were matched without these queries. An item that
+        was in the first pass and has changed since is known to the engine already, and not delivered."""
         found: list[NewHit] = []
         position = self._position
         while position < upto:
@@ -147,6 +150,7 @@ def is_plain(definition: Query, known: Collection[str]) -> bool:
 
 
 def is_stateless(definition: Query) -> bool:
+    """Whether the query remembers no items: it has neither joins nor DISTINCT."""
     return not definition.joins and definition.distinct is None
 
 
@@ -159,7 +163,7 @@ def _make_backfill(definition: Query, matched: list[NewHit], offered: Mapping[in
 async def load_arrivals(
     store: Store, definition: Query, scope: SourceScope, *, upto: int, since: float | None = None, most: int = MAX_ITEMS
 ) -> list[Arrival]:
-    """The latest items of the feeds that a query reads, with what the query feeds it names have published of them."""
+    """Load the latest items of the feeds that a query reads, with their publications in query feeds that it reads."""
     feeds = scope.find_feeds(definition, joined=True)
     ids = await store.read(list_past_items, since=since, most=most, upto=upto, feed_ids=feeds)
     names = [name.name for name in list_read_feeds(definition)]
@@ -171,7 +175,7 @@ async def load_arrivals(
 
 
 def select_window(definition: Query, matched: list[NewHit], now: float) -> list[NewHit]:
-    """What of it KEEP keeps, in the order of arrival."""
+    """Return the hits that KEEP keeps, in order of arrival."""
     emissions = []
     for number, one in enumerate(matched):
         analysed = AnalysedItem(one.hit.item, Origin(None, f"feed:{one.hit.item.feed_id}"), one.arrived)
@@ -182,7 +186,7 @@ def select_window(definition: Query, matched: list[NewHit], now: float) -> list[
 
 
 def with_version(hit: Hit, version: int) -> Hit:
-    """The hit with the version that the store counts; the engine counts what it has met."""
+    """Return the hit with the stored version of the item; the engine counts only versions that it has met."""
     if hit.original.version == version == hit.item.version:
         return hit
     return replace(

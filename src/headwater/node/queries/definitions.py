@@ -1,14 +1,14 @@
-"""The definitions of query feeds as the processor has them: those that run, those that wait, and their taking up.
+"""Keeps the definitions of query feeds for the processor: running, waiting and late ones.
 
-A definition that was given when the outbox ended at position p holds for what comes behind p. There are two ways to
-take it up, and both end in one transaction that makes it run.
+A definition that was created when the outbox ended at position p applies to the entries after p. It is activated in one
+of two ways, both in one transaction.
 
-    in turn   everything up to p has been matched and nothing behind it: it is added, its window filled from the past
-    late      entries behind p have been matched without it, so that a script of many thousand definitions does not
-              hold up the matching: a few hundred at a time are filled from the past up to p, matched on their own with
-              what came between p and here, and then added
+    in turn   exactly the entries up to p have been matched: it is added, and its window back-filled
+    late      entries after p have been matched without it, so that a script with thousands of definitions does not
+              delay the matching: a few hundred at a time are back-filled up to p, matched on their own with the
+              entries since p, and then added
 
-Late is for new definitions that only filter and that no other waits for; their own past is all they need.
+Only new definitions that filter, and that no waiting one reads, can be late: they need nothing but stored items.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from headwater.store.queries.query_feeds import list_all_query_feeds
 from headwater.store.saved_state import read_revisions
 from headwater.store.store import Store
 
-LATE_SLICE = 500  # definitions taken up late at a time
-MANY_NEW = 50  # new definitions of one position from which they are taken up late
+LATE_SLICE = 500  # late definitions activated at a time
+MANY_NEW = 50  # so many new definitions of one position are activated late
 
 log = structlog.get_logger()
 
@@ -47,8 +47,8 @@ Value = TypeVar("Value")
 
 
 class UnpackedDefinitions(Mapping[Key, Value], Generic[Key, Value]):
-    """What is asked of definitions, read from their packed form each time: a hundred thousand trees are 110 MB, and
-    unpacking one takes two microseconds."""
+    """A view of definitions that unpacks them at each access: a hundred thousand trees would take 110 MB, and unpacking
+    one takes two microseconds."""
 
     def __init__(self, running: Mapping[Key, QueryFeed], ask: Callable[[CreateFeed], Value]) -> None:
         self._running = running
@@ -65,7 +65,7 @@ class UnpackedDefinitions(Mapping[Key, Value], Generic[Key, Value]):
 
 
 class _PendingDefinition(NamedTuple):
-    """A definition that waits, and what being late depends on: whether it remembers anything, and whom it reads."""
+    """A definition that waits, whether it is stateless, and the query feeds that it reads."""
 
     query: QueryFeed
     stateless: bool
@@ -73,8 +73,8 @@ class _PendingDefinition(NamedTuple):
 
 
 class QueryDefinitions:
-    """`running` are query feeds whose turn has come, by id; `ids` are those that the engine has taken, by name.
-    `waiting` are to be taken up in turn, by position; `late` have been passed by and are to be caught up with."""
+    """`running` has the activated query feeds by id, `ids` those that the engine accepted by name. `waiting` are
+    activated in turn, by position; `late` have missed entries and must catch up."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -89,7 +89,7 @@ class QueryDefinitions:
 
     @property
     def in_force(self) -> Mapping[int, CreateFeed]:
-        """The definitions in force, as they are now, by the id of their query feed."""
+        """A snapshot of the definitions in force, by the id of their query feed."""
         return UnpackedDefinitions(dict(self._in_force), lambda create: create)
 
     def build_scope(self, origins: Mapping[int, Origin]) -> SourceScope:
@@ -100,13 +100,13 @@ class QueryDefinitions:
         return self._ids_by_key.keys()
 
     def list_ids(self) -> Set[int]:
-        """The ids of all that run or wait."""
+        """Return the ids of all running and waiting query feeds."""
         return self.running.keys() | self._pending.keys()
 
     # following the store
 
     def restore_running(self, known: Sequence[QueryFeed]) -> list[tuple[QueryFeed, bytes]]:
-        """Take up the definitions that ran before, lower ones first; the forms of those that had none of use."""
+        """Add the definitions that ran before, dependencies first; return new packed forms for those without one."""
         with _paused_gc():
             return self._restore_running(known)
 
@@ -142,7 +142,7 @@ class QueryDefinitions:
             self._put_in_force(query, create)
 
     def apply_changes(self, changed: Iterable[QueryFeed], gone: Iterable[int], position: int) -> None:
-        """Definitions have come, changed or gone; entries up to `position` have been matched."""
+        """Follow created, changed and dropped definitions; entries up to `position` have been matched."""
         for id in gone:
             self._pending.pop(id, None)
             query = self.running.pop(id, None)
@@ -151,9 +151,8 @@ class QueryDefinitions:
                 self._remove(id)
         self.drop_unread()
         for query in changed:
-            if (
-                self._find_running_text(query) == query.text and not query.is_pending
-            ):  # pending: it was dropped and brought back
+            # pending: it was dropped and restored
+            if self._find_running_text(query) == query.text and not query.is_pending:
                 self._pending.pop(query.id, None)
             else:
                 self._pending[query.id] = _read_pending(query)
@@ -186,12 +185,12 @@ class QueryDefinitions:
         return None if running is None else running.active
 
     def drop_unread(self) -> None:
-        """Take dropped feeds out of the engine, readers first. One that a feed still reads whose new definition waits
-        goes when that is in force; until then its hits are thrown away."""
+        """Remove dropped feeds from the engine, readers first. One that is still read by a feed whose new definition
+        waits is removed when that is in force; until then its hits are ignored."""
         if not self._dropped_names:
             return
-        standing = self.list_names()
-        left = [name for name in self._dropped_names if name.casefold() not in standing]  # not one that took its name
+        used = self.list_names()
+        left = [name for name in self._dropped_names if name.casefold() not in used]  # else another took the name
         while left:
             still = [name for name in left if not self._try_drop(name)]
             if len(still) == len(left):
@@ -208,15 +207,16 @@ class QueryDefinitions:
             return False
         return True
 
-    # taking up
+    # activating
 
     def pop_in_turn(self, most: int) -> list[QueryFeed]:
-        """The definitions to be taken up at the first position where any are."""
+        """Remove and return the waiting definitions of the first position."""
         group = [query for query in self.waiting[:most] if query.position == self.waiting[0].position]
         del self.waiting[: len(group)]
         return self._remove_pending(group)
 
     def pop_late(self) -> list[QueryFeed]:
+        """Remove and return some late definitions of the first position."""
         group = [query for query in self.late[:LATE_SLICE] if query.position == self.late[0].position]
         del self.late[: len(group)]
         return self._remove_pending(group)
@@ -227,7 +227,7 @@ class QueryDefinitions:
         return group
 
     def add_to_engine(self, group: Sequence[QueryFeed]) -> tuple[list[QueryFeed], list[tuple[QueryFeed, str]]]:
-        """Those that the engine has taken, and why it refused the others."""
+        """Add definitions; return those that the engine accepted, and the others with its reasons."""
         taken, refused = [], []
         for query in group:
             self.running[query.id] = now = replace(query, active=query.text)
@@ -267,7 +267,7 @@ def _read_pending(query: QueryFeed) -> _PendingDefinition:
 
 @contextmanager
 def _paused_gc() -> Iterator[None]:
-    """A hundred thousand definitions are no garbage: the collector would go through all of them again and again."""
+    """Pause the garbage collector, which would scan a hundred thousand definitions again and again."""
     running = gc.isenabled()
     gc.disable()
     try:
@@ -278,7 +278,7 @@ def _paused_gc() -> Iterator[None]:
 
 
 class DefinitionReader:
-    """The definitions in force, read from the store: the query processor may be on another machine."""
+    """Reads the definitions in force from the store, since the query processor may be on another machine."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -294,7 +294,7 @@ class DefinitionReader:
         return SourceScope(self._origins, {create.name.key: create.query for create in self._definitions.values()})
 
     async def reload_changes(self) -> bool:
-        """Read anew what has changed; whether anything had."""
+        """Read the definitions again if they have changed; return whether they had."""
         revisions = await self._store.read(read_revisions)
         if revisions == self._revisions:
             return False

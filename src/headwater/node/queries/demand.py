@@ -1,8 +1,8 @@
-"""What queries want of each feed: the scheduler's weights, from importance and from what was learned of selectivity.
+"""Computes the demand of queries and readers for each feed: the scheduler's weights.
 
-The weight of a feed is the sum over its queries of importance × selectivity, plus its own for those who read it
-unfiltered. Selectivity is the mean of a Beta posterior: of `offered` items of the feed the query has `kept` some. A new
-query begins with what it would have kept of the past.
+The weight of a feed is the sum over its queries of importance × selectivity, plus the weight given by its readers.
+Selectivity is the mean of a Beta posterior: of `offered` items of the feed the query has `kept` some. A new query
+starts with the counts of its back-fill.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from headwater.store.queries.selectivity import Selectivity
 from headwater.store.store import Store
 
 PRIOR_KEPT, PRIOR_LEFT = 0.5, 0.5  # Jeffreys: before anything is known half is kept, after 20 items without any 2 %
-MIN_WEIGHT = 0.01  # what a feed is worth that nobody wants: it is looked at so that we know it is still there
+MIN_WEIGHT = 0.01  # of a feed without demand: it is polled rarely, to notice when it is gone
 
 
 def estimate_selectivity(kept: float, offered: float) -> float:
-    """The believed share of a feed's items that a query keeps.
+    """Estimate the share of a feed's items that a query keeps.
 
     >>> estimate_selectivity(0, 0), round(estimate_selectivity(0, 99), 3), round(estimate_selectivity(30, 99), 3)
     (0.5, 0.005, 0.305)
@@ -36,14 +36,14 @@ def estimate_selectivity(kept: float, offered: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a feed's items are worth (`weight`, for those that anybody wants) and the share that somebody wants."""
+    """The weight of a wanted item of a feed, and the share of its items that are wanted."""
 
     weight: float
     selectivity: float
 
 
 class DemandModel:
-    """Everything known about who wants what, asked for the weights of feeds."""
+    """Computes the weights of feeds from the definitions and their counts."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class DemandModel:
         return self._scope.find_feeds(self._definitions[query_id].query)
 
     def compute_demand(self, own: Mapping[int, float], times: Mapping[int, float] | None = None) -> dict[int, Demand]:
-        """Weight and selectivity of every feed; `own` is what each is worth to those who read it unfiltered, `times`
-        how much more than its importance a query counts, by id, because of its TARGET."""
+        """Compute weight and selectivity of every feed. `own` has the weights given by readers; `times` multiplies the
+        importance of queries with a TARGET, by id."""
         counts = {} if times is None else times
         ids = sorted(own)
         place = {feed: row for row, feed in enumerate(ids)}
@@ -77,7 +77,7 @@ class DemandModel:
         share: list[float] = []
         by_query = self._feeds_by_query()
         counted = {query: worth * counts.get(query, 1.0) for query, worth in self._importance_by_query.items()}
-        # Queries over the same sources that have kept nothing of a feed are alike: together they are one position.
+        # Queries over the same sources that have kept nothing of a feed are alike: they are summed up in one row.
         for members, feeds in self._queries_by_sources:
             total = sum(counted[query] for query in members)
             rest = dict.fromkeys((feed for feed in feeds if feed in place), total)
@@ -122,7 +122,7 @@ class DemandModel:
 
 
 async def load_reader_weights(store: Store, only_queries: bool) -> dict[int, float]:
-    """What each feed is worth to those who read it unfiltered: the weight a person gave it, nothing for others."""
+    """Load the weight that readers give to each feed, or zeros if only queries count."""
     weights = await store.read(load_weights)
     return dict.fromkeys(weights, 0.0) if only_queries else weights
 

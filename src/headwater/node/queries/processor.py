@@ -1,12 +1,11 @@
-"""The query processor: follows the outbox and matches every item with all standing queries, exactly once.
+"""Follows the outbox and matches every item with all standing queries, exactly once.
 
-    outbox ─► match (in a thread) ─► one transaction: hits, what is delivered because of them, checkpoint ─► on_hits
+    outbox ─► match (in a thread) ─► one transaction: hits, their deliveries, checkpoint ─► on_hits
 
-The outbox is the truth and `wake` only a hint. Definitions come from the store: one that was given when the outbox
-ended at position p is taken up when everything up to p has been matched without it, so that an item meets the queries
-that existed when it arrived, whatever was killed meanwhile. What the engine remembers (windows of joins and of
-DISTINCT) is saved from time to time; after a restart the entries behind it are matched again and their hits thrown
-away.
+The outbox is the truth and `wake` only a hint. A definition that was created when the outbox ended at position p is
+activated when the entries up to p have been matched without it, so that an item meets the queries that existed when it
+arrived, even if processes are killed meanwhile. The memory of the engine (windows of joins and of DISTINCT) is saved
+from time to time; after a restart the entries since then are matched again and their hits ignored.
 """
 
 from __future__ import annotations
@@ -46,25 +45,25 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class MatchBatch:
-    """The hits of some entries, and by name of a query why an item could not be tried on it."""
+    """The hits of some entries, and the error of each query that could not be matched, by its name."""
 
     hits: list[tuple[OutboxEntry, Hit]] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
 
 def match_entries(engine: Engine, entries: Sequence[OutboxEntry], before: Mapping[int, ShowingQueries]) -> MatchBatch:
-    """`before` tells of items that have changed what queries had made of them."""
+    """Match entries. `before` has the queries that showed an item before it changed."""
     found = MatchBatch()
     seen: set[int | None] = set()
     for entry in entries:
-        if entry.item.id in seen:  # all entries of an item show it as it is now
+        if entry.item.id in seen:  # all entries of an item have its current state
             continue
         seen.add(entry.item.id)
         arrived = entry.item.first_seen if entry.kind == "new" else entry.at
         try:
             told = before.get(entry.item.id or 0, _NOTHING_EMITTED)
             hits = engine.match(entry.item, None, arrived, told.by, told.delivered)
-        except Exception as error:  # one bad item must not hold up all others
+        except Exception as error:  # one bad item must not stop the others
             log.error("item_not_matched", item=entry.item.id, error=repr(error))
             continue
         for failure in hits.failures:
@@ -74,22 +73,22 @@ def match_entries(engine: Engine, entries: Sequence[OutboxEntry], before: Mappin
     return found
 
 
-CONSUMER, ENGINE_CHECKPOINT = "queries", "query state"  # checkpoints: what was written, what the saved memory has seen
+CONSUMER, ENGINE_CHECKPOINT = "queries", "query state"  # checkpoints of hits and of the saved memory
 STATE, VERSION = "query engine", 1
 BATCH = 200
-IDLE_SECONDS = 0.1  # seconds between two looks while there is no query, however much is written
+IDLE_SECONDS = 0.1  # at least between two looks while there is no query
 SAVE_SECONDS = 300.0
-MAX_GROUP = 5_000  # definitions taken up at a time
+MAX_GROUP = 5_000  # definitions activated at a time
 WAIT_AFTER_FAILURE = 5.0
 
 
 HitWriter = Callable[[Connection, Sequence[StoredHit]], None]
-"""Writes what must not be lost because of hits, in their transaction: deliveries."""
+"""Writes deliveries and articles in the transaction of the hits that cause them."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryProgress:
-    """Where the processor stands: entries of the outbox up to `position` are done, `behind` are waiting."""
+    """The progress of the processor: entries of the outbox up to `position` are done, `behind` are waiting."""
 
     query_feeds: int
     position: int
@@ -99,7 +98,7 @@ class QueryProgress:
 
 
 class QueryProcessor:
-    """Keeps query feeds filled until it is stopped. One at a time writes; others that run beside it stay ready."""
+    """Keeps query feeds filled until it is stopped. If several run, one of them writes and the others stand by."""
 
     def __init__(
         self,
@@ -128,10 +127,10 @@ class QueryProcessor:
         self._definitions = QueryDefinitions(self._engine)
         self._matched = self._hits = 0
 
-    # what others see
+    # state for other parts
 
     def wake(self) -> None:
-        """Something has been written: look now."""
+        """Look at the outbox now."""
         self._woken.set()
 
     async def measure_progress(self) -> QueryProgress:
@@ -174,7 +173,7 @@ class QueryProcessor:
                     saved = time.monotonic()
             except Exception as error:
                 log.error("queries_failed", error=repr(error))
-                loaded = False  # what the engine has seen is uncertain: begin from the store
+                loaded = False  # the state of the engine is uncertain: load it from the store
                 await pause(stop, WAIT_AFTER_FAILURE)
                 continue
             if not self._definitions.running:
@@ -186,7 +185,7 @@ class QueryProcessor:
     # beginning and saving
 
     async def load(self) -> None:
-        """Begin where the last processor stopped, however it stopped."""
+        """Continue where the last processor stopped."""
         self._engine = Engine(self._detect)
         self._definitions, self._revisions = QueryDefinitions(self._engine), (-1, -1)
         await self._store.write(_create_checkpoints)
@@ -212,7 +211,7 @@ class QueryProcessor:
         await self._store.write(query_feeds.save_packed_forms, forms)
 
     async def _restore_engine(self) -> int:
-        """Load what the engine remembered; the position up to which it has seen."""
+        """Load the memory of the engine; return its position in the outbox."""
         saved = await self._store.read(load_state, STATE)
         if saved is None or saved[0] != VERSION:
             return await self._store.read(read_checkpoint, ENGINE_CHECKPOINT)
@@ -223,15 +222,14 @@ class QueryProcessor:
         return await self._store.read(read_checkpoint, ENGINE_CHECKPOINT)
 
     async def save(self) -> None:
-        """Keep what the engine remembers, with the position it belongs to."""
+        """Save the memory of the engine with its position."""
         position, blob = self._position, await asyncio.to_thread(self._engine.save)
         await self._store.write(_save_engine, blob, position, self._clock())
 
     # one step
 
     async def step(self) -> bool:
-        """Match one batch, and take up definitions whose turn it is or some that are late; False when there is nothing
-        to do."""
+        """Match one batch, and activate definitions in turn or some late ones; return whether there was work."""
         wanted = self._definitions
         if not wanted.running:
             end = await self._store.read(find_last_position)
@@ -241,12 +239,12 @@ class QueryProcessor:
                 return False
         entries = await self._store.read(list_outbox_entries, self._position, self._batch)
         seen = entries[-1].position if entries else self._position
-        # After the entries: a query that existed when one of them arrived is then among those we look at.
+        # After the entries: then every query that existed when one of them arrived is known.
         await self._follow_changes()
         first = min((group[0].position for group in (wanted.waiting, wanted.late) if group), default=None)
         if first is not None:
-            # Again, because entries that a definition must wait for may have come since, and only the store knows; but
-            # none beyond it: queries that came before those have not been looked at.
+            # Again: entries that a definition must wait for may have arrived since; but none beyond it, because queries
+            # created before those are not known yet.
             again = await self._store.read(list_outbox_entries, self._position, self._batch)
             entries = [entry for entry in again if entry.position <= max(seen, first)]
         nothing = not entries
@@ -263,17 +261,17 @@ class QueryProcessor:
         return True
 
     def _is_matched_up_to(self, position: int, upto: int | None) -> bool:
-        """Whether everything up to a position has been matched; up to `upto` there is nothing more."""
+        """Whether everything up to a position has been matched; there are no more entries up to `upto`."""
         return self._position >= position or (upto is not None and position <= upto)
 
     async def _skip_to(self, end: int) -> None:
-        """Nobody asks for what came up to here: it need not even be read."""
+        """Skip the entries up to `end`, which no query reads."""
         if end > self._position:
             await self._store.write(_advance_checkpoints, end)
             self._position = end
 
     async def _follow_changes(self) -> None:
-        """Follow what others have changed: feeds with their names and tags, definitions."""
+        """Follow changes of feeds, their names and tags, and of definitions."""
         revisions = await self._store.read(read_revisions)
         if revisions[0] != self._revisions[0]:
             await self._follow_feeds()
@@ -299,15 +297,15 @@ class QueryProcessor:
     # definitions
 
     async def _activate_in_turn(self) -> None:
-        """From here on items meet the definitions that come next; their windows come from the past."""
+        """Activate the next definitions and fill their windows from stored items."""
         taken = await self._add_to_engine(self._definitions.pop_in_turn(MAX_GROUP))
-        fillings = await self._backfill([query for query in taken if query.is_pending])  # else another processor has
+        fillings = await self._backfill([query for query in taken if query.is_pending])  # else it was filled
         if fillings:
             await self._store.write(write_backfills, fillings)
         log.info("queries_taken", queries=len(taken), filled=len(fillings))
 
     async def _activate_late(self) -> None:
-        """The same for definitions that entries have passed by: they are caught up with on their own."""
+        """Activate late definitions: fill their windows and match the entries that they have missed."""
         group = self._definitions.pop_late()
         together = await asyncio.to_thread(BackfillBatch, _parse_definitions(group), self._origins, self._detect)
         scope = await asyncio.to_thread(self.build_scope)
@@ -315,7 +313,7 @@ class QueryProcessor:
         missed = await together.catch_up(self._store, self._position)
         stored = await self._store.write(self._store_late, [(query, filled[query.id]) for query in group], missed)
         if stored is None:
-            self._revisions = (self._revisions[0], -1)  # another processor is ahead: look again at what waits
+            self._revisions = (self._revisions[0], -1)  # another processor is ahead: read the definitions again
             return
         await self._add_to_engine(group)
         self._report_hits(stored)

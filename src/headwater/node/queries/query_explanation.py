@@ -1,23 +1,20 @@
-"""Why a query feed is as it is, and what a query would have made of the past: for the command line and the pages."""
+"""Explains where the items of a query feed come from and what they cost, for the command line and the pages."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.language.ast import CreateFeed
 from headwater.language.normal_form import list_read_feeds
-from headwater.model import Item, QueryFeed
+from headwater.model import QueryFeed
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.quality import targets
 from headwater.node.queries.demand import DemandModel, load_reader_weights
-from headwater.query import Engine
 from headwater.query.index.access_path import AccessExplanation, count_feature_shares, explain_access
-from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
+from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.origin import Origin
-from headwater.query.source_scope import SourceScope, sort_by_dependency
+from headwater.query.source_scope import SourceScope
 from headwater.settings import Settings
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import find_last_position
@@ -27,25 +24,22 @@ from headwater.store.queries.query_feeds import (
     find_dependents,
     find_query_feed,
     list_all_query_feeds,
-    load_catalogue,
     read_definition,
 )
 from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
 from headwater.store.store import Store
+from headwater.times import DAY
 
-DAY = 86_400.0
 WEEK_DAYS = 7.0
 WORD_SAMPLE = 500  # items on which the commonness of words is counted
-CHUNK = 500
-MAX_ITEMS = 200_000  # items that a preview looks at
 
 
 @dataclass(frozen=True, slots=True)
 class SourceShare:
-    """A feed that a query reads: what the query keeps of it, and what that is to the scheduler.
+    """A feed that a query reads, with the items that the query keeps and the weight that it gives the feed.
 
-    `weight` is the feed's whole weight, `due_to_query` the part of it that this query gives; `refreshes_per_day` is
-    what the feed costs, `items_per_day` what it brings, `wanted_per_day` what of that the query keeps.
+    `weight` is the feed's whole weight, `due_to_query` the part that this query gives. Of `items_per_day` the query
+    keeps `wanted_per_day`; `refreshes_per_day` is the cost of the feed.
     """
 
     feed_id: int
@@ -63,6 +57,8 @@ class SourceShare:
 
 @dataclass(frozen=True, slots=True)
 class QueryExplanation:
+    """The sources of a query feed, their cost, and the outcome of its TARGET."""
+
     query: QueryFeed
     statistics: QueryStatistics
     reads: tuple[str, ...]  # query feeds below it
@@ -71,13 +67,13 @@ class QueryExplanation:
     ways: tuple[AccessExplanation, ...]
     expected_per_day: float
     refreshes_per_day: float
-    share_of_weight: float  # of the weight of its feeds, what is due to this query
+    share_of_weight: float  # the part of its feeds' weight that this query gives
     asks: bool  # whether it has a TARGET
-    target: TargetOutcome | None  # what the server last found of it
+    target: TargetOutcome | None  # the latest outcome that the server computed
 
 
 async def load_scope(store: Store) -> tuple[SourceScope, dict[int, CreateFeed], dict[int, Origin]]:
-    """The feeds and definitions as they are stored."""
+    """Load the stored feeds and definitions."""
     origins = await store.read(load_item_origins)
     definitions = {
         query.id: read_definition(query.text, query.form) for query in await store.read(list_all_query_feeds)
@@ -86,6 +82,7 @@ async def load_scope(store: Store) -> tuple[SourceScope, dict[int, CreateFeed], 
 
 
 async def explain_query(store: Store, settings: Settings, name: str, now: float) -> QueryExplanation:
+    """Explain a query feed from the store."""
     query = await store.read(find_query_feed, name)
     scope, definitions, origins = await load_scope(store)
     wanting = DemandModel(definitions, scope, await store.read(list_selectivity), await store.read(load_offered_counts))
@@ -147,89 +144,3 @@ async def _find_access_paths(
     return explain_access(
         create.query, count_feature_shares(AnalysedItem(item, origins[item.feed_id]) for item in items)
     )
-
-
-# preview
-
-
-@dataclass(frozen=True, slots=True)
-class QueryPreview:
-    """What a query would have returned: `kept` of `looked_at` items of its feeds in `days`; `latest` of them, and by
-    feed how many."""
-
-    name: str
-    kept: int
-    looked_at: int
-    days: float
-    sources: dict[str, int]
-    latest: tuple[Item, ...]
-
-    @property
-    def per_day(self) -> float:
-        return self.kept / self.days
-
-
-async def preview_queries(
-    store: Store,
-    creates: list[CreateFeed],
-    days: float,
-    now: float,
-    detect: LanguageDetector | None = None,
-    latest: int = 10,
-) -> list[QueryPreview]:
-    """Run query feeds that do not exist (yet) over the stored past."""
-    needed = _collect_definitions(creates, (await store.read(load_catalogue)).stored)
-    origins = await store.read(load_item_origins)
-    scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
-    engine = Engine(detect)
-    for feed, origin in origins.items():
-        engine.set_origin(feed, origin)
-    for create in sort_by_dependency(needed.values()):
-        engine.add_query(create)
-    wanted = {create.name.name: scope.find_feeds(create.query) for create in creates}
-    every = {feed for create in creates for feed in scope.find_feeds(create.query, joined=True)}
-    upto = await store.read(find_last_position)
-    ids = await store.read(list_past_items, since=now - days * DAY, most=MAX_ITEMS, upto=upto, feed_ids=every)
-    found: dict[str, list[Item]] = {name: [] for name in wanted}
-    offered: Counter[int] = Counter()
-    for start in range(0, len(ids), CHUNK):
-        items = await store.read(find_items, ids[start : start + CHUNK])
-        offered.update(item.feed_id for item in items)
-        for name, item in await asyncio.to_thread(_match_items, engine, items):
-            if name in found:
-                found[name].append(item)
-    return [
-        QueryPreview(
-            name,
-            len(items),
-            sum(offered[feed] for feed in wanted[name]),
-            days,
-            dict(Counter(origins[item.feed_id].label for item in items).most_common()),
-            tuple(reversed(items[-latest:])) if latest else (),
-        )
-        for name, items in found.items()
-    ]
-
-
-def _collect_definitions(
-    creates: list[CreateFeed], stored: Mapping[str, tuple[str, str, bytes | None]]
-) -> dict[str, CreateFeed]:
-    """The definitions and those they read, directly or through others: of 100,000 that are stored, a few."""
-    made = {create.name.key: create for create in creates}
-    todo, found = list(made.values()), {}
-    while todo:
-        create = todo.pop()
-        if create.name.key in found:
-            continue
-        found[create.name.key] = create
-        for key in (read.key for read in list_read_feeds(create.query)):
-            if key in made:
-                todo.append(made[key])
-            elif key in stored:
-                _, text, form = stored[key]
-                todo.append(read_definition(text, form))
-    return found
-
-
-def _match_items(engine: Engine, items: list[Item]) -> list[tuple[str, Item]]:
-    return [(hit.query, hit.item) for item in items for hit in engine.match(item, None, item.first_seen)]

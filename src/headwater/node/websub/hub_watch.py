@@ -18,7 +18,7 @@ POLL_SECONDS = 10.0  # between two looks
 
 
 async def follow_pushed_feeds(store: Store, politeness: Politeness) -> set[int]:
-    """Leave only a slow safety poll to feeds that are pushed; return those that no longer are."""
+    """Read which feeds are pushed, so that they are polled slowly; return the feeds that are no longer pushed."""
     active = set(await store.read(list_pushed_feeds, time.time()))
     ended = politeness.pushed_feeds - active
     politeness.pushed_feeds = active
@@ -45,7 +45,7 @@ class HubWatch:
         self._politeness.pushed_feeds = set(self._pushed_since)
 
     def watch_refreshes(self, batch: Sequence[StoredRefresh]) -> None:
-        """Distrust a hub whose feed shows items that it did not push."""
+        """End the lease of a hub whose feed shows items that it did not push."""
         for one in batch if self._pushed_since else ():
             since = self._pushed_since.get(one.known.feed_id)
             if since is not None and not one.result.outcome.pushed and hub_missed_items(one, since):

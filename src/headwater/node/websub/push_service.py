@@ -1,4 +1,4 @@
-"""Pushes of a node that others reach at an address: the hub for its own feeds, and hubs of others that push to it.
+"""Runs the hub for the server's own feeds and the client for the hubs of other feeds.
 
 It starts beside the node, since only the server knows the address that documents and callbacks carry.
 """
@@ -25,7 +25,7 @@ class PushService:
         self._node = node
         self.documents = DocumentCache(node.store, base, hub=(base + HUB_PATH,))
         self.hub = WebSubHub(node.store, self.documents, node.fetcher)
-        # Hubs of others must reach us: the address we listen on says nothing about that.
+        # Hubs must reach us, which the address we listen on cannot tell.
         public = node.settings.public_url
         self.websub_client = None if public is None else WebSubClient(node.store, node.fetcher, node.crawl, public)
         self._stop = asyncio.Event()
@@ -51,6 +51,6 @@ class PushService:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _publish_hits(self, hits: Sequence[StoredHit]) -> None:
-        """Published: whoever asks sees it at once, and whoever has subscribed is sent it."""
+        """Show new hits in the documents at once and push them to subscribers."""
         self.documents.expire()
         self.hub.wake()

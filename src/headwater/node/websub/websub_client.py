@@ -79,14 +79,12 @@ class WebSubClient(StepLoop):
         self._silent_feeds: list[int] = []
         self._state_lock = asyncio.Lock()  # the store and `_active` change together
         self._scanned_at = float("-inf")
-        self._hubs_found = self._hubs_scanned = (
-            0  # hubs that refreshes have shown, and those that the last scan has seen
-        )
+        self._hubs_found = self._hubs_scanned = 0  # hubs found by refreshes, and those included in the last scan
 
     # the loop
 
     async def step(self) -> bool:
-        """Do what is due now; False where nothing was."""
+        """Scan, expire and request what is due; return whether anything was requested."""
         now = self._clock()
         if self._hubs_found != self._hubs_scanned or not self._scanned_at <= now < self._scanned_at + SCAN_SECONDS:
             await self._scan_store(now)
@@ -107,8 +105,8 @@ class WebSubClient(StepLoop):
         return scan if due is None else min(scan, due)
 
     async def _scan_store(self, now: float) -> None:
-        """What the store has: feeds with a hub we have not asked, and those that are pushed already."""
-        looking = self._hubs_found  # what is found from here on is for the next scan
+        """Create leases for new hubs, and read which feeds are pushed already."""
+        looking = self._hubs_found  # hubs found from here on are for the next scan
         while found := await self._store.read(list_offered_hubs):
             new = [
                 WebSubLease(feed, secrets.token_urlsafe(24), hub, topic, secrets.token_urlsafe(32), due=now)
@@ -123,7 +121,7 @@ class WebSubClient(StepLoop):
     # asking
 
     async def _request_lease(self, one: WebSubLease) -> None:
-        """The row waits for the verification already: some hubs verify before they answer."""
+        """Request a lease. Its row waits for the verification already: some hubs verify before they answer."""
         form = {
             "hub.mode": "subscribe",
             "hub.topic": one.topic,
@@ -139,7 +137,7 @@ class WebSubClient(StepLoop):
         log.info("hub_asked_for", feed=one.feed_id, hub=one.hub, refused=said)
 
     async def _request_unsubscribe(self, one: WebSubCancellation) -> None:
-        """Tell a hub that we want no more; it verifies that as well, and until then is asked again."""
+        """Unsubscribe at a hub. It verifies that too, and until then is asked again."""
         form = {"hub.mode": "unsubscribe", "hub.topic": one.topic, "hub.callback": self._callback + one.key}
         said = await self._post_form(one.hub, form)
         if one.attempts >= MAX_UNSUBSCRIBES and said is not None:
@@ -147,7 +145,7 @@ class WebSubClient(StepLoop):
         log.info("hub_left", hub=one.hub, topic=one.topic, attempts=one.attempts, refused=said)
 
     async def _post_form(self, hub: str, form: Mapping[str, str]) -> str | None:
-        """What a hub has against a request; None where it accepts."""
+        """Send a request to a hub; return the reason of a refusal, None if it accepts."""
         try:
             answer = await self._post_with_redirects(hub, form)
         except (HeadwaterError, FetchFailure) as error:
@@ -166,7 +164,7 @@ class WebSubClient(StepLoop):
     # being asked
 
     async def verify_intent(self, key: str, query: Mapping[str, str]) -> str | None:
-        """What to answer to a hub's GET: the challenge for what we have asked, nothing (404) for anything else."""
+        """Answer a hub's verification: the challenge if we made that request, else None (404)."""
         mode, topic = query.get("hub.mode"), query.get("hub.topic", "")
         now = self._clock()
         if mode == "denied":
@@ -185,7 +183,7 @@ class WebSubClient(StepLoop):
             feed_id = await self._store.write(confirm_lease, key, topic, now, now + lease, due)
             if feed_id is None:
                 return None
-            # Its next poll comes when it would have come: what was published before the hub knew us is found by it.
+            # The next poll stays where it was: it finds items that were published before the hub knew us.
             self._mark_pushed(feed_id, now)
         log.info("hub_confirmed", feed=feed_id, lease=lease)
         return challenge
@@ -203,7 +201,7 @@ class WebSubClient(StepLoop):
     # being pushed to
 
     async def receive_push(self, key: str, body: bytes, headers: Mapping[str, str]) -> int:
-        """What to answer to a push: 410 ends what we do not know; a wrong signature is ignored without a word."""
+        """Accept a push and return the status: 410 for an unknown one; a wrong signature is ignored with 202."""
         one = await self._store.read(find_lease_by_key, key)
         now = self._clock()
         if one is None or one.until is None or one.until <= now:
@@ -228,7 +226,7 @@ class WebSubClient(StepLoop):
     # watching hubs
 
     def watch_refreshes(self, batch: Sequence[StoredRefresh]) -> None:
-        """After refreshes: a hub that has come or changed is asked; one that does not push is noticed."""
+        """Notice new and changed hubs in refreshes, and hubs that do not push."""
         for one in batch:
             feed_id = one.verdict.refresh.feed_id
             after, before = one.verdict.known, one.known
@@ -242,7 +240,7 @@ class WebSubClient(StepLoop):
                 self.wake()
 
     def _mark_pushed(self, feed_id: int, now: float) -> None:
-        """A hub pushes it: a slow safety poll is enough."""
+        """Note that a hub pushes a feed, so that a slow poll is enough."""
         self._active.setdefault(feed_id, now)
         self._crawl.politeness.pushed_feeds.add(feed_id)
 
@@ -255,8 +253,8 @@ class WebSubClient(StepLoop):
 
 
 def hub_missed_items(one: StoredRefresh, since: float) -> bool:
-    """Whether a poll found what the hub should have pushed: something new, not just published, that came after a
-    poll which the hub had already confirmed us before."""
+    """Whether a poll found items that the hub should have pushed: published more than a minute ago, and after an
+    earlier poll under the same lease."""
     last = one.known.last_refresh
     if last is None or last < since:
         return False
@@ -265,5 +263,5 @@ def hub_missed_items(one: StoredRefresh, since: float) -> bool:
 
 
 def _excerpt(text: bytes) -> str:
-    """Some words of a stranger's answer, on one line."""
+    """Return the beginning of a response, on one line."""
     return " ".join(text[:200].decode("utf-8", "replace").split())[:120]

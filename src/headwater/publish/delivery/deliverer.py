@@ -17,10 +17,19 @@ from dataclasses import replace
 import structlog
 
 from headwater.errors import InputError
+from headwater.fetch.client import Fetcher
 from headwater.loops import StepLoop
 from headwater.publish.delivery.delivery_templates import DeliveryTemplate, render_in_worker, start_renderers
-from headwater.publish.delivery.sinks import DeliveryFailed, DeliveryMessage, Sink
+from headwater.publish.delivery.sinks import (
+    DeliveryFailed,
+    DeliveryMessage,
+    MailSink,
+    NotificationSink,
+    Sink,
+    WebhookSink,
+)
 from headwater.publish.published_documents import to_entry
+from headwater.settings import Settings
 from headwater.store import saved_state
 from headwater.store.content.feeds import find_feeds
 from headwater.store.publishing.deliveries import (
@@ -148,6 +157,17 @@ class Deliverer(StepLoop):
         await self._renderers.close()
         for sink in self._sinks.values():
             await sink.close()
+
+
+async def make_deliverer(store: Store, fetcher: Fetcher, settings: Settings) -> Deliverer:
+    """Make the deliverer of a server from its settings."""
+    secret = await load_webhook_secret(store, time.time())
+    sinks = {
+        "email": MailSink(settings.smtp_url, settings.mail_from),
+        "webhook": WebhookSink(fetcher, secret),
+        "notify": NotificationSink(settings.allow_private),
+    }
+    return Deliverer(store, sinks)
 
 
 async def load_webhook_secret(store: Store, now: float) -> bytes:

@@ -11,7 +11,8 @@ from headwater.language import EVERY, parse
 from headwater.language.ast import CreateFeed
 from headwater.language.formatter import format_script
 from headwater.model import Item, QueryFeed
-from headwater.node.queries.query_explanation import SourceShare, explain_query, preview_queries
+from headwater.node.queries.preview import preview_queries
+from headwater.node.queries.query_explanation import SourceShare, explain_query
 from headwater.query.index.access_path import AccessExplanation
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.content.articles import want_articles

@@ -9,7 +9,7 @@ from headwater.errors import NotFound
 from headwater.language import EVERY, parse
 from headwater.language.ast import CreateFeed
 from headwater.model import Feed, Item
-from headwater.node.queries.query_explanation import preview_queries
+from headwater.node.queries.preview import preview_queries
 from headwater.query.items.language_detection import make_language_detector
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import SearchedWords, TextPiece, list_searched_words, mark_words

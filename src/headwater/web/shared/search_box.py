@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headwater.errors import InputError, QueryError
 from headwater.language import Message, parse
 from headwater.language.ast import CreateFeed
-from headwater.node.queries.query_explanation import preview_queries
+from headwater.node.queries.preview import preview_queries
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.queries.query_feeds import load_catalogue
 from headwater.store.readers.reader_items import ReaderItem, find_reader_items

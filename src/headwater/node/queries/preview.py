@@ -1,0 +1,108 @@
+"""Runs query feeds that do not exist yet over stored items."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.language.ast import CreateFeed
+from headwater.language.normal_form import list_read_feeds
+from headwater.model import Item
+from headwater.query import Engine
+from headwater.query.items.analysed_item import LanguageDetector
+from headwater.query.source_scope import SourceScope, sort_by_dependency
+from headwater.store.content.items import find_items
+from headwater.store.content.outbox import find_last_position
+from headwater.store.queries.document_hits import load_item_origins
+from headwater.store.queries.hits import list_past_items
+from headwater.store.queries.query_feeds import load_catalogue, read_definition
+from headwater.store.store import Store
+from headwater.times import DAY
+
+CHUNK = 500
+MAX_ITEMS = 200_000  # items that a preview looks at
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPreview:
+    """The result of a preview: the query keeps `kept` of `looked_at` items of its feeds in `days`. `sources` counts
+    them by feed, `latest` has the newest."""
+
+    name: str
+    kept: int
+    looked_at: int
+    days: float
+    sources: dict[str, int]
+    latest: tuple[Item, ...]
+
+    @property
+    def per_day(self) -> float:
+        return self.kept / self.days
+
+
+async def preview_queries(
+    store: Store,
+    creates: list[CreateFeed],
+    days: float,
+    now: float,
+    detect: LanguageDetector | None = None,
+    latest: int = 10,
+) -> list[QueryPreview]:
+    """Run query feeds that do not exist yet over the stored items of some days."""
+    needed = _collect_definitions(creates, (await store.read(load_catalogue)).stored)
+    origins = await store.read(load_item_origins)
+    scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
+    engine = Engine(detect)
+    for feed, origin in origins.items():
+        engine.set_origin(feed, origin)
+    for create in sort_by_dependency(needed.values()):
+        engine.add_query(create)
+    wanted = {create.name.name: scope.find_feeds(create.query) for create in creates}
+    every = {feed for create in creates for feed in scope.find_feeds(create.query, joined=True)}
+    upto = await store.read(find_last_position)
+    ids = await store.read(list_past_items, since=now - days * DAY, most=MAX_ITEMS, upto=upto, feed_ids=every)
+    found: dict[str, list[Item]] = {name: [] for name in wanted}
+    offered: Counter[int] = Counter()
+    for start in range(0, len(ids), CHUNK):
+        items = await store.read(find_items, ids[start : start + CHUNK])
+        offered.update(item.feed_id for item in items)
+        for name, item in await asyncio.to_thread(_match_items, engine, items):
+            if name in found:
+                found[name].append(item)
+    return [
+        QueryPreview(
+            name,
+            len(items),
+            sum(offered[feed] for feed in wanted[name]),
+            days,
+            dict(Counter(origins[item.feed_id].label for item in items).most_common()),
+            tuple(reversed(items[-latest:])) if latest else (),
+        )
+        for name, items in found.items()
+    ]
+
+
+def _collect_definitions(
+    creates: list[CreateFeed], stored: Mapping[str, tuple[str, str, bytes | None]]
+) -> dict[str, CreateFeed]:
+    """Return the definitions and the stored ones that they read, directly or through others."""
+    made = {create.name.key: create for create in creates}
+    todo, found = list(made.values()), {}
+    while todo:
+        create = todo.pop()
+        if create.name.key in found:
+            continue
+        found[create.name.key] = create
+        for key in (read.key for read in list_read_feeds(create.query)):
+            if key in made:
+                todo.append(made[key])
+            elif key in stored:
+                _, text, form = stored[key]
+                todo.append(read_definition(text, form))
+    return found
+
+
+def _match_items(engine: Engine, items: list[Item]) -> list[tuple[str, Item]]:
+    return [(hit.query, hit.item) for item in items for hit in engine.match(item, None, item.first_seen)]
