@@ -126,19 +126,19 @@ class ArticleFetcher(StepLoop):
             page = await self._fetch_page(one.url)
             document = await self._workers.read(page.body, page.final_url, {})
             await self._store_text(one, document)
-            said = None
+            problem = None
         except NotAFeed as error:
-            said = await self._record_failure(one, str(error), None)
+            problem = await self._record_failure(one, str(error), None)
         except ArticleRefused as error:
-            said = await self._record_failure(one, str(error), error.later)
-        log.info("article_fetched" if said is None else "article_not_fetched", item=one.item_id, message=said)
+            problem = await self._record_failure(one, str(error), error.later)
+        log.info("article_fetched" if problem is None else "article_not_fetched", item=one.item_id, message=problem)
 
-    async def _record_failure(self, one: Article, said: str, later: float | None) -> str:
+    async def _record_failure(self, one: Article, problem: str, later: float | None) -> str:
         now = self._clock()
         dead = later is None or one.attempts >= MAX_ATTEMPTS
         due = None if later is None or dead else now + max(later, FIRST_RETRY * 6 ** (one.attempts - 1))
-        await self._store.write(settle_article, one.item_id, "dead" if dead else "failed", due, said, now)
-        return said
+        await self._store.write(settle_article, one.item_id, "dead" if dead else "failed", due, problem, now)
+        return problem
 
     async def _fetch_page(self, url: str) -> Page:
         """Fetch a page and follow its redirects; robots.txt is asked for each address."""

@@ -32,7 +32,7 @@ CHANGEABLE = ("budget", *STRATEGY_SETTINGS, *TARGET_SETTINGS, "keep_days", "keep
 
 
 def check_changes(
-    given: Settings, changes: Mapping[str, Any], present: Strategy, *, at_once: bool = True
+    settings: Settings, changes: Mapping[str, Any], present: Strategy, *, at_once: bool = True
 ) -> tuple[Settings, Strategy | None]:
     """Return the changed settings, and the new strategy if it is another one. SettingsError names the field.
 
@@ -40,14 +40,14 @@ def check_changes(
     """
     for name, known in (("strategy", STRATEGIES), ("estimator", ESTIMATORS)):
         wanted = changes.get(name)
-        if wanted is not None and wanted not in known and wanted != getattr(given, name):
+        if wanted is not None and wanted not in known and wanted != getattr(settings, name):
             # A name with a dot would load code, which is left to those who may write headwater.toml.
             raise SettingsError(f"There is no {name} “{wanted[:100]}”; your own is named in headwater.toml.", name)
-    new = change_settings(given, changes)
-    if at_once and given.target is not None and new.target is not None and "budget" in changes:
+    new = change_settings(settings, changes)
+    if at_once and settings.target is not None and new.target is not None and "budget" in changes:
         raise SettingsError("The server aims at a quality and finds the budget itself (target mode).", "budget")
     strategy = None
-    if any(getattr(new, name) != getattr(given, name) for name in STRATEGY_SETTINGS):
+    if any(getattr(new, name) != getattr(settings, name) for name in STRATEGY_SETTINGS):
         try:
             strategy = build_configured_strategy(new)
         except SettingsError as error:
@@ -84,19 +84,19 @@ async def save_options(store: Store, settings: Settings, now: float) -> None:
         await store.write(save_state, OPTIONS, VERSION, word, now)
 
 
-async def load_effective_settings(store: Store, given: Settings) -> Settings:
+async def load_effective_settings(store: Store, settings: Settings) -> Settings:
     """Return the settings of the server of this store, so that a command can explain its decisions. Settings given to
     the command win, and a custom strategy must be given."""
     saved = await store.read(load_state, OPTIONS)
-    told: dict[str, Any] = msgspec.json.decode(saved[1]) if saved is not None and saved[0] == VERSION else {}
+    stored: dict[str, Any] = msgspec.json.decode(saved[1]) if saved is not None and saved[0] == VERSION else {}
     heeded = {
         name: value
-        for name, value in told.items()
+        for name, value in stored.items()
         if name in PUBLISHED_OPTIONS
-        and name not in given.given_fields
+        and name not in settings.given_fields
         and not (name in PLUGIN_SETTINGS and ":" in str(value))
     }
-    return await LiveSettings(store, given.with_changes(heeded)).load()
+    return await LiveSettings(store, settings.with_changes(heeded)).load()
 
 
 OnSettingsChanged = Callable[[Collection[str], Settings, Strategy | None], Awaitable[None]]
@@ -106,12 +106,12 @@ OnSettingsChanged = Callable[[Collection[str], Settings, Strategy | None], Await
 class LiveSettings:
     """The settings of one process, as they are changed here and by other processes of the database."""
 
-    def __init__(self, store: Store, given: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._last_change = 0
         self._changing = asyncio.Lock()
-        self.current = given
-        self.pinned = frozenset(name for name in CHANGEABLE if name in given.given_fields)
+        self.current = settings
+        self.pinned = frozenset(name for name in CHANGEABLE if name in settings.given_fields)
         self.listeners: list[OnSettingsChanged] = []
 
     async def load(self) -> Settings:

@@ -164,12 +164,12 @@ class Maintenance:
         self._scheduler.on_changed()
 
     async def update_target_budget(self) -> None:
-        given = self.settings
-        if given.target is None:
+        settings = self.settings
+        if settings.target is None:
             self._scheduler.target_result, self._budget_floor = None, 0.0
         else:
-            one, least = self._scheduler, given.least_interval
-            await find_target_budget(one, given.target, given.max_budget, least, time.time(), self._budget_floor)
+            one, least = self._scheduler, settings.least_interval
+            await find_target_budget(one, settings.target, settings.max_budget, least, time.time(), self._budget_floor)
 
     async def follow_feed_changes(self, definitions: DefinitionSource) -> None:
         """Load feeds that a command or another process has added, changed or removed."""
@@ -189,10 +189,10 @@ class Maintenance:
     async def update_demand(self, source: DefinitionSource) -> None:
         """Weight the feeds by the demand of queries and readers, and compare the TARGETs with the budget."""
         definitions = source.definitions
-        given, store = self.settings, self._store
-        own = await load_reader_weights(self._store, given.only_wanted_by_queries)
+        settings, store = self.settings, self._store
+        own = await load_reader_weights(self._store, settings.only_wanted_by_queries)
         feeds = self._scheduler.feed_table
-        if not definitions and not given.only_wanted_by_queries:
+        if not definitions and not settings.only_wanted_by_queries:
             feeds.set_demand({feed: Demand(weight, 1.0) for feed, weight in own.items()})
             await self._apply_targets((), 0.0)
             return
@@ -213,18 +213,20 @@ class Maintenance:
     def _plan_targets(
         self, model: DemandModel, definitions: Mapping[int, CreateFeed], demand: Mapping[int, Demand]
     ) -> TargetPlan:
-        given, aim = self.settings, self._scheduler.target_result
+        settings, aim = self.settings, self._scheduler.target_result
         worth = {feed: one.weight * one.selectivity for feed, one in demand.items()}
-        if given.target is None or aim is None:
-            return plan_query_targets(model, definitions, self._scheduler, worth, given.budget, given.least_interval)
-        most = given.budget if given.max_budget is None else given.max_budget
-        least = given.least_interval
+        if settings.target is None or aim is None:
+            return plan_query_targets(
+                model, definitions, self._scheduler, worth, settings.budget, settings.least_interval
+            )
+        most = settings.budget if settings.max_budget is None else settings.max_budget
+        least = settings.least_interval
         return plan_query_targets(model, definitions, self._scheduler, worth, aim.requests_per_minute, least, most)
 
     async def _apply_targets(self, found: tuple[TargetOutcome, ...], budget: float) -> None:
         """Raise the budget for the TARGETs of queries, and log those that cannot be reached."""
-        given, aim = self.settings, self._scheduler.target_result
-        if given.target is not None and aim is not None:
+        settings, aim = self.settings, self._scheduler.target_result
+        if settings.target is not None and aim is not None:
             self._budget_floor = budget
             self._scheduler.budget.set_limit(max(aim.requests_per_minute, budget))
         before = {one.query: one.reached for one in self._scheduler.target_outcomes}

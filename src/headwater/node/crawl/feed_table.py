@@ -118,10 +118,10 @@ class FeedTable:
             self.table.window[row] = feed.window or ASSUMED_WINDOW
             self.table.last[row] = last
 
-    def set_demand(self, wants: Mapping[int, Demand]) -> None:
+    def set_demand(self, demand: Mapping[int, Demand]) -> None:
         """Set the weights and selectivities that queries and readers give to the feeds."""
-        self._demand = wants
-        for feed, wanted in wants.items():
+        self._demand = demand
+        for feed, wanted in demand.items():
             row = self._row_of_feed.get(feed)
             if row is not None:
                 self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
@@ -136,10 +136,12 @@ class FeedTable:
     def _append_feeds(self, fresh: list[ScheduleRow], allowed: Mapping[int, float]) -> None:
         """Append rows column by column, since at a start these are all feeds of the store."""
         start, more = len(self.ids), len(fresh)
-        wants = [self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0) for feed in fresh] if self._demand else None
+        demand = (
+            [self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0) for feed in fresh] if self._demand else None
+        )
         table = Table.of(more, ASSUMED_WINDOW)
-        table.weight[:] = [feed.weight for feed in fresh] if wants is None else [one.weight for one in wants]
-        table.selectivity[:] = 1.0 if wants is None else [one.selectivity for one in wants]
+        table.weight[:] = [feed.weight for feed in fresh] if demand is None else [one.weight for one in demand]
+        table.selectivity[:] = 1.0 if demand is None else [one.selectivity for one in demand]
         table.window[:] = [feed.window or ASSUMED_WINDOW for feed in fresh]
         table.last[:] = [_last_success(feed) for feed in fresh]
         ids = [feed.feed_id for feed in fresh]

@@ -67,8 +67,8 @@ class Politeness:
     def find_hold(self, known: Known, now: float) -> float | None:
         """Return when a server's Retry-After ends, which binds even a person's refresh; None if there is none."""
         host = self._hosts.get(registered_domain_of_url(known.url))
-        said = [known.not_before, host.blocked_until(known.feed_id) if host else None]
-        until = max((moment for moment in said if moment is not None), default=now)
+        holds = [known.not_before, host.blocked_until(known.feed_id) if host else None]
+        until = max((moment for moment in holds if moment is not None), default=now)
         return until if until > now else None
 
     @property

@@ -105,8 +105,8 @@ async def replay_missed(store: Store, feed_table: FeedTable, strategy: Strategy)
     """
     rows = feed_table.unlearned
     if len(rows):
-        heard = dict(zip(feed_table.ids[rows].tolist(), feed_table.learned_until[rows].tolist(), strict=True))
-        replay_refreshes(strategy, feed_table, await store.read(list_refreshes_after, heard))
+        learned_until = dict(zip(feed_table.ids[rows].tolist(), feed_table.learned_until[rows].tolist(), strict=True))
+        replay_refreshes(strategy, feed_table, await store.read(list_refreshes_after, learned_until))
         # the log may be pruned
         feed_table.learned_until[rows] = np.maximum(feed_table.learned_until[rows], feed_table.table.last[rows])
 

@@ -17,34 +17,34 @@ from headwater.store.store import Store
 from headwater.times import MINUTE
 
 
-def build_configured_strategy(given: Settings) -> Strategy:
+def build_configured_strategy(settings: Settings) -> Strategy:
     """Return the strategy of the settings, without any feeds yet.
 
     A strategy without an objective is refused only if somebody set one.
     """
-    objective = parse_objective(given.objective)
+    objective = parse_objective(settings.objective)
     return build_strategy(
-        given.strategy, given.estimator, None if objective == NAMED_OBJECTIVES["balanced"] else objective
+        settings.strategy, settings.estimator, None if objective == NAMED_OBJECTIVES["balanced"] else objective
     )
 
 
-def make_budget_account(given: Settings) -> BudgetAccount:
+def make_budget_account(settings: Settings) -> BudgetAccount:
     """Make the budget of the settings."""
-    bytes_per_minute = None if given.budget_bytes is None else MINUTE * given.budget_bytes
-    return BudgetAccount(RequestCap(given.budget, bytes_per_minute), HostRate(given.host_budget))
+    bytes_per_minute = None if settings.budget_bytes is None else MINUTE * settings.budget_bytes
+    return BudgetAccount(RequestCap(settings.budget, bytes_per_minute), HostRate(settings.host_budget))
 
 
-def make_politeness(given: Settings) -> Politeness:
+def make_politeness(settings: Settings) -> Politeness:
     """Make the politeness of the settings, without any refusals yet."""
-    return Politeness(np.random.default_rng(), least=given.least_interval)
+    return Politeness(np.random.default_rng(), least=settings.least_interval)
 
 
-def make_scheduler(store: Store, given: Settings) -> Scheduler:
+def make_scheduler(store: Store, settings: Settings) -> Scheduler:
     """Make the scheduler of the settings, without any feeds yet."""
     return Scheduler(
         store,
-        build_configured_strategy(given),
-        make_budget_account(given),
-        make_politeness(given),
-        per_host=given.per_host,
+        build_configured_strategy(settings),
+        make_budget_account(settings),
+        make_politeness(settings),
+        per_host=settings.per_host,
     )

@@ -93,9 +93,9 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
         earned=earned,
         least=settings.least_interval,
     )
-    told = strategy.explain(feeds.table, row, now)
+    explanation = strategy.explain(feeds.table, row, now)
     latest = await store.read(list_refreshes, feed.id, limit=MAX_SIGHTINGS)
-    due = max(told.due or now, allowed)
+    due = max(explanation.due or now, allowed)
     return ScheduleExplanation(
         feed=feed,
         known=known,
@@ -105,9 +105,9 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
         push=describe_push(known, subscription, settings.public_url, now),
         held_until=allowed if allowed > now and math.isfinite(allowed) else None,
         held_by=_describe_hold(reason, known, allowed, settings.least_interval),
-        value=told.value,
-        price=told.price,
-        why=told.reason,
+        value=explanation.value,
+        price=explanation.price,
+        why=explanation.reason,
         next_refresh=due if math.isfinite(due) else None,
         last=latest[0] if latest else None,
         kinds=tuple(sorted(kind.value for kind in recognise_kinds(latest[::-1], now))),
@@ -235,17 +235,17 @@ def describe_push(known: Known, one: WebSubLease | None, public_url: str | None,
     if one is None or one.hub != known.hub:
         why = "" if public_url else ": hubs must reach this server, and no public_url is set"
         return f"A hub is offered ({known.hub}); not subscribed{why}."
-    said = f" {one.message}" if one.message else ""
+    message = f" {one.message}" if one.message else ""
     if one.state == "active" and one.until is not None and one.until > now:
         last = (
             "nothing yet" if one.pushed is None else f"{one.pushes} pushes, the last {format_relative(one.pushed, now)}"
         )
-        return f"Pushed by {one.hub}: {last}; the lease ends {format_relative(one.until, now)}.{said}"
+        return f"Pushed by {one.hub}: {last}; the lease ends {format_relative(one.until, now)}.{message}"
     if one.state == "asked":
-        return f"Asked {one.hub} to push; it has not confirmed yet. Polled meanwhile.{said}"
+        return f"Asked {one.hub} to push; it has not confirmed yet. Polled meanwhile.{message}"
     if one.state == "silent":
-        return f"The hub {one.hub} is silent.{said} Asked again {format_relative(one.due, now)}."
-    return f"The hub {one.hub} does not push.{said} Polled meanwhile; asked again {format_relative(one.due, now)}."
+        return f"The hub {one.hub} is silent.{message} Asked again {format_relative(one.due, now)}."
+    return f"The hub {one.hub} does not push.{message} Polled meanwhile; asked again {format_relative(one.due, now)}."
 
 
 def _format_hours(hours: Iterable[int]) -> str:
@@ -275,13 +275,17 @@ class WeeklyPattern:
     weeks: float
 
 
-async def load_weekly_pattern(store: Store, told: ScheduleExplanation, now: float) -> WeeklyPattern:
+async def load_weekly_pattern(store: Store, explanation: ScheduleExplanation, now: float) -> WeeklyPattern:
     """Count the items of the explained feed by hour of the week."""
     times = [
-        at for at in await store.read(list_publication_times, told.feed.id, now - PATTERN_WEEKS * WEEK) if at <= now
+        at
+        for at in await store.read(list_publication_times, explanation.feed.id, now - PATTERN_WEEKS * WEEK)
+        if at <= now
     ]
     counted = [0] * HOURS_PER_WEEK
     for at in times:
         counted[int((at - 4 * DAY) % WEEK // HOUR)] += 1  # 1 January 1970 was a Thursday
     weeks = min(max((now - min(times, default=now)) / WEEK, 1.0), float(PATTERN_WEEKS))
-    return WeeklyPattern(None if told.belief is None else told.belief.by_weekday_hour, tuple(counted), weeks)
+    return WeeklyPattern(
+        None if explanation.belief is None else explanation.belief.by_weekday_hour, tuple(counted), weeks
+    )

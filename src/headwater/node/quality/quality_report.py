@@ -191,7 +191,7 @@ class QualityMonitor:
         window = len(known.window) or 1
         pause = float(self._scheduler.feed_table.earliest[row]) - (known.last_refresh or now)
         pace = (loss.got + loss.lost) / DAY if per_day is None else max(per_day / DAY, (loss.got + loss.lost) / DAY)
-        said = advise_on_loss(
+        advice = advise_on_loss(
             rate=pace,
             window=window,
             least=self._least_interval,
@@ -201,7 +201,7 @@ class QualityMonitor:
             failures=known.failures,
         )
         title = feed.title or feed.url
-        return LosingFeed(feed.id, title, feed.url, loss.got, loss.lost, *now_lost, per_day, window, said)
+        return LosingFeed(feed.id, title, feed.url, loss.got, loss.lost, *now_lost, per_day, window, advice)
 
     async def save(self, now: float, report: QualityReport) -> None:
         await self._store.write(save_state, TALLY, VERSION, pack_arrays(self.tally.save()), now)

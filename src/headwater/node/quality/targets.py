@@ -159,13 +159,13 @@ def _make_wish(model: DemandModel, id: int, create: CreateFeed, table: FeedTable
     delay = None if asked.delay is None else float(asked.delay.seconds)
     # A share of exactly 1 cannot be reached with any budget.
     wanted = [None if x is None else min(max(x, 1e-4), 0.9999) for x in (asked.completeness, asked.freshness)]
-    mine = [(row, feed) for feed in sorted(model.list_feeds(id)) if (row := table.find_row(feed)) is not None]
-    mine = [(row, feed) for row, feed in mine if table.active[row]]
+    rows = [(row, feed) for feed in sorted(model.list_feeds(id)) if (row := table.find_row(feed)) is not None]
+    rows = [(row, feed) for row, feed in rows if table.active[row]]
     importance = 1.0 if create.query.importance is None else create.query.importance
     return QueryTarget(
         QualityTarget(wanted[0], wanted[1], delay),
-        np.array([row for row, _ in mine], np.intp),
-        np.array([model.estimate_selectivity(id, feed) for _, feed in mine], np.float64),
+        np.array([row for row, _ in rows], np.intp),
+        np.array([model.estimate_selectivity(id, feed) for _, feed in rows], np.float64),
         max(importance, 0.01),
     )
 
@@ -188,8 +188,8 @@ def _describe_outcome(
     elif one.met:
         message = f"Met by letting its feeds count {one.times:.1f} times as much: {got} are expected."
     else:
-        mine = wish.rows
-        alone = find_least_budget(wish.target, rates[mine], windows[mine], wish.share, shortest=max(least, 1.0))
+        rows = wish.rows
+        alone = find_least_budget(wish.target, rates[rows], windows[rows], wish.share, shortest=max(least, 1.0))
         takes = alone.requests_per_minute
         message = alone.message
         if alone.reached:

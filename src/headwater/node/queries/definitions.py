@@ -170,8 +170,8 @@ class QueryDefinitions:
         passed: set[int] = set()
         ahead: dict[int, list[int]] = {}
         for query in waiting:
-            _, alone, mine = self._pending[query.id]
-            above = not (mine.isdisjoint(names) and mine.isdisjoint(self._ids_by_key))
+            _, alone, reads = self._pending[query.id]
+            above = not (reads.isdisjoint(names) and reads.isdisjoint(self._ids_by_key))
             if query.active is not None or above or not alone:
                 continue
             if query.position < position:  # it was late before a restart, or before another came that reads it

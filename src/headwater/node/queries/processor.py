@@ -61,8 +61,8 @@ def match_entries(engine: Engine, entries: Sequence[OutboxEntry], before: Mappin
         seen.add(entry.item.id)
         arrived = entry.item.first_seen if entry.kind == "new" else entry.at
         try:
-            told = before.get(entry.item.id or 0, _NOTHING_EMITTED)
-            hits = engine.match(entry.item, None, arrived, told.by, told.delivered)
+            shown = before.get(entry.item.id or 0, _NOTHING_EMITTED)
+            hits = engine.match(entry.item, None, arrived, shown.by, shown.delivered)
         except Exception as error:  # one bad item must not stop the others
             log.error("item_not_matched", item=entry.item.id, error=repr(error))
             continue

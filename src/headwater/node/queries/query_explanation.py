@@ -85,14 +85,14 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
     """Explain a query feed from the store."""
     query = await store.read(find_query_feed, name)
     scope, definitions, origins = await load_scope(store)
-    wanting = DemandModel(definitions, scope, await store.read(list_selectivity), await store.read(load_offered_counts))
+    model = DemandModel(definitions, scope, await store.read(list_selectivity), await store.read(load_offered_counts))
     aims = await targets.load_outcomes(store)
     times = {id: aims[create.name.name].times for id, create in definitions.items() if create.name.name in aims}
     target = aims.get(query.name) if definitions[query.id].query.target is not None else None
-    wants = wanting.compute_demand(await load_reader_weights(store, settings.only_wanted_by_queries), times)
+    demand = model.compute_demand(await load_reader_weights(store, settings.only_wanted_by_queries), times)
     kept = {source.feed_id: source for source in await store.read(list_selectivity, query.id)}
     offers = await store.read(load_offered_counts)
-    feeds = sorted(wanting.list_feeds(query.id))
+    feeds = sorted(model.list_feeds(query.id))
     activity = await store.read(count_feed_activity, now - WEEK_DAYS * DAY)
     below = tuple(
         read.name
@@ -101,10 +101,10 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
     )
     sources = []
     for feed in feeds:
-        share = wanting.estimate_selectivity(query.id, feed)
+        share = model.estimate_selectivity(query.id, feed)
         refreshes, items = activity.get(feed, (0, 0))
         known = kept.get(feed)
-        want = wants[feed]
+        wanted = demand[feed]
         sources.append(
             SourceShare(
                 feed_id=feed,
@@ -116,7 +116,7 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
                 items_per_day=items / WEEK_DAYS,
                 wanted_per_day=share * items / WEEK_DAYS,
                 refreshes_per_day=refreshes / WEEK_DAYS,
-                weight=want.weight * want.selectivity,
+                weight=wanted.weight * wanted.selectivity,
                 due_to_query=query.importance * share * times.get(query.id, 1.0),
             )
         )

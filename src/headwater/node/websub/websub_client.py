@@ -129,20 +129,20 @@ class WebSubClient(StepLoop):
             "hub.secret": one.secret,
             "hub.lease_seconds": str(int(LEASE_SECONDS)),
         }
-        said = await self._post_form(one.hub, form)
-        if said is not None:
+        refusal = await self._post_form(one.hub, form)
+        if refusal is not None:
             now = self._clock()
             due = now + min(FIRST_RETRY * 2 ** (one.attempts - 1), SLOWEST_RETRY)
-            await self._store.write(refuse_lease, one.feed_id, said, due, now)
-        log.info("hub_asked_for", feed=one.feed_id, hub=one.hub, refused=said)
+            await self._store.write(refuse_lease, one.feed_id, refusal, due, now)
+        log.info("hub_asked_for", feed=one.feed_id, hub=one.hub, refused=refusal)
 
     async def _request_unsubscribe(self, one: WebSubCancellation) -> None:
         """Unsubscribe at a hub. It verifies that too, and until then is asked again."""
         form = {"hub.mode": "unsubscribe", "hub.topic": one.topic, "hub.callback": self._callback + one.key}
-        said = await self._post_form(one.hub, form)
-        if one.attempts >= MAX_UNSUBSCRIBES and said is not None:
+        refusal = await self._post_form(one.hub, form)
+        if one.attempts >= MAX_UNSUBSCRIBES and refusal is not None:
             await self._store.write(delete_cancellation, one.key, one.topic)
-        log.info("hub_left", hub=one.hub, topic=one.topic, attempts=one.attempts, refused=said)
+        log.info("hub_left", hub=one.hub, topic=one.topic, attempts=one.attempts, refused=refusal)
 
     async def _post_form(self, hub: str, form: Mapping[str, str]) -> str | None:
         """Send a request to a hub; return the reason of a refusal, None if it accepts."""
@@ -192,10 +192,12 @@ class WebSubClient(StepLoop):
         one = await self._store.read(find_lease_by_key, key)
         if one is None or one.topic != topic:
             return None
-        said = f"It denied the subscription: {_excerpt(reason.encode())}" if reason else "It denied the subscription."
+        message = (
+            f"It denied the subscription: {_excerpt(reason.encode())}" if reason else "It denied the subscription."
+        )
         async with self._state_lock:
-            await self._store.write(end_lease, one.feed_id, "refused", said, self._clock() + SILENT_HUB_RETRY)
-            await self._resume_polling(one.feed_id, said)
+            await self._store.write(end_lease, one.feed_id, "refused", message, self._clock() + SILENT_HUB_RETRY)
+            await self._resume_polling(one.feed_id, message)
         return ""
 
     # being pushed to
