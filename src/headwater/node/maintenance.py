@@ -215,12 +215,10 @@ class Maintenance:
     ) -> TargetPlan:
         settings, aim = self.settings, self._scheduler.target_result
         worth = {feed: one.weight * one.selectivity for feed, one in demand.items()}
-        if settings.target is None or aim is None:
-            return plan_query_targets(
-                model, definitions, self._scheduler, worth, settings.budget, settings.least_interval
-            )
-        most = settings.budget if settings.max_budget is None else settings.max_budget
         least = settings.least_interval
+        if settings.target is None or aim is None:
+            return plan_query_targets(model, definitions, self._scheduler, worth, settings.budget, least)
+        most = settings.budget if settings.max_budget is None else settings.max_budget
         return plan_query_targets(model, definitions, self._scheduler, worth, aim.requests_per_minute, least, most)
 
     async def _apply_targets(self, found: tuple[TargetOutcome, ...], budget: float) -> None:

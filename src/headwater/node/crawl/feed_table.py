@@ -136,12 +136,14 @@ class FeedTable:
     def _append_feeds(self, fresh: list[ScheduleRow], allowed: Mapping[int, float]) -> None:
         """Append rows column by column, since at a start these are all feeds of the store."""
         start, more = len(self.ids), len(fresh)
-        demand = (
-            [self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0) for feed in fresh] if self._demand else None
-        )
         table = Table.of(more, ASSUMED_WINDOW)
-        table.weight[:] = [feed.weight for feed in fresh] if demand is None else [one.weight for one in demand]
-        table.selectivity[:] = 1.0 if demand is None else [one.selectivity for one in demand]
+        if self._demand:
+            demand = [self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0) for feed in fresh]
+            table.weight[:] = [one.weight for one in demand]
+            table.selectivity[:] = [one.selectivity for one in demand]
+        else:
+            table.weight[:] = [feed.weight for feed in fresh]
+            table.selectivity[:] = 1.0
         table.window[:] = [feed.window or ASSUMED_WINDOW for feed in fresh]
         table.last[:] = [_last_success(feed) for feed in fresh]
         ids = [feed.feed_id for feed in fresh]

@@ -305,8 +305,6 @@ def list_upcoming(scheduler: Scheduler, now: float, limit: int) -> list[Upcoming
     chosen = np.argsort(moments, kind="stable")[:limit]
     found = []
     for row, moment in zip(rows[chosen].tolist(), moments[chosen].tolist(), strict=True):
-        explanation = strategy.explain(feeds.table, row, now)
-        found.append(
-            UpcomingRefresh(int(feeds.ids[row]), moment, explanation.value, explanation.price, explanation.reason)
-        )
+        why = strategy.explain(feeds.table, row, now)
+        found.append(UpcomingRefresh(int(feeds.ids[row]), moment, why.value, why.price, why.reason))
     return sorted(found, key=lambda one: (one.due, -(one.value or 0.0)))

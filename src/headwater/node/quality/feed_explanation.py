@@ -277,15 +277,11 @@ class WeeklyPattern:
 
 async def load_weekly_pattern(store: Store, explanation: ScheduleExplanation, now: float) -> WeeklyPattern:
     """Count the items of the explained feed by hour of the week."""
-    times = [
-        at
-        for at in await store.read(list_publication_times, explanation.feed.id, now - PATTERN_WEEKS * WEEK)
-        if at <= now
-    ]
+    since = now - PATTERN_WEEKS * WEEK
+    times = [at for at in await store.read(list_publication_times, explanation.feed.id, since) if at <= now]
     counted = [0] * HOURS_PER_WEEK
     for at in times:
         counted[int((at - 4 * DAY) % WEEK // HOUR)] += 1  # 1 January 1970 was a Thursday
     weeks = min(max((now - min(times, default=now)) / WEEK, 1.0), float(PATTERN_WEEKS))
-    return WeeklyPattern(
-        None if explanation.belief is None else explanation.belief.by_weekday_hour, tuple(counted), weeks
-    )
+    expected = None if explanation.belief is None else explanation.belief.by_weekday_hour
+    return WeeklyPattern(expected, tuple(counted), weeks)

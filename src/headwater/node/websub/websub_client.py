@@ -192,9 +192,7 @@ class WebSubClient(StepLoop):
         one = await self._store.read(find_lease_by_key, key)
         if one is None or one.topic != topic:
             return None
-        message = (
-            f"It denied the subscription: {_excerpt(reason.encode())}" if reason else "It denied the subscription."
-        )
+        message = "It denied the subscription" + (f": {_excerpt(reason.encode())}" if reason else ".")
         async with self._state_lock:
             await self._store.write(end_lease, one.feed_id, "refused", message, self._clock() + SILENT_HUB_RETRY)
             await self._resume_polling(one.feed_id, message)
