@@ -14,10 +14,10 @@ from headwater.schedule.politeness.rules import (
     SAFETY_POLL,
     PolitenessFacts,
     Reason,
-    allowed_from,
+    compute_earliest_times,
     find_candidates,
+    find_earliest_time,
     load_facts,
-    next_allowed,
 )
 from headwater.times import DAY, HOUR
 
@@ -26,49 +26,49 @@ POLITE = Known(1, "http://a/", Validators('"x"'), last_refresh=NOW, last_success
 
 
 def test_new_feed_may_be_polled_at_once() -> None:
-    assert next_allowed(Known(1, "http://a/"), NOW) == (NOW, Reason.FREE)
+    assert find_earliest_time(Known(1, "http://a/"), NOW) == (NOW, Reason.FREE)
 
 
 def test_an_unproven_feed_gets_one_conditional_poll_an_hour() -> None:
-    assert next_allowed(POLITE, NOW) == (NOW + HOUR, Reason.FLOOR)
-    assert next_allowed(POLITE, NOW + HOUR) == (NOW + HOUR, Reason.FREE)
+    assert find_earliest_time(POLITE, NOW) == (NOW + HOUR, Reason.FLOOR)
+    assert find_earliest_time(POLITE, NOW + HOUR) == (NOW + HOUR, Reason.FREE)
 
 
 def test_a_learned_rate_earns_more_but_never_below_two_minutes() -> None:
-    assert next_allowed(POLITE, NOW, earned=600.0) == (NOW + 600, Reason.FLOOR)
-    assert next_allowed(POLITE, NOW, earned=1.0, least=5.0)[0] == NOW + 5, "where the operator says so"
-    at, _ = next_allowed(POLITE, NOW, earned=1.0)
+    assert find_earliest_time(POLITE, NOW, earned=600.0) == (NOW + 600, Reason.FLOOR)
+    assert find_earliest_time(POLITE, NOW, earned=1.0, least=5.0)[0] == NOW + 5, "where the operator says so"
+    at, _ = find_earliest_time(POLITE, NOW, earned=1.0)
     assert at == NOW + LEAST_INTERVAL
 
 
 def test_a_hint_earns_more() -> None:
-    assert next_allowed(replace(POLITE, hints=Hints(ttl=900.0)), NOW)[0] == NOW + 900
-    assert next_allowed(replace(POLITE, fresh_until=NOW + 300), NOW)[0] == NOW + 300
+    assert find_earliest_time(replace(POLITE, hints=Hints(ttl=900.0)), NOW)[0] == NOW + 900
+    assert find_earliest_time(replace(POLITE, fresh_until=NOW + 300), NOW)[0] == NOW + 300
 
 
 def test_manual_refresh_overrides_all_but_refusals() -> None:
     later = NOW + 10 * 60
     slow = replace(POLITE, fresh_until=NOW + DAY / 2, failures=3, hints=Hints(skip_hours=(16,)))
-    assert next_allowed(slow, later, asked=True) == (later, Reason.FREE)
-    assert next_allowed(slow, later, asked=True, paused=True) == (later, Reason.FREE)
+    assert find_earliest_time(slow, later, asked=True) == (later, Reason.FREE)
+    assert find_earliest_time(slow, later, asked=True, paused=True) == (later, Reason.FREE)
     told = replace(slow, not_before=NOW + 5 * HOUR)
-    assert next_allowed(told, later, asked=True) == (NOW + 5 * HOUR, Reason.RETRY_AFTER)
-    assert next_allowed(slow, later, asked=True, host_not_before=NOW + HOUR) == (NOW + HOUR, Reason.HOST)
-    assert next_allowed(slow, NOW + 1, asked=True) == (NOW + LEAST_INTERVAL, Reason.LEAST)
+    assert find_earliest_time(told, later, asked=True) == (NOW + 5 * HOUR, Reason.RETRY_AFTER)
+    assert find_earliest_time(slow, later, asked=True, host_not_before=NOW + HOUR) == (NOW + HOUR, Reason.HOST)
+    assert find_earliest_time(slow, NOW + 1, asked=True) == (NOW + LEAST_INTERVAL, Reason.LEAST)
 
 
 def test_without_validators_and_without_change_a_feed_is_asked_once_a_day() -> None:
     bare = replace(POLITE, validators=Validators())
-    assert next_allowed(bare, NOW) == (NOW + DAY, Reason.UNCHANGING)
-    assert next_allowed(bare, NOW, earned=120.0) == (NOW + HOUR, Reason.UNCHANGING)
-    assert next_allowed(replace(bare, last_change=NOW), NOW) == (NOW + HOUR, Reason.FLOOR)
+    assert find_earliest_time(bare, NOW) == (NOW + DAY, Reason.UNCHANGING)
+    assert find_earliest_time(bare, NOW, earned=120.0) == (NOW + HOUR, Reason.UNCHANGING)
+    assert find_earliest_time(replace(bare, last_change=NOW), NOW) == (NOW + HOUR, Reason.FLOOR)
     silent = replace(bare, last_success=None, last_change=None, failures=1)  # no successful refresh yet
-    assert next_allowed(silent, NOW) == (NOW + HOUR, Reason.FLOOR)
+    assert find_earliest_time(silent, NOW) == (NOW + HOUR, Reason.FLOOR)
 
 
 def test_max_age_is_respected_but_cannot_silence_a_feed() -> None:
-    assert next_allowed(replace(POLITE, fresh_until=NOW + 3 * HOUR), NOW) == (NOW + 3 * HOUR, Reason.FRESH)
-    assert next_allowed(replace(POLITE, fresh_until=NOW + 365 * DAY), NOW) == (NOW + DAY, Reason.FRESH)
+    assert find_earliest_time(replace(POLITE, fresh_until=NOW + 3 * HOUR), NOW) == (NOW + 3 * HOUR, Reason.FRESH)
+    assert find_earliest_time(replace(POLITE, fresh_until=NOW + 365 * DAY), NOW) == (NOW + DAY, Reason.FRESH)
 
 
 @pytest.mark.parametrize(
@@ -83,43 +83,46 @@ def test_max_age_is_respected_but_cannot_silence_a_feed() -> None:
     ],
 )
 def test_hints_of_the_document_are_honoured(hints: Hints, wait: float) -> None:
-    assert next_allowed(replace(POLITE, hints=hints), NOW)[0] == NOW + wait
+    assert find_earliest_time(replace(POLITE, hints=hints), NOW)[0] == NOW + wait
 
 
 def test_skipped_hours_and_days_are_skipped() -> None:
-    assert next_allowed(replace(POLITE, hints=Hints(skip_hours=(17, 18))), NOW) == (NOW + 3 * HOUR, Reason.SKIPPED)
+    assert find_earliest_time(replace(POLITE, hints=Hints(skip_hours=(17, 18))), NOW) == (
+        NOW + 3 * HOUR,
+        Reason.SKIPPED,
+    )
     weekend = replace(POLITE, hints=Hints(skip_days=("Saturday", "Sunday")))
-    assert next_allowed(weekend, NOW) == (NOW + 8 * HOUR + DAY, Reason.SKIPPED)
+    assert find_earliest_time(weekend, NOW) == (NOW + 8 * HOUR + DAY, Reason.SKIPPED)
 
 
 def test_feed_that_skips_the_whole_week_is_polled() -> None:
     absurd = Hints(skip_hours=tuple(range(24)))
-    assert next_allowed(replace(POLITE, hints=absurd), NOW) == (NOW + HOUR, Reason.FLOOR)
+    assert find_earliest_time(replace(POLITE, hints=absurd), NOW) == (NOW + HOUR, Reason.FLOOR)
     days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-    assert next_allowed(replace(POLITE, hints=Hints(skip_days=days)), NOW)[1] is Reason.FLOOR
+    assert find_earliest_time(replace(POLITE, hints=Hints(skip_days=days)), NOW)[1] is Reason.FLOOR
 
 
 def test_errors_back_off_by_doubling_and_always_recover() -> None:
-    waits = [next_allowed(replace(POLITE, failures=k), NOW)[0] - NOW for k in range(1, 40)]
+    waits = [find_earliest_time(replace(POLITE, failures=k), NOW)[0] - NOW for k in range(1, 40)]
     assert waits[3] == 80 * 60  # 10 min, 20, 40, 80; the first three are under the floor of an hour
     assert waits == sorted(waits)
     assert max(waits) == DAY
-    assert next_allowed(replace(POLITE, failures=40), NOW)[1] is Reason.BACK_OFF
+    assert find_earliest_time(replace(POLITE, failures=40), NOW)[1] is Reason.BACK_OFF
 
 
 def test_jitter_only_ever_adds() -> None:
     for known in (POLITE, replace(POLITE, failures=9)):
-        early, late = next_allowed(known, NOW)[0], next_allowed(known, NOW, jitter=0.99)[0]
+        early, late = find_earliest_time(known, NOW)[0], find_earliest_time(known, NOW, jitter=0.99)[0]
         assert early < late <= early + DAY / 2
 
 
 def test_pushed_feeds_keep_a_slow_safety_poll() -> None:
-    assert next_allowed(POLITE, NOW, pushed=True) == (NOW + SAFETY_POLL, Reason.PUSHED)
+    assert find_earliest_time(POLITE, NOW, pushed=True) == (NOW + SAFETY_POLL, Reason.PUSHED)
 
 
 def test_paused_and_gone_feeds_are_never_due() -> None:
-    assert next_allowed(POLITE, NOW, paused=True) == (np.inf, Reason.PAUSED)
-    assert next_allowed(POLITE, NOW, gone=True, paused=True) == (np.inf, Reason.GONE)
+    assert find_earliest_time(POLITE, NOW, paused=True) == (np.inf, Reason.PAUSED)
+    assert find_earliest_time(POLITE, NOW, gone=True, paused=True) == (np.inf, Reason.GONE)
 
 
 def test_every_reason_has_a_sentence() -> None:
@@ -154,15 +157,15 @@ feeds = st.builds(
 def test_many_feeds_at_once_get_the_results_of_each_alone(known: list[Known]) -> None:
     table = PolitenessFacts.of(len(known))
     load_facts(table, np.arange(len(known)), known)
-    at, why = allowed_from(table, NOW)
+    at, why = compute_earliest_times(table, NOW)
     ready, _ = find_candidates(table, NOW)
     for row, one in enumerate(known):
-        assert (at[row], why[row]) == next_allowed(one, NOW)
+        assert (at[row], why[row]) == find_earliest_time(one, NOW)
         assert ready[row] == (at[row] <= NOW)
         assert (why[row] == Reason.FREE) == ready[row]
 
 
 @given(feeds)
 def test_every_feed_may_be_polled_within_a_week_and_a_half_of_a_refusal(known: Known) -> None:
-    at, _ = next_allowed(known, NOW, jitter=0.5)
+    at, _ = find_earliest_time(known, NOW, jitter=0.5)
     assert NOW <= at <= max(NOW, known.not_before or 0.0) + 10 * DAY

@@ -17,9 +17,9 @@ from headwater.schedule.politeness.host_backoff import GAP, HostState, note_answ
 from headwater.schedule.politeness.rules import (
     LEAST_INTERVAL,
     PolitenessFacts,
-    allowed_from,
-    earned_interval,
+    compute_earliest_times,
     load_facts,
+    rate_to_interval,
 )
 
 _ANSWERS = frozenset({Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL, Ending.GONE, Ending.MISSING})
@@ -39,10 +39,10 @@ class Politeness:
         facts = PolitenessFacts.of(len(known))
         load_facts(facts, np.arange(len(known)), known)
         believed = np.isfinite(rate)
-        facts.earned[believed] = earned_interval(rate[believed], self.least_interval)
+        facts.earned[believed] = rate_to_interval(rate[believed], self.least_interval)
         facts.pushed[:] = [one.feed_id in self.pushed_feeds for one in known]
         facts.jitter = self._rng.random(len(known))
-        return allowed_from(facts, now, least=self.least_interval)[0]
+        return compute_earliest_times(facts, now, least=self.least_interval)[0]
 
     def record_answer(self, refresh: Refresh, url: str, retry_after: float | None) -> tuple[str, float] | None:
         """Note an answer or a refusal of a host; return the domain and the end of its pause if that has changed."""

@@ -18,7 +18,7 @@ from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.strategy_setup import build_configured_strategy
 from headwater.novelty.feed_kinds import DATE_PROBLEMS, FeedKind, Sighting, find_named_kinds, recognise_feed_kinds
 from headwater.schedule.politeness.publisher_hints import syndication_period
-from headwater.schedule.politeness.rules import FLOOR, Reason, next_allowed
+from headwater.schedule.politeness.rules import FLOOR, Reason, find_earliest_time
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store.content.feed_overview import list_publication_times
@@ -84,7 +84,7 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
     earned = None if belief is None or belief.per_day <= 0 else DAY / belief.per_day
     subscription = (await store.read(find_leases_of_feeds, [feed.id])).get(feed.id)
     pushed = subscription is not None and subscription.state == "active" and (subscription.until or 0) > now
-    allowed, reason = next_allowed(
+    allowed, reason = find_earliest_time(
         known,
         now,
         paused=feed.paused,

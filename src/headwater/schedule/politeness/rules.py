@@ -2,7 +2,7 @@
 
 Each rule gives a time before which the feed is not asked. The latest of them applies, and its `Reason` is shown by
 pages and by `feeds explain`. `PolitenessFacts` holds the facts as arrays with one row per feed, so a million feeds are
-checked at once; `next_allowed` answers for one feed from its stored state.
+checked at once; `find_earliest_time` answers for one feed from its stored state.
 
 There are two strengths. A server's *refusal* (Retry-After, for the feed or its host) applies even to a manual refresh.
 Its *hints* (max-age, ttl, skipHours, sy:*) and our own limits (floors, back-off) do not, but no feed is ever asked
@@ -123,7 +123,7 @@ class PolitenessFacts:
         return len(self.last)
 
 
-def allowed_from(
+def compute_earliest_times(
     feeds: PolitenessFacts, now: float, host_not_before: Floats | None = None, *, least: float = LEAST_INTERVAL
 ) -> tuple[Floats, NDArray[np.int8]]:
     """Return each feed's earliest time and the reason for it; `now` and FREE if no rule applies.
@@ -131,10 +131,10 @@ def allowed_from(
     Lower `least` only for servers of your own: a demonstration, a test network.
     """
     if len(feeds) <= BLOCK:
-        return _allowed_from_block(feeds, now, host_not_before, least)
+        return _compute_block(feeds, now, host_not_before, least)
     names = [f.name for f in fields(PolitenessFacts)]
     blocks = [
-        _allowed_from_block(
+        _compute_block(
             PolitenessFacts(**{name: getattr(feeds, name)[part] for name in names}), now, host_not_before, least
         )
         for part in iterate_blocks(len(feeds), BLOCK)
@@ -142,7 +142,7 @@ def allowed_from(
     return np.concatenate([at for at, _ in blocks]), np.concatenate([why for _, why in blocks])
 
 
-def _allowed_from_block(
+def _compute_block(
     feeds: PolitenessFacts, now: float, host_not_before: Floats | None, least: float
 ) -> tuple[Floats, NDArray[np.int8]]:
     """Apply the rules to one block.
@@ -195,11 +195,11 @@ def find_candidates(
     feeds: PolitenessFacts, now: float, host_not_before: Floats | None = None
 ) -> tuple[Bools, NDArray[np.int8]]:
     """Return which feeds a strategy may choose from at `now`, and the `Reason` of every other one."""
-    at, why = allowed_from(feeds, now, host_not_before)
+    at, why = compute_earliest_times(feeds, now, host_not_before)
     return at <= now, why
 
 
-def next_allowed(
+def find_earliest_time(
     known: Known,
     now: float,
     *,
@@ -218,7 +218,7 @@ def next_allowed(
     one.paused[0], one.gone[0], one.pushed[0], one.asked[0], one.jitter[0] = paused, gone, pushed, asked, jitter
     one.earned[0] = np.nan if earned is None else earned
     host = None if host_not_before is None else np.array([host_not_before])
-    at, why = allowed_from(one, now, host, least=least)
+    at, why = compute_earliest_times(one, now, host, least=least)
     return float(at[0]), Reason(int(why[0]))
 
 
@@ -261,10 +261,10 @@ def back_off_pause(failures: NDArray[np.int32], jitter: Floats) -> Floats:
     return np.asarray(BACK_OFF_PAUSES[np.minimum(failures, len(BACK_OFF_PAUSES) - 1)] * (1 + jitter / 2))
 
 
-def earned_interval(rate: Floats, least: float = LEAST_INTERVAL) -> Floats:
+def rate_to_interval(rate: Floats, least: float = LEAST_INTERVAL) -> Floats:
     """Return the interval that a learned rate (items per second) justifies: one expected item, at least two minutes.
 
-    >>> earned_interval(np.array([1 / 600, 1.0])).tolist()  # an item every ten minutes; one a second
+    >>> rate_to_interval(np.array([1 / 600, 1.0])).tolist()  # an item every ten minutes; one a second
     [600.0, 120.0]
     """
     return np.maximum(1.0 / np.maximum(rate, 1e-12), least)
