@@ -7,28 +7,34 @@ transaction is a function that calls functions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from types import TracebackType
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from headwater.loops import ChangeWatch
 from headwater.store.cluster_leases import ClusterLease, require_lease
 from headwater.store.database.database import Database, FencedDatabase
+
+if TYPE_CHECKING:
+    from headwater.loops import ChangeWatch
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Store:
-    """An open database. Use it in the event loop that opened it; any number of tasks may share it.
-
-    `changes` wakes tasks after any process has written to the database.
-    """
+    """An open database. Use it in the event loop that opened it; any number of tasks may share it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.changes = ChangeWatch(database.read_change_mark)
+
+    @cached_property
+    def changes(self) -> ChangeWatch:
+        """Wakes tasks after any process has written to the database."""
+        from headwater.loops import ChangeWatch  # loads structlog, which a short command does not need
+
+        return ChangeWatch(self._database.read_change_mark)
 
     async def read(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `function(connection, …)`, which only reads. A write in it fails."""

@@ -18,13 +18,11 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     select,
-    text,
 )
 
-from headwater.store.schema.metadata import Id, feed_reference, metadata, unique_outside_trash
+from headwater.store.schema.metadata import Id, feed_reference, metadata, partial_index, unique_outside_trash
 from headwater.store.schema.storable_text import StorableText
 
-_TRASHED = text("deleted_at IS NOT NULL")
 feed = Table(
     "feed",
     metadata,
@@ -42,7 +40,7 @@ feed = Table(
     Column("deleted_at", Double),  # moved to the trash then; `feed_state` and subscriptions wait in the trash entry
     unique_outside_trash("feed_url_key", "url_key"),
     unique_outside_trash("feed_name", "name"),
-    Index("feed_deleted_at", "deleted_at", sqlite_where=_TRASHED, postgresql_where=_TRASHED),
+    partial_index("feed_deleted_at", "deleted_at", where="deleted_at IS NOT NULL"),
     sqlite_autoincrement=True,  # an id is never given twice
 )
 FEED_IS_LIVE = feed.c.deleted_at.is_(None)

@@ -20,8 +20,15 @@ Id = BigInteger().with_variant(Integer, "sqlite")  # only an INTEGER key is SQLi
 
 def unique_outside_trash(name: str, column: str) -> Index:
     """Make a column unique among rows outside the trash: a trashed object keeps its name, which others may take."""
-    outside = text("deleted_at IS NULL")
-    return Index(name, column, unique=True, sqlite_where=outside, postgresql_where=outside)
+    return partial_index(name, column, where="deleted_at IS NULL", unique=True)
+
+
+def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    """Make an index of the rows for which `where` holds.
+
+    In PostgreSQL too, by the migration: naming its option here would load its dialect in every command.
+    """
+    return Index(name, *columns, unique=unique, sqlite_where=text(where))
 
 
 def feed_reference() -> ForeignKey:

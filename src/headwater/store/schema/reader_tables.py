@@ -16,10 +16,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    text,
 )
 
-from headwater.store.schema.metadata import Id, metadata, unique_outside_trash
+from headwater.store.schema.metadata import Id, metadata, partial_index, unique_outside_trash
 from headwater.store.schema.storable_text import StorableText
 
 # An object that was removed, until a day later. Feeds, query feeds and users stay in their tables, with `deleted_at`.
@@ -137,30 +136,12 @@ mark = Table(
     # Of items marked unread both times of the item, so that their lists are in order.
     Column("arrived", Double),
     Column("published", Double),
-    # These indexes are partial in PostgreSQL too, by the migration: naming its option here would load its dialect.
-    Index(
-        "mark_arrived",
-        *("user_id", "arrived", "item_id", "feed_id", "state"),
-        sqlite_where=text("state = 0"),
+    partial_index("mark_arrived", "user_id", "arrived", "item_id", "feed_id", "state", where="state = 0"),
+    partial_index(
+        "mark_published", "user_id", "published", "item_id", "feed_id", "arrived", "state", where="state = 0"
     ),
-    Index(
-        "mark_published",
-        *("user_id", "published", "item_id", "feed_id", "arrived", "state"),
-        sqlite_where=text("state = 0"),
-    ),
-    Index(
-        "mark_unread",
-        "user_id",
-        "feed_id",
-        "item_id",
-        sqlite_where=text("state = 0"),
-    ),
-    Index(
-        "mark_starred",
-        "user_id",
-        "item_id",
-        sqlite_where=text("starred IS NOT NULL"),
-    ),
+    partial_index("mark_unread", "user_id", "feed_id", "item_id", where="state = 0"),
+    partial_index("mark_starred", "user_id", "item_id", where="starred IS NOT NULL"),
     sqlite_with_rowid=False,
 )
 
