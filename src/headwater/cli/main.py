@@ -33,7 +33,7 @@ COMMANDS = {
     "publish": ("publish", "Make published feeds private or public, and manage their tokens."),
     "deliveries": ("deliveries", "List and resend mails, web hooks and notifications of query feeds."),
     "users": ("users", "Manage accounts."),
-    "removed": ("trash", "List, restore or delete what was removed in the last day."),
+    "removed": ("trash", "List, restore or delete objects that were removed in the last day."),
     "export": ("export", "Write items, refreshes or a query feed to a file."),
     "backup": ("database", "Write the whole database to one file, also while the server runs."),
     "restore": (

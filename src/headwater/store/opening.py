@@ -15,7 +15,7 @@ from headwater.store.database.sqlite import Sqlite
 from headwater.store.store import Store
 
 _SECRET = re.compile("//.*@")
-_WRONG_ADDRESS = "“{url}” is no address of a database. Give sqlite:///FILE or postgresql://USER@HOST/NAME."
+_WRONG_ADDRESS = "“{url}” is not the address of a database. Give sqlite:///FILE or postgresql://USER@HOST/NAME."
 
 
 async def open_store(url: str, *, create: bool = True) -> Store:

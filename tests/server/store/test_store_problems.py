@@ -43,7 +43,7 @@ pytestmark = pytest.mark.migrates
         ("sqlite:///x?colour=red", "not colour=red"),
         ("sqlite:///x?synchronous=maybe", "not synchronous=maybe"),
         ("postgresql://user:secret@127.0.0.1:1/x", "cannot be reached"),
-        ("postgresql://user:secret@localhost:notaport/x", "no address of a database"),
+        ("postgresql://user:secret@localhost:notaport/x", "not the address of a database"),
     ],
 )
 async def test_an_address_that_leads_nowhere_is_said_so(url: str, says: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwater.cli.console.command import command, make_group
-from headwater.cli.console.output import err, out, show_progress
+from headwater.cli.console.output import out, show_progress, show_progress_by_step
 from headwater.errors import InputError
 from headwater.store.maintenance import backup
 from headwater.store.maintenance.backup import Backup
@@ -111,13 +111,9 @@ async def move_database(
     target: Annotated[str, typer.Argument(help="An empty database of either kind.")],
 ) -> CopiedRows:
     """Copy everything into another database, all or nothing, and compare both row by row."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    with show_progress_by_step() as progress:
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        tasks = {"copying": bar.add_task("copying"), "comparing": bar.add_task("comparing")}
-
-        def show(step: str, done: int, total: int) -> None:
-            bar.update(tasks[step.partition(" ")[0]], description=step, completed=done, total=total)
+        def show(label: str, done: int, total: int) -> None:  # “copying item”: one bar copies, one compares
+            progress(label.partition(" ")[0], done, total, label)
 
         return await copy_database(source, target, show)

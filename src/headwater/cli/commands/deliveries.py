@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from headwater.cli.console.command import command, make_group
+from headwater.cli.console.inputs import read_text
 from headwater.cli.console.output import MAX_INTEGER, out
 from headwater.errors import InputError
 from headwater.store.publishing import deliveries as stored_deliveries
@@ -122,7 +123,7 @@ async def set_template(
 
     if off and (subject is not None or body is not None):
         raise InputError("Give either a template or --off.")
-    template = DeliveryTemplate(subject, _read_template(body))
+    template = DeliveryTemplate(subject, None if body is None else read_text(str(body)))
     if template != DeliveryTemplate():
         validate_template(template)
     name = None if query is None else (await store.read(find_query_feed, query)).name
@@ -130,12 +131,3 @@ async def set_template(
         await store.write(set_delivery_template, name, template.subject, template.body)
     found = await store.read(list_delivery_templates)
     return {name or "*": {"subject": one[0], "body": one[1]} for name, one in found.items()}
-
-
-def _read_template(body: Path | None) -> str | None:
-    if body is None:
-        return None
-    try:
-        return body.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{body} cannot be read as UTF-8 text: {error}") from error

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headwater.cli.console.command import command, make_group
-from headwater.cli.console.output import err, out
+from headwater.cli.console.output import err, out, show_progress_by_step
 from headwater.cli.views.lab import render_description, render_experiments, render_result
 from headwater.errors import HeadwaterError, StrategyError
 
@@ -35,7 +34,7 @@ PlotFile = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="D
 
 @command(lab, "list", view=render_experiments)
 def list_experiments() -> list[dict[str, str]]:
-    """List the experiments, their sources and what they show."""
+    """List the experiments with their sources and summaries."""
     from headwater.lab import experiment
 
     known = [experiment.load_experiment(name) for name in experiment.list_experiments()]
@@ -92,7 +91,7 @@ def run_experiment(
         if chosen.draw is None:
             raise TraceError(f"The experiment {name} has no figure: leave out --plot.")
         saves = prepare_saving(plot)  # before the run, so that a wrong file name is reported at once
-    with show_lab_progress() as progress:
+    with _show_lab_progress() as progress:
         began = time.perf_counter()
         try:
             result = chosen.run(chosen.select_settings(settings), progress)
@@ -112,18 +111,9 @@ def run_experiment(
 
 
 @contextmanager
-def show_lab_progress() -> Iterator[Watcher]:
-    """Show a progress bar on standard error if it is a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        tasks: dict[str, Any] = {}
-
-        def progress(done: int, total: int, what: str) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
-
-        yield progress
+def _show_lab_progress() -> Iterator[Watcher]:
+    with show_progress_by_step() as progress:
+        yield lambda done, total, what: progress(what, done, total, what)
 
 
 @command(
@@ -190,7 +180,7 @@ def write_report(
     chosen = [experiment.load_experiment(name) for name in only or experiment.list_experiments()]
     sections = []
     for each in chosen:
-        with show_lab_progress() as progress:
+        with _show_lab_progress() as progress:
             sections.append(run_section(each, settings, progress))
         last = sections[-1]
         held = sum(check.holds for check in last.result.checks) if last.result else 0

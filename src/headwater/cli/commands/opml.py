@@ -7,13 +7,13 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from headwater.cli.console.command import command
+from headwater.cli.console.inputs import read_bytes, write_bytes
 from headwater.cli.console.options import wants_json
 from headwater.cli.console.output import EXIT_STOPPED, fail, format_count, out, show_progress
 from headwater.cli.views.opml import import_as_json, render_import
@@ -23,6 +23,8 @@ from headwater.store.content.feeds import AddedFeed, NewFeed, list_feeds
 if TYPE_CHECKING:  # imported by the commands: a list of feeds must not wait for the parsers
     from headwater.formats.opml import FeedList, Outline
     from headwater.store.store import Store
+
+MAX_LIST_BYTES = 1024 * 1024 * 1024
 
 
 def add_commands(feeds: typer.Typer) -> None:
@@ -95,7 +97,7 @@ async def export_opml(
         sys.stdout.buffer.write(write_opml(feeds))
         return None
     if file != "-":
-        _write_file(file, write_opml(feeds))
+        write_bytes(file, write_opml(feeds))
         if not wants_json():
             out.print(f"{format_count(len(feeds), 'feed')} written to {escape(file)}.")
     return feeds
@@ -104,25 +106,9 @@ async def export_opml(
 def _read_list(file: str) -> FeedList:
     from headwater.formats.opml import read_opml
 
-    name, body = "standard input" if file == "-" else file, _read_file(file)
+    name, body = "standard input" if file == "-" else file, read_bytes(file, MAX_LIST_BYTES)
     try:
         found = read_opml(body)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     return replace(found, problems=tuple(f"{name}: {one}" for one in found.problems))
-
-
-def _read_file(file: str) -> bytes:
-    if file == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
-
-
-def _write_file(file: str, body: bytes) -> None:
-    try:
-        Path(file).write_bytes(body)
-    except OSError as error:
-        raise InputError(f"{file} cannot be written: {error.strerror or error}.") from error

@@ -7,22 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headwater.cli.commands.feeds import ArticleSwitch
 from headwater.cli.console.command import command, make_group
-from headwater.cli.console.inputs import (
-    EXIT_MALFORMED,
-    print_messages,
-    read_bytes,
-    read_script,
-    read_script_text,
-    report_mistakes,
-)
+from headwater.cli.console.inputs import read_bytes, read_text, write_bytes
 from headwater.cli.console.output import fail
+from headwater.cli.console.scripts import EXIT_MALFORMED, print_messages, read_script, report_mistakes
 from headwater.cli.views.feeds import render_article_switch
 from headwater.cli.views.queries import (
     CheckedScript,
@@ -91,11 +84,11 @@ def _report_wrong_names() -> Iterator[None]:
     example="headwater query check news.hw",
 )
 async def check_script(settings: Settings, file: ScriptFile, items: ItemsFile = None) -> CheckedScript:
-    """Check a script: report each mistake with its place, what was expected, and how to mend it.
+    """Check a script: report each mistake with its place, the expected words and a hint.
 
     Feeds that the script names must be in the store, or in the table of --items.
     """
-    text = read_script_text(file)
+    text = read_text(file)
     names = KnownNames("items", _read_items(items).catalogue) if items else await _load_known_names(settings)
     with report_mistakes(in_json=True):
         script = parse(text, names.catalogue, replacing=EVERY)
@@ -147,7 +140,7 @@ def format_file(
     with report_mistakes():
         text = format_script(read_script(file, None))
     if write and file != "-":
-        Path(file).write_text(text, encoding="utf-8")
+        write_bytes(file, text.encode())
     else:
         sys.stdout.write(text)
 
@@ -210,7 +203,7 @@ async def create_queries(store: Store, file: ScriptFile) -> ScriptResult:
     """Run a script: create, replace and drop query feeds, register sources. All of it, or nothing."""
     from headwater.store.queries.query_scripts import run_script
 
-    text = read_script_text(file)
+    text = read_text(file)
     with report_mistakes(in_json=True):
         result = await store.write(run_script, text, time.time())
     print_messages(result.warnings)
@@ -313,7 +306,7 @@ async def drop_query(
     example="headwater query explain IcelandVolcano",
 )
 async def explain_query_feed(settings: Settings, store: Store, name: QueryName) -> QueryExplanation:
-    """Explain a query feed: where its items come from, how they are found, what it costs and brings."""
+    """Explain a query feed: its sources, how their items are found, its costs and its results."""
     from headwater.node.live_settings import load_effective_settings
     from headwater.node.queries.query_explanation import explain_query
 
@@ -333,12 +326,12 @@ async def preview_script(
     file: ScriptFile,
     days: Annotated[float, typer.Option(min=0.01, max=36_500, help="How far to look back.")] = 7.0,
 ) -> list[QueryPreview]:
-    """Show what the query feeds of a script would have returned from stored items; nothing is created."""
+    """Run the query feeds of a script over stored items and show the results; nothing is created."""
     from headwater.node.queries.preview import preview_queries
     from headwater.query.items.language_detection import make_language_detector
     from headwater.store.queries.query_feeds import load_catalogue
 
-    text = read_script_text(file)
+    text = read_text(file)
     with report_mistakes(in_json=True):
         script = parse(text, await store.read(load_catalogue), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]

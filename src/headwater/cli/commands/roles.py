@@ -1,4 +1,7 @@
-"""`headwater controller`, `terminal`, `storer`, `processor` and `publisher`: the roles of a cluster with NATS."""
+"""`headwater controller`, `terminal`, `storer`, `processor` and `publisher`: the roles of a cluster with NATS.
+
+They do not stand beside `headwater serve`, so that a terminal does not load the web server.
+"""
 
 from __future__ import annotations
 

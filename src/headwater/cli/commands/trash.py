@@ -1,4 +1,4 @@
-"""`headwater removed`: list, restore or delete what was removed in the last day."""
+"""`headwater removed`: list, restore or delete objects that were removed in the last day."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headwater.store.store import Store
 
 top = typer.Typer()
-removed = make_group("List, restore or delete what was removed in the last day.")
+removed = make_group("List, restore or delete objects that were removed in the last day.")
 top.add_typer(removed, name="removed")
 
 
@@ -32,7 +32,7 @@ def _render_trash(found: list[TrashEntry]) -> None:
 
 @command(removed, "list", view=_render_trash, example="headwater removed list --json")
 async def list_trash(store: Store) -> list[TrashEntry]:
-    """List what can be restored, the latest first."""
+    """List the removed objects that can be restored, the latest first."""
     return await store.read(trash.list_trash, None, time.time())
 
 
@@ -46,7 +46,7 @@ async def restore_from_trash(
     store: Store,
     numbers: Annotated[list[int], typer.Argument(max=MAX_INTEGER, metavar="NUMBER…", help="Numbers of the list.")],
 ) -> list[RestoredObject]:
-    """Restore what was removed; of several, the last removed first."""
+    """Restore removed objects; of several, the last removed first."""
     now = time.time()
     return [
         await store.write(trash.restore_from_trash, number, None, now) for number in sorted(set(numbers), reverse=True)
@@ -67,7 +67,7 @@ async def empty_trash(
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Everything that was removed.")] = False,
 ) -> int:
-    """Delete what was removed now, without waiting for the day to end."""
+    """Delete removed objects now, without waiting for the day to end."""
     if bool(numbers) == all_:
         fail("Give the numbers to delete, or --all.", 2)
     deleted = 0

@@ -1,4 +1,4 @@
-"""`headwater users`: manage accounts. Whoever can read the data folder may use it."""
+"""`headwater users`: manage accounts. It asks for no password: access to the data folder is enough."""
 
 from __future__ import annotations
 

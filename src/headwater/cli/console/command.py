@@ -107,7 +107,7 @@ def command(
 
 
 def _make_runner(function: Callable[..., Any], settings_options: tuple[str, ...]) -> Callable[..., Any]:
-    """Return a function that opens what the command needs and runs it, on an event loop if it is a coroutine."""
+    """Return a function that opens the command's resources and runs it, on an event loop if it is a coroutine."""
     wanted = [name for name in RESOURCES if name in inspect.signature(function).parameters]
 
     async def run_with_resources(**options: Any) -> Any:

@@ -22,6 +22,7 @@ out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True)
 
 ShowProgress = Callable[[int, int | None], None]
+ShowStepProgress = Callable[[str, int, int, str], None]
 
 
 def print_json(value: Any) -> None:
@@ -53,6 +54,24 @@ def format_count(number: int, noun: str) -> str:
     ('1 feed', '2,000 feeds')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+@contextmanager
+def show_progress_by_step() -> Iterator[ShowStepProgress]:
+    """Show a progress bar for each step; yields a function that takes the step, done, total and a label."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    hidden = wants_json() or not err.is_terminal
+    with Progress(*columns, console=err, transient=True, disable=hidden) as progress:
+        bars: dict[str, Any] = {}
+
+        def show(step: str, done: int, total: int, label: str) -> None:
+            if step not in bars:
+                bars[step] = progress.add_task(label)
+            progress.update(bars[step], description=label, completed=done, total=total)
+
+        yield show
 
 
 @contextmanager

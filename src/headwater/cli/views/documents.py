@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.console.output import out
+from headwater.cli.console.output import format_count, out
 from headwater.formats.values.text import html_to_text
 from headwater.model import Document, Entry
 
@@ -40,8 +40,7 @@ def render_document(document: Document) -> None:
         if value:
             facts.add_row(Text(name, style="dim"), Text(value))
     out.print(facts)
-    count = len(document.items)
-    out.print(f"\n[bold]{count} item{'' if count == 1 else 's'}[/bold]")
+    out.print(f"\n[bold]{format_count(len(document.items), 'item')}[/bold]")
     for entry in document.items:
         _print_entry(entry)
 

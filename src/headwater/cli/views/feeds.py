@@ -102,7 +102,7 @@ def _make_line(row: FeedRow, now: float) -> tuple[str, ...]:
 
 
 def _compute_widths(lines: list[tuple[str, ...]]) -> dict[str, int | None]:
-    """Compute the columns' widths: on a narrow screen titles, tags and addresses share what the others leave."""
+    """Compute the columns' widths: on a narrow screen titles, tags and addresses share the remaining width."""
     if not out.is_terminal:
         return dict.fromkeys(HEADINGS)
     needed = [max(map(cell_len, column)) for column in zip(HEADINGS, *lines, strict=True)]

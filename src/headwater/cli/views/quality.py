@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from headwater.cli.console.output import out
+from headwater.cli.console.output import format_count, out
 from headwater.times import format_number, format_relative
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def write_report(report: QualityReport, now: float) -> list[str]:
     lines.append(f"{spent}{price}.")
     if report.target is not None:
         lines.append(f"Target {'reached' if report.target_reached else 'not reached'}: {escape(report.target)}")
-    saturated = "No feed" if not report.saturated else f"{report.saturated} feed{'s' if report.saturated != 1 else ''}"
+    saturated = format_count(report.saturated, "feed") if report.saturated else "No feed"
     lines.append(
         f"{saturated} may be losing items at this moment (an estimated {format_number(report.lost_now)} items)."
     )

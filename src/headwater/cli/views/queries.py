@@ -10,7 +10,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.console.item_table import ItemRow
 from headwater.cli.console.output import err, format_count, out
 from headwater.cli.views.trash import print_undo_hint
 from headwater.language import Script
@@ -18,6 +17,7 @@ from headwater.model import QueryFeed
 from headwater.times import format_instant, format_relative, format_time
 
 if TYPE_CHECKING:
+    from headwater.cli.console.item_table import ItemRow
     from headwater.node.queries.preview import QueryPreview
     from headwater.node.queries.query_explanation import QueryExplanation
     from headwater.query.dry_run import DryRun
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from headwater.store.queries.query_scripts import DroppedQueries, ScriptResult
     from headwater.store.queries.selectivity import Selectivity
 
+    RowsByKey = dict[tuple[str, str], ItemRow]
+
 MAX_SOURCES = 50  # feeds that `explain` shows
 MAX_NAMED_SOURCES = 5  # feeds that `preview` names
-
-RowsByKey = dict[tuple[str, str], ItemRow]
 
 
 # scripts
@@ -38,7 +38,7 @@ RowsByKey = dict[tuple[str, str], ItemRow]
 
 @dataclass(frozen=True, slots=True)
 class CheckedScript:
-    """A script without mistakes. `names` says what its names were checked against, `note` why they were not."""
+    """A script without mistakes. `names` is the source of known names; without one, `note` says why."""
 
     script: Script
     warnings: tuple[object, ...]

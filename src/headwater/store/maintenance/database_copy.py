@@ -64,7 +64,7 @@ def _parse_address(url: str) -> Path | None:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
-        raise InputError(f"“{url}” is no address of a database. Give sqlite:///FILE or postgresql://…") from error
+        raise InputError(f"“{url}” is not the address of a database. Give sqlite:///FILE or postgresql://…") from error
     return parse_file(parsed) if parsed.get_backend_name() == "sqlite" else None
 
 

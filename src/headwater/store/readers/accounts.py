@@ -108,7 +108,7 @@ def find_user(connection: Connection, ref: int | str) -> User:
     which = user.c.id == ref if isinstance(ref, int) else user.c.name_key == fold_name(ref)
     row = connection.execute(_USERS.where(which)).first()
     if row is None:
-        raise NotFound(f"There is no user “{ref}”.")
+        raise NotFound(f"There is no user “{ref}”. “headwater users list” shows all.")
     return _read_user(row)
 
 
