@@ -60,7 +60,7 @@ async def write_backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> BackupResult:
-    """Write the whole database to one file, a compressed SQLite database, also while the server runs."""
+    """Write the whole database to one file, also while the server runs. The file is a compressed SQLite database."""
     with show_progress("backing up") as progress:
         made = await backup.write_backup(settings.database_url, file, time.time(), progress, replace=force)
     return f"Backed up to {file}", file, made
