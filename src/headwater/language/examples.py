@@ -15,12 +15,12 @@ class ExampleQuery:
 GALLERY = (
     ExampleQuery(
         "Words in any feed",
-        "Everything that mentions one of these words, wherever it comes from.",
+        "All items of all feeds that contain one of these words.",
         'CREATE FEED Volcanoes AS RETURN ALL WHERE ITEM CONTAINS "volcano" OR "eruption" OR "lava";',
     ),
     ExampleQuery(
-        "A group without what bores you",
-        "All feeds with a tag, without some subjects.",
+        "A folder without some topics",
+        "All feeds with a tag, without celebrities and horoscopes.",
         'CREATE FEED QuietNews AS RETURN TAG "news" WHERE NOT ITEM CONTAINS "celebrity" OR "horoscope";',
     ),
     ExampleQuery(
@@ -43,7 +43,7 @@ GALLERY = (
     ),
     ExampleQuery(
         "Security alerts by mail",
-        "A pattern in the title, sent at once; the scheduler is asked to hurry.",
+        "A pattern in the title, sent immediately, with high polling priority.",
         "CREATE FEED Alerts AS\n"
         "RETURN ALL\n"
         r"WHERE TITLE MATCHES /\bCVE-\d{4}-\d+\b/i" + "\n"
@@ -53,7 +53,7 @@ GALLERY = (
     ),
     ExampleQuery(
         "A morning digest",
-        "One mail a day with what is new, and none when there is nothing.",
+        "One mail a day with the new items; no mail on days without any.",
         "CREATE FEED Morning AS\n"
         'RETURN TAG "science"\n'
         "WHERE PUBLISHED IN LAST 1 DAY\n"
@@ -61,14 +61,14 @@ GALLERY = (
         'DELIVER TO EMAIL "me@example.org";',
     ),
     ExampleQuery(
-        "What others write about the same",
-        "Items of your blogs, with the news of the last hours about the same thing attached.",
+        "Related news",
+        "Items of your blogs, with news on the same topic from the last hours attached.",
         "CREATE FEED Echo AS\n"
         'RETURN TAG "blogs" JOIN TAG "news" AS $n WITHIN LAST 6 HOURS ON TITLE SIMILAR TO $n.TITLE AT 0.5\n'
         'SET TITLE = "[{source}] {title}";',
     ),
     ExampleQuery(
-        "Only what others do not have",
+        "Exclusive items",
         "Items whose link none of the big feeds had in the last two days.",
         'CREATE FEED Exclusive AS\nRETURN TAG "blogs" ANTI JOIN TAG "news" AS $n WITHIN LAST 2 DAYS ON LINK = $n.LINK;',
     ),

@@ -20,15 +20,15 @@ POLITE: dict[str, Any] = {"last_success": NOW, "last_change": NOW, "validators":
 @pytest.mark.parametrize(
     ("known", "said"),
     [
-        ({"failures": 1}, "a feed that has never answered is asked once in 1 h"),
-        (POLITE, "it is asked once in 1 h until it has earned more"),
+        ({"failures": 1}, "a feed that has never answered is polled every 1 h"),
+        (POLITE, "it is polled every 1 h until it shows more activity"),
         (
             POLITE | {"fresh_until": NOW + 600},
-            "its pace, or what its server asks for, has earned one poll in 10 min",
+            "its activity or its server's hints allow a poll every 10 min",
         ),
         (
             POLITE | {"last_change": NOW - 60, "validators": Validators()},
-            "a feed that answers without validators and without change is asked once in 1 d",
+            "a feed that answers without validators and without change is polled every 1 d",
         ),
     ],
 )

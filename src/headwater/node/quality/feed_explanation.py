@@ -118,15 +118,15 @@ def _describe_hold(reason: Reason, known: Known, allowed: float, least: float) -
     """Return the sentence of a rule, with the feed's own interval if the rule depends on it."""
     pause = allowed - (known.last_refresh or allowed)
     if reason is Reason.LEAST:
-        return f"no feed is asked twice within {format_duration(least)}"
+        return f"no feed is polled twice within {format_duration(least)}"
     if reason is Reason.UNCHANGING:
-        return f"a feed that answers without validators and without change is asked once in {format_duration(pause)}"
+        return f"a feed that answers without validators and without change is polled every {format_duration(pause)}"
     if reason is Reason.FLOOR:
         if known.last_success is None:
-            return f"a feed that has never answered is asked once in {format_duration(pause)}"
+            return f"a feed that has never answered is polled every {format_duration(pause)}"
         if pause < FLOOR:
-            return f"its pace, or what its server asks for, has earned one poll in {format_duration(pause)}"
-        return f"it is asked once in {format_duration(pause)} until it has earned more"
+            return f"its activity or its server's hints allow a poll every {format_duration(pause)}"
+        return f"it is polled every {format_duration(pause)} until it shows more activity"
     return "" if reason is Reason.FREE else reason.sentence
 
 

@@ -58,7 +58,7 @@ def advise_on_loss(
         return "it offers a hub: a WebSub subscription would end the loss"
     if failures:
         times = "once" if failures == 1 else f"{failures} times"
-        return f"it has failed {times} and is not polled for {wait}: its page says why and what can be done"
+        return f"it has failed {times} and is not polled for {wait}: its page has the cause"
     if fills < least:
         return (
             f"{full}, and no feed is polled twice within {format_duration(least)}: only its publisher can help, by a"

@@ -39,7 +39,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "g") waiting = Date.now();
   else if (event.key === "/") {
     event.preventDefault();
-    document.getElementById("search").select();
+    document.getElementById("search")?.select();
   } else if (event.key === "?") {
     event.preventDefault();
     showKeys();
