@@ -35,8 +35,9 @@ from headwater.cluster.demo.servers import NatsServer, nats_server, postgres_ser
 from headwater.cluster.leader import Leader
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import PARTITIONS
+from headwater.cluster.membership import load_cluster_id
 from headwater.cluster.transport.nats_connection import connect_nats
-from headwater.cluster.transport.nats_dispatch import NatsJobSender, find_carrier
+from headwater.cluster.transport.nats_dispatch import NatsJobSender
 from headwater.cluster.transport.nats_streams import NatsStreams, consumer_name
 from headwater.cluster.transport.postgres_transport import PostgresJobSender
 from headwater.node.crawl.transport import Job
@@ -75,7 +76,7 @@ SETTINGS = {
 async def jobs_by_nats(store: Store, nats: str, number: int) -> dict[str, float]:
     link: Any = await connect_nats(nats, "bench")
     streams = NatsStreams(link, "bench-jobs", LeaseTiming(600.0))
-    await streams.ensure_streams(await find_carrier(streams, store))
+    await streams.ensure_streams(await load_cluster_id(store))
     given = [Job(k, k % 256, 1, f"https://site{k}.example/feed", "a benchmark") for k in range(number)]
     began = time.perf_counter()
     await NatsJobSender(streams, store, lambda: True).send_jobs(given)

@@ -172,8 +172,8 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
     timing = LeaseTiming(settings.cluster_lease)
     member = LocalMember(settings, "node", capacity=settings.concurrency)
     store = await stack.enter_async_context(await open_store(settings.database_url))
-    membership = Membership(store, "postgresql", timing)
-    await membership.join_cluster()
+    membership = Membership(store, member, timing, uses_nats=False)
+    await membership.join()
     await store.write(partitions.create_partition_leases)
     live_settings = LiveSettings(store, settings)
     given = await live_settings.load()
@@ -224,7 +224,7 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
         live_settings.run,
         partial(run_every, STATUS_SECONDS, crawl.follow_status),
         partial(run_every, hub_watch.POLL_SECONDS, watch.follow),
-        partial(run_every, timing.heartbeat_seconds, membership.heartbeat),
+        partial(run_every, timing.heartbeat_seconds, membership.check),  # the terminal's renewals are its heartbeats
     ]
     await crawl.follow_status()
     log.info("started", member=member.name, database="shared")
@@ -343,7 +343,7 @@ async def _check_streams(joined: JoinedCluster, leader: Leader, backlog: dict[st
     """Make streams anew that were deleted or lost with their broker; the jobs in them are due again."""
 
     async def check() -> None:
-        made = await joined.streams.ensure_streams(joined.carrier)
+        made = await joined.streams.ensure_streams(joined.cluster_id)
         if made:
             log.warning("streams_made_anew", streams=made)
             if leader.dispatcher is not None:

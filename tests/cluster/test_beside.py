@@ -71,7 +71,6 @@ async def test_where_there_is_no_terminal_a_command_asks_itself(url: str, store:
     given = settings(database=url)
     async with open_cluster_fetch(given, store) as errands:
         assert errands is None
-    await store.write(cluster_leases.acquire_lease, "cluster", "postgresql", 60.0)
     await store.write(cluster_leases.record_heartbeat, "c", "controller", '{"name": "c", "role": "controller"}')
     async with open_cluster_fetch(given, store) as errands:
         assert errands is None
@@ -81,14 +80,13 @@ async def test_a_terminal_that_does_not_answer_and_a_nats_of_others_are_told_in_
     url: str, store: Store, nats: NatsServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwater.cluster.transport.proxied_requests.REPLY_SECONDS", 0.3)
-    await store.write(cluster_leases.acquire_lease, "cluster", "postgresql", 60.0)
-    await store.write(cluster_leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal"}')
+    await store.write(cluster_leases.record_heartbeat, "n", "node", '{"name": "n", "role": "node"}')
     async with open_cluster_fetch(settings(database=url), store) as errands:
         assert errands is not None
         with pytest.raises(ClusterError, match=r"No terminal has asked one\.example"):
             await errands(RemoteRequest("https://one.example/", {}))
-    await store.write(cluster_leases.acquire_lease, "cluster", "postgresql", 0.0)
-    await store.write(cluster_leases.acquire_lease, "cluster", "another", 60.0)
+    await store.write(cluster_leases.remove_member, "n")
+    await store.write(cluster_leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal"}')
     monkeypatch.setattr(cluster_fetch, "CONNECT_SECONDS", 0.1)
     for address, said in ((nats.url, "has no streams of the cluster"), ("nats://127.0.0.1:9", "cannot be reached")):
         with pytest.raises(ClusterError, match=said):

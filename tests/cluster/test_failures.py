@@ -20,9 +20,10 @@ from headwater.cluster.leader_jobs import ClusterJobs, LessonReader
 from headwater.cluster.leases import partitions
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.membership import load_cluster_id
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.transport.codec import decode_results, encode_results
-from headwater.cluster.transport.nats_dispatch import NatsJobSender, find_carrier, publish_jobs
+from headwater.cluster.transport.nats_dispatch import NatsJobSender, publish_jobs
 from headwater.cluster.transport.nats_streams import consumer_name
 from headwater.cluster.transport.nats_transport import NatsJobReceiver
 from headwater.cluster.transport.postgres_transport import PostgresJobSender
@@ -255,7 +256,7 @@ async def test_jobs_of_a_partition_that_has_passed_on_do_not_go_to_who_held_it(
             pass
 
     async with streams_at(nats.url, prefix) as streams, Fetcher(allow_private=True, per_host=2, gap=0.0) as fetcher:
-        await streams.ensure_streams(await find_carrier(streams, store))
+        await streams.ensure_streams(await load_cluster_id(store))
         transport = Granting(streams, lambda: MemberReport("t", "terminal"))
         terminal = Terminal("t", fetcher, transport, timing=LeaseTiming(LEASE))
         stop = asyncio.Event()
@@ -521,7 +522,7 @@ async def test_a_second_job_for_a_feed_is_refused_by_the_broker_and_one_that_blo
     store: Store, nats: NatsServer, prefix: str
 ) -> None:
     async with streams_at(nats.url, prefix) as streams:
-        await streams.ensure_streams(await find_carrier(streams, store))
+        await streams.ensure_streams(await load_cluster_id(store))
         outgoing = NatsJobSender(streams, store, lambda: True)
         job = Job(1, 3, 1 << EPOCH_SHIFT, "https://one.example/feed", "a test")
         assert await outgoing.send_jobs([job]) == {1}

@@ -16,10 +16,10 @@ from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import nats_server
 from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.membership import load_cluster_id
 from headwater.cluster.transport import nats_publisher
 from headwater.cluster.transport import nats_streams as cluster_streams
 from headwater.cluster.transport.nats_connection import connect_nats
-from headwater.cluster.transport.nats_dispatch import find_carrier
 from headwater.cluster.transport.nats_errors import JetStreamRefusal, explain_refusal
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.errors import ClusterError
@@ -128,7 +128,7 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
     with nats_server(tmp_path, file_store="4MB") as broker:
         given = settings(database=url, nats=broker.url)
         async with streams_at(broker.url, "") as streams:
-            await streams.ensure_streams(await find_carrier(streams, store))
+            await streams.ensure_streams(await load_cluster_id(store))
 
             await streams.context.add_stream(name="BALLAST", subjects=["ballast.*"])  # somebody else's
 

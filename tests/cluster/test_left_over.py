@@ -7,7 +7,7 @@ from nats.js.api import StreamConfig
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_dispatch import NatsJobSender
-from headwater.cluster.transport.nats_streams import IDENTITY_KEY, STORER_CONSUMER, NatsStreams
+from headwater.cluster.transport.nats_streams import CLUSTER_ID_KEY, STORER_CONSUMER, NatsStreams
 from headwater.store.store import Store
 
 
@@ -16,7 +16,7 @@ async def test_what_was_acknowledged_does_not_wait_though_it_is_there(nats, pref
     streams = NatsStreams(link, prefix, LeaseTiming())
     # A stream that keeps everything stands for one that was killed before it had written what it had let go.
     kept = StreamConfig(
-        name=streams.stream_name("RESULTS"), subjects=[streams.full_subject("res.*")], metadata={IDENTITY_KEY: "us"}
+        name=streams.stream_name("RESULTS"), subjects=[streams.full_subject("res.*")], metadata={CLUSTER_ID_KEY: "us"}
     )
     await streams.context.add_stream(kept)
     await streams.ensure_streams("us")

@@ -16,9 +16,8 @@ from headwater.cluster import membership
 from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.cluster.leases.lease_clock import LeaseTiming
-from headwater.cluster.membership import Membership
+from headwater.cluster.membership import LocalMember, Membership, load_cluster_id
 from headwater.cluster.transport.nats_connection import connect_nats, redact_address
-from headwater.cluster.transport.nats_dispatch import find_carrier
 from headwater.errors import ClusterError, SettingsError, StoreError
 from headwater.store.store import Store
 
@@ -106,21 +105,53 @@ async def test_two_clusters_on_one_database_are_refused_while_the_first_lives(
             await ROLES["controller"](given.with_changes({"nats_prefix": f"{prefix}b"}), asyncio.Event())
     await asyncio.sleep(given.cluster_lease + 1)
     async with build("node", settings(database=url, cluster_lease=3.0)):  # the first has gone: now it may
-        pass
+        with pytest.raises(ClusterError, match="its jobs go by PostgreSQL alone, ours would go by NATS"):
+            await ROLES["storer"](given, asyncio.Event())
 
 
-async def test_streams_of_another_database_are_refused(store: Store, nats: NatsServer, prefix: str) -> None:
+async def test_of_two_kinds_that_start_at_once_one_is_refused(store: Store) -> None:
+    timing = LeaseTiming(LEASE)
+    for attempt in range(5):
+        kinds = {"node": False, "storer": True}
+        joining = [
+            Membership(store, LocalMember(settings(member=f"{role}{attempt}"), role), timing, uses_nats=uses_nats)
+            for role, uses_nats in kinds.items()
+        ]
+        ended = await asyncio.gather(*(one.join() for one in joining), return_exceptions=True)
+        assert sorted(type(one).__name__ for one in ended) == ["ClusterError", "NoneType"]
+        for one in joining:
+            await one.leave()
+
+
+async def test_a_member_that_hung_while_another_kind_took_the_database_says_so(store: Store) -> None:
+    node = Membership(store, LocalMember(settings(member="n"), "node"), LeaseTiming(LEASE), uses_nats=False)
+    await node.check()
+    assert node.problem is None
+    await Membership(store, LocalMember(settings(member="s"), "storer"), LeaseTiming(LEASE), uses_nats=True).join()
+    await node.check()
+    assert node.problem is not None
+    assert "Another cluster lives on this database" in node.problem
+
+
+async def test_streams_of_another_database_are_refused(url: str, nats: NatsServer, prefix: str) -> None:
     async with streams_at(nats.url, prefix) as streams:
-        await streams.ensure_streams(await find_carrier(streams, store))
-        with pytest.raises(ClusterError, match="belong to another cluster"):
-            await streams.ensure_streams("another")
+        await streams.ensure_streams("another database's id")
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    with pytest.raises(ClusterError, match="belong to another cluster"):
+        await ROLES["storer"](given, asyncio.Event())
+
+
+async def test_the_id_of_a_cluster_is_made_once(store: Store) -> None:
+    ids = await asyncio.gather(*(load_cluster_id(store) for _ in range(8)))
+    assert len(set(ids)) == 1
+    assert len(ids[0]) == 16
 
 
 async def test_a_clock_that_is_wrong_is_said_and_leases_do_not_mind(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    member = Membership(store, "postgresql", LeaseTiming(LEASE))
-    await member.join_cluster()
+    member = Membership(store, LocalMember(settings(member="m"), "node"), LeaseTiming(LEASE), uses_nats=False)
+    await member.join()
     await member.heartbeat()
     assert member.problem is None
     monkeypatch.setattr(membership, "time", SimpleNamespace(time=lambda: time.time() + 90.0))

@@ -10,8 +10,7 @@ import pytest
 from cluster_in_process import publish, result, roles, settings, streams_at
 
 from headwater.cluster.demo.servers import NatsServer
-from headwater.cluster.membership import Membership
-from headwater.cluster.transport.nats_dispatch import find_carrier
+from headwater.cluster.membership import load_cluster_id
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import count_items
 from headwater.store.content.outbox import list_outbox_entries
@@ -36,9 +35,7 @@ async def test_every_item_is_stored_once_and_announced_once_wherever_a_storer_di
     given = settings(database=url, nats=nats.url, nats_prefix=prefix, cluster_lease=LEASE)
     expected = {(one.feed.id, f"{k}-{n}") for k, one in enumerate(added) for n in range(WINDOW + 2)}
     async with streams_at(nats.url, prefix, lease=LEASE) as streams:
-        name = await find_carrier(streams, store)
-        await streams.ensure_streams(name)
-        await Membership(store, name, streams.timing).join_cluster()
+        await streams.ensure_streams(await load_cluster_id(store))
         for shift in (0, 2):  # the second window shows two new items
             for k, one in enumerate(added):
                 shown = [f"{k}-{n}" for n in range(shift, shift + WINDOW)]

@@ -6,7 +6,7 @@ Everything but the fill of the streams is read from the database, so that any ma
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import Connection, func, select
 
 from headwater.cluster.leases.partitions import PARTITION_OF_LEASE, PARTITIONS
-from headwater.cluster.membership import CLUSTER_LEASE, MAX_CLOCK_SKEW
+from headwater.cluster.membership import MAX_CLOCK_SKEW, NATS_ROLES, NODE_ROLE, find_cluster_id
 from headwater.cluster.transport.nats_errors import NatsUnavailable
 from headwater.cluster.transport.nats_streams import BUFFERS, NatsStreams
 from headwater.cluster.transport.wire_messages import MemberReport
@@ -97,7 +97,7 @@ async def read_cluster_status(store: Store, streams: NatsStreams | None = None) 
             buffers |= {name: one.counts[f"waiting_{name}"] for name in BUFFERS if f"waiting_{name}" in one.counts}
     seats = tuple(_find_holder(name, found["leases"], now) for name in ELECTED_LEASES)
     problems += _list_problems(seats, members, PARTITIONS - len(held), found)
-    carrier = next((one.holder for one in found["leases"] if one.name == CLUSTER_LEASE), None)
+    carrier = _find_carrier({one.role for one in members}, found["cluster_id"])
     return ClusterStatus(
         now, carrier, seats, by_holder, PARTITIONS - len(held), members, buffers, found["rates"], found["put_aside"],
         tuple(problems),
@@ -143,8 +143,14 @@ def _read_database(connection: Connection) -> dict[str, Any]:
             "items": float(new or 0) / RATE_SECONDS,
             "bytes": float(size or 0) / RATE_SECONDS,
         },
+        "cluster_id": find_cluster_id(connection),
         "put_aside": connection.execute(select(func.count()).select_from(quarantine)).scalar_one(),
     }
+
+
+def _find_carrier(roles: Collection[str], cluster_id: str | None) -> str | None:
+    """Return "postgresql", or the id of the streams; None if no member shows which."""
+    return "postgresql" if NODE_ROLE in roles else cluster_id if NATS_ROLES & set(roles) else None
 
 
 def _find_holder(name: str, held: Sequence[ClusterLease], now: float) -> LeaseHolder:

@@ -1,7 +1,8 @@
-"""That all members of a cluster mean the same cluster, and that their clocks agree with the database's.
+"""Joins a cluster: records this process among the members, sends heartbeats, compares clocks.
 
-Two clusters on one database would fetch everything twice: the first one holds a lease that names what carries its jobs,
-every member renews it, and one that means something else is refused while it lasts.
+Nodes on a shared database carry jobs as rows, the roles of a cluster by NATS. Both kinds on one database would fetch
+everything twice, so a process is refused while members of the other kind live there. The streams in NATS carry the id
+of their cluster, which the database stores once: streams of another database are refused too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -24,12 +26,21 @@ from headwater.cluster.transport.wire_messages import MemberReport
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.loops import run_every
 from headwater.settings import Settings
-from headwater.store import cluster_leases
+from headwater.store import cluster_leases, saved_state
+from headwater.store.cluster_leases import ClusterMember
 from headwater.store.store import Store
+
+NODE_ROLE = "node"  # carries jobs as rows
+NATS_ROLES = frozenset({"controller", "terminal", "storer", "processor", "publisher"})  # pages belong to either kind
+FETCHING_ROLES = frozenset({NODE_ROLE, "terminal"})
+CLUSTER_ID, VERSION = "cluster id", 1  # its name among the saved states
+MAX_CLOCK_SKEW = 2.0  # seconds of difference between clocks that are worth a sentence
+
+log = structlog.get_logger()
 
 
 class LocalMember:
-    """`counts` and `problems` are asked whenever somebody wants to know; of problems the first is told."""
+    """This process as a member. Each report calls `counts` and `problems`, and carries the first problem."""
 
     def __init__(
         self,
@@ -41,7 +52,7 @@ class LocalMember:
         problems: Sequence[Callable[[], str | None]] = (),
         outage: Callable[[], tuple[float, tuple[int, ...]] | None] = lambda: None,
     ) -> None:
-        """`outage` is since when no server answers, and which partitions are needed to find out when that is over."""
+        """`outage` returns since when no server answers, and the partitions needed to find out when that is over."""
         self.name = settings.member or f"{role}-{socket.gethostname()}-{os.getpid()}"
         self.role = role
         self._capacity = capacity
@@ -69,47 +80,77 @@ class LocalMember:
         )
 
 
-CLUSTER_LEASE = "cluster"
-MAX_CLOCK_SKEW = 2.0  # seconds of difference between clocks that are worth a sentence
-
-log = structlog.get_logger()
-
-
 class Membership:
-    """`carrier` says what carries jobs: "postgresql", or the identity of the NATS streams."""
+    """A member's place in its cluster; `uses_nats` says how the cluster carries jobs."""
 
-    def __init__(self, store: Store, carrier: str, timing: LeaseTiming) -> None:
+    def __init__(self, store: Store, member: LocalMember, timing: LeaseTiming, *, uses_nats: bool) -> None:
         self._store = store
-        self._carrier = carrier
+        self._member = member
         self._timing = timing
-        self.clock_offset = 0.0  # what our clock lacks to the database's
+        self._uses_nats = uses_nats
+        self.clock_offset = 0.0  # seconds to add to our clock for the database's
         self.problem: str | None = None
 
-    async def join_cluster(self) -> None:
-        """ClusterError while another cluster lives on this database."""
-        holder = await self._store.write(_claim_cluster, self._carrier, self._timing.lease)
-        if holder is not None:
-            raise ClusterError(
-                f"Another cluster lives on this database: its jobs go by {_describe_carrier(holder)}, ours would go by "
-                f"{_describe_carrier(self._carrier)}. Give this one a database of its own, or stop the other and wait "
-                f"{self._timing.lease:.0f} seconds."
-            )
+    async def require_same_kind(self) -> None:
+        """Raise ClusterError while members of the other kind live on this database."""
+        await self._store.read(_require_same_kind, self._uses_nats, self._timing.lease)
 
-    async def heartbeat(self) -> None:
-        """Renew the common lease and compare clocks."""
+    async def join(self) -> None:
+        """Record this process as a member. Raises ClusterError like `require_same_kind`."""
+        await self._store.write(_join, self._member, self._uses_nats, self._timing.lease)
+
+    async def check(self) -> None:
+        """Look for members of the other kind and compare clocks; `problem` says what is wrong."""
         began = time.time()
-        await self.join_cluster()
-        now = await self._store.read(cluster_leases.read_database_time)
+        members, now = await self._store.read(_read_members, self._timing.lease)
         ended = time.time()
         self.clock_offset = now - (began + ended) / 2
-        wrong = abs(self.clock_offset) > MAX_CLOCK_SKEW + (ended - began) / 2
-        self.problem = describe_clock_skew(self.clock_offset) if wrong else None
+        self.problem = _find_clash(members, self._uses_nats, self._timing.lease)
         if self.problem:
+            log.error("another_cluster", message=self.problem)
+        elif abs(self.clock_offset) > MAX_CLOCK_SKEW + (ended - began) / 2:
+            self.problem = describe_clock_skew(self.clock_offset)
             log.warning("clock_is_wrong", message=self.problem)
+
+    async def heartbeat(self) -> None:
+        """Check, and record that this process lives."""
+        await self.check()
+        report = self._member.make_report()
+        await self._store.write_one(cluster_leases.record_heartbeat, report.name, report.role, encode_report(report))
+
+    async def leave(self) -> None:
+        try:
+            await self._store.write(cluster_leases.remove_member, self._member.name)
+        except HeadwaterError as error:
+            log.warning("not_taken_leave", error=str(error))
+
+
+@asynccontextmanager
+async def send_heartbeats(membership: Membership, timing: LeaseTiming) -> AsyncIterator[None]:
+    """Join, send heartbeats while the block runs, and leave."""
+    await membership.join()
+    stop = asyncio.Event()
+    beating = asyncio.create_task(run_every(timing.heartbeat_seconds, membership.heartbeat, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(beating, return_exceptions=True)
+        await membership.leave()
+
+
+async def load_cluster_id(store: Store) -> str:
+    """Return the id of the database's cluster; the first process that asks makes it."""
+    return await store.write(_obtain_cluster_id)
+
+
+def find_cluster_id(connection: Connection) -> str | None:
+    """Return the id of the database's cluster, or None if it never had one."""
+    found = saved_state.load_state(connection, CLUSTER_ID)
+    return None if found is None else found[1].decode()
 
 
 def describe_clock_skew(offset: float) -> str:
-    """The sentence about a clock."""
     way = "behind" if offset > 0 else "ahead of"
     return (
         f"The clock of this machine is {abs(offset):.0f} seconds {way} the database's. Leases go by the database's "
@@ -117,38 +158,36 @@ def describe_clock_skew(offset: float) -> str:
     )
 
 
-def _claim_cluster(connection: Connection, carrier: str, seconds: float) -> str | None:
-    """None when we belong, else who has the database."""
-    if cluster_leases.acquire_lease(connection, CLUSTER_LEASE, carrier, seconds) is not None:
+def _obtain_cluster_id(connection: Connection) -> str:
+    saved_state.save_state_once(connection, CLUSTER_ID, VERSION, secrets.token_hex(8).encode(), time.time())
+    return find_cluster_id(connection) or ""
+
+
+def _join(connection: Connection, member: LocalMember, uses_nats: bool, lease: float) -> None:
+    _obtain_cluster_id(connection)
+    saved_state.lock_state(connection, CLUSTER_ID)  # of two kinds that start at once, the second sees the first
+    _require_same_kind(connection, uses_nats, lease)
+    report = member.make_report()
+    cluster_leases.record_heartbeat(connection, report.name, report.role, encode_report(report))
+
+
+def _read_members(connection: Connection, lease: float) -> tuple[list[ClusterMember], float]:
+    return cluster_leases.list_members(connection, lease), cluster_leases.read_database_time(connection)
+
+
+def _require_same_kind(connection: Connection, uses_nats: bool, lease: float) -> None:
+    clash = _find_clash(cluster_leases.list_members(connection, lease), uses_nats, lease)
+    if clash is not None:
+        raise ClusterError(clash)
+
+
+def _find_clash(members: Sequence[ClusterMember], uses_nats: bool, lease: float) -> str | None:
+    """Describe the members of the other kind, if there are any."""
+    others = frozenset({NODE_ROLE}) if uses_nats else NATS_ROLES
+    if not any(one.role in others for one in members):
         return None
-    return cluster_leases.list_leases(connection, CLUSTER_LEASE)[0].holder
-
-
-def _describe_carrier(carrier: str) -> str:
-    return "PostgreSQL alone" if carrier == "postgresql" else f"NATS ({carrier})"
-
-
-@asynccontextmanager
-async def send_heartbeats(
-    store: Store, membership: Membership, identity: LocalMember, timing: LeaseTiming
-) -> AsyncIterator[None]:
-    """For as long as the block runs, for who has joined."""
-
-    async def stay() -> None:
-        await membership.heartbeat()
-        await store.write_one(
-            cluster_leases.record_heartbeat, identity.name, identity.role, encode_report(identity.make_report())
-        )
-
-    await stay()
-    stop = asyncio.Event()
-    staying = asyncio.create_task(run_every(timing.heartbeat_seconds, stay, stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await asyncio.gather(staying, return_exceptions=True)
-        try:
-            await store.write(cluster_leases.remove_member, identity.name)
-        except HeadwaterError as error:
-            log.warning("not_taken_leave", error=str(error))
+    theirs, ours = ("PostgreSQL alone", "NATS") if uses_nats else ("NATS", "PostgreSQL alone")
+    return (
+        f"Another cluster lives on this database: its jobs go by {theirs}, ours would go by {ours}. Give this one a "
+        f"database of its own, or stop the other and wait {lease:.0f} seconds."
+    )

@@ -63,6 +63,11 @@ def load_state(connection: Connection, name: str) -> tuple[int, bytes] | None:
 _SELECT_STATE = select(saved_state.c.version, saved_state.c.blob).where(saved_state.c.name == bindparam("name"))
 
 
+def lock_state(connection: Connection, name: str) -> None:
+    """Lock the bytes under a name until the end of the transaction."""
+    connection.execute(select(saved_state.c.name).where(saved_state.c.name == name).with_for_update())
+
+
 def find_save_time(connection: Connection, name: str) -> float | None:
     """Return when bytes were last saved under a name; None if they never were."""
     return connection.execute(select(saved_state.c.saved).where(saved_state.c.name == name)).scalar()

@@ -6,7 +6,6 @@ They publish jobs, and at the desk of whoever leads terminals ask for partitions
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,17 +14,15 @@ from typing import Any
 import msgspec
 import orjson
 import structlog
-from sqlalchemy import Connection
 
 from headwater.cluster.leases.partition_grants import leave_cluster, renew_partitions
-from headwater.cluster.membership import CLUSTER_LEASE
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.postgres_transport import GIVEN_UP
 from headwater.cluster.transport.wire_messages import Grant, encode, read_hello
 from headwater.errors import ClusterError
-from headwater.loops import RepeatFilter, boot_clock
+from headwater.loops import RepeatFilter
 from headwater.node.crawl.transport import Job
-from headwater.store import cluster_jobs, cluster_leases
+from headwater.store import cluster_jobs
 from headwater.store.store import Store
 
 MAX_CONCURRENT = 256  # publishes under way
@@ -166,34 +163,3 @@ class PartitionDesk:
             await _quarantine_message(self._streams, self._store, "JOBS", found)
         except Exception as error:
             log.error("advisory_not_followed", error=repr(error))
-
-
-async def find_carrier(streams: NatsStreams, store: Store) -> str:
-    """The identity of this cluster's streams: what they say themselves; where there are none yet, one process gives it.
-
-    ClusterError where the database's cluster is alive but its streams are not here: they are on another NATS.
-    """
-    mine = f"{random.getrandbits(64):016x}"
-    end = boot_clock() + streams.timing.lease
-    while True:
-        there = await streams.read_identity()
-        if there is not None:
-            return there
-        given = await store.write(_claim_identity, mine, streams.timing.lease)
-        if given is not None:
-            return given
-        if boot_clock() > end:
-            raise ClusterError(
-                "Another cluster lives on this database, and this NATS has no streams of it. Give the address of its "
-                "NATS, or a database of its own."
-            )
-        await asyncio.sleep(0.2)
-
-
-def _claim_identity(connection: Connection, mine: str, seconds: float) -> str | None:
-    """The identity that new streams get; None while somebody else is making them, or has made them elsewhere."""
-    held = cluster_leases.list_leases(connection, CLUSTER_LEASE)
-    if held and held[0].until > cluster_leases.read_database_time(connection):
-        return None
-    name = held[0].holder if held and held[0].holder not in ("", "postgresql") else mine
-    return name if cluster_leases.acquire_lease(connection, CLUSTER_LEASE, name, seconds) is not None else None

@@ -27,7 +27,7 @@ JOBS_BYTES = 64 << 20
 DUPLICATE_SECONDS = 600.0  # seconds within which NATS recognises a message by its id
 MAX_DELIVERIES = 3
 STORER_CONSUMER = "storers"  # the consumer of RESULTS
-IDENTITY_KEY = "headwater"  # the key of our identity in the streams' metadata
+CLUSTER_ID_KEY = "headwater"  # in the metadata of the streams
 
 log = structlog.get_logger()
 
@@ -62,8 +62,8 @@ class NatsStreams:
                 raise PublishRefused(one)
         return [one is None for one in said]
 
-    async def read_identity(self) -> str | None:
-        """Which cluster the streams belong to; None where there are none."""
+    async def read_cluster_id(self) -> str | None:
+        """Return the id of the cluster that the streams belong to, or None if there are none."""
         from nats.js.errors import NotFoundError
 
         try:
@@ -71,18 +71,18 @@ class NatsStreams:
         except NotFoundError:
             return None
         metadata: Mapping[str, str] = info.config.metadata or {}
-        return metadata.get(IDENTITY_KEY)
+        return metadata.get(CLUSTER_ID_KEY)
 
-    async def ensure_streams(self, identity: str) -> list[str]:
-        """Make what is missing; the names of what was. ClusterError where the streams are another cluster's."""
-        there = await self.read_identity()
-        if there is not None and there != identity:
+    async def ensure_streams(self, cluster_id: str) -> list[str]:
+        """Make missing streams and consumers; return the names of those made. ClusterError if the streams are another
+        cluster's."""
+        there = await self.read_cluster_id()
+        if there is not None and there != cluster_id:
             raise ClusterError(
                 f"The streams {self.stream_name('RESULTS')} … at this NATS belong to another cluster. Give this one "
-                "its own "
-                "names by --nats-prefix, or its own NATS."
+                "its own names by --nats-prefix, or its own NATS. If the other database is gone, delete the streams."
             )
-        made = [str(config.name) for config in self._list_configs(identity) if await self._make_stream(config)]
+        made = [str(config.name) for config in self._list_configs(cluster_id) if await self._make_stream(config)]
         if await self._make_consumers():
             made.append("consumers")
         return made
@@ -97,10 +97,10 @@ class NatsStreams:
             return True
         return False
 
-    def _list_configs(self, identity: str) -> list[Any]:
+    def _list_configs(self, cluster_id: str) -> list[Any]:
         from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 
-        common: dict[str, Any] = {"num_replicas": self._replicas, "metadata": {IDENTITY_KEY: identity}}
+        common: dict[str, Any] = {"num_replicas": self._replicas, "metadata": {CLUSTER_ID_KEY: cluster_id}}
         queue: dict[str, Any] = {"retention": RetentionPolicy.WORK_QUEUE, "discard": DiscardPolicy.NEW}
         return [
             StreamConfig(
