@@ -143,6 +143,8 @@ def processes(commands: Sequence[Command]) -> Iterator[dict[str, psutil.Process]
             process.terminate()
         for process in running.values():
             process.wait(60)
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def cpu(process: psutil.Process) -> float:

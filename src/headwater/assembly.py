@@ -207,7 +207,7 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
         return PostgresJobSender(fenced, on_sent=transport.wake)
 
     leader = Leader(store, live_settings, make_sender, roles=["node"])
-    crawl = RemoteCrawl(store, PostgresJobSender(store), ingest, politeness, live_settings, leader)
+    crawl = RemoteCrawl(store, ingest, politeness, live_settings, leader)
     deliverer = await make_deliverer(store, fetcher, given)
     term = ProcessorTerm(store, given, writers, lambda hits: node.report_hits(hits))
     node = Node(store, live_settings, fetcher, crawl, deliverer, count_queries=term.count_queries)
@@ -278,27 +278,26 @@ class ProcessorTerm:
 
 async def _build_web(stack: AsyncExitStack, settings: Settings) -> Node:
     timing = LeaseTiming(settings.cluster_lease)
-    store, sender, proxy = await _join_for_pages(stack, settings)
+    store, proxy = await _join_for_pages(stack, settings)
     live_settings = LiveSettings(store, settings)
     given = await live_settings.load()
     fetcher = await stack.enter_async_context(make_fetcher(given, timing, proxy=proxy))
     politeness = make_politeness(given)
     ingest = Ingest(store, planner=ProvisionalPlanner(politeness), find_epochs=find_partition_epochs)
-    crawl = RemoteCrawl(store, sender, ingest, politeness, live_settings)
+    crawl = RemoteCrawl(store, ingest, politeness, live_settings)
     node = Node(store, live_settings, fetcher, crawl, await make_deliverer(store, fetcher, given))
     node.parts = [partial(run_every, STATUS_SECONDS, crawl.follow_status), live_settings.run]
     await crawl.follow_status()
     return node
 
 
-async def _join_for_pages(stack: AsyncExitStack, settings: Settings) -> tuple[Store, JobSender, RequestProxy]:
+async def _join_for_pages(stack: AsyncExitStack, settings: Settings) -> tuple[Store, RequestProxy]:
     member = LocalMember(settings, "web")
     if settings.nats is None:
         store = await stack.enter_async_context(join_postgres(settings, member))
-        return store, PostgresJobSender(store), PostgresRequestProxy(store).proxy_request
+        return store, PostgresRequestProxy(store).proxy_request
     joined = await stack.enter_async_context(join_cluster(settings, member))
-    sender = NatsJobSender(joined.streams, joined.store, lambda: True)
-    return joined.store, sender, make_request_proxy(joined.streams)
+    return joined.store, make_request_proxy(joined.streams)
 
 
 # the roles of a cluster with NATS

@@ -1,4 +1,4 @@
-"""While nobody stores, only as much is fetched as may be in flight; nothing of it is lost; then it goes on."""
+"""While no storer runs, terminals fetch no more than may be in flight, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS to NATS and to PostgreSQL: everything goes through it, and what is wrong with a certificate is said at once."""
+"""TLS to NATS and PostgreSQL: all traffic uses it, and problems with certificates are reported at once."""
 
 from __future__ import annotations
 

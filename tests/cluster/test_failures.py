@@ -1,10 +1,10 @@
-"""The failure matrix: what must hold when parts hang, die, fill up or disagree. Real PostgreSQL and NATS."""
+"""The failure matrix: parts that hang, die, fill up or disagree, on real PostgreSQL and NATS."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -15,8 +15,7 @@ from sqlalchemy import Connection, text
 
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import NatsServer, nats_server
-from headwater.cluster.leader import Leader
-from headwater.cluster.leader_jobs import ClusterJobs, LessonReader
+from headwater.cluster.leader import ClusterJobs, DatabaseInbox, Leader
 from headwater.cluster.leases import partitions
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
@@ -27,7 +26,7 @@ from headwater.cluster.transport.nats_dispatch import NatsJobSender, publish_job
 from headwater.cluster.transport.nats_streams import consumer_name
 from headwater.cluster.transport.nats_transport import NatsJobReceiver
 from headwater.cluster.transport.postgres_transport import PostgresJobSender
-from headwater.cluster.transport.wire_messages import Grant, MemberReport, read_lessons
+from headwater.cluster.transport.wire_messages import Grant, MemberReport, read_job, read_lessons
 from headwater.errors import ClusterError, LeaseLost
 from headwater.farm.faults import Fault
 from headwater.fetch.client import Fetcher
@@ -290,18 +289,76 @@ async def test_a_wrong_clock_of_a_terminal_is_corrected_by_the_databases(farm) -
 # controllers
 
 
-def controller(store: Store, held: cluster_leases.ClusterLease, capacity: int = 100) -> Dispatcher:
-    given, fenced = settings(), store.fenced(held)
-    scheduler = Scheduler(fenced, build_configured_strategy(given), make_budget_account(given), manners())
+def controller(
+    store: Store,
+    held: cluster_leases.ClusterLease,
+    capacity: int = 100,
+    *,
+    budget: float = 100_000.0,
+    clock: Callable[[], float] = time.time,
+) -> Dispatcher:
+    given, fenced = settings(budget=budget), store.fenced(held)
+    scheduler = Scheduler(fenced, build_configured_strategy(given), make_budget_account(given), manners(), clock=clock)
     return Dispatcher(
         scheduler,
         PostgresJobSender(fenced),
         ClusterJobs(fenced),
         room=lambda in_flight: capacity - in_flight,
-        lessons=LessonReader(fenced),
+        inbox=DatabaseInbox(fenced),
         epoch=held.epoch,
         in_flight_seconds=3 * LEASE,
+        clock=clock,
     )
+
+
+async def queued_jobs(store: Store) -> dict[int, Job]:
+    rows = await store.write(cluster_jobs.claim_jobs, range(256), 100, 0.0)
+    return {row.feed_id: read_job(row.body) for row in rows}
+
+
+async def test_a_persons_request_waits_for_the_strict_cap_and_is_then_sent_first(store: Store) -> None:
+    feeds = [await a_feed(store, f"https://site{k}.example/feed") for k in range(6)]
+    held = await store.write(cluster_leases.acquire_lease, "controller", "c", 60.0)
+    assert held is not None
+    now = time.time()
+    works = controller(store, held, budget=1.0, clock=lambda: now)
+    await works.scheduler.load_feeds()
+    while await works.step():
+        pass
+    sent = await queued_jobs(store)
+    await cluster_ingest(store, manners()).save_results([result(feed, job.url, now, "a") for feed, job in sent.items()])
+    [*_, wanted] = (feed for feed in feeds if feed not in sent)
+    await store.write(cluster_jobs.add_refresh_request, wanted, by_hub=True)
+    await store.write(cluster_jobs.add_refresh_request, wanted)  # the person's request is the stronger one
+    assert await works.step() == len(sent)  # learned, and nothing sent
+    assert not await queued_jobs(store)
+    now += 61.0
+    works._mail_read_at = 0.0
+    assert await works.step()
+    job = min((await queued_jobs(store)).values(), key=lambda job: job.generation)
+    assert (job.feed_id, job.wished) == (wanted, True)
+
+
+async def test_a_request_ends_with_a_stored_refresh_that_the_person_has_not_seen(store: Store) -> None:
+    url = "https://one.example/feed"
+    feed, other = await a_feed(store, url), await a_feed(store, "https://two.example/feed")
+    held = await store.write(cluster_leases.acquire_lease, "controller", "c", 60.0)
+    assert held is not None
+    works = controller(store, held)
+    await works.scheduler.load_feeds()
+    await works.step()
+    before = time.time()
+    await store.write(cluster_jobs.add_refresh_request, feed, newer_than=before)
+    await store.write(cluster_jobs.add_refresh_request, other, by_hub=True)
+    await works.step()
+    assert await store.read(cluster_jobs.read_leader_news) == (False, {feed: before}, [])  # a hub's is noted at once
+    storer = cluster_ingest(store, manners())
+    await storer.save_results([result(feed, url, before - 1.0, "a")])  # which the person has seen
+    await works.step()
+    assert await store.read(cluster_jobs.read_leader_news) == (False, {feed: before}, [])
+    await storer.save_results([result(feed, url, before + 1.0, "a", "b")])
+    await works.step()
+    assert await store.read(cluster_jobs.read_leader_news) == (False, {}, [])
 
 
 async def test_of_two_controllers_the_old_one_is_refused_everywhere(store: Store) -> None:

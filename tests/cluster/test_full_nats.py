@@ -1,4 +1,4 @@
-"""A NATS that is full, really or by its own limits: what is full, where, and what to do is said; nothing is lost."""
+"""A NATS with a full disk or at its limits is reported with advice, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host is left alone between two requests for as long as is set, whoever holds its partition and whoever leads."""
+"""A host is left alone for its pause, also when its partition or the lead changes hands."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from cluster_in_process import roles, settings
 
 from headwater.assembly import build
-from headwater.cli.commands.cluster_demo import PAUSE, DemoPlan, run_demo
 from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.audit import find_closest_requests
+from headwater.cluster.demo.demo import PAUSE, DemoPlan, run_demo
 from headwater.cluster.demo.servers import NatsServer
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import summarise_activity
@@ -79,7 +79,7 @@ async def test_a_new_leader_knows_which_hosts_were_asked_before_it(
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 async def test_eight_terminals_with_kills_never_hurry_a_host() -> None:
-    verdict = await run_demo(DemoPlan(terminals=8, chaos=True, seconds=60.0, feeds=60, seed=11), quiet=True)
+    verdict = await run_demo(DemoPlan(terminals=8, chaos=True, seconds=60.0, feeds=60, seed=11))
     assert verdict.ok, verdict
     assert verdict.reckoning.closest is not None
     assert verdict.reckoning.closest > PAUSE / 2

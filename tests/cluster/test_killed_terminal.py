@@ -1,4 +1,4 @@
-"""A terminal that is killed with jobs in its hands: each is done by another, with one request more at most."""
+"""The jobs of a killed terminal are done by another, with at most one request more each."""
 
 from __future__ import annotations
 

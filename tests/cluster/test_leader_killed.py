@@ -1,4 +1,4 @@
-"""Who leads is killed, and another offers jobs as soon as the lease has run out."""
+"""When a leader is killed, another sends jobs as soon as the lease has ended."""
 
 from __future__ import annotations
 
@@ -53,19 +53,20 @@ async def times_to_lead(
                 await eventually(
                     lambda: len(made.log) > 3 * FEEDS, "the feeds' rates are known, and they are due often"
                 )
-                return [await killed(running, leads, seen, eventually) for _ in range(kills)]
+                chance = random.Random(kills)
+                return [await killed(running, leads, seen, chance, eventually) for _ in range(kills)]
     finally:
         await link.close()
 
 
-async def killed(running: Processes, leads, seen: dict[int, float], eventually) -> float:
+async def killed(running: Processes, leads, seen: dict[int, float], chance: random.Random, eventually) -> float:
     leader, epoch = await leads(), max(seen)
     running.kill(leader)
     at, said = time.monotonic(), len(running.said(leader))
     await eventually(lambda: max(seen) > epoch, "another offers jobs")
     running.start(leader, "controller")
     await eventually(lambda: "joined" in running.said(leader)[said:], "it stands by")
-    await asyncio.sleep(random.uniform(1.0, 4.0))  # so that kills come at any time between two renewals
+    await asyncio.sleep(chance.uniform(1.0, 4.0))  # so that kills come at any time between two renewals
     return seen[max(seen)] - at
 
 

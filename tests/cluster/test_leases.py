@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, by the database's clock; who has lost one cannot write any more."""
+"""A lease has one holder at a time, by the database's clock; a former holder cannot write."""
 
 from __future__ import annotations
 
@@ -87,6 +87,21 @@ async def test_partitions_are_taken_once_however_many_reach_for_them(store: Stor
     held = await store.read(cluster_leases.list_leases, "partition/")
     assert len(held) == 256
     assert all(one.epoch == 1 for one in held)
+
+
+async def test_all_partitions_are_taken_by_one_statement(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one, a slow database needed longer than a terminal waits for an answer, again at every try."""
+    await store.write(partitions.create_partition_leases)
+    execute, statements = Connection.execute, 0
+
+    def count(connection: Connection, *given: Any) -> Any:
+        nonlocal statements
+        statements += 1
+        return execute(connection, *given)
+
+    monkeypatch.setattr(Connection, "execute", count)
+    taken = await store.write(cluster_leases.acquire_free_leases, "partition/", "t", 256, 60.0)
+    assert (len(taken), statements) == (256, 1)
 
 
 class Away:

@@ -1,4 +1,4 @@
-"""An outage of a terminal's own network is no feed's fault: nobody is blamed, others ask, and life goes on after it."""
+"""An outage of a terminal's own network is not blamed on feeds; other terminals take over meanwhile."""
 
 from __future__ import annotations
 

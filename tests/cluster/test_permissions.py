@@ -1,4 +1,4 @@
-"""The permissions that docs/cluster.md gives each role are enough for it, and a terminal has no more than it needs."""
+"""The permissions in docs/cluster.md suffice for each role, and a terminal has only those it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not fit together is refused in a sentence that says what to do; what may mend is waited for."""
+"""Clusters and settings that do not fit together are refused with advice; a missing server is waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles are replaced one by one by a version whose tables are newer, under load; nothing is lost and nothing stops."""
+"""Roles are replaced one by one by a version with newer tables, under load, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing that decides knows on which rung it runs: one farm, three rungs, the same items, matches and deliveries."""
+"""One farm gives the same items, matches and deliveries on all three rungs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A setting that is changed at one node of a database is taken up by all of them, and by whoever leads."""
+"""A setting changed at one node of a database applies to all nodes and to the leader."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def client_of(node: Node) -> httpx.AsyncClient:
 async def test_settings_are_shown_and_changed(url: str, eventually: Callable[..., Any]) -> None:
     given = load_settings(database=url, member="web", budget=90.0)
     async with (
-        build("node", settings(database=url, member="one")) as leader,
+        build("node", settings(database=url, member="one", budget=90.0)) as leader,
         build("web", given) as node,
         client_of(node) as client,
     ):

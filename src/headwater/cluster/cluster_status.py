@@ -1,6 +1,6 @@
-"""What a cluster is doing: who leads, who holds which partitions, how far each buffer is behind, rates, problems.
+"""Reports the state of a cluster: leaders, members, partitions, backlogs, rates and problems.
 
-Everything but the fill of the streams is read from the database, so that any machine with its address can tell.
+All but the backlog of streams is read from the database, so any machine with its address can report it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, func, select
 
 from headwater.cluster.leases.partitions import PARTITION_OF_LEASE, PARTITIONS
 from headwater.cluster.membership import MAX_CLOCK_SKEW, NATS_ROLES, NODE_ROLE, find_cluster_id
 from headwater.cluster.transport.nats_errors import NatsUnavailable
 from headwater.cluster.transport.nats_streams import BUFFERS, NatsStreams
-from headwater.cluster.transport.wire_messages import MemberReport
+from headwater.cluster.transport.wire_messages import read_report
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.cluster_leases import ClusterLease, ClusterMember
 from headwater.store.schema.cluster_tables import quarantine
@@ -27,13 +26,13 @@ from headwater.store.schema.publication_tables import delivery
 from headwater.store.store import Store
 
 RATE_SECONDS = 60.0
-SILENT_SECONDS = 60.0  # seconds after which a member is no longer shown
+SILENT_SECONDS = 60.0  # after which a member is no longer shown
 ELECTED_LEASES = ("controller", "processor", "articles")
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseHolder:
-    """Who does something that one at a time does; `holder` is None while nobody does."""
+    """The holder of an elected part's lease, None while nobody holds it."""
 
     seat: str
     holder: str | None
@@ -43,7 +42,7 @@ class LeaseHolder:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """A member: when it was last heard of, what it holds, what it did, what is wrong."""
+    """A member with its last heartbeat, partitions, counts and problem."""
 
     name: str
     role: str
@@ -61,7 +60,7 @@ class MemberStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """`buffers` are things that wait, by name; `rates` are per second over the last minute."""
+    """A cluster at a moment. `buffers` counts waiting work by name; `rates` are per second over the last minute."""
 
     at: float
     carrier: str | None
@@ -80,7 +79,7 @@ class ClusterStatus:
 
 
 async def read_cluster_status(store: Store, streams: NatsStreams | None = None) -> ClusterStatus:
-    """As of now. With `streams` the buffers in NATS are told too."""
+    """Read the state of the cluster now; with `streams` also their backlog."""
     found = await store.read(_read_database)
     buffers: dict[str, int] = dict(found["buffers"])
     problems: list[str] = []
@@ -105,7 +104,7 @@ async def read_cluster_status(store: Store, streams: NatsStreams | None = None) 
 
 
 async def _add_stream_backlogs(streams: NatsStreams, buffers: dict[str, int]) -> list[str]:
-    """Add how full the streams are; what is in the way of knowing it."""
+    """Add the backlog of the streams; return the problems with reading it."""
     problems: list[str] = []
     for name in BUFFERS:
         try:
@@ -161,7 +160,7 @@ def _find_holder(name: str, held: Sequence[ClusterLease], now: float) -> LeaseHo
 
 
 def _make_member_status(member: ClusterMember, partitions: int, now: float) -> MemberStatus:
-    report = msgspec.json.decode(member.info, type=MemberReport)
+    report = read_report(member.info)
     uptime = max(report.clock - report.started, 1e-9)
     return MemberStatus(
         member.name,
@@ -200,7 +199,7 @@ def _list_problems(
 
 
 def _members_by_problem(members: Sequence[MemberStatus]) -> dict[str, list[str]]:
-    """What several say alike is said once."""
+    """Return the names of members by problem, so that a shared one is reported once."""
     found: dict[str, list[str]] = {}
     for one in members:
         if one.problem:
@@ -209,7 +208,7 @@ def _members_by_problem(members: Sequence[MemberStatus]) -> dict[str, list[str]]
 
 
 def describe_holdings(status: ClusterStatus) -> dict[str, str]:
-    """The partitions of each holder in words: “0–12, 40”."""
+    """Return the partitions of each holder as text, such as “0–12, 40”."""
     return {name: _format_ranges(sorted(held)) for name, held in status.partitions.items()}
 
 

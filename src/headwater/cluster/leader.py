@@ -14,30 +14,33 @@ import msgspec
 import structlog
 
 from headwater.cluster import leader_state
-from headwater.cluster.leader_jobs import ClusterJobs, LessonReader
 from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.transport.wire_messages import read_lessons
 from headwater.errors import HeadwaterError
 from headwater.loops import run_every
 from headwater.node.crawl.crawl_status import CrawlStatus
-from headwater.node.crawl.dispatcher import Dispatcher
+from headwater.node.crawl.dispatcher import Dispatcher, JobOrder, LeaderMail
 from headwater.node.crawl.lessons import Lesson
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.strategy_setup import make_scheduler
-from headwater.node.crawl.transport import JobSender
+from headwater.node.crawl.transport import Job, JobSender, StoredLesson
 from headwater.node.live_settings import LiveSettings
 from headwater.node.maintenance import Maintenance, log_refreshes
 from headwater.node.queries.definitions import DefinitionReader
 from headwater.node.websub import hub_watch
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
-from headwater.store import cluster_leases
+from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.cluster_leases import ClusterLease
+from headwater.store.content.feed_state import FetchPlan, load_fetch_plans
 from headwater.store.store import Store
 
 CONTROLLER = "controller"
 POLL_SECONDS = 1.0
 STATUS_SECONDS = 2.0  # between two reports for the pages of other processes
-JOBS_PER_FETCH = 8  # jobs in flight, as a multiple of what the terminals fetch at once
+MAX_LESSON_ROWS = 64  # batches of storers, each of some hundred refreshes at most
+JOBS_PER_FETCH = 8  # jobs in flight for each fetch that terminals can make at once
 
 MakeSender = Callable[[Store, ClusterLease], JobSender]
 StartTasks = Callable[[Store, ClusterLease, asyncio.Event], Sequence[asyncio.Task[None]]]
@@ -75,7 +78,7 @@ class Leader:
         return JOBS_PER_FETCH * self._terminal_capacity
 
     def status(self) -> CrawlStatus | None:
-        """Return what the crawl is doing, or None while another process leads."""
+        """Return the state of the crawl, or None while another process leads."""
         if self.dispatcher is None or self.maintenance is None:
             return None
         return replace(
@@ -117,7 +120,7 @@ class Leader:
             try:
                 await maintenance.save_state()
                 await maintenance.publish_report()
-            except HeadwaterError as error:  # another process leads: what it learns counts
+            except HeadwaterError as error:  # another process leads, and learns on
                 log.warning("not_saved", error=str(error))
 
     def _make_dispatcher(self, store: Store, scheduler: Scheduler, held: ClusterLease) -> Dispatcher:
@@ -127,7 +130,7 @@ class Leader:
             self._make_sender(store, held),
             ClusterJobs(store),
             room=lambda in_flight: self.capacity - in_flight,
-            lessons=LessonReader(store),
+            inbox=DatabaseInbox(store),
             epoch=held.epoch,
             in_flight_seconds=timing.in_flight_seconds,
             backlog_seconds=timing.heartbeat_seconds,
@@ -143,7 +146,7 @@ class Leader:
         definitions: DefinitionReader,
         over: asyncio.Event,
     ) -> list[asyncio.Task[None]]:
-        """Follow what changes elsewhere, and report to the pages of other processes."""
+        """Start tasks that follow changes of other processes and report to their pages."""
         told_last = b""
 
         async def look() -> None:
@@ -189,3 +192,51 @@ class Leader:
         if self.maintenance is not None:
             self.maintenance.monitor.count_refreshes((lesson.refresh, lesson.before) for lesson in lessons)
             log_refreshes((lesson.refresh, lesson.url) for lesson in lessons)
+
+
+class ClusterJobs:
+    """Makes jobs for terminals, with only the part of a feed's state that a fetch needs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def make_jobs(self, orders: Sequence[JobOrder]) -> list[Job]:
+        plans = await self._store.read(load_fetch_plans, [order.feed_id for order in orders])
+        return [make_job(plans[order.feed_id], order) for order in orders if order.feed_id in plans]
+
+
+def make_job(plan: FetchPlan, order: JobOrder) -> Job:
+    return Job(
+        plan.feed_id,
+        partition_of(plan.url),
+        order.generation,
+        plan.url,
+        order.reason,
+        plan.validators,
+        plan.body_hash,
+        plan.windowed,  # a delta is merged into the window we keep, so it is only asked for where there is one
+        order.rate,
+        well=plan.well,
+        wished=order.requested,
+    )
+
+
+class DatabaseInbox:
+    """Reads the lessons that storers wrote with the results, and the requests of pages."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def read_mail(self) -> LeaderMail:
+        """Take all lessons, oldest first, and return the requests."""
+        news = await self._store.read(cluster_jobs.read_leader_news)
+        lessons: list[StoredLesson] = []
+        more = news.has_lessons
+        while more:
+            bodies = await self._store.write(cluster_jobs.take_lessons, MAX_LESSON_ROWS)
+            lessons += [lesson for body in bodies for lesson in read_lessons(body)]
+            more = len(bodies) == MAX_LESSON_ROWS
+        return LeaderMail(lessons, news.requested, news.announced)
+
+    async def remove_requests(self, feed_ids: Collection[int]) -> None:
+        await self._store.write(cluster_jobs.remove_refresh_requests, feed_ids)

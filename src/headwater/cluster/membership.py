@@ -21,8 +21,7 @@ from sqlalchemy import Connection
 
 from headwater import __version__
 from headwater.cluster.leases.lease_clock import LeaseTiming
-from headwater.cluster.leases.partition_grants import encode_report
-from headwater.cluster.transport.wire_messages import MemberReport
+from headwater.cluster.transport.wire_messages import MemberReport, encode_report
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.loops import run_every
 from headwater.settings import Settings
@@ -100,7 +99,7 @@ class Membership:
         await self._store.write(_join, self._member, self._uses_nats, self._timing.lease)
 
     async def check(self) -> None:
-        """Look for members of the other kind and compare clocks; `problem` says what is wrong."""
+        """Look for members of the other kind and compare clocks; the result is in `problem`."""
         began = time.time()
         members, now = await self._store.read(_read_members, self._timing.lease)
         ended = time.time()

@@ -6,36 +6,33 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 
-from headwater.cluster.leader import CONTROLLER, Leader
-from headwater.cluster.leader_jobs import make_job
+from headwater.cluster.leader import Leader
 from headwater.cluster.leader_state import load_belief_sample, load_leader_status
 from headwater.errors import NotFound, RefreshHeld, Unreachable
 from headwater.model import Document, Known, Markup, Outcome, Refresh, Verdict
 from headwater.node.crawl.crawl_status import CrawlStatus
-from headwater.node.crawl.dispatcher import JobOrder
 from headwater.node.crawl.ingest import Ingest
 from headwater.node.crawl.politeness import Politeness
-from headwater.node.crawl.scheduler import REQUESTED, UpcomingRefresh, list_upcoming
-from headwater.node.crawl.transport import EPOCH_SHIFT, FetchResult, Job, JobSender, StoredRefresh
+from headwater.node.crawl.scheduler import UpcomingRefresh, list_upcoming
+from headwater.node.crawl.transport import FetchResult, Job, StoredRefresh
 from headwater.node.live_settings import LiveSettings
 from headwater.node.quality.belief_sample import BeliefSample
-from headwater.store import cluster_leases
-from headwater.store.content.feed_state import load_feed_states, load_fetch_plans
+from headwater.store import cluster_jobs
+from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.content.verdicts import SavedRefresh
 from headwater.store.store import Store
 
 WAIT_SECONDS = 60.0  # that a person waits for a refresh
-SIGNALLED = "its hub says that something is new"
+POLL_SECONDS = 0.1  # between two looks whether it is stored
 
 
 class RemoteCrawl:
-    """A request becomes a job, a push is stored here. `leader` is the leader of this process, where it may lead."""
+    """A request becomes a row for the leader, a push is stored here. `leader` is that of a process that may lead."""
 
     def __init__(
         self,
         store: Store,
-        sender: JobSender,
         ingest: Ingest,
         politeness: Politeness,
         live_settings: LiveSettings,
@@ -43,7 +40,6 @@ class RemoteCrawl:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
-        self._sender = sender
         self._ingest = ingest
         self.politeness = politeness
         self._live_settings = live_settings
@@ -66,16 +62,25 @@ class RemoteCrawl:
             self._status = await load_leader_status(self._store)
 
     async def request_refresh(self, feed_id: int) -> StoredRefresh:
-        """Send a job for a person and return when its result is stored. Raises RefreshHeld inside Retry-After."""
+        """Ask the leader for a refresh, first in its budget, and return when it is stored.
+
+        Raises RefreshHeld inside Retry-After, Unreachable if it took too long.
+        """
         known = await self._load_feed(feed_id)
         until = self.politeness.find_hold(known, self._clock())
         if until is not None:
             raise RefreshHeld(f"The server of {known.url} asked to be left alone (Retry-After).", until)
-        await self._sender.send_jobs([await self._make_job(known, REQUESTED, requested=True)])
+        await self._store.write(cluster_jobs.add_refresh_request, feed_id, newer_than=known.last_refresh)
+        try:
+            return await self._wait_for_refresh(known)
+        finally:
+            await self._store.write(cluster_jobs.remove_refresh_requests, [feed_id])
+
+    async def _wait_for_refresh(self, known: Known) -> StoredRefresh:
         end = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < end:
-            await asyncio.sleep(0.1)
-            last = await self._store.read(list_refreshes, feed_id, limit=1)
+            await asyncio.sleep(POLL_SECONDS)
+            last = await self._store.read(list_refreshes, known.feed_id, limit=1)
             if last and last[0].at != known.last_refresh:
                 return await self._make_stored_refresh(known, last[0])
         raise Unreachable(f"No machine has refreshed {known.url} within {WAIT_SECONDS:.0f} seconds.", "timeout")
@@ -85,10 +90,8 @@ class RemoteCrawl:
         return await self._ingest.accept_push(feed_id, document, size)
 
     async def note_signal(self, feed_id: int) -> None:
-        """Send a job for a feed whose hub announced something new, unless its server asked to be left alone."""
-        known = await self._load_feed(feed_id)
-        if self.politeness.find_hold(known, self._clock()) is None:
-            await self._sender.send_jobs([await self._make_job(known, SIGNALLED)])
+        """Tell the leader that the hub of a feed announced something new."""
+        await self._store.write(cluster_jobs.add_refresh_request, feed_id, by_hub=True)
 
     async def reconsider_feeds(self, feed_ids: Iterable[int]) -> None:
         """The leader sees in the store which feeds are pushed."""
@@ -107,12 +110,6 @@ class RemoteCrawl:
         if known is None:
             raise NotFound(f"There is no feed {feed_id}.")
         return known
-
-    async def _make_job(self, known: Known, reason: str, *, requested: bool = False) -> Job:
-        leading = await self._store.read(cluster_leases.list_leases, CONTROLLER)
-        generation = (leading[0].epoch if leading else 0) << EPOCH_SHIFT
-        plans = await self._store.read(load_fetch_plans, [known.feed_id])
-        return make_job(plans[known.feed_id], JobOrder(known.feed_id, generation, reason, None, requested))
 
     async def _make_stored_refresh(self, before: Known, refresh: Refresh) -> StoredRefresh:
         """Describe a refresh that another machine may have made as if it were ours."""

@@ -1,19 +1,26 @@
-"""Fetches for the hosts of the partitions that this process holds, and decides nothing. Needs no database."""
+"""Fetches for the hosts of the partitions that this process holds, and decides nothing. Needs no database.
+
+A fetch ends before its lease does, and goes to no host that another process may talk to.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from headwater.cluster.leased_fetch import LeasedFetch
-from headwater.cluster.leases.holdings import Holdings
+from headwater.cluster.leases.holdings import LeasedHoldings
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partition_keeper import PartitionKeeper, PartitionSource
+from headwater.cluster.leases.partitions import partition_of
 from headwater.fetch.client import Fetcher
-from headwater.node.crawl.fetch_pool import FetchPool
+from headwater.fetch.http.domains import registered_domain_of_url
+from headwater.loops import boot_clock
+from headwater.node.crawl.fetch_pool import FetchOutcome, FetchPool
 from headwater.node.crawl.network_outage import NetworkOutage
-from headwater.node.crawl.transport import JobReceiver, ReceivedJob
+from headwater.node.crawl.transport import Job, JobReceiver, ReceivedJob
+
+SWEEPS_PER_FETCH = 30  # looks for fetches whose lease is nearly over, within the longest fetch
 
 
 class TerminalTransport(JobReceiver, PartitionSource, Protocol):
@@ -33,7 +40,7 @@ class Terminal:
         concurrency: int = 64,
     ) -> None:
         self._timing = timing
-        self.holdings = Holdings(timing.fetch_seconds)
+        self.holdings = LeasedHoldings(timing.fetch_seconds)
         self._leased_fetch = LeasedFetch(fetcher, self.holdings)
         # A result is not missed before three quarters of a lease; a failed feed would have to wait longer.
         outage = NetworkOutage(hold=timing.lease * 0.75, probe=timing.lease / 4, patience=timing.leader_seconds)
@@ -62,7 +69,7 @@ class Terminal:
         return self.pool.outage.find_outage(self.holdings.held)
 
     def database_time(self) -> float:
-        """Return the database's time, as far as we know it."""
+        """Return the database's time, as of its last answer."""
         return self._keeper.database_time()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -81,3 +88,83 @@ class Terminal:
 
     def accept_job(self, received: ReceivedJob) -> None:
         self.pool.accept_job(received)
+
+
+class LeasedFetch:
+    """Fetches from the hosts of a terminal's partitions."""
+
+    def __init__(self, fetcher: Fetcher, holdings: LeasedHoldings) -> None:
+        self._fetcher = fetcher
+        self._holdings = holdings
+        self._deadlines: dict[asyncio.Task[Any], float] = {}  # until when each may take
+        self._late: set[asyncio.Task[Any]] = set()
+
+    def quiet_seconds(self, job: Job) -> float:
+        """Return how long the job's host must be left alone: the pause after the last holder's fetch holds for us."""
+        return self._find_quiet_seconds(job.partition, job.url if job.way is None else job.way.at)
+
+    async def fetch_job(self, job: Job) -> FetchOutcome | None:
+        """Fetch a job; None if waiting for the host's turn took so long that the lease nearly ended."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._deadlines[task] = self._holdings.until
+        try:
+            return await self._fetch(job)
+        except asyncio.CancelledError:
+            if task in self._late and not task.uncancel():  # nobody else cancelled the task too
+                return None
+            raise
+        finally:
+            del self._deadlines[task]
+            self._late.discard(task)
+
+    async def cancel_late_fetches(self, fetch_seconds: float) -> None:
+        """Cancel fetches that would outlast their lease, also on a machine that was asleep. Runs until cancelled."""
+        while True:
+            await asyncio.sleep(fetch_seconds / SWEEPS_PER_FETCH)
+            self.cancel_late(2 * fetch_seconds / SWEEPS_PER_FETCH)
+
+    def cancel_late(self, within: float) -> None:
+        """Cancel the fetches whose lease ends within so many seconds.
+
+        A look at all of them now and then is cheaper than a timer for each, which costs a twentieth of a fetch.
+        """
+        soon = boot_clock() + within
+        for task, until in self._deadlines.items():
+            if until < soon and task not in self._late:
+                self._late.add(task)
+                task.cancel()
+
+    async def _fetch(self, job: Job) -> FetchOutcome:
+        """Fetch, and hand over where a redirect leads to a partition of another terminal.
+
+        A partition that has just become ours counts as another's: the job comes back to us and waits its turn.
+        """
+        if job.errand is not None:
+            return await self._fetcher.run_request(job.errand.hop)
+        given: dict[str, Any] = {"body_hash": job.body_hash, "delta": job.delta, "way": job.way}
+        led_to: list[int] = []
+
+        def mine(url: str) -> bool:
+            p = partition_of(url)
+            if (
+                p != job.partition
+                and self._holdings.find_epoch(p, boot_clock()) is not None
+                and not self._find_quiet_seconds(p, url)
+            ):
+                led_to.append(p)  # counted as work in hand, so that the partition is not released meanwhile
+                self._holdings.begin_job(p)
+            return p == job.partition or p in led_to
+
+        try:
+            return await self._fetcher.fetch_until_handover(job.url, job.validators, mine=mine, **given)
+        finally:
+            for p in led_to:
+                self._holdings.end_job(p)
+
+    def _find_quiet_seconds(self, partition: int, url: str) -> float:
+        """Return how long a host must be left alone after its partition has become ours."""
+        now, gate = boot_clock(), self._fetcher.gate
+        if not self._holdings.quiet_seconds(partition, gate.longest_gap, now):  # as nearly always, for any host
+            return 0.0
+        return self._holdings.quiet_seconds(partition, gate.find_gap(registered_domain_of_url(url)), now)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, literal, select, true, update
 
-from headwater.store.cluster_leases import read_database_time
-from headwater.store.database.dialect import insert_or_ignore
-from headwater.store.schema.cluster_tables import job, lesson, quarantine
+from headwater.store.cluster_leases import NOW, read_database_time
+from headwater.store.database.dialect import insert_or_ignore, upsert
+from headwater.store.schema.cluster_tables import job, lesson, quarantine, refresh_request
 
 CHUNK = 1000
+REQUEST_SECONDS = 120.0  # after which a request is forgotten: nobody waits for it any more
 # Not compiled by SQLAlchemy: it would write out up to 256 partitions, several times a second.
 _CLAIM_JOBS = """
 UPDATE job SET taken_until = extract(epoch FROM clock_timestamp())::float8 + $3, tries = tries + 1
@@ -25,7 +26,15 @@ WHERE feed_id IN (
 )
 RETURNING feed_id, "partition", body, tries
 """
-_HAS_LESSONS = select(select(lesson.c.id).exists())
+_LIST_REQUESTS = (
+    select(refresh_request.c.feed_id, refresh_request.c.by_hub, refresh_request.c.newer_than)
+    .where(refresh_request.c.at > NOW - REQUEST_SECONDS)
+    .order_by(refresh_request.c.at)
+    .subquery("requests")
+)
+_NEWS = select(select(lesson.c.id).exists().label("has_lessons"), _LIST_REQUESTS).select_from(
+    select(literal(1)).subquery("one_row").outerjoin(_LIST_REQUESTS, true())
+)
 
 
 class JobRow(NamedTuple):
@@ -99,9 +108,49 @@ def take_lessons(connection: Connection, limit: int) -> list[bytes]:
     return [bytes(body) for _, body in sorted(map(tuple, connection.execute(taken)))]
 
 
-def has_lessons(connection: Connection) -> bool:
-    """Tell whether lessons wait, by one statement that locks nothing."""
-    return bool(connection.execute(_HAS_LESSONS).scalar_one())
+def add_refresh_request(
+    connection: Connection, feed_id: int, *, newer_than: float | None = None, by_hub: bool = False
+) -> None:
+    """Ask the leader for a refresh later than `newer_than`. A person's request is not replaced by a hub's."""
+    connection.execute(delete(refresh_request).where(refresh_request.c.at < NOW - REQUEST_SECONDS))
+    statement = upsert(connection, refresh_request)
+    statement = statement.values(feed_id=feed_id, at=NOW, by_hub=by_hub, newer_than=newer_than or 0.0)
+    new = statement.excluded
+    statement = statement.on_conflict_do_update(
+        index_elements=["feed_id"],
+        set_={
+            "at": new.at,
+            "by_hub": new.by_hub & refresh_request.c.by_hub,
+            "newer_than": func.greatest(new.newer_than, refresh_request.c.newer_than),
+        },
+    )
+    connection.execute(statement)
+
+
+def remove_refresh_requests(connection: Connection, feed_ids: Collection[int]) -> None:
+    connection.execute(delete(refresh_request).where(refresh_request.c.feed_id.in_(sorted(feed_ids))))
+
+
+class LeaderNews(NamedTuple):
+    """Whether lessons wait for the leader, and the requests.
+
+    `requested` are feeds that people asked for, with the last refresh that they know of; `announced` those of hubs.
+    """
+
+    has_lessons: bool
+    requested: dict[int, float]
+    announced: list[int]
+
+
+def read_leader_news(connection: Connection) -> LeaderNews:
+    """Look for lessons and requests, by one statement that locks nothing."""
+    rows = connection.execute(_NEWS).all()
+    requests = [row for row in rows if row.feed_id is not None]
+    return LeaderNews(
+        rows[0].has_lessons,
+        {row.feed_id: row.newer_than for row in requests if not row.by_hub},
+        [row.feed_id for row in requests if row.by_hub],
+    )
 
 
 def count_lessons(connection: Connection) -> int:

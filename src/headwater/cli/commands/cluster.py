@@ -12,9 +12,9 @@ import typer
 from headwater.cli.console import logs as logging
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.options import wants_json
-from headwater.cli.console.output import fail, out
+from headwater.cli.console.output import err, fail
 from headwater.cli.console.resources import open_store
-from headwater.cli.views.cluster import render_cluster_status
+from headwater.cli.views.cluster import render_cluster_status, render_demo_verdict, show_demo_progress
 from headwater.cluster.cluster_status import ClusterStatus, read_cluster_status
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.transport.nats_connection import connect_nats
@@ -22,7 +22,7 @@ from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.settings import Settings, is_shared_database
 
 if TYPE_CHECKING:
-    from headwater.cli.commands.cluster_demo import DemoVerdict
+    from headwater.cluster.demo.demo import DemoVerdict
 
 top = typer.Typer()
 cluster = make_group("Show the state of a cluster, or try one on this machine.")
@@ -57,7 +57,7 @@ async def show_cluster_status(
 @command(
     cluster,
     "demo",
-    view=lambda verdict: out.print(verdict.sentence, style="green" if verdict.ok else "red"),
+    view=render_demo_verdict,
     as_json=asdict,
     exit_code=lambda verdict: int(not verdict.ok),
     example="headwater cluster demo --terminals 3 --chaos --seconds 60",
@@ -76,7 +76,12 @@ async def run_cluster_demo(
 
     At the end it reports whether anything was lost; the exit code is 1 if so.
     """
-    from headwater.cli.commands.cluster_demo import DemoPlan, run_demo
+    from headwater.cluster.demo.demo import DemoPlan, run_demo
 
     logging.configure_logs("warning", as_json=wants_json())
-    return await run_demo(DemoPlan(terminals, chaos, seconds, feeds, seed, logs), quiet=wants_json())
+    plan = DemoPlan(terminals, chaos, seconds, feeds, seed, logs)
+    if wants_json():
+        return await run_demo(plan)
+    err.print("Starting PostgreSQL, NATS, a feed farm and every role …")
+    with show_demo_progress() as show:
+        return await run_demo(plan, show)

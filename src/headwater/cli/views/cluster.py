@@ -1,11 +1,21 @@
-"""Shows the state of a cluster on a terminal."""
+"""Shows the state of a cluster, and of a demo, on a terminal."""
 
 from __future__ import annotations
 
-from rich.table import Table
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from headwater.cli.console.output import out
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from headwater.cli.console.output import err, out
 from headwater.cluster.cluster_status import ClusterStatus, describe_holdings
+
+if TYPE_CHECKING:
+    from headwater.cluster.demo.demo import DemoProgress, DemoVerdict
 
 
 def render_cluster_status(found: ClusterStatus) -> None:
@@ -42,3 +52,30 @@ def make_members_table(found: ClusterStatus) -> Table:
             done,
         )
     return table
+
+
+@contextmanager
+def show_demo_progress() -> Iterator[Callable[[DemoProgress], None]]:
+    """Show a table on standard error that each call renews."""
+    with Live(console=err, refresh_per_second=2) as live:
+        yield lambda progress: live.update(_render_progress(progress))
+    if not err.is_terminal:
+        err.line()  # in a pipe the last table has no newline
+
+
+def _render_progress(progress: DemoProgress) -> Group:
+    found = progress.status
+    lines = [
+        f"leads: {found.leader or 'nobody'}   items stored: {progress.items:,}   requests: {progress.requests:,}   "
+        f"most at once to a host: {progress.at_once}",
+        "waiting: " + ", ".join(f"{name} {count}" for name, count in found.buffers.items()),
+        *progress.kills[-3:],
+        *(f"! {problem}" for problem in found.problems),
+    ]
+    return Group(make_members_table(found), Text("\n".join(lines), overflow="fold", no_wrap=False))
+
+
+def render_demo_verdict(verdict: DemoVerdict) -> None:
+    for story in (*verdict.reckoning.stories, *map(str, verdict.left)):
+        err.print(Text(story))
+    out.print(verdict.sentence, style="green" if verdict.ok else "red")

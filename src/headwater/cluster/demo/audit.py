@@ -1,8 +1,8 @@
-"""The reckoning after a run against a feed farm: what was published, and what has become of every item of it.
+"""Compares the items that a farm published with those that were stored, announced and matched.
 
-The farm makes a document when the request arrives, which is somewhere between the beginning and the end of a refresh.
-So a refresh has read for certain what the feed's window showed during all of it: that must be stored. What was
-published while the last refresh was under way may or may not be in its document, and is not due.
+The farm makes a document when the request arrives, at some time between the beginning and the end of a refresh. So a
+refresh must have stored every item that the window showed during all of it. An item published during the last refresh
+may or may not be in its document, and is not due.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from headwater.store.schema.query_tables import hit
 from headwater.store.store import Store
 
 MANY = 1_000_000
-WHOLE = (Ending.CHANGED, Ending.UNCHANGED)  # endings that tell all that a feed's window shows
+WHOLE = (Ending.CHANGED, Ending.UNCHANGED)  # endings of refreshes that saw the whole window
 
 
 @dataclass(frozen=True, slots=True)
 class RunAudit:
-    """`published` counts what feeds published between their first and their last good refresh, and what they showed at
-    the first; what had left the window before is history.
+    """The result of an audit. `published` counts the items in the window at a feed's first good refresh, and those
+    published up to its last.
 
-    `missing` of those were shown to a refresh and are not stored; `overflowed` passed through a window between two
-    refreshes, `unnoticed` are those of them whose loss the refresh after did not see. `doubled` are stored twice,
-    `unannounced` have not exactly one outbox entry, `unmatched` did not come out of the query of everything exactly
-    once. `at_once` is the most that a host had to bear at a time, `closest` the fewest seconds between two requests to
-    one (None: no host was asked twice). `stories` tell what is known of what went wrong.
+    `missing` of those were shown to a refresh and are not stored; `overflowed` passed through the window between two
+    refreshes, and for `unnoticed` of them the next refresh did not report a loss. `doubled` are stored twice,
+    `unannounced` do not have exactly one outbox entry, `unmatched` not exactly one hit of the query for everything.
+    `at_once` is the most requests that a host saw at a time, `closest` the fewest seconds between two requests to one
+    (None: no host was asked twice). `stories` describe each fault.
     """
 
     published: int
@@ -63,7 +63,7 @@ class RunAudit:
 
 
 async def audit_run(farm: Farm, store: Store, query: str) -> RunAudit:
-    """`query` is the name of a query feed of everything that was there before the first item."""
+    """Audit a run. `query` names a query feed for everything, made before the first item."""
     published = 0
     missing: list[str] = []
     overflowed: list[str] = []
@@ -100,7 +100,7 @@ async def audit_run(farm: Farm, store: Store, query: str) -> RunAudit:
 
 
 def find_closest_requests(log: RequestLog) -> float | None:
-    """The fewest seconds between the arrivals of two requests at one host."""
+    """Return the fewest seconds between the arrivals of two requests at one host."""
     arrived: dict[str, list[float]] = {}
     for line in log:
         arrived.setdefault(line.host, []).append(line.arrived)
@@ -108,7 +108,7 @@ def find_closest_requests(log: RequestLog) -> float | None:
 
 
 def describe_overlaps(log: RequestLog) -> list[str]:
-    """Requests that a host had to bear at once, in words."""
+    """Describe requests that overlapped at one host."""
     last: dict[str, LoggedRequest] = {}
     told = []
     for line in sorted(log, key=lambda one: one.arrived):
@@ -125,7 +125,7 @@ def describe_overlaps(log: RequestLog) -> list[str]:
 
 
 class _FeedAudit:
-    """One feed of the farm and its good refreshes, in their order. Times of postings are the farm's."""
+    """One feed of the farm with its good refreshes in order. Times of postings are the farm's."""
 
     def __init__(self, farm: Farm, number: int, reads: Sequence[Refresh]) -> None:
         self._farm = farm
@@ -142,13 +142,13 @@ class _FeedAudit:
         return self._farm.item_identity(self._number, posting.number)
 
     def was_noticed(self, posting: FarmPosting) -> bool:
-        """Whether the refresh that came too late for it says that the window had moved on wholly."""
+        """Whether the first refresh after the item left the window reports that all of the window was new."""
         first = next(start for start, _, _ in self._reads if start >= posting.at)
         under_way = [one for start, end, one in self._reads if start <= first and end >= posting.at]
         return any(one.saturated for one in under_way)
 
     def _list_shown(self, start: float, end: float) -> Iterator[FarmPosting]:
-        """What the window showed from `start` to `end` without a break."""
+        """List the postings that the window showed all the time from `start` to `end`."""
         window = self._source.timeline.newest_postings(end, self._farm.window)
         return (posting for posting in window if posting.at <= start)
 
@@ -161,7 +161,7 @@ class _FeedAudit:
     def _tell_story(
         self, what: str, posting: FarmPosting, refreshes: Sequence[Refresh], known: Known | None
     ) -> Iterator[str]:
-        """Moments are told in seconds from the publication of the item."""
+        """Describe an item; times are seconds since its publication."""
         clock, timeline = self._farm.clock, self._source.timeline
         zero = clock.to_wall_time(posting.at)
         after = timeline.postings_between(posting.at, clock.farm_time())[1:]

@@ -1,4 +1,4 @@
-"""PostgreSQL and NATS for a demonstration or a test, from their wheels, without root; in production they are yours."""
+"""Starts PostgreSQL and NATS from their wheels for demos and tests, without root."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JETSTREAM = """\
 jetstream {{
   store_dir: {folder}
   sync_interval: always
-  max_memory_store: 16GB  # limits of what streams may reserve, not what they take
+  max_memory_store: 16GB  # limits of reservations, not of use
   max_file_store: {file_store}
 }}
 """
@@ -32,7 +32,7 @@ class NatsServer:
     """A NATS server with JetStream that can be killed and started again."""
 
     def __init__(self, folder: Path, *, more: str = "", file_store: str | None = "256GB") -> None:
-        """`more` are lines of its configuration; `file_store` is what it may keep on disk, None for no JetStream."""
+        """`more` are lines of configuration; `file_store` limits the disk, None means no JetStream."""
         self._folder = folder
         self.port = _free_port()
         self._config = folder / "nats.conf"
@@ -66,14 +66,14 @@ class NatsServer:
         raise ClusterError("NATS does not start: " + (self._folder / "nats.log").read_text()[-500:])
 
     def kill(self) -> None:
-        """As by kill −9."""
+        """Kill the server with kill −9."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def wipe_disk(self) -> None:
-        """As if its disk had been lost; while it is stopped."""
+        """Delete its files, as if its disk had been lost; only while it is stopped."""
         shutil.rmtree(self._folder / "jetstream", ignore_errors=True)
 
 
@@ -89,7 +89,7 @@ def nats_server(folder: Path, *, more: str = "", file_store: str | None = "256GB
 
 @contextmanager
 def postgres_server(folder: Path) -> Iterator[str]:
-    """The address of a PostgreSQL server that lasts as long as the block."""
+    """Run a PostgreSQL server while the block runs, and yield its address."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it remarks on XDG_RUNTIME_DIR when imported
         try:

@@ -1,4 +1,4 @@
-"""Something that one process at a time does: it waits for the lease, works while it holds it, and lets go."""
+"""Runs a part in one process at a time: waits for its lease, works while it holds it, and releases it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from headwater.store import cluster_leases
 from headwater.store.cluster_leases import ClusterLease
 from headwater.store.store import Store
 
-ASK_DELAY = 0.02  # seconds after which a lease that has run out is asked for
-GRACE_LEASES = 2  # leases beyond its own after which who could not renew gives the seat up by itself
+ASK_DELAY = 0.02  # seconds after its end at which a lease is tried
+GRACE_LEASES = 2  # leases beyond its own after which a holder that could not renew gives up
 
 log = structlog.get_logger()
 
@@ -23,7 +23,7 @@ ElectedWork = Callable[[ClusterLease, asyncio.Event], Awaitable[None]]
 
 
 class Election:
-    """A lease that many want. `run` calls the work with the lease and an event that is set when it has to end."""
+    """A lease that several processes want. `run` calls the work with the lease and an event that ends it."""
 
     def __init__(self, store: Store, name: str, holder: str, seconds: float) -> None:
         self._store = store
@@ -36,11 +36,14 @@ class Election:
 
     @property
     def is_valid(self) -> bool:
-        """Whether it is ours by our own clock, which began before the database's."""
+        """Whether the lease is ours by our own clock, which began before the database's."""
         return self.lease is not None and boot_clock() < self._valid_until
 
     async def run(self, work: ElectedWork, stop: asyncio.Event) -> None:
-        """Until `stop` is set. A failure of the work is logged; the seat is given up and taken again later."""
+        """Take the lease and work, again and again, until `stop` is set.
+
+        Failed work is logged; the lease is released and may be taken again later.
+        """
         while not stop.is_set():
             held = await self._take_lease()
             if held is None:
@@ -63,7 +66,7 @@ class Election:
         return self.lease
 
     async def _seconds_until_free(self) -> float:
-        """Seconds until it is worth asking again: at the very moment when the lease ends, unless it is renewed."""
+        """Return the seconds until the next try: at the moment when the lease ends, unless it is renewed."""
         most = self._seconds / 5
         try:
             return min(most, await self._store.read(cluster_leases.count_seconds_left, self.name) + ASK_DELAY)
@@ -98,8 +101,8 @@ class Election:
                     )
                 except (HeadwaterError, TimeoutError) as error:
                     log.warning("seat_not_renewed", seat=self.name, error=str(error))
-                    # Not ours by our clock, but nobody may have wanted it: who is starved, or waits for a database
-                    # that is slow, gets it back as it was. Meanwhile every write goes by the epoch.
+                    # By our clock the lease has ended, but perhaps nobody else took it: a process that was starved,
+                    # or whose database is slow, goes on with it. The epoch protects every write meanwhile.
                     if boot_clock() > self._valid_until + GRACE_LEASES * self._seconds:
                         over.set()
                     continue

@@ -1,4 +1,4 @@
-"""The clocks and the spans of time of a cluster, all in proportion to one setting: how long a partition is leased."""
+"""Measures leases: all time spans of a cluster from one setting, and the database's time."""
 
 from __future__ import annotations
 
@@ -8,55 +8,58 @@ from dataclasses import dataclass
 import structlog
 
 MAX_FETCH_SECONDS = 30.0  # seconds a fetch may take
-IGNORED_SKEW, LOGGED_SKEW = 0.5, 2.0  # seconds: a difference that is not followed, and one that is worth a sentence
+IGNORED_SKEW, LOGGED_SKEW = 0.5, 2.0  # seconds of difference between clocks
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """`lease` is for partitions; who leads is replaced sooner, because nothing is asked of hosts by leading."""
+    """`lease` is that of partitions. A leader is replaced sooner: it talks to no host."""
 
     lease: float = 60.0
 
     @property
     def leader_seconds(self) -> float:
-        """How long a leader that falls silent is waited for."""
+        """After which a silent leader is replaced."""
         return self.lease / 6
 
     @property
     def heartbeat_seconds(self) -> float:
-        """Between two signs of life."""
+        """Between two heartbeats."""
         return self.lease / 12
 
     @property
     def fetch_seconds(self) -> float:
-        """A fetch must end before its partition can pass on, so it begins only with so much of the lease left."""
+        """That a fetch may take: it must end before its partition can pass on."""
         return min(MAX_FETCH_SECONDS, self.lease / 2)
 
     @property
     def ack_seconds(self) -> float:
-        """After which a job that was taken is given to another: its taker's lease has passed by then."""
+        """After which a job in hand goes to another terminal: the lease has passed by then."""
         return self.lease * 1.5
 
     @property
     def in_flight_seconds(self) -> float:
-        """After which the controller wants a job again of which it has heard nothing."""
+        """After which the leader sends a job again that brought no result."""
         return self.lease * 3
 
 
 class DatabaseClock:
-    """The database's time, as its answers tell it. Times of refreshes go by it: a wrong clock of ours must not look
-    like a feed that posts early."""
+    """The database's time, as of its last answer. Refreshes are dated by it: a feed must not seem to post early
+    because our clock is wrong."""
 
     def __init__(self) -> None:
-        self._offset = 0.0  # what our wall clock lacks
+        self._offset = 0.0  # seconds to add to our clock
 
     def now(self) -> float:
         return time.time() + self._offset
 
     def correct(self, clock: float, asked: float, answered: float) -> None:
-        """It was `clock` there at some moment between these two of ours: only what is beyond that doubt is followed."""
+        """Correct the offset: the database's clock showed `clock` between these two moments of ours.
+
+        A difference within that uncertainty is ignored.
+        """
         offset = clock - (asked + answered) / 2
         if abs(offset - self._offset) > IGNORED_SKEW + (answered - asked) / 2:
             if abs(offset) > LOGGED_SKEW:

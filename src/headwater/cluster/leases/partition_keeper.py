@@ -9,13 +9,13 @@ from typing import Protocol
 
 import structlog
 
-from headwater.cluster.leases.holdings import Holdings
+from headwater.cluster.leases.holdings import LeasedHoldings
 from headwater.cluster.leases.lease_clock import DatabaseClock, LeaseTiming
 from headwater.cluster.transport.wire_messages import Grant
 from headwater.errors import HeadwaterError
 from headwater.loops import boot_clock, pause
 
-LEAVE_SECONDS = 5.0  # that the farewell may take
+LEAVE_SECONDS = 5.0  # that leaving may take
 
 log = structlog.get_logger()
 
@@ -32,7 +32,7 @@ class PartitionKeeper:
     """Keeps `holdings` up to date until it is stopped. `demand_changed` is set with every grant."""
 
     def __init__(
-        self, source: PartitionSource, holdings: Holdings, timing: LeaseTiming, demand_changed: asyncio.Event
+        self, source: PartitionSource, holdings: LeasedHoldings, timing: LeaseTiming, demand_changed: asyncio.Event
     ) -> None:
         self._source = source
         self._holdings = holdings
@@ -42,7 +42,7 @@ class PartitionKeeper:
         self.problem: str | None = None
 
     def database_time(self) -> float:
-        """Return the database's time, as far as we know it."""
+        """Return the database's time, as of its last answer."""
         return self._clock.now()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -53,15 +53,13 @@ class PartitionKeeper:
             await pause(stop, heartbeat / 4 if self._holdings.is_moving else heartbeat)
 
     async def renew(self) -> None:
-        """Tell the source which partitions are drained, and apply what it grants."""
+        """Report drained partitions to the source, and apply its grant."""
         asked, at = boot_clock(), time.time()
         try:
             drained = self._holdings.release_drained()
             grant = await asyncio.wait_for(self._source.renew_partitions(drained), self._timing.heartbeat_seconds * 4)
         except (HeadwaterError, TimeoutError) as error:
-            self._note_problem(
-                "partitions_not_tended", str(error) or "Whoever shares out the partitions did not answer."
-            )
+            self._note_problem("partitions_not_tended", str(error) or "The source of partitions did not answer.")
             return
         new = self._holdings.apply_grant(grant, asked, boot_clock())
         self._clock.correct(grant.clock, at, time.time())

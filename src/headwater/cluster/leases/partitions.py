@@ -1,7 +1,7 @@
-"""Which partition a host belongs to: fixed for ever, so that everything about a host is in one place.
+"""Hashes hosts into 256 partitions, and shares these among terminals.
 
-The terminal that holds the partition is the only one that talks to its hosts. Changing anything here would let two
-terminals of an upgraded and an old machine talk to one host at once; a test keeps it as it is.
+Only the terminal that holds a partition talks to its hosts. The hash never changes, or an old and an upgraded terminal
+would talk to one host at once; a test guards it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from hashlib import blake2b
 
 from sqlalchemy import Connection
 
+from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.transport.wire_messages import Grant, MemberReport, encode_report, read_report
 from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.store import cluster_leases
 
@@ -21,7 +23,7 @@ PARTITIONS = 256
 
 @lru_cache(1 << 16)
 def partition_of(url: str) -> int:
-    """The partition of an address: a hash of the registered domain, mod 256.
+    """Return the partition of an address: a hash of the registered domain, mod 256.
 
     >>> partition_of("https://feeds.example.org/a") == partition_of("http://www.example.org/b")
     True
@@ -41,8 +43,8 @@ LEASE_OF_PARTITION = {p: name for name, p in PARTITION_OF_LEASE.items()}
 
 @dataclass(frozen=True, slots=True)
 class PartitionShare:
-    """The partitions of one holder with their epochs, those of them that others should have, and whether others still
-    have some that should be its own."""
+    """The partitions of one holder with their epochs. `surplus` are for others; while it is `lacking`, others still
+    hold some that it should have."""
 
     partitions: dict[int, int]
     surplus: tuple[int, ...]
@@ -56,9 +58,9 @@ def create_partition_leases(connection: Connection) -> None:
 def share_partitions(
     connection: Connection, holder: str, members: int, drained: Mapping[int, int], seconds: float
 ) -> PartitionShare:
-    """Let go of what is drained, keep the rest, take what is free up to a fair share of the members.
+    """Release drained partitions, renew the others, and take free ones up to a fair share.
 
-    A partition that is drained but not surplus any more is taken again like any other that is free.
+    A drained partition that is no longer surplus may be taken again like any other free one.
     """
     release_partitions(connection, holder, drained)
     held = cluster_leases.renew_leases(connection, LEASE_PREFIX, holder, seconds)
@@ -66,14 +68,14 @@ def share_partitions(
     if len(held) < fair:
         held |= cluster_leases.acquire_free_leases(connection, LEASE_PREFIX, holder, fair - len(held), seconds)
     mine = {PARTITION_OF_LEASE[name]: epoch for name, epoch in sorted(held.items())}
-    # If all others have a fair share, rounded up, this is what is left.
+    # The last number is the rest if all others have a fair share, rounded up.
     return PartitionShare(mine, tuple(sorted(mine)[fair:]), len(mine) < PARTITIONS - (members - 1) * fair)
 
 
 def keep_partitions(
     connection: Connection, holder: str, wanted: Collection[int], drained: Mapping[int, int], seconds: float
 ) -> PartitionShare:
-    """For who cannot work: keep these of what is held, the rest is for others; take nothing."""
+    """Renew the partitions of a holder that reaches no server; all but the wanted ones are surplus."""
     release_partitions(connection, holder, drained)
     held = cluster_leases.renew_leases(connection, LEASE_PREFIX, holder, seconds)
     mine = {PARTITION_OF_LEASE[name]: epoch for name, epoch in sorted(held.items())}
@@ -81,5 +83,27 @@ def keep_partitions(
 
 
 def release_partitions(connection: Connection, holder: str, drained: Mapping[int, int]) -> None:
-    """Somebody works on these no more, under the epochs given."""
+    """Release partitions, each only under the epoch given for it."""
     cluster_leases.release_leases(connection, holder, {LEASE_OF_PARTITION[p]: epoch for p, epoch in drained.items()})
+
+
+def renew_partitions(
+    connection: Connection, report: MemberReport, drained: Mapping[int, int], timing: LeaseTiming
+) -> Grant:
+    """Record the heartbeat of a terminal and grant it its share of the partitions."""
+    now = cluster_leases.record_heartbeat(connection, report.name, report.role, encode_report(report))
+    others = [one for one in cluster_leases.list_members(connection, timing.lease) if one.role in (report.role, "node")]
+    well = [one for one in others if read_report(one.info).away_since is None]
+    if well and report.away_since is not None:  # it reaches no server, and others do
+        share = keep_partitions(connection, report.name, report.keep, drained, timing.lease)
+    else:
+        share = share_partitions(connection, report.name, len(well or others), drained, timing.lease)
+    leading = cluster_leases.list_leases(connection, "controller")
+    epoch = leading[0].epoch if leading else 0
+    return Grant(share.partitions, share.surplus, timing.lease, epoch, now, lacking=share.lacking)
+
+
+def leave_cluster(connection: Connection, name: str, held: Mapping[int, int]) -> None:
+    """Release the partitions of a terminal, and remove it from the members."""
+    release_partitions(connection, name, held)
+    cluster_leases.remove_member(connection, name)

@@ -1,4 +1,4 @@
-"""The form of results on the way: several in a message, compressed where it pays, and never larger than NATS takes."""
+"""Encodes results: several in a message, compressed where it pays, and within the size that NATS accepts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.model import Document, Markup
 from headwater.node.crawl.transport import FetchResult
 
 MIN_COMPRESSED = 16 << 10
-ZSTD_MAGIC = b"(\xb5/\xfd"  # how zstandard begins; MessagePack of a list of ours begins otherwise
+ZSTD_MAGIC = b"(\xb5/\xfd"  # the first bytes of zstandard; a list in MessagePack begins with others
 MAX_DECODED = 64 << 20
 SHORTENED = "Texts were shortened: the document was too large for NATS (max_payload)."
 
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 def encode_results(results: Sequence[FetchResult], largest: int) -> Iterator[tuple[Sequence[FetchResult], bytes]]:
-    """Messages no larger than that, each with the results it carries: as few as may be."""
+    """Encode results in as few messages as possible, none larger than `largest`; yield each with its results."""
     body = _encode_compressed(results)
     if len(body) <= largest or len(results) == 1:
         yield results, body if len(body) <= largest else _encode_shortened(results[0], largest)
@@ -33,7 +33,7 @@ def encode_results(results: Sequence[FetchResult], largest: int) -> Iterator[tup
 
 
 def encode_result(result: FetchResult, largest: int = MAX_DECODED) -> bytes:
-    """A message with one result."""
+    """Encode one result."""
     [(_, body)] = encode_results([result], largest)
     return body
 
@@ -45,7 +45,7 @@ def decode_results(body: bytes) -> list[FetchResult]:
 
 
 def _encode_shortened(result: FetchResult, largest: int) -> bytes:
-    """A document that is too large loses the texts of its items, the longest first, but none of its items."""
+    """Encode a result that is too large: texts are shortened, the longest first, and all items stay."""
     body = _encode_compressed([result])
     longest = 100_000
     while len(body) > largest and result.outcome.document is not None and longest >= 100:

@@ -1,4 +1,4 @@
-"""The connection to NATS: found, checked, kept; what goes wrong is said in sentences."""
+"""Connects to NATS, checks its version, and explains in sentences why it cannot."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ import structlog
 from headwater.errors import ClusterError
 
 OLDEST_VERSION = (2, 10)
-CONNECT_SECONDS = 60.0  # seconds that a server is waited for when we start
+CONNECT_SECONDS = 60.0  # to wait for a server at the start
 _SECRET = re.compile("//.*@")
 
 log = structlog.get_logger()
 
 
 def redact_address(url: str) -> str:
-    """The address without what nobody else may know, and without the files of certificates."""
+    """Return an address without user, password and files of certificates."""
     return ",".join(_SECRET.sub("//", one.strip().partition("?")[0]) for one in url.split(","))
 
 
 async def connect_nats(url: str, name: str, *, patience: float = CONNECT_SECONDS) -> Any:
-    """A connection that mends itself. A server that is not there is waited for; ClusterError for what will not mend.
+    """Connect to `nats://user:password@host:4222` or `tls://…?ca=FILE`, or to several with commas between.
 
-    `nats://user:password@host:4222`, `tls://…?ca=FILE`, several with commas between.
+    The connection reconnects by itself. A server that is not there yet is waited for; ClusterError for a problem that
+    waiting does not mend.
     """
     try:
         from nats.errors import Error as NatsError
@@ -65,13 +66,12 @@ async def connect_nats(url: str, name: str, *, patience: float = CONNECT_SECONDS
             if "uthorization" in says or "uthentication" in says:
                 raise ClusterError(
                     f"NATS at {redact_address(url)} refused our credentials. Check user and password in the address, "
-                    "or the "
-                    "permissions of this role."
+                    "or the permissions of this role."
                 ) from error
             if asyncio.get_running_loop().time() + wait > end:
                 raise ClusterError(
-                    f"NATS at {redact_address(url)} cannot be reached ({says}). Check that it runs and what its "
-                    "address is."
+                    f"NATS at {redact_address(url)} cannot be reached ({says}). Check that it runs and that the "
+                    "address is right."
                 ) from error
             log.warning("nats_not_reached", server=redact_address(url), error=says, again_in=round(wait, 2))
             await asyncio.sleep(wait * random.uniform(0.75, 1.25))

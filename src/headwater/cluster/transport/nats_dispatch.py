@@ -1,7 +1,4 @@
-"""NATS carries jobs and results: the side of those who decide (`hands_by_nats` is the terminal's).
-
-They publish jobs, and at the desk of whoever leads terminals ask for partitions.
-"""
+"""Publishes jobs by NATS and grants partitions to terminals: the leader's side of the transport."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import msgspec
 import orjson
 import structlog
 
-from headwater.cluster.leases.partition_grants import leave_cluster, renew_partitions
+from headwater.cluster.leases.partitions import leave_cluster, renew_partitions
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.postgres_transport import GIVEN_UP
 from headwater.cluster.transport.wire_messages import Grant, encode, read_hello
@@ -25,14 +22,14 @@ from headwater.node.crawl.transport import Job
 from headwater.store import cluster_jobs
 from headwater.store.store import Store
 
-MAX_CONCURRENT = 256  # publishes under way
+MAX_CONCURRENT = 256  # jobs published at once
 MAX_REFUSALS = 2
 
 log = structlog.get_logger()
 
 
 class NatsJobSender:
-    """The controller's side: publishes jobs; the broker refuses a second one for a feed."""
+    """Publishes the leader's jobs, while its lease is `valid`; the broker refuses a second one for a feed."""
 
     def __init__(self, streams: NatsStreams, store: Store, valid: Callable[[], bool]) -> None:
         self._streams = streams
@@ -55,7 +52,7 @@ class NatsJobSender:
         return taken
 
     async def _count_refusal(self, job: Job) -> None:
-        """A job that is refused again and again has been given up by NATS: put it aside, so that it blocks nothing."""
+        """Quarantine the job that blocks this one, if it is refused again: NATS no longer delivers that job."""
         self._refused[job.feed_id] = self._refused.get(job.feed_id, 0) + 1
         if self._refused[job.feed_id] >= MAX_REFUSALS:
             del self._refused[job.feed_id]
@@ -78,7 +75,7 @@ class NatsJobSender:
 
 
 async def publish_jobs(streams: NatsStreams, given: Sequence[Job]) -> list[bool]:
-    """Publish jobs; False for one whose feed has a job on its way in that partition. ClusterError if that cannot be."""
+    """Publish jobs; False for one whose feed has a job in that partition already. Raises ClusterError."""
     return await streams.retry.run_once("jobs", "JOBS", partial(publish_jobs_once, streams, given))
 
 
@@ -89,7 +86,7 @@ async def publish_jobs_once(streams: NatsStreams, given: Sequence[Job]) -> list[
 
 
 async def quarantine_last(streams: NatsStreams, store: Store, stream: str, subject: str) -> None:
-    """Keep the body of a message that nobody could deal with, and take it out of the stream."""
+    """Move the last message of a subject from the stream to the quarantine."""
     from nats.js.errors import NotFoundError
 
     try:
@@ -116,7 +113,7 @@ OTHER_VERSION = (
 
 
 class PartitionDesk:
-    """Where terminals get their partitions: run by the leading controller, with its fenced store."""
+    """Grants partitions to terminals that ask by NATS. The leader runs it, with its fenced store."""
 
     def __init__(self, streams: NatsStreams, store: Store) -> None:
         self._streams = streams
@@ -152,11 +149,11 @@ class PartitionDesk:
             if self._repeat_filter.is_news(str(error)):
                 log.error("terminal_not_understood", error=str(error), message="Install this version there too.")
             await message.respond(encode(Grant({}, (), 0.0, 0, time.time(), OTHER_VERSION)))
-        except Exception as error:  # a terminal that hears nothing asks again
+        except Exception as error:  # a terminal without an answer asks again
             log.error("terminal_not_answered", error=repr(error))
 
     async def _quarantine_undelivered(self, message: Any) -> None:
-        """NATS has delivered a job as often as it may and nobody has said that it is done."""
+        """Quarantine a job that was delivered as often as allowed and never acknowledged."""
         try:
             sequence = int(orjson.loads(message.data)["stream_seq"])
             found = await self._streams.context.get_msg(self._streams.stream_name("JOBS"), seq=sequence)

@@ -1,8 +1,8 @@
-"""What NATS says against us, in sentences: what is full, where that is, and what to do.
+"""Explains errors of NATS in sentences with advice.
 
-A disk that is really full is not said at all, as seen with NATS 2.15: the stream answers nobody who publishes, tells
-about itself as if all were well, and does not take it up again when there is space. Older ones put all of JetStream out
-of service, and only who asks for it hears that it is not there. Limits that are reached are said at once, by numbers.
+NATS reports limits at once, by error codes. It does not report a full disk: with NATS 2.15 the stream stops answering
+publishers, describes itself as healthy and does not recover when there is space. Older versions put all of JetStream
+out of service, and only a request to it shows that it is gone.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NOTHING_LOST = "Nothing is lost meanwhile."
 
 
 class NatsUnavailable(ClusterError):
-    """NATS does not answer, or nobody behind it: that can mend by itself."""
+    """NATS or JetStream does not answer: waiting may help."""
 
 
 class PublishRefused(ClusterError):
-    """A stream does not take what it was given; `refusal` says why."""
+    """A stream refused a message."""
 
     def __init__(self, refusal: JetStreamRefusal) -> None:
         super().__init__(f"NATS refused it: {refusal.says} ({refusal.code}).")
@@ -34,14 +34,14 @@ class PublishRefused(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class JetStreamRefusal:
-    """An answer of JetStream that is an error."""
+    """An error of JetStream."""
 
     code: int
     says: str
 
     @property
     def is_duplicate(self) -> bool:
-        """The subject has the one message that it may have."""
+        """Whether the subject already has the one message that it may have."""
         return self.code == STORE and "per subject" in self.says
 
 
@@ -54,7 +54,7 @@ def explain_no_jetstream(server: str) -> str:
 
 
 def explain_stuck_stream(stream: str, server: str) -> str:
-    """A stream that is there and does not answer who publishes."""
+    """Explain a stream that does not answer publishers."""
     return (
         f"The stream {stream} of NATS at {server} takes nothing more and does not say why: most often the disk under "
         "NATS' store_dir is full (its own log says “no space left on device”). Free some space there and restart NATS, "
@@ -63,7 +63,7 @@ def explain_stuck_stream(stream: str, server: str) -> str:
 
 
 def explain_refusal(refusal: JetStreamRefusal, stream: str, server: str) -> str:
-    """About something that was meant for a stream of ours (JOBS, RESULTS)."""
+    """Explain why JetStream refused a message for a stream of ours (JOBS, RESULTS)."""
     code, says = refusal.code, refusal.says
     if code in NO_JETSTREAM:
         return explain_no_jetstream(server)
@@ -74,9 +74,9 @@ def explain_refusal(refusal: JetStreamRefusal, stream: str, server: str) -> str:
         )
     if code in (RESOURCES, ACCOUNT):
         limit = "max_memory_store" if stream == IN_MEMORY else "max_file_store"
-        whose = f"JetStream may keep ({limit})" if code == RESOURCES else "our account there may keep"
+        whose = f"the storage of JetStream ({limit})" if code == RESOURCES else "the storage of our account"
         return (
-            f"NATS at {server} takes nothing more for {stream}: what {whose} is used up. Raise that limit in its "
+            f"NATS at {server} takes nothing more for {stream}: {whose} is used up. Raise that limit in its "
             f"configuration and restart it; we try again until then. {NOTHING_LOST}"
         )
     if code in (DISK, MEMORY):
@@ -93,5 +93,5 @@ def explain_refusal(refusal: JetStreamRefusal, stream: str, server: str) -> str:
     if code == NO_LEADER:
         return f"JetStream in NATS at {server} has no leader at this moment; we try again until it has."
     if code == NO_STREAM:
-        return f"The stream {stream} is not in NATS at {server}; whoever leads makes it anew within seconds."
-    return f"NATS at {server} refused what was meant for {stream}: {says} ({code})."
+        return f"The stream {stream} is not in NATS at {server}; the leader makes it anew within seconds."
+    return f"NATS at {server} refused a message for {stream}: {says} ({code})."

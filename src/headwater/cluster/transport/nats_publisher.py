@@ -1,6 +1,6 @@
-"""Publishing many messages at once and hearing of each whether the stream has taken it.
+"""Publishes many messages at once and collects the stream's answer to each.
 
-nats-py has this too, but loses the answer where a stream refuses a message, which for us is an answer like any other.
+nats-py can do this too, but loses the answer if a stream refuses a message, which we need.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import orjson
 
 from headwater.cluster.transport.nats_errors import JetStreamRefusal
 
-ACK_SECONDS = 10.0  # seconds that the broker may take
+ACK_SECONDS = 10.0  # that the broker may take
 
 OutgoingMessage = tuple[str, bytes, Mapping[str, str] | None]  # subject, body, headers
 
 
 class AckTimeout(TimeoutError):
-    """The broker has heard messages and says neither that it has taken them nor that it has not."""
+    """The broker neither acknowledged nor refused messages in time."""
 
 
 class _PendingAcks:
-    """Messages that went together: what was said of each, and when something has been said of all."""
+    """The answers to messages that were published together; `done` when all are there."""
 
     def __init__(self, number: int) -> None:
         self.answers: list[JetStreamRefusal | None] = [None] * number
@@ -38,13 +38,13 @@ class _PendingAcks:
             self.done.set_result(None)
 
     def fail(self, error: Exception) -> None:
-        """No stream is there to answer."""
+        """End the wait: no stream is there to answer."""
         if not self.done.done():
             self.done.set_exception(error)
 
 
 class NatsPublisher:
-    """All answers come to one inbox. A future for each would cost more than the message."""
+    """Publishes messages and receives their acknowledgements at one inbox: a future each would cost too much."""
 
     def __init__(self, link: Any) -> None:
         self._link = link
@@ -53,7 +53,7 @@ class NatsPublisher:
         self._pending: dict[str, _PendingAcks] = {}
 
     async def publish_all(self, messages: Sequence[OutgoingMessage]) -> list[JetStreamRefusal | None]:
-        """In their order; for each None, or what the stream said against it. An error where no stream answers."""
+        """Publish messages in order; return for each None or the stream's refusal. Raises if no stream answers."""
         if not messages:
             return []
         if self._inbox is None:
@@ -86,5 +86,5 @@ class NatsPublisher:
 
 
 def parse_refusal(error: Mapping[str, Any]) -> JetStreamRefusal:
-    """As JetStream writes it."""
+    """Read an error as JetStream writes it."""
     return JetStreamRefusal(int(error.get("err_code", 0)), str(error.get("description", "")))

@@ -1,6 +1,6 @@
-"""Patience with NATS: what fails is tried again with back-off, and what is in the way is said in a sentence.
+"""Retries work with NATS after growing pauses, and explains each failure in a sentence.
 
-It is said in the log when it begins and once a minute, and to whoever asks how this process is doing, until it is over.
+The log has the sentence at the beginning of a problem and once a minute, reports of this process until it is over.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from headwater.loops import RepeatFilter, boot_clock
 T = TypeVar("T")
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds between two tries
-PROBLEM_SECONDS = 60.0  # seconds after which something is no trouble that is not tried any more
-INFO_SECONDS = 2.0  # seconds that JetStream is given to say that it is there
+PROBLEM_SECONDS = 60.0  # after which a failure that was not repeated is no longer reported
+INFO_SECONDS = 2.0  # that JetStream may take to answer
 
 log = structlog.get_logger()
 
 
 class NatsRetry:
-    """One for each connection."""
+    """The failures of one connection."""
 
     def __init__(self, link: Any) -> None:
         self._link = link
         self._last_server = ""
-        self._troubles: dict[str, tuple[str, float]] = {}  # what was said, and when last
+        self._troubles: dict[str, tuple[str, float]] = {}  # work → the sentence, and when it failed last
         self._repeat_filters: dict[str, RepeatFilter] = {}
 
     @property
     def problem(self) -> str | None:
-        """What is in the way at this moment; nothing, if nobody has tried anything for a while."""
+        """The first present failure; None if nothing was tried for a while."""
         now = boot_clock()
         return next((said for said, at in self._troubles.values() if now < at + PROBLEM_SECONDS), None)
 
     async def run_once(self, what: str, stream: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do something with a stream. What is in the way of it is said, and raised as a sentence."""
+        """Do some work with a stream; log a failure and raise it as a sentence."""
         try:
             done = await work()
         except Exception as error:
@@ -64,7 +64,10 @@ class NatsRetry:
         *,
         until: Callable[[HeadwaterError], bool] = lambda problem: False,
     ) -> T:
-        """The same again and again; with jitter, because while a cluster of NATS has no leader it fails at once."""
+        """Retry some work until it succeeds, or until a problem for which `until` holds.
+
+        With jitter: while a cluster of NATS has no leader, every try fails at once.
+        """
         wait = FIRST_WAIT
         while True:
             try:
@@ -76,7 +79,7 @@ class NatsRetry:
             wait = min(2 * wait, LONGEST_WAIT)
 
     async def record_failure(self, what: str, stream: str, error: Exception) -> HeadwaterError:
-        """Something has failed: it is said, and what it means is returned."""
+        """Log a failure, and return it explained."""
         problem = await self.explain_error(stream, error)
         self._troubles[what] = str(problem), boot_clock()
         if self._repeat_filters.setdefault(what, RepeatFilter()).is_news(str(problem)):
@@ -84,13 +87,13 @@ class NatsRetry:
         return problem
 
     def record_success(self, what: str) -> None:
-        """It goes well, again or still."""
+        """Note that some work succeeded."""
         if self._troubles.pop(what, None) is not None:
             self._repeat_filters.pop(what).reset()
             log.info("nats_goes_on", what=what)
 
     async def explain_error(self, stream: str, error: Exception) -> HeadwaterError:
-        """What an error means that came of something with a stream."""
+        """Explain an error of some work with a stream."""
         from nats.errors import NoRespondersError
         from nats.js.errors import APIError, NoStreamResponseError
 
@@ -109,7 +112,7 @@ class NatsRetry:
         return ClusterError(f"NATS at {self._server}: {error or type(error).__name__}.")
 
     async def _explain_silence(self, stream: str, error: Exception) -> HeadwaterError:
-        """Nobody answers: is it JetStream that is not there, or somebody behind it?"""
+        """Explain why nobody answered: find out whether JetStream is there."""
         from nats.errors import Error, NoRespondersError
 
         if not self._link.is_connected:
@@ -135,7 +138,7 @@ class NatsRetry:
 
     @property
     def _server(self) -> str:
-        """The address of the one that we talk to, or talked to last."""
+        """The address of the present or last server."""
         url = self._link.connected_url
         if url is not None:
             self._last_server = redact_address(url.geturl())

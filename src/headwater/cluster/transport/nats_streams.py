@@ -1,4 +1,4 @@
-"""The streams of a cluster in NATS JetStream, and making them where they are missing.
+"""Makes and inspects the streams of a cluster in NATS JetStream.
 
 | stream | subjects | kept | |
 |---|---|---|---|
@@ -21,10 +21,10 @@ from headwater.cluster.transport.nats_publisher import NatsPublisher, OutgoingMe
 from headwater.cluster.transport.nats_retry import NatsRetry
 from headwater.errors import ClusterError
 
-BUFFERS = ("JOBS", "RESULTS")  # streams that empty when nothing is behind
+BUFFERS = ("JOBS", "RESULTS")  # empty when nothing waits
 RESULTS_BYTES = 1 << 30
 JOBS_BYTES = 64 << 20
-DUPLICATE_SECONDS = 600.0  # seconds within which NATS recognises a message by its id
+DUPLICATE_SECONDS = 600.0  # within which NATS recognises a message by its id
 MAX_DELIVERIES = 3
 STORER_CONSUMER = "storers"  # the consumer of RESULTS
 CLUSTER_ID_KEY = "headwater"  # in the metadata of the streams
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class NatsStreams:
-    """Names and definitions, under a prefix where several clusters share a NATS."""
+    """The streams of one cluster; a prefix keeps apart several clusters on one NATS."""
 
     def __init__(self, link: Any, prefix: str, timing: LeaseTiming, replicas: int = 1) -> None:
         self.link = link
@@ -54,8 +54,10 @@ class NatsStreams:
         return subject.removeprefix(f"{self._prefix}.") if self._prefix else subject
 
     async def publish_messages(self, messages: Sequence[OutgoingMessage]) -> list[bool]:
-        """In their order; False for one whose subject has the one message that it may have. Refused with what else a
-        stream says against one; what else goes wrong is for `patience` to explain, too."""
+        """Publish messages in order; False for one whose subject already has its one message.
+
+        Raises PublishRefused for any other refusal; `retry` explains that and all other errors.
+        """
         said = await self._publisher.publish_all(messages)
         for one in said:
             if one is not None and not one.is_duplicate:
@@ -149,15 +151,17 @@ class NatsStreams:
         return made
 
     async def count_waiting(self, name: str) -> int:
-        """Messages in a stream. Of results, those that storers have not acknowledged: when NATS is killed it can keep
-        messages that were, which nobody gets any more."""
+        """Count the messages in a stream; of RESULTS only those not acknowledged.
+
+        A NATS that was killed may keep acknowledged messages, which nobody gets any more.
+        """
         if name == "RESULTS":
             return (await self.read_ack_floor())[1]
         info = await self.context.stream_info(self.stream_name(name))
         return int(info.state.messages)
 
     async def read_ack_floor(self) -> tuple[int, int]:
-        """The number up to which all results are stored, and how many are not; nothing waits where nobody asks yet."""
+        """Return the number up to which all results are stored, and how many are not; (0, 0) without a consumer."""
         from nats.js.errors import NotFoundError
 
         try:
@@ -168,7 +172,7 @@ class NatsStreams:
         return int(floor), int(info.num_pending or 0) + int(info.num_ack_pending or 0)
 
     async def find_newest(self, name: str) -> int:
-        """The number of the last message there was."""
+        """Return the number of the last message of a stream."""
         from nats.js.errors import NotFoundError
 
         try:
@@ -177,7 +181,7 @@ class NatsStreams:
             return 0
 
     async def list_subjects(self, name: str, under: str) -> list[str]:
-        """Of the messages in a stream."""
+        """List the subjects of the messages in a stream."""
         from nats.js.errors import NotFoundError
 
         try:
@@ -199,17 +203,19 @@ class NatsStreams:
 
 
 def consumer_name(partition: int) -> str:
-    """The durable consumer of a partition's jobs."""
+    """Return the name of the durable consumer of a partition's jobs."""
     return f"p{partition:03}"
 
 
-CONSUMER_PAGE = 256  # consumers that NATS tells at once
+CONSUMER_PAGE = 256  # consumers that NATS lists at once
 
 
 @dataclass(frozen=True, slots=True)
 class StreamBacklog:
-    """A stream, or a consumer of it: `pending` was never given out, `ack_pending` was and is not done, `redelivered` of
-    these were given out more than once. For a stream (`consumer` is None) there is only how many messages it has."""
+    """The messages of a stream (`consumer` is None), or those that wait for one of its consumers.
+
+    `pending` were never delivered, `ack_pending` were and are not acknowledged, `redelivered` of these more than once.
+    """
 
     stream: str
     consumer: str | None
@@ -228,7 +234,7 @@ class StreamBacklog:
 
 
 async def list_backlog(streams: NatsStreams) -> list[StreamBacklog]:
-    """Everything that is not empty, each stream before its consumers."""
+    """List all streams and consumers with waiting messages, each stream before its consumers."""
     found: list[StreamBacklog] = []
     for name in BUFFERS:
         there = (await streams.context.stream_info(streams.stream_name(name))).state

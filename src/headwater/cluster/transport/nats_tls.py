@@ -1,4 +1,4 @@
-"""TLS to NATS: what its address says of certificates, and what is wrong with them in words."""
+"""Reads the certificates that an address of NATS names, and explains TLS errors. Needs the NATS client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES = ("ca", "cert", "key")
 class NatsAddress:
     """`tls://nats.example.org:4222?ca=FILE&cert=FILE&key=FILE`, several with commas between.
 
-    By `tls://`, or where files are named, TLS is wanted of all of them; else whoever asks for it gets it.
+    With `tls://`, or if files are named, all servers must speak TLS; otherwise a server that asks for it gets it.
     """
 
     servers: tuple[str, ...]
@@ -27,14 +27,14 @@ class NatsAddress:
 
 
 class TlsRefused(NatsError):
-    """The server answers in clear, and TLS is wanted."""
+    """The server does not speak TLS, and must."""
 
 
 class StrictTlsClient(Client):
-    """The library's client without two of its ways with TLS.
+    """The library's client, stricter about TLS.
 
-    To whoever, in the place of the server, does not ask for TLS it would send user and password in clear; and after a
-    handshake that failed it would wait for ever for the end of a stream that hears of nothing any more.
+    The library sends user and password in clear to a server that does not ask for TLS, and after a failed handshake
+    waits for ever for the end of its stream.
     """
 
     def __init__(self, *, insists: bool) -> None:
@@ -60,7 +60,7 @@ class StrictTlsClient(Client):
 
 
 def parse_address(url: str) -> NatsAddress:
-    """ClusterError for files that cannot be used."""
+    """Read an address. Raises ClusterError for files that cannot be used."""
     parts = [urlsplit(one.strip()) for one in url.split(",")]
     files = {name: value for part in parts for name, value in parse_qsl(part.query)}
     if strange := next((name for name in files if name not in FILES), None):
@@ -74,7 +74,7 @@ def parse_address(url: str) -> NatsAddress:
 
 
 def explain_tls_error(error: BaseException) -> str | None:
-    """What to do about an error of a connection that TLS is to blame for and no waiting mends."""
+    """Explain a TLS error that waiting does not mend, with advice; None for any other."""
     says = str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
@@ -102,13 +102,12 @@ def _make_context(ca: str | None = None, cert: str | None = None, key: str | Non
         raise ClusterError("A key in the address of NATS needs its certificate: ?cert=FILE&key=FILE.")
     if cert is not None:
         try:
-            made.load_cert_chain(cert, key, password=lambda: "")  # else it would ask whoever sits at the terminal
+            made.load_cert_chain(cert, key, password=lambda: "")  # or OpenSSL would ask for one on the console
         except (OSError, ValueError) as error:
             files = cert if key is None else f"{cert} and {key}"
             raise ClusterError(
                 f"The certificate for NATS and its key cannot be used ({files}): {_find_reason(error)}. Both are PEM "
-                "files, "
-                "the key without a password."
+                "files, the key without a password."
             ) from error
     return made
 

@@ -25,7 +25,6 @@ from headwater.cluster.transport.nats_dispatch import publish_jobs_once
 from headwater.cluster.transport.nats_publisher import OutgoingMessage
 from headwater.cluster.transport.nats_streams import MAX_DELIVERIES, STORER_CONSUMER, NatsStreams, consumer_name
 from headwater.cluster.transport.proxied_requests import encode_reply
-from headwater.cluster.transport.pull_consumer import pull_messages
 from headwater.cluster.transport.wire_messages import Grant, Hello, MemberReport, encode, read_grant, read_job
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.fetch.http.redirects import Handover
@@ -35,15 +34,17 @@ from headwater.node.crawl.transport import FetchResult, Intake, OnSafe, Received
 from headwater.store import cluster_jobs
 from headwater.store.store import Store
 
-PULL_SECONDS = 20.0  # that a pull request stands
-SCAN_SECONDS = 0.25  # between two looks at all pull requests, whether some have run out unheard
-MIN_PULL = 8  # jobs that are asked for at once; the leader sees to it that no terminal gets too many
-BATCH_SECONDS = 0.1  # that a result waits for others to go with, unless there are enough
+PULL_SECONDS = 20.0  # that a pull request is open
+SCAN_SECONDS = 0.25  # between two looks for pull requests that ended without notice
+MIN_PULL = 8  # jobs in a pull request; the leader limits how many a terminal can get
+BATCH_SECONDS = 0.1  # that a result waits for others, unless there are enough
 MAX_BATCH, MAX_BATCH_BYTES = 64, 1 << 20  # results in a message, and bytes that were fetched for them
 MAX_MESSAGES, MAX_RESULTS = 64, 256  # fetched at once by a storer, and stored in one transaction, or a few more
-STORE_SECONDS, MIN_STORE_SECONDS = 0.2, 0.01  # that results wait for others to be stored with, unless there are enough
+STORE_SECONDS, MIN_STORE_SECONDS = 0.2, 0.01  # that stored results wait for others, unless there are enough
 FIRST_FETCH_SECONDS = 1.0
-MIN_FETCH = 3  # messages that are waited for at once
+MIN_FETCH = 3  # messages in a request
+
+_Decoded = tuple[Any, list[FetchResult] | Exception]  # a message with its results, or why it cannot be read
 
 log = structlog.get_logger()
 
@@ -106,13 +107,13 @@ class NatsJobReceiver:
                     received, self._received = self._received, []
                     yield received
                 mine, now = intake.open_partitions, boot_clock()
-                if connected != link.stats["reconnects"]:  # to a broker that may know nothing of our pull requests
+                if connected != link.stats["reconnects"]:  # perhaps to a broker without our pull requests
                     connected, looked = link.stats["reconnects"], -SCAN_SECONDS
                     self._pulls.clear()
                 if held != set(mine) or now >= looked + SCAN_SECONDS:
                     held, looked = set(mine), now
                     if self._has_stale_pulls(held, now):
-                        # Jobs go to whoever pulled for them as long as he listens, so: not to this inbox any more.
+                        # An open pull request brings jobs as long as its inbox is subscribed: use another inbox.
                         with contextlib.suppress(Exception):
                             await subscription.drain()
                         self._pulls.clear()
@@ -140,12 +141,12 @@ class NatsJobReceiver:
         return inbox, await self._streams.link.subscribe(f"{inbox}.*", cb=receive)
 
     def _has_stale_pulls(self, held: Collection[int], now: float) -> bool:
-        """Whether jobs of a partition may come to us that we no longer hold."""
+        """Whether a pull request is open for a partition that we no longer hold."""
         return any(p not in held and pull.left > 0 and pull.until > now for p, pull in self._pulls.items())
 
     def _receive_message(self, intake: Intake, message: Any) -> None:
         partition = int(message.subject.rpartition(".")[2]) if not message.reply else -1
-        if partition >= 0:  # no job: a pull request that has run out, or a consumer that is not there
+        if partition >= 0:  # not a job: a pull request ended, or the consumer is missing
             pull = self._pulls.get(partition)
             if pull is not None:
                 pull.left, pull.until = 0, 0.0
@@ -184,7 +185,7 @@ class NatsJobReceiver:
             await self._streams.link.publish(request.reply, encode_reply(reply, self._streams.link.max_payload))
         await received.token.ack()
 
-    # results: one is safe when the broker has said so; a full stream is waited for
+    # results: safe when the broker has acknowledged them; a full stream is retried
 
     async def send_result(self, result: FetchResult, on_safe: OnSafe) -> None:
         """Queue a result; those that come within a moment go together in one message."""
@@ -217,7 +218,7 @@ class NatsJobReceiver:
                 (self._streams.full_subject(f"res.{some[0].job.partition}"), body, None)
                 for some, body in encode_results(results, largest)
             ]
-            # A message that was taken without our hearing of it is published again; storers see that they have it.
+            # A message whose acknowledgement was lost is published again; storers recognise it.
             publish = partial(self._streams.publish_messages, messages)
             await self._streams.retry.retry_until_done("results", "RESULTS", publish)
         except Exception as error:
@@ -238,12 +239,12 @@ class NatsResultReceiver:
         self.quarantined = 0
 
     async def receive_results(self, stop: asyncio.Event) -> AsyncIterator[ResultBatch]:
-        async for messages in pull_messages(self._streams, "RESULTS", STORER_CONSUMER, self._fetch_messages, stop):
+        async for messages in self._pull_messages(stop):
             batch: list[tuple[Any, list[FetchResult]]] = []
             for message, results in messages:
                 if isinstance(results, Exception):
                     await self._reject_message(message, message.data, f"It cannot be read: {results}")
-                elif message.metadata.num_delivered > MAX_DELIVERIES:  # whoever had it did not live to tell, or failed
+                elif message.metadata.num_delivered > MAX_DELIVERIES:  # its storers failed or died
                     yield _make_batch([(message, results)])
                 else:
                     batch.append((message, results))
@@ -253,7 +254,30 @@ class NatsResultReceiver:
             if batch:
                 yield _make_batch(batch)
 
-    async def _fetch_messages(self, subscription: Any) -> list[tuple[Any, list[FetchResult] | Exception]]:
+    async def _pull_messages(self, stop: asyncio.Event) -> AsyncIterator[list[_Decoded]]:
+        """Yield messages, some at a time, until `stop` is set; wait while the stream or NATS is gone."""
+        retry, what, subscription = self._streams.retry, "messages of RESULTS", None
+        while not stop.is_set():
+            try:
+                if subscription is None:
+                    name = self._streams.stream_name("RESULTS")
+                    subscription = await self._streams.context.pull_subscribe_bind(STORER_CONSUMER, name)
+                messages = await self._fetch_messages(subscription)
+            except TimeoutError:  # there are none
+                retry.record_success(what)
+                continue
+            except Exception as error:
+                await retry.record_failure(what, "RESULTS", error)
+                if subscription is not None:
+                    with contextlib.suppress(Exception):
+                        await subscription.unsubscribe()
+                subscription = None
+                await pause(stop, random.uniform(0.5, 1.5))
+                continue
+            retry.record_success(what)
+            yield messages
+
+    async def _fetch_messages(self, subscription: Any) -> list[_Decoded]:
         """Fetch the first message, and those that come within a moment, until there is enough for a transaction."""
         found = [_decode_message(one) for one in await subscription.fetch(1, timeout=FIRST_FETCH_SECONDS)]
         end = boot_clock() + STORE_SECONDS
@@ -302,7 +326,7 @@ class NatsResultReceiver:
         await message.ack()
 
 
-def _decode_message(message: Any) -> tuple[Any, list[FetchResult] | Exception]:
+def _decode_message(message: Any) -> _Decoded:
     try:
         return message, decode_results(message.data)
     except Exception as error:

@@ -1,7 +1,7 @@
 """Carries jobs as rows under SKIP LOCKED between the nodes of a shared database.
 
-Results never leave the process: whoever fetched stores, and a job's row goes in the transaction of its result. A
-proxied request is a job as well, and its reply a row that waits under a name.
+Results never leave the process: the node that fetched stores, and deletes the job's row in the transaction of its
+result. A proxied request is a job as well, and its reply a row under a name.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from headwater.cluster.leases.lease_clock import LeaseTiming
-from headwater.cluster.leases.partition_grants import leave_cluster, renew_partitions
-from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.leases.partitions import leave_cluster, partition_of, renew_partitions
 from headwater.cluster.transport.proxied_requests import store_reply
 from headwater.cluster.transport.wire_messages import Grant, MemberReport, encode, read_job
 from headwater.errors import HeadwaterError
@@ -31,7 +30,7 @@ POLL_SECONDS, MAX_POLL_SECONDS = 0.25, 1.0  # between two looks for jobs, and af
 ROOM_SECONDS = 0.02  # between two looks whether there is room for more jobs
 MAX_TRIES = 3
 MAX_BATCH = 256
-BATCH_SECONDS, FULL_BATCH = 0.2, 128  # a result waits so long for others, unless there are so many
+BATCH_SECONDS, FULL_BATCH = 0.2, 128  # that a result waits for others, and results that end the wait
 GIVEN_UP = "Nobody who took it came back."
 
 log = structlog.get_logger()
@@ -89,7 +88,10 @@ class PostgresTransport:
     # jobs
 
     async def receive_jobs(self, intake: Intake) -> AsyncIterator[Sequence[ReceivedJob]]:
-        more, wait = False, POLL_SECONDS  # more than there was room for: look as soon as there is some, not one by one
+        more, wait = (
+            False,
+            POLL_SECONDS,
+        )  # more jobs than room: claim again when there is much room, not one by one
         while True:
             self._woken.clear()
             partitions, room = intake.open_partitions, min(intake.room, 2 * intake.concurrency)
@@ -99,7 +101,7 @@ class PostgresTransport:
             rows = await self._claim_jobs(partitions, room) if partitions and room > 0 else []
             received = [ReceivedJob(read_job(row.body), row) for row in rows if row.tries <= MAX_TRIES]
             for row in rows:
-                if row.tries > MAX_TRIES:  # whoever took it before did not live to tell
+                if row.tries > MAX_TRIES:  # the processes that had it died
                     log.error("job_put_aside", feed=row.feed_id, tries=row.tries)
                     await self._store.write(_quarantine_job, row)
             yield received
@@ -116,7 +118,7 @@ class PostgresTransport:
             return []
 
     async def ack_job(self, received: ReceivedJob) -> None:
-        """The row went in the transaction of its result."""
+        """Do nothing: the row was deleted in the transaction of its result."""
 
     async def give_back(self, received: ReceivedJob) -> None:
         await self._store.write(cluster_jobs.return_jobs, [received.job.feed_id])
@@ -143,7 +145,7 @@ class PostgresTransport:
             self._batch_full.set()
 
     def abandon_results(self) -> None:
-        """Ingest of this process stores what is left."""
+        """Do nothing: the ingest of this process stores the rest."""
 
     async def receive_results(self, stop: asyncio.Event) -> AsyncIterator[ResultBatch]:
         while True:
@@ -176,7 +178,7 @@ class PostgresTransport:
             await on_safe(None)
 
     async def keep_results(self, batch: ResultBatch) -> None:
-        """Nobody else gets them."""
+        """Do nothing: nobody else gets them."""
 
     async def reject_results(self, batch: ResultBatch, failed: Sequence[tuple[FetchResult, Exception]]) -> None:
         problems = {id(result): error for result, error in failed}

@@ -1,8 +1,7 @@
-"""Errands: what pages and APIs ask of strangers' hosts goes through the terminals that hold them.
+"""Sends requests of pages and commands through the terminals that hold the hosts.
 
-Somebody gives an address, and the process of the page would have to look where it leads. It may not ask the host
-itself, which has a terminal of its own: so each request becomes a job of its partition, and the answer comes back, by
-NATS to an inbox, with PostgreSQL alone as a row that waits under a name.
+A page that looks where an address leads may not talk to the host itself. Each request becomes a job of the host's
+partition; the reply comes to an inbox of NATS, or with PostgreSQL alone as a row under a name.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from headwater.store.saved_state import load_state
 from headwater.store.schema.item_tables import saved_state as state_table
 from headwater.store.store import Store
 
-REPLY_SECONDS = 60.0  # seconds that somebody waits
+REPLY_SECONDS = 60.0  # to wait for a reply
 POLL_SECONDS = 0.1
 PREFIX = "errand/"
-RETENTION_SECONDS = 600.0  # seconds after which an answer that nobody has fetched goes
+RETENTION_SECONDS = 600.0  # after which a reply that nobody fetched is deleted
 
 
 def make_proxy_job(hop: RemoteRequest, reply: str) -> Job:
-    number = -1 - random.getrandbits(62)  # of no feed
+    number = -1 - random.getrandbits(62)  # not the id of a feed
     return Job(number, partition_of(hop.url), 0, hop.url, "where an address leads", errand=ProxiedRequest(hop, reply))
 
 
@@ -47,7 +46,7 @@ def make_timeout_reply(hop: RemoteRequest) -> RemoteReply:
 
 
 def encode_reply(hopped: RemoteReply, largest: int) -> bytes:
-    """As a message; an answer that NATS does not take is one that is too large."""
+    """Encode a reply; one that is too large for NATS becomes an error."""
     body = encode(hopped)
     if len(body) < largest:
         return body
@@ -56,7 +55,7 @@ def encode_reply(hopped: RemoteReply, largest: int) -> bytes:
 
 
 class NatsRequestProxy:
-    """`link` is NATS' connection, `offer` publishes jobs."""
+    """Sends requests by NATS; `offer` publishes jobs."""
 
     def __init__(self, link: Any, offer: Callable[[list[Job]], Awaitable[object]]) -> None:
         self._link = link
@@ -81,6 +80,8 @@ class NatsRequestProxy:
 
 
 class PostgresRequestProxy:
+    """Sends requests as rows."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -100,7 +101,7 @@ class PostgresRequestProxy:
 
 
 def store_reply(connection: Connection, row: JobRow, name: str, body: bytes) -> None:
-    """The job goes and its answer waits; those that nobody has fetched for long go too."""
+    """Replace a job by its reply, and delete old replies that nobody fetched."""
     now = time.time()
     old = state_table.c.name.startswith(PREFIX, autoescape=True) & (state_table.c.saved < now - RETENTION_SECONDS)
     connection.execute(delete(state_table).where(old))

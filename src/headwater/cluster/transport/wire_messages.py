@@ -1,4 +1,4 @@
-"""Defines what members of a cluster say to each other, and encodes it as MessagePack."""
+"""Defines the messages between members of a cluster, and encodes them as MessagePack."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from headwater.node.crawl.transport import FetchResult, Job, StoredLesson
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
-    """How a member is doing, for those who look: `counts` since it started, `problem` the last one, in words."""
+    """The state of a member: `counts` since it started, `problem` the present one as a sentence."""
 
     name: str
     role: str
     version: str = ""
     started: float = 0.0
-    clock: float = 0.0  # its wall clock when it said so
+    clock: float = 0.0  # its wall clock at the report
     capacity: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     cpu: float = 0.0  # seconds of CPU since it started
     problem: str | None = None
     host: str = ""
-    away_since: float | None = None  # of a terminal that reaches no server though it reaches us
-    keep: tuple[int, ...] = ()  # partitions that it needs then, to find out when that is over
+    away_since: float | None = None  # since when a terminal reaches no server at all
+    keep: tuple[int, ...] = ()  # partitions that it then needs for probes
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A terminal that wants partitions, or keeps them; `drained` are those it no longer works on, with their epochs.
+    """A terminal's request for partitions. `drained` are those it no longer works on, with their epochs.
 
-    A greeting may be answered late, and by then the partition may be the terminal's again, under another epoch.
+    The epochs matter if the answer comes late: the terminal may hold the partition again, under another one.
     """
 
     report: MemberReport
@@ -42,10 +42,10 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The answer: partitions with the epochs of their leases, for so many seconds from when it was asked for.
+    """The reply: partitions with the epochs of their leases, for `seconds` from the time of the request.
 
-    `surplus` are to be drained: others have fewer; who is `lacking` some gets them when others have let go.
-    `controller` is the epoch of who leads, `clock` the database's.
+    `surplus` must be drained for others; while a terminal is `lacking` some, others still drain them. `controller` is
+    the epoch of the leader, `clock` the database's time.
     """
 
     partitions: dict[int, int]
@@ -64,3 +64,9 @@ read_lessons = msgspec.msgpack.Decoder(list[StoredLesson]).decode
 read_reply = msgspec.msgpack.Decoder(RemoteReply).decode
 read_hello = msgspec.msgpack.Decoder(Hello).decode
 read_grant = msgspec.msgpack.Decoder(Grant).decode
+read_report = msgspec.json.Decoder(MemberReport).decode
+
+
+def encode_report(report: MemberReport) -> str:
+    """Encode a report for the table of members."""
+    return msgspec.json.encode(report).decode()

@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -54,10 +55,26 @@ class JobFactory(Protocol):
     async def make_jobs(self, orders: Sequence[JobOrder]) -> list[Job]: ...
 
 
-class LessonSource(Protocol):
-    """Brings the lessons of results that other processes have stored."""
+class LeaderMail(NamedTuple):
+    """What other processes wrote for the leader of a cluster.
 
-    async def read_lessons(self) -> Sequence[StoredLesson]: ...
+    `requested` are feeds that people asked for, with the time of the last refresh that they know of: a later one ends
+    the request. `announced` are those of which a hub says that something is new.
+    """
+
+    lessons: Sequence[StoredLesson] = ()
+    requested: Mapping[int, float] = MappingProxyType({})
+    announced: Collection[int] = ()
+
+
+class LeaderInbox(Protocol):
+    """Brings lessons of results that other processes have stored, and requests."""
+
+    async def read_mail(self) -> LeaderMail:
+        """Take the lessons, and return the requests, which stay until they are removed."""
+        ...
+
+    async def remove_requests(self, feed_ids: Collection[int]) -> None: ...
 
 
 @dataclass(slots=True)
@@ -80,7 +97,7 @@ class Dispatcher:
         *,
         room: Callable[[int], int],
         is_paused: Callable[[], bool] = lambda: False,
-        lessons: LessonSource | None = None,
+        inbox: LeaderInbox | None = None,
         epoch: int = 0,
         in_flight_seconds: float = math.inf,
         backlog_seconds: float = 5.0,
@@ -97,7 +114,7 @@ class Dispatcher:
         self._factory = factory
         self._room = room
         self._is_paused = is_paused
-        self._lessons = lessons
+        self._inbox = inbox
         self._in_flight_seconds = in_flight_seconds
         self._backlog_seconds = backlog_seconds
         self._postpone_seconds = postpone_seconds
@@ -107,8 +124,9 @@ class Dispatcher:
         self._generation = self._first_generation = epoch << EPOCH_SHIFT
         self._adopted = AdoptedJobs(sender)
         self._requests: dict[int, list[asyncio.Future[StoredRefresh]]] = {}
+        self._remote_requests: list[int] = []  # feeds that people asked for in other processes
         self._woken = asyncio.Event()
-        self._lessons_read_at = -math.inf
+        self._mail_read_at = -math.inf
         self._due = -math.inf
         self.in_flight: dict[int, InFlightJob] = {}
         self.counts = {"chosen": 0, "learned": 0, "late": 0, "expired": 0, "refused": 0, "unasked": 0}
@@ -149,14 +167,14 @@ class Dispatcher:
 
     async def step(self) -> int:
         """Learn from stored results, expire jobs, choose feeds and send jobs; return how many were learned or sent."""
-        learned = await self._follow_lessons() if self._lessons is not None else 0
+        learned = await self._follow_mail()
         await self._release_ended_jobs()
         await self._expire_jobs()
         if await self._adopted.has_unstored_results():
             self._due = self._clock() + LESSON_STEP
             return learned
         sent = await self._send_chosen()
-        if self._lessons is not None:
+        if self._inbox is not None:
             busy = len(self.in_flight) > self._room(0) // 8
             step = BUSY_STEP if busy else LESSON_STEP if self.in_flight else IDLE_STEP
             self._due = min(self._due, self._clock() + step)
@@ -181,7 +199,8 @@ class Dispatcher:
 
     def _find_requested_rows(self, now: float) -> list[int]:
         table, budget = self.scheduler.feed_table, self.scheduler.budget
-        rows = [row for feed in self._requests if (row := table.find_row(feed)) is not None]
+        feeds = (*self._requests, *self._remote_requests)
+        rows = [row for feed in feeds if (row := table.find_row(feed)) is not None]
         return [row for row in rows if not table.in_flight[row] and budget.is_host_ready(int(table.host[row]), now)]
 
     # sending
@@ -286,21 +305,28 @@ class Dispatcher:
         elif row is not None:  # a probe, or a job of the previous leader: charged all the same
             budget.charge(now, budget.reserve(now, int(table.host[row])), size, redirected)
 
-    # results of other processes
+    # results and requests of other processes
 
-    async def _follow_lessons(self) -> int:
-        if not self.in_flight and boot_clock() < self._lessons_read_at + IDLE_STEP:
+    async def _follow_mail(self) -> int:
+        if not self.in_flight and boot_clock() < self._mail_read_at + IDLE_STEP:
             return 0
-        self._lessons_read_at = boot_clock()
-        return await self.read_lessons()
+        self._mail_read_at = boot_clock()
+        return await self._read_mail()
 
-    async def read_lessons(self) -> int:
-        """Learn from the results stored since the last call; return how many there were."""
-        if self._lessons is None:
+    async def _read_mail(self) -> int:
+        """Learn from the results stored since the last call and note requests; return how many results there were."""
+        if self._inbox is None:
             return 0
-        lessons = await self._lessons.read_lessons()
-        self._land_lessons(lessons)
-        return len(lessons)
+        mail = await self._inbox.read_mail()
+        self._land_lessons(mail.lessons)
+        for feed in mail.announced:
+            await self.scheduler.note_signal(feed)
+        refreshes = [one.lesson.refresh for one in mail.lessons if not one.late]
+        ended = {one.feed_id for one in refreshes if one.at > mail.requested.get(one.feed_id, math.inf)}
+        if ended or mail.announced:
+            await self._inbox.remove_requests(ended.union(mail.announced))
+        self._remote_requests = [feed for feed in mail.requested if feed not in ended]
+        return len(mail.lessons)
 
     def _land_lessons(self, stored: Sequence[StoredLesson]) -> None:
         self.counts["late"] += sum(one.late and not one.unasked for one in stored)
@@ -353,7 +379,7 @@ class Dispatcher:
         """Release adopted jobs that terminals dropped because their leader was replaced: their feeds are due again."""
         ended = await self._adopted.pop_ended()
         if ended:
-            await self.read_lessons()  # the results of the others are stored by now
+            await self._read_mail()  # the results of the others are stored by now
             self._cancel_jobs([feed for feed in ended if feed in self.in_flight])
 
 

@@ -24,14 +24,14 @@ from headwater.store.database.driver_errors import describe_sqlite_error
 from headwater.store.database.sqlite import parse_file
 from headwater.store.opening import open_store
 from headwater.store.schema.all_tables import metadata
-from headwater.store.schema.cluster_tables import job, lease, lesson, member
+from headwater.store.schema.cluster_tables import job, lease, lesson, member, refresh_request
 from headwater.store.schema.item_tables import index_queue
 from headwater.store.schema.reader_tables import user
 
 CopyProgress = Callable[[str, int, int], None]  # what is being done, rows done, rows in all
 
 PIECE = 1000
-PROCESS_TABLES = (lease, member, job, lesson)  # about processes that run now, not about stored data
+PROCESS_TABLES = (lease, member, job, lesson, refresh_request)  # about processes that run now, not about stored data
 # The queue of the search index is filled anew.
 TABLES = [table for table in metadata.sorted_tables if table not in (index_queue, *PROCESS_TABLES)]
 _MAY_HAVE_ROWS = {"alembic_version", "saved_state", "user"}  # in a database that has just been made

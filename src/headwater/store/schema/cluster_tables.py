@@ -1,8 +1,8 @@
-"""Declares the tables of a cluster: leases, members, jobs, lessons and quarantined messages."""
+"""Declares the tables of a cluster: leases, members, jobs, lessons, requests and quarantined messages."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, SmallInteger, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, LargeBinary, SmallInteger, Table, Text
 
 from headwater.store.schema.metadata import Id, metadata
 
@@ -46,6 +46,16 @@ lesson = Table(
     Column("id", Id, primary_key=True),
     Column("body", LargeBinary, nullable=False),
     sqlite_autoincrement=True,
+)
+
+# Refreshes that a person, or a hub that announced something new, asks of the leader from another process.
+refresh_request = Table(
+    "refresh_request",
+    metadata,
+    Column("feed_id", Id, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),  # the database's clock
+    Column("by_hub", Boolean, nullable=False),
+    Column("newer_than", Double, nullable=False),  # the last refresh that the requester knows; a later one ends it
 )
 
 # Messages that could not be dealt with after several tries, with their body, so that a person can look at them.

@@ -632,6 +632,14 @@ def _create_cluster() -> None:
         sa.PrimaryKeyConstraint("name", name="member_pk"),
     )
     op.create_table(
+        "refresh_request",
+        sa.Column("feed_id", ID, autoincrement=False, nullable=False),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("by_hub", sa.Boolean, nullable=False),
+        sa.Column("newer_than", sa.Double, nullable=False),
+        sa.PrimaryKeyConstraint("feed_id", name="refresh_request_pk"),
+    )
+    op.create_table(
         "quarantine",
         sa.Column("id", ID, nullable=False),
         sa.Column("at", sa.Double, nullable=False),

@@ -1,4 +1,4 @@
-"""A fetch under a tenancy: it is over before its lease is, and whoever ends it for another reason is obeyed."""
+"""A fetch ends before its lease does, and can still be cancelled for other reasons."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headwater.cluster.leased_fetch import LeasedFetch
-from headwater.cluster.leases.holdings import Holdings
+from headwater.cluster.leases.holdings import LeasedHoldings
 from headwater.cluster.leases.partitions import partition_of
+from headwater.cluster.terminal import LeasedFetch
 from headwater.cluster.transport.wire_messages import Grant
 from headwater.fetch.client import Fetcher
 from headwater.loops import boot_clock
@@ -28,7 +28,7 @@ async def busy() -> AsyncIterator[Fetcher]:
 
 
 def asking(fetcher: Fetcher, seconds: float) -> LeasedFetch:
-    tenancy = Holdings(seconds / 2)
+    tenancy = LeasedHoldings(seconds / 2)
     tenancy.apply_grant(Grant({JOB.partition: 1}, (), seconds, 1, 0.0), boot_clock(), boot_clock())
     return LeasedFetch(fetcher, tenancy)
 

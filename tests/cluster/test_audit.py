@@ -1,4 +1,4 @@
-"""The reckoning itself: it must see what is missing, and must not call missing what nobody could have read."""
+"""The audit finds missing items, and does not report items that no refresh could have read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster is doing: on a page, as JSON, as figures, by the command."""
+"""The state of a cluster on its page, as JSON, as metrics and by the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results on their way: several in a message, none of them lost, whatever NATS lets through."""
+"""Batches of results survive encoding within any size that NATS accepts."""
 
 from __future__ import annotations
 

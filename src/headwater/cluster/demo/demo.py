@@ -11,19 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group
-from rich.live import Live
-from rich.text import Text
-
-from headwater.cli.console.output import err
-from headwater.cli.views.cluster import make_members_table
 from headwater.cluster.cluster_status import ClusterStatus, read_cluster_status
 from headwater.cluster.demo.audit import RunAudit, audit_run
 from headwater.cluster.demo.servers import NatsServer, nats_server, postgres_server
@@ -66,6 +60,20 @@ class DemoVerdict:
     reckoning: RunAudit
     left: tuple[StreamBacklog, ...] = ()
     logs: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DemoProgress:
+    """A running demo: `kills` are sentences, `at_once` is the most that a host saw at a time."""
+
+    status: ClusterStatus
+    kills: list[str]
+    items: int
+    requests: int
+    at_once: int
+
+
+OnProgress = Callable[[DemoProgress], None]
 
 
 class DemoProcesses:
@@ -114,15 +122,13 @@ def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
         os.killpg(process.pid, number)
 
 
-async def run_demo(plan: DemoPlan, *, quiet: bool = False) -> DemoVerdict:
-    """Run a cluster and audit what it stored against what the farm published."""
+async def run_demo(plan: DemoPlan, on_progress: OnProgress | None = None) -> DemoVerdict:
+    """Run a cluster, report once a second, and compare stored with published items."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="headwater-cluster-") as place:
         folder = Path(place)
         for name in ("postgres", "nats"):
             (folder / name).mkdir()
-        if not quiet:
-            err.print("Starting PostgreSQL, NATS, a feed farm and every role …")
         with (
             postgres_server(folder / "postgres") as database,
             nats_server(folder / "nats") as broker,
@@ -135,13 +141,10 @@ async def run_demo(plan: DemoPlan, *, quiet: bool = False) -> DemoVerdict:
                 await store.write(add_and_subscribe, [NewFeed(farm.url(k)) for k in range(plan.feeds)], time.time())
                 with _start_processes(logs, plan, database, broker) as crew:
                     await _wait_until_ready(store, plan)
-                    kills = await _run_for_a_while(plan, crew, store, broker, farm, quiet)
-                    what = await _wait_until_idle(store, broker)
+                    kills = await _run_for_a_while(plan, crew, store, broker, farm, on_progress)
+                    unfinished = await _wait_until_idle(store, broker)
                 found = await audit_run(farm, store, "Everything")
-    if not quiet:
-        for story in (*found.stories, *map(str, what)):
-            err.print(Text(story))
-    return _make_verdict(found, what, kills, time.monotonic() - began, plan.logs)
+    return _make_verdict(found, unfinished, kills, time.monotonic() - began, plan.logs)
 
 
 @contextmanager
@@ -200,32 +203,31 @@ async def _wait_until_ready(store: Store, plan: DemoPlan) -> None:
 
 
 async def _run_for_a_while(
-    plan: DemoPlan, crew: DemoProcesses, store: Store, broker: NatsServer, farm: Farm, quiet: bool
+    plan: DemoPlan,
+    crew: DemoProcesses,
+    store: Store,
+    broker: NatsServer,
+    farm: Farm,
+    on_progress: OnProgress | None,
 ) -> int:
+    """Let the cluster work, kill processes if planned, and return how many were killed."""
     chance = random.Random(plan.seed)
-    kills, end, next_mishap = 0, time.monotonic() + plan.seconds, time.monotonic() + 3.0
-    mishaps: list[str] = []
-    async with AsyncExitStack() as stack:
-        streams = await stack.enter_async_context(_open_streams(broker))
-        if not quiet and not err.is_terminal:
-            stack.callback(err.line)  # in a pipe the last table has no newline
-        shown = None if quiet else stack.enter_context(Live(console=err, refresh_per_second=2))
+    end, next_kill = time.monotonic() + plan.seconds, time.monotonic() + 3.0
+    kills: list[str] = []
+    async with _open_streams(broker) as streams:
         while time.monotonic() < end:
             await asyncio.sleep(1.0)
-            if plan.chaos and time.monotonic() > next_mishap and time.monotonic() < end - 10:
-                mishaps.append(await _kill_something(crew, broker, chance))
+            if plan.chaos and next_kill < time.monotonic() < end - 10:
+                kills.append(await _kill_something(crew, broker, chance))
                 if plan.logs is not None:
                     with (plan.logs / "mishaps.log").open("a") as told:
-                        told.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {mishaps[-1]}\n")
-                kills += 1
-                next_mishap = time.monotonic() + chance.uniform(2.0, 6.0)
-            if shown is not None:
-                shown.update(
-                    _render_progress(
-                        await read_cluster_status(store, streams), farm, mishaps, await store.read(count_items)
-                    )
-                )
-    return kills
+                        told.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {kills[-1]}\n")
+                next_kill = time.monotonic() + chance.uniform(2.0, 6.0)
+            if on_progress is not None:
+                status, items = await read_cluster_status(store, streams), await store.read(count_items)
+                at_once = max(farm.log.most_at_once.values(), default=0)
+                on_progress(DemoProgress(status, kills, items, len(farm.log), at_once))
+    return len(kills)
 
 
 async def _kill_something(crew: DemoProcesses, broker: NatsServer, chance: random.Random) -> str:
@@ -242,17 +244,6 @@ async def _kill_something(crew: DemoProcesses, broker: NatsServer, chance: rando
     return f"{name} was killed and started again"
 
 
-def _render_progress(found: ClusterStatus, farm: Farm, mishaps: list[str], items: int) -> Group:
-    lines = [
-        f"leads: {found.leader or 'nobody'}   items stored: {items:,}   requests: {len(farm.log):,}   "
-        f"most at once to a host: {max(farm.log.most_at_once.values(), default=0)}",
-        "waiting: " + ", ".join(f"{name} {count}" for name, count in found.buffers.items()),
-        *mishaps[-3:],
-        *(f"! {problem}" for problem in found.problems),
-    ]
-    return Group(make_members_table(found), Text("\n".join(lines), overflow="fold", no_wrap=False))
-
-
 @asynccontextmanager
 async def _open_streams(broker: NatsServer) -> AsyncIterator[NatsStreams]:
     link: Any = await connect_nats(broker.url, "demo")
@@ -267,7 +258,7 @@ async def _wait_until_idle(store: Store, broker: NatsServer) -> tuple[StreamBack
     for feed in await store.read(list_feeds):
         await store.write(change_feed, feed.id, paused=True)
     end = time.monotonic() + MAX_WAIT
-    here = ("JOBS", "RESULTS", "to_learn", "queries_behind", "relay_behind")
+    here = ("JOBS", "RESULTS", "to_learn", "queries_behind")
     async with _open_streams(broker) as streams:
         quiet, waiting = 0, dict[str, int]()
         while time.monotonic() < end:
@@ -284,16 +275,16 @@ async def _wait_until_idle(store: Store, broker: NatsServer) -> tuple[StreamBack
             return (*await list_backlog(streams), *rows)
         except Exception as error:
             raise ClusterError(
-                f"The cluster did not come to rest within {MAX_WAIT:.0f} seconds, and NATS does not tell what is left "
+                f"The cluster did not come to rest within {MAX_WAIT:.0f} seconds, and NATS does not list its backlog "
                 f"({error!r}): {waiting}."
             ) from error
 
 
 def _make_verdict(
-    found: RunAudit, what: tuple[StreamBacklog, ...], kills: int, seconds: float, logs: Path | None
+    found: RunAudit, unfinished: tuple[StreamBacklog, ...], kills: int, seconds: float, logs: Path | None
 ) -> DemoVerdict:
     hurried = found.closest is not None and found.closest < PAUSE / 4  # requests need some time to arrive
-    ok = found.is_clean and found.at_once <= 1 and not hurried and found.stored > 0 and not what
+    ok = found.is_clean and found.at_once <= 1 and not hurried and found.stored > 0 and not unfinished
     apart = "" if found.closest is None else f" and never two within {found.closest:.2f} s (the pause is {PAUSE:g} s)"
     story = (
         f"{found.published:,} items were published and due, {found.stored:,} are stored (with what feeds showed at the "
@@ -312,9 +303,10 @@ def _make_verdict(
         wrong.append("a host saw two at once")
     if hurried:
         wrong.append("a host was not left alone for as long as it should be")
-    if what:
-        left_over = "; ".join(map(str, what))
+    if unfinished:
+        left_over = "; ".join(map(str, unfinished))
         wrong.append(f"it did not come to rest within {MAX_WAIT:.0f} seconds ({left_over})")
     end = "Nothing was lost." if ok else f"WRONG: {', '.join(wrong) or 'nothing was fetched'}."
-    kept = "" if logs is None else f" Logs: {logs}."
-    return DemoVerdict(ok, f"{story} {end}{kept}", kills, seconds, found, what, None if logs is None else str(logs))
+    kept = None if logs is None else str(logs)
+    sentence = f"{story} {end}" if kept is None else f"{story} {end} Logs: {kept}."
+    return DemoVerdict(ok, sentence, kills, seconds, found, unfinished, kept)

@@ -1,4 +1,4 @@
-"""Commands beside a cluster let its terminals ask, so that no host sees two of us at once."""
+"""Commands beside a cluster fetch through its terminals, so that no host sees two of us at once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Messages of the version before are read by this one, and those of the next by this one: so roles are replaced one by
-one. `messages_kept.json` holds them as they went out once. It is only ever added to: a field may come, with a default;
-none may go or change its type."""
+"""This version reads messages of the version before and of the next, so that roles can be replaced one by one.
+
+`messages_kept.json` holds messages as they were once sent. It is only added to: a new field needs a default, and no
+field may go or change its type.
+"""
 
 from __future__ import annotations
 

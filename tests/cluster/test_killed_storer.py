@@ -1,4 +1,4 @@
-"""The storing trap: a storer that dies between storing and publishing must not leave items that nobody hears of."""
+"""A storer killed at any step leaves every item stored once and announced once."""
 
 from __future__ import annotations
 

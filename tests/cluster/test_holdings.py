@@ -1,4 +1,4 @@
-"""A terminal's tenancy: nothing is begun that may not be; however words are late or lost, no host sees two at once."""
+"""A terminal begins only fetches that its leases cover, even if messages are late or lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.cluster.leases.holdings import Holdings
+from headwater.cluster.leases.holdings import LeasedHoldings
 from headwater.cluster.transport.wire_messages import Grant
 
 LEASE, FETCH, PAUSE = 6.0, 3.0, 1.0
@@ -21,15 +21,15 @@ def grant(partitions: Mapping[int, int], *surplus: int, lacking: bool = False, s
     return Grant(dict(partitions), surplus, seconds, 1, 0.0, lacking=lacking)
 
 
-def holding(partitions: Mapping[int, int], *surplus: int) -> Holdings:
+def holding(partitions: Mapping[int, int], *surplus: int) -> LeasedHoldings:
     """Asked for at 10 and heard at 11."""
-    tenancy = Holdings(FETCH)
+    tenancy = LeasedHoldings(FETCH)
     tenancy.apply_grant(grant(partitions, *surplus), 10.0, 11.0)
     return tenancy
 
 
 def test_who_holds_nothing_begins_nothing_and_asks_often() -> None:
-    tenancy = Holdings(FETCH)
+    tenancy = LeasedHoldings(FETCH)
     assert (tenancy.list_open(0.0), tenancy.find_epoch(1, 0.0), tenancy.claimed) == ([], None, {})
     assert tenancy.is_moving
 
@@ -124,7 +124,7 @@ class Tenants:
         self.now = 100.0
         self.lease = Lease()
         self.names = ["a", "b"]
-        self.tenants = {name: Holdings(FETCH) for name in self.names}
+        self.tenants = {name: LeasedHoldings(FETCH) for name in self.names}
         self.asking: dict[str, Question] = {}  # what each waits for
         self.sent: list[Question] = []
         self.answers: list[tuple[Question, Grant]] = []
@@ -214,7 +214,7 @@ class Tenants:
         old, new = self.names[who], f"{self.names[who]}'"
         del self.tenants[old]
         self.asking.pop(old, None)
-        self.names[who], self.tenants[new] = new, Holdings(FETCH)
+        self.names[who], self.tenants[new] = new, LeasedHoldings(FETCH)
 
     def no_host_sees_two_and_nobody_works_past_its_lease(self) -> None:
         for fetch in self.fetches:

@@ -1,4 +1,4 @@
-"""What a cluster that does not come to rest has left behind, and where the demonstration keeps its logs."""
+"""The demo lists the backlog of a cluster that does not come to rest, and keeps its logs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from cluster_in_process import streams_at
 
-from headwater.cli.commands.cluster_demo import DemoPlan, _keep_logs, _make_verdict, _wait_until_idle
 from headwater.cluster.demo.audit import RunAudit
+from headwater.cluster.demo.demo import DemoPlan, _keep_logs, _make_verdict, _wait_until_idle
 from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.cluster.transport.nats_streams import STORER_CONSUMER, StreamBacklog, list_backlog
 from headwater.errors import ClusterError
@@ -39,7 +39,7 @@ async def test_what_is_left_is_told_by_stream_and_consumer(nats: NatsServer, pre
 async def test_a_run_that_does_not_come_to_rest_says_what_is_left_and_where_the_logs_are(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.cli.commands.cluster_demo.MAX_WAIT", 1.5)
+    monkeypatch.setattr("headwater.cluster.demo.demo.MAX_WAIT", 1.5)
     with nats_server(tmp_path) as broker:
         async with streams_at(broker.url, "", "us") as streams:
             await streams.context.publish("res.7", b"that no storer takes")

@@ -1,4 +1,4 @@
-"""Hosts and partitions: the mapping is fixed for ever, and even."""
+"""The partitions of hosts are evenly spread and never change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that NATS keeps although they were acknowledged, as it can after kill −9, hold nobody up."""
+"""Results that a killed NATS keeps although they were acknowledged block nothing."""
 
 from __future__ import annotations
 

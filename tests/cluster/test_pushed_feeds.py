@@ -1,4 +1,4 @@
-"""Feeds that hubs push are polled at the slow safety pace in a cluster too, whoever talks with the hubs."""
+"""Feeds that hubs push are polled at the slow safety pace in a cluster too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody adds on a page of a cluster is looked at by the terminal that holds the host, and by nobody else."""
+"""Pages look at addresses through the terminal that holds the host."""
 
 from __future__ import annotations
 
