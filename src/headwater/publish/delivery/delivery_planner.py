@@ -13,7 +13,7 @@ from datetime import time as time_of_day
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, and_, select
 
 from headwater.errors import SettingsError
 from headwater.language.ast import DeliverClause, DeliveryFormat, EveryClause
@@ -22,7 +22,7 @@ from headwater.store.publishing.deliveries import Delivery
 from headwater.store.queries import query_feeds
 from headwater.store.queries.hits import StoredHit
 from headwater.store.schema.query_tables import query_feed
-from headwater.store.schema.reader_tables import user
+from headwater.store.schema.reader_tables import USER_IS_LIVE, user
 from headwater.times import parse_time_zone
 
 KINDS = {DeliveryFormat.EMAIL: "email", DeliveryFormat.WEBHOOK: "webhook", DeliveryFormat.NOTIFY: "notify"}
@@ -69,7 +69,7 @@ class DeliveryPlanner:
 
 _DELIVERY_QUERIES = select(
     query_feed.c.id, query_feed.c.name, query_feed.c.text, query_feed.c.active, user.c.time_zone
-).select_from(query_feed.outerjoin(user, user.c.id == query_feed.c.author_id))
+).select_from(query_feed.outerjoin(user, and_(user.c.id == query_feed.c.author_id, USER_IS_LIVE)))
 
 
 @lru_cache(maxsize=1_000)
