@@ -116,7 +116,7 @@ def make_strategy(name: str, feeds: int = 0, **options: Any) -> Strategy:
 class Check:
     """A statement, the tolerance under which it is accepted, whether it held, and the figures that say so.
 
-    `because` is the reason why a statement is known not to hold at full size.
+    `because` is the reason why a statement is known not to hold. docs/lab.md lists the runs that showed it.
     """
 
     statement: str

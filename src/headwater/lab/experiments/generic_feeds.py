@@ -58,7 +58,7 @@ PAPER: dict[str, dict[str, tuple[float, float, float]]] = {
     },
 }
 WINDOW = 20
-CUT_OFF = "the trace cuts off the feeds' past, so eq. 1 has no dates and takes one hour instead"
+CUT_OFF = "so it is on the news trace, which lacks the feeds' past: eq. 1 has no dates and takes one hour instead"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _check_statements(rows: list[Row], where: str) -> list[Check]:
             "lowest of the five",
             of(polls, "polls_per_item") | {f"{name}, per feed": each["polls_per_item"] for name, each in feeds.items()},
             "Table 1",
-            because=cut_off or "over polls post_rate needs fewer",
+            because=cut_off or "averaged over polls, post_rate needs fewer",
         ),
         Check(
             f"{where}: averaged over polls, moving_average has the smallest error (delay × polls per item)",
