@@ -1,4 +1,4 @@
-"""Checks that every registered estimator passes."""
+"""Runs the same checks on every registered estimator."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def history(seed: int, rounds: int = 12, feeds: int = FEEDS) -> list[Call]:
     return calls
 
 
-def taught(kind: type[Estimator], calls: list[Call], feeds: int = FEEDS) -> Estimator:
+def teach(kind: type[Estimator], calls: list[Call], feeds: int = FEEDS) -> Estimator:
     estimator = kind(feeds)
     for call in calls:
         estimator.observe(*call)
     return estimator
 
 
-def answers(estimator: Estimator) -> np.ndarray:
+def forecast_all(estimator: Estimator) -> np.ndarray:
     rows = np.arange(len(estimator))
     start = np.full(len(rows), EPOCH + 90 * DAY)
     spans = [0.0, 60.0, 1800.0, HOUR, 5.3 * HOUR, DAY, 9.7 * DAY]
@@ -68,16 +68,16 @@ def answers(estimator: Estimator) -> np.ndarray:
 
 @every
 def test_answers_before_it_has_learned_anything(kind: type[Estimator]) -> None:
-    said = answers(kind(3))
-    assert np.isfinite(said).all()
-    assert (said[0, -1] > 0).all(), "a feed nobody knows may publish"
+    forecasts = forecast_all(kind(3))
+    assert np.isfinite(forecasts).all()
+    assert (forecasts[0, -1] > 0).all(), "a feed nobody knows may publish"
 
 
 @every
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=15, deadline=None)
 def test_is_never_negative_never_nan_and_grows_with_the_interval(kind: type[Estimator], seed: int) -> None:
-    expected, delay = answers(taught(kind, history(seed)))
+    expected, delay = forecast_all(teach(kind, history(seed)))
     assert np.isfinite(expected).all()
     assert np.isfinite(delay).all()
     assert (np.diff(expected, axis=0) >= -1e-9 * (1 + expected[1:])).all()
@@ -87,7 +87,7 @@ def test_is_never_negative_never_nan_and_grows_with_the_interval(kind: type[Esti
 
 @every
 def test_delay_lies_between_zero_and_all_items_waiting_from_the_start(kind: type[Estimator]) -> None:
-    estimator = taught(kind, history(3))
+    estimator = teach(kind, history(3))
     rows = np.arange(FEEDS)
     start = np.full(FEEDS, EPOCH + 40 * DAY + 1234.0)
     for span in (600.0, 5 * HOUR, 3.2 * DAY):
@@ -101,7 +101,7 @@ def test_delay_lies_between_zero_and_all_items_waiting_from_the_start(kind: type
 
 @every
 def test_expectations_of_adjoining_intervals_add_up(kind: type[Estimator]) -> None:
-    estimator = taught(kind, history(4))
+    estimator = teach(kind, history(4))
     rows, a = np.arange(FEEDS), np.full(FEEDS, EPOCH + 40 * DAY)
     b, c = a + 5000.0, a + 2.3 * DAY
     parts = estimator.expected(rows, a, b) + estimator.expected(rows, b, c)
@@ -127,7 +127,7 @@ def test_the_order_of_rows_does_not_matter(kind: type[Estimator]) -> None:
         order = rng.permutation(len(rows))
         dates = published.take(order) if published is not None else None
         shuffled.append((moved[rows[order]], start[order], end[order], new[order], saturated[order], dates))
-    assert answers(taught(kind, shuffled))[:, :, moved] == pytest.approx(answers(taught(kind, calls)), rel=1e-5)
+    assert forecast_all(teach(kind, shuffled))[:, :, moved] == pytest.approx(forecast_all(teach(kind, calls)), rel=1e-5)
 
 
 @every
@@ -149,7 +149,7 @@ def test_does_not_change_its_inputs(kind: type[Estimator]) -> None:
 @every
 def test_is_the_same_after_saving_and_loading(kind: type[Estimator]) -> None:
     calls = history(8, rounds=20)
-    whole = taught(kind, calls[:10])
+    whole = teach(kind, calls[:10])
     state = whole.save()
     again = kind(1)
     again.load(state)
@@ -157,33 +157,33 @@ def test_is_the_same_after_saving_and_loading(kind: type[Estimator]) -> None:
     for call in calls[10:]:
         whole.observe(*call)
         again.observe(*call)
-    assert np.array_equal(answers(whole), answers(again))
+    assert np.array_equal(forecast_all(whole), forecast_all(again))
     untouched = kind(0)
     untouched.load(state)
-    assert not np.array_equal(answers(untouched), answers(whole)) or kind.name in ("fixed", "learned_once")
+    assert not np.array_equal(forecast_all(untouched), forecast_all(whole)) or kind.name in ("fixed", "learned_once")
 
 
 @every
 def test_resizing_keeps_state(kind: type[Estimator]) -> None:
-    estimator = taught(kind, history(9))
-    before = answers(estimator)
+    estimator = teach(kind, history(9))
+    before = forecast_all(estimator)
     for feeds in (FEEDS + 1, FEEDS + 2, FEEDS + 40):
         estimator.resize(feeds)
-    after = answers(estimator)
+    after = forecast_all(estimator)
     assert np.array_equal(after[:, :, :FEEDS], before)
     fresh = after[:, :, FEEDS:]
     assert np.isfinite(fresh).all()
     assert np.ptp(fresh, axis=2) == pytest.approx(0.0, abs=1e-9), "all new feeds are alike"
     if not estimator._shared:  # estimators that pool over feeds let new ones profit from the old ones
-        assert fresh == pytest.approx(answers(kind(42))[:, :, :40], rel=1e-6)
+        assert fresh == pytest.approx(forecast_all(kind(42))[:, :, :40], rel=1e-6)
     estimator.resize(3)
     assert len(estimator) == FEEDS + 40
 
 
 @every
 def test_state_of_another_version_or_shape_is_refused_and_changes_nothing(kind: type[Estimator]) -> None:
-    estimator = taught(kind, history(10))
-    before, good = answers(estimator), estimator.save()
+    estimator = teach(kind, history(10))
+    before, good = forecast_all(estimator), estimator.save()
     wrong = [
         good | {"_class": np.array(f"{kind.name}/999")},
         {key: value for key, value in good.items() if key != "_class"},
@@ -193,7 +193,7 @@ def test_state_of_another_version_or_shape_is_refused_and_changes_nothing(kind: 
     for state in wrong:
         with pytest.raises(StrategyError, match="start without it"):
             estimator.load(state)
-        assert np.array_equal(answers(estimator), before)
+        assert np.array_equal(forecast_all(estimator), before)
 
 
 @every
@@ -248,13 +248,13 @@ def test_closed_form_of_time_until_equals_bisection(name: str, seed: int, items:
         believed.observe(rows, start, end, many.astype(float), np.zeros(3, bool), dates)
         start = end
     at = start + rng.uniform(0, DAY, 3)
-    told = believed.time_until(rows, at, items, LONGEST)
+    waits = believed.time_until(rows, at, items, LONGEST)
     # If nothing is expected for hours, any time in that gap is right, so the expected items are compared.
-    reached = believed.expected(rows, at, at + told)
-    sure = told < LONGEST
+    reached = believed.expected(rows, at, at + waits)
+    sure = waits < LONGEST
     np.testing.assert_allclose(reached[sure], items, rtol=2e-3, atol=2e-3)
     assert (reached[~sure] <= items + 1e-3).all()
-    assert (told <= Estimator.time_until(believed, rows, at, items * 1.01 + 2e-3, LONGEST) + 1).all()
+    assert (waits <= Estimator.time_until(believed, rows, at, items * 1.01 + 2e-3, LONGEST) + 1).all()
 
 
 @pytest.mark.skipif(not NUMBA_AVAILABLE, reason="numba is not installed")

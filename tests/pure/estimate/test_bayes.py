@@ -106,20 +106,20 @@ def test_numba_and_numpy_compute_the_same_clocks() -> None:
 def test_after_an_overflow_only_the_span_shown_was_observed() -> None:
     """With twenty items in the last two hours of a day, the 22 hours before were not quiet but unobserved."""
     times = 6 * DAY - np.arange(20)[::-1] * 360.0 - 1.0
-    told = []
+    forecasts = []
     for full in (YES, NO):
         seen = Bayes(1, shaped=False, trusting=False)
         feed_days(seen, 1, range(5))
         seen.observe(ROW, one(5 * DAY), one(6 * DAY), one(20.0), full, Ragged(np.array([0, 20]), times))
-        told.append(float(seen.expected(ROW, one(6 * DAY), one(6 * DAY + 3600))[0]))
-    assert told[0] > 1.3 * told[1]
+        forecasts.append(float(seen.expected(ROW, one(6 * DAY), one(6 * DAY + 3600))[0]))
+    assert forecasts[0] > 1.3 * forecasts[1]
 
 
 def test_a_full_window_without_dates_is_a_lower_bound() -> None:
     mean = np.array([5.0, 10.0, 40.0])
-    told = expect_given_at_least(np.full(3, 10.0), mean)
-    assert told[0] == pytest.approx(10.8, abs=0.3)
-    assert told[2] == pytest.approx(40.0, abs=0.1)
+    expectations = expect_given_at_least(np.full(3, 10.0), mean)
+    assert expectations[0] == pytest.approx(10.8, abs=0.3)
+    assert expectations[2] == pytest.approx(40.0, abs=0.1)
     blind, knowing = (Bayes(1, shaped=False, trusting=False, prior=(1.0, 0.5)) for _ in range(2))
     for day in range(40):
         for estimator, full in ((blind, NO), (knowing, YES)):
@@ -161,5 +161,5 @@ def test_dates_after_the_refresh_count_as_now() -> None:
 
 def test_numba_is_imported_only_by_the_lab() -> None:
     """Importing numba takes a second or two, which every command would pay."""
-    asked = "import sys, headwater.cli.main, headwater.schedule; sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
+    program = "import sys, headwater.cli.main, headwater.schedule; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -302,7 +302,7 @@ def test_type_and_length_of_a_file_are_merged_from_two_elements() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "length"),
+    ("written", "length"),
     [
         ("1234567", 1_234_567),
         ("12,345", 12_345),
@@ -317,8 +317,8 @@ def test_type_and_length_of_a_file_are_merged_from_two_elements() -> None:
         ("9" * 20 + "TB", None),
     ],
 )
-def test_the_length_of_a_file_is_in_bytes_whatever_unit_it_is_given_in(said: str, length: int | None) -> None:
-    file = f"<enclosure url='https://example.org/1' length='{said}'/>"
+def test_the_length_of_a_file_is_in_bytes_whatever_unit_it_is_given_in(written: str, length: int | None) -> None:
+    file = f"<enclosure url='https://example.org/1' length='{written}'/>"
     body = f"<rss version='2.0'><channel><item>{file}</item></channel></rss>"
     assert read(body.encode()).items[0].enclosures == (Enclosure("https://example.org/1", None, length),)
 
@@ -567,9 +567,9 @@ def test_the_author_of_a_feed_is_read_from_the_best_element(elements: str, autho
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("name", "tag"),
     [("English", "en"), ("hindi", "hi"), ("pt_BR", "pt-BR"), ("Sindarin", "Sindarin"), ("a_language", "a_language")],
 )
-def test_names_of_languages_become_tags(said: str, meant: str) -> None:
-    rss = f'<rss version="2.0"><channel><title>t</title><language>{said}</language></channel></rss>'
-    assert read(rss.encode()).language == meant
+def test_names_of_languages_become_tags(name: str, tag: str) -> None:
+    rss = f'<rss version="2.0"><channel><title>t</title><language>{name}</language></channel></rss>'
+    assert read(rss.encode()).language == tag

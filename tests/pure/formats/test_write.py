@@ -211,10 +211,10 @@ def test_a_file_whose_length_is_said_to_be_0_has_none_in_media_rss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "written"), [("english", "en"), ("en_GB", "en-GB"), ("US", None), ("xx-yy-", None), ("yue", "yue")]
+    ("language", "written"), [("english", "en"), ("en_GB", "en-GB"), ("US", None), ("xx-yy-", None), ("yue", "yue")]
 )
-def test_only_valid_language_tags_are_written(said: str, written: str | None) -> None:
-    document = Document("rss 2.0", title="t", language=said, items=(Entry(title="t", content="c", language="fr"),))
+def test_only_valid_language_tags_are_written(language: str, written: str | None) -> None:
+    document = Document("rss 2.0", title="t", language=language, items=(Entry(title="t", content="c", language="fr"),))
     for write in (write_rss, write_atom, write_json):
         again = read(write(document))
         assert again.language == written

@@ -32,7 +32,7 @@ class Random(Strategy):
         super().__init__(feeds)
         self._rng = np.random.default_rng(seed)
         self.chosen: list[np.ndarray] = []  # type: ignore[type-arg]
-        self.told: list[tuple[np.ndarray, np.ndarray]] = []  # type: ignore[type-arg]
+        self.known: list[tuple[np.ndarray, np.ndarray]] = []  # type: ignore[type-arg]
         self.seen: list[Observed] = []
 
     def observe(self, table: Table, seen: Observed) -> None:
@@ -42,7 +42,7 @@ class Random(Strategy):
         rows = self._rng.permutation(len(table))[: budget.now]
         self.chosen.append(rows)
         relevant = np.full(len(table), np.nan) if table.relevant is None else table.relevant
-        self.told.append((table.divergence.copy(), relevant.copy()))
+        self.known.append((table.divergence.copy(), relevant.copy()))
         return Choice(rows, np.ones(len(rows)))
 
     def why(self, table: Table, row: int, now: float) -> str:
@@ -88,7 +88,7 @@ def test_counts_are_those_of_a_simulation_item_by_item(seed: int, budget: int) -
     completeness, freshness, divergences = brute_force(world, strategy.chosen)
     assert scores.completeness == pytest.approx(completeness)
     assert scores.freshness == pytest.approx(freshness)
-    assert [told[1].tolist() for told in strategy.told] == divergences
+    assert [known[1].tolist() for known in strategy.known] == divergences
     assert scores.requests == budget * SMALL.measured
     assert scores.lost >= 0
 
@@ -96,7 +96,7 @@ def test_counts_are_those_of_a_simulation_item_by_item(seed: int, budget: int) -
 def test_a_strategy_without_knowledge_observes_only_its_refreshes() -> None:
     strategy = Random()
     run_cycles(draw_cycle_world(SMALL, make_rng(1, 0)), strategy, 3, knowledge="nothing")
-    assert all(np.isnan(told[0]).all() and np.isnan(told[1]).all() for told in strategy.told)
+    assert all(np.isnan(known[0]).all() and np.isnan(known[1]).all() for known in strategy.known)
     assert all((seen.new <= SMALL.window).all() for seen in strategy.seen)
     assert any(seen.saturated.any() for seen in strategy.seen)
     assert all((seen.new[seen.saturated] == SMALL.window).all() for seen in strategy.seen)

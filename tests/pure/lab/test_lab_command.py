@@ -42,9 +42,9 @@ def test_bad_input_is_answered_with_one_sentence(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["headwater", "lab", *arguments])
-    with pytest.raises(HeadwaterError) as told:
+    with pytest.raises(HeadwaterError) as raised:
         build_app(sys.argv[1:])(standalone_mode=False)
-    assert str(told.value) == sentence
+    assert str(raised.value) == sentence
 
 
 def test_plots_without_matplotlib_are_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,8 +73,8 @@ def test_a_strategy_learns_the_whole_history_once_and_then_only_what_is_new() ->
     until = trace.start + 5 * DAY
     expected = [((trace.feed_times(feed) > trace.start) & (trace.feed_times(feed) <= until)).sum() for feed in range(4)]
     assert first.new.tolist() == expected  # the very first item lies on the edge of the history, not in it
-    told = np.concatenate([seen.published.times for seen in diary.seen if seen.published is not None])
-    assert len(told) == len(set(told.tolist()))
+    dates = np.concatenate([seen.published.times for seen in diary.seen if seen.published is not None])
+    assert len(dates) == len(set(dates.tolist()))
 
 
 def test_a_trace_shorter_than_its_learning_is_refused() -> None:

@@ -70,7 +70,7 @@ def by_event_loop(trace: Trace, protocol: ReplaySettings) -> tuple[list[list[flo
         window = protocol.window if trace.windows is None else int(trace.windows[feed])
         items = trace.feed_times(feed).tolist()
         got: list[float | None] = [None] * len(items)
-        asked: list[float] = []
+        poll_times: list[float] = []
         at = begin + (feed * 0.6180339887498949 % 1.0) * DAY
         gap, known = 7200.0, 0
         while at < end:
@@ -78,13 +78,13 @@ def by_event_loop(trace: Trace, protocol: ReplaySettings) -> tuple[list[list[flo
             new = [k for k in range(known, upto) if k >= upto - window]
             for k in new:
                 got[k] = at
-            if asked:
-                gap = at - asked[-1]
-            asked.append(at)
+            if poll_times:
+                gap = at - poll_times[-1]
+            poll_times.append(at)
             known = upto
             at += max(min(max(gap / 2 if new else gap * 2, 300.0), 2 * DAY), SHORTEST_INTERVAL)
         obtained.append(got)
-        polls.append(asked)
+        polls.append(poll_times)
     return obtained, polls
 
 
@@ -95,7 +95,7 @@ def test_waves_poll_exactly_as_a_plain_event_loop(trace: Trace) -> None:
     obtained, polls = by_event_loop(trace, PROTOCOL)
     flat = [np.nan if t is None else t for got in obtained for t in got]
     np.testing.assert_allclose(run.obtained, flat, atol=1e-3)
-    assert run.polls.tolist() == [sum(t >= run.measured for t in asked) for asked in polls]
+    assert run.polls.tolist() == [sum(t >= run.measured for t in poll_times) for poll_times in polls]
 
 
 def brute_force(run: Replay, steps: int = 4000) -> dict[str, float]:
@@ -157,19 +157,19 @@ def test_a_feed_without_dates_shows_its_items_and_no_times() -> None:
     trace = Trace.from_lists([[0.0, 2.2 * DAY, 6 * DAY], [0.0, 2.2 * DAY, 6 * DAY]])
     trace = dataclasses.replace(trace, dated=np.array([True, False]))
     strategy = Adaptive()
-    new, told = np.zeros(2), np.zeros(2)
+    new, dates = np.zeros(2), np.zeros(2)
     remember = strategy.next_interval
 
     def interval(table: Table, seen: Observed) -> Floats:
         assert seen.published is not None
         new[seen.rows] += seen.new
-        told[seen.rows] += seen.published.counts
+        dates[seen.rows] += seen.published.counts
         return remember(table, seen)
 
     strategy.next_interval = interval  # type: ignore[method-assign]
     run = replay_trace(strategy, trace, PROTOCOL)
     assert new.tolist() == [2, 2]
-    assert told.tolist() == [2, 0]
+    assert dates.tolist() == [2, 0]
     assert score_replay(run).lost == 0
 
 

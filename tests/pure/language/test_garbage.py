@@ -30,7 +30,7 @@ pieces = st.sampled_from(
 )
 
 
-def told(text: str, catalogue: Catalogue | None) -> tuple[Message, ...] | None:
+def parse_messages(text: str, catalogue: Catalogue | None) -> tuple[Message, ...] | None:
     """The messages about the text, or None if it is a script."""
     try:
         parse(text, catalogue)
@@ -41,7 +41,7 @@ def told(text: str, catalogue: Catalogue | None) -> tuple[Message, ...] | None:
 
 def survives(text: str) -> None:
     for catalogue in (None, Catalogue({"guardian": "http://g/"})):
-        messages = told(text, catalogue)
+        messages = parse_messages(text, catalogue)
         assert messages is None or (messages and all(message.render() for message in messages))
 
 

@@ -91,8 +91,8 @@ def test_dead_feed_is_recognised_by_its_dates_or_by_our_refreshes() -> None:
 def test_kept_dates_are_given_and_possible(dates: list[float | None], now: float, last: float | None) -> None:
     answer = drop_false_dates(dates, now, last)
     assert len(answer) == len(dates)
-    for said, believed in zip(dates, answer, strict=True):
-        assert believed is None or (believed == said and EARLIEST <= believed <= now + CLOCK_TOLERANCE)
+    for published, believed in zip(dates, answer, strict=True):
+        assert believed is None or (believed == published and EARLIEST <= believed <= now + CLOCK_TOLERANCE)
 
 
 NEAR = st.floats(-DAY, DAY).map(lambda seconds: NOW + seconds)

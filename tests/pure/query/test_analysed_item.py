@@ -79,8 +79,8 @@ def test_the_language_is_detected_only_if_the_feed_does_not_declare_it() -> None
     french = item(title="Éruption du volcan", content="La lave avance vers le village.").item
     assert AnalysedItem(french, ORIGIN, detect=detect).field_texts(Field.LANGUAGE) == ("fr",)
     assert AnalysedItem(french, ORIGIN).field_texts(Field.LANGUAGE) == ()
-    said = item(title="Éruption du volcan", language="x-klingon").item
-    assert AnalysedItem(said, ORIGIN, detect=detect).field_texts(Field.LANGUAGE) == ("x-klingon",)
+    declared = item(title="Éruption du volcan", language="x-klingon").item
+    assert AnalysedItem(declared, ORIGIN, detect=detect).field_texts(Field.LANGUAGE) == ("x-klingon",)
 
 
 def test_a_text_too_short_to_tell_has_no_language() -> None:

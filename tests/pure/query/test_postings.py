@@ -25,13 +25,13 @@ ENTRIES = st.lists(
 
 def filled(entries: list[tuple[str, int, str | None, int, int]]) -> Postings:
     made = Postings(lambda _: None, lambda _: None)
-    for key, owner, asked, kind, named in entries:
-        asking = 0 if asked is None else made.feature_number(asked)
-        made.add_entry(key, owner, asking | (kind if asked is not None or kind != ABSENT else 0) | named)
+    for key, owner, other, kind, named in entries:
+        other_number = 0 if other is None else made.feature_number(other)
+        made.add_entry(key, owner, other_number | (kind if other is not None or kind != ABSENT else 0) | named)
     return made
 
 
-def said(met: tuple[object, object]) -> tuple[list[int], list[tuple[int, int]]]:
+def sort_matches(met: tuple[object, object]) -> tuple[list[int], list[tuple[int, int]]]:
     ready, later = (list(each) for each in met)  # type: ignore[call-overload]
     return sorted(ready), sorted(zip(later[::2], later[1::2], strict=True))
 
@@ -40,12 +40,12 @@ def by_hand(
     entries: list[tuple[str, int, str | None, int, int]], features: set[str], named: bool, numbers: Postings
 ) -> tuple[list[int], list[tuple[int, int]]]:
     ready, later = [], []
-    for key, owner, asked, given_kind, name in entries:
-        kind = 0 if asked is None and given_kind == ABSENT else given_kind
-        there = asked is None or asked in features
+    for key, owner, other, given_kind, name in entries:
+        kind = 0 if other is None and given_kind == ABSENT else given_kind
+        there = other is None or other in features
         if key in features and there != (kind == ABSENT) and (not named or name or kind == RULE):
             if kind in (PHRASE, EITHER, RULE):
-                later.append((owner, (numbers.feature_number(asked) if asked else 0) | kind | name))
+                later.append((owner, (numbers.feature_number(other) if other else 0) | kind | name))
             else:
                 ready.append(owner)
     return sorted(ready), sorted(later)
@@ -62,7 +62,7 @@ def test_entries_match_alike_one_by_one_in_arrays_and_compiled(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(postings, "FEW", few)
             known.compile = compiled
-            assert said(known.find_matches(features, named)) == expected
+            assert sort_matches(known.find_matches(features, named)) == expected
 
 
 def test_a_feature_without_owners_and_requirements_is_dropped() -> None:
@@ -78,14 +78,14 @@ def test_a_feature_without_owners_and_requirements_is_dropped() -> None:
     assert sorted(closed) == ["ash", "cloud"]
     assert "ash" not in known
     known.add_entry("oslo", 3)
-    assert said(known.find_matches({"oslo", "ash"})) == ([3], [])
+    assert sort_matches(known.find_matches({"oslo", "ash"})) == ([3], [])
 
 
 def test_compiled_code_is_used_once_there_are_many_entries_and_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    compiled: list[str] = []
 
     def compiling(function: Callable[..., object]) -> Callable[..., object]:
-        asked.append(function.__name__)
+        compiled.append(function.__name__)
         return function
 
     monkeypatch.setattr(postings, "compile_with_numba", compiling)
@@ -93,13 +93,13 @@ def test_compiled_code_is_used_once_there_are_many_entries_and_items(monkeypatch
         monkeypatch.setattr(postings, name, value)
     known = filled([("ash", 1, None, 0, 0), ("ash", 2, None, 0, 0)])
     for _ in range(5):
-        assert said(known.find_matches({"ash"})) == ([1, 2], [])
+        assert sort_matches(known.find_matches({"ash"})) == ([1, 2], [])
     known.add_entry("ash", 3)
     for _ in range(2):
-        assert said(known.find_matches({"ash"})) == ([1, 2, 3], [])
-    assert not asked
-    assert said(known.find_matches({"ash"})) == ([1, 2, 3], [])
-    assert asked == ["_find_matches_loop"]
+        assert sort_matches(known.find_matches({"ash"})) == ([1, 2, 3], [])
+    assert not compiled
+    assert sort_matches(known.find_matches({"ash"})) == ([1, 2, 3], [])
+    assert compiled == ["_find_matches_loop"]
     monkeypatch.setattr(postings, "NUMBA_AVAILABLE", False)
-    assert said(known.find_matches({"ash"})) == ([1, 2, 3], [])
-    assert len(asked) == 1
+    assert sort_matches(known.find_matches({"ash"})) == ([1, 2, 3], [])
+    assert len(compiled) == 1

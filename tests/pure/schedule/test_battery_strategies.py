@@ -1,4 +1,4 @@
-"""Checks that every registered strategy passes."""
+"""Runs the same checks on every registered strategy."""
 
 from __future__ import annotations
 
@@ -249,17 +249,17 @@ def test_empty_budget_and_empty_table_choose_nothing(kind: type[Strategy]) -> No
 def test_explains_every_feed_in_words_and_numbers(kind: type[Strategy]) -> None:
     world = World(kind(FEEDS), RATES).run(60)
     for row in range(FEEDS):
-        told = world.strategy.explain(world.table, row, EPOCH + 3 * DAY)
-        assert told.reason
-        assert told.value is None or not np.isnan(told.value)
-        assert told.due is None or not np.isnan(told.due)
+        decision = world.strategy.explain(world.table, row, EPOCH + 3 * DAY)
+        assert decision.reason
+        assert decision.value is None or not np.isnan(decision.value)
+        assert decision.due is None or not np.isnan(decision.due)
 
 
 @every
 def test_has_a_rule_a_source_and_an_example(kind: type[Strategy]) -> None:
-    said = (kind.__doc__ or "") + (sys.modules[kind.__module__].__doc__ or "")
-    assert len(said) > 100
-    assert ">>>" in said
+    documentation = (kind.__doc__ or "") + (sys.modules[kind.__module__].__doc__ or "")
+    assert len(documentation) > 100
+    assert ">>>" in documentation
 
 
 def test_lazy_choice_of_the_best_utilities_equals_the_eager_one() -> None:

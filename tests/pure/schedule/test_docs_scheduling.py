@@ -25,8 +25,8 @@ def test_every_reason_is_documented() -> None:
 
 def test_the_bytes_per_feed_in_the_documentation_are_true() -> None:
     text = (DOCS / "estimators.md").read_text()
-    for name, said in re.findall(r"^\| `(\w+)` \|.*\| (\d+) \|$", text, re.MULTILINE):
-        assert ESTIMATORS[name](100).bytes_per_feed == float(said), name
+    for name, documented in re.findall(r"^\| `(\w+)` \|.*\| (\d+) \|$", text, re.MULTILINE):
+        assert ESTIMATORS[name](100).bytes_per_feed == float(documented), name
 
 
 def test_the_example_of_the_library_runs() -> None:

@@ -51,8 +51,8 @@ def test_manual_refresh_overrides_all_but_refusals() -> None:
     slow = replace(POLITE, fresh_until=NOW + DAY / 2, failures=3, hints=Hints(skip_hours=(16,)))
     assert find_earliest_time(slow, later, asked=True) == (later, Reason.FREE)
     assert find_earliest_time(slow, later, asked=True, paused=True) == (later, Reason.FREE)
-    told = replace(slow, not_before=NOW + 5 * HOUR)
-    assert find_earliest_time(told, later, asked=True) == (NOW + 5 * HOUR, Reason.RETRY_AFTER)
+    refused = replace(slow, not_before=NOW + 5 * HOUR)
+    assert find_earliest_time(refused, later, asked=True) == (NOW + 5 * HOUR, Reason.RETRY_AFTER)
     assert find_earliest_time(slow, later, asked=True, host_not_before=NOW + HOUR) == (NOW + HOUR, Reason.HOST)
     assert find_earliest_time(slow, NOW + 1, asked=True) == (NOW + LEAST_INTERVAL, Reason.LEAST)
 

@@ -113,20 +113,20 @@ FEEDS = 60
 EQUAL_RATES, LARGE_WINDOWS, WEIGHTS = np.full(FEEDS, 0.001), np.full(FEEDS, 30.0), np.ones(FEEDS)
 
 
-def asked(target: QualityTarget, feeds: int = 6, budget: float = 3.0) -> QueryTargetPlan:
+def plan_queries(target: QualityTarget, feeds: int = 6, budget: float = 3.0) -> QueryTargetPlan:
     wish = QueryTarget(target, np.arange(feeds), np.full(feeds, 0.5))
     (one,) = meet_query_targets([wish], EQUAL_RATES, LARGE_WINDOWS, WEIGHTS, budget)
     return one
 
 
 def test_target_already_met_changes_nothing() -> None:
-    one = asked(QualityTarget(delay=36_000.0))
+    one = plan_queries(QualityTarget(delay=36_000.0))
     assert one.met
     assert one.times == 1.0
 
 
 def test_query_target_raises_the_weight_of_its_feeds_until_it_is_met() -> None:
-    without, one = asked(QualityTarget(delay=36_000.0)), asked(QualityTarget(delay=200.0))
+    without, one = plan_queries(QualityTarget(delay=36_000.0)), plan_queries(QualityTarget(delay=200.0))
     assert without.delay > 200.0
     assert one.met
     assert 150.0 < one.delay <= 200.0  # met with little to spare
@@ -135,7 +135,7 @@ def test_query_target_raises_the_weight_of_its_feeds_until_it_is_met() -> None:
 
 
 def test_unreachable_query_target_reports_the_best_quality() -> None:
-    one = asked(
+    one = plan_queries(
         QualityTarget(completeness=0.99, delay=61.0), feeds=FEEDS
     )  # of all feeds: no feed can count before others
     assert not one.met

@@ -31,11 +31,11 @@ def test_hour_and_day_count_only_their_own_refreshes() -> None:
 def test_quantiles_of_the_histogram_are_near_the_true_ones(delays: list[float]) -> None:
     tally, now = Tally(), 1e9
     tally.record(now, weight=0, got=len(delays), lost=0, delays=np.array(delays))
-    told = tally.summarise(now, 1).delay
-    assert told is not None
-    assert told.items == len(delays)
-    assert told.mean == pytest.approx(np.mean(delays), abs=1e-6)
-    for figure, share in ((told.median, 0.5), (told.p95, 0.95)):
+    delay = tally.summarise(now, 1).delay
+    assert delay is not None
+    assert delay.items == len(delays)
+    assert delay.mean == pytest.approx(np.mean(delays), abs=1e-6)
+    for figure, share in ((delay.median, 0.5), (delay.p95, 0.95)):
         low, high = np.quantile(delays, share, method="lower"), np.quantile(delays, share, method="higher")
         assert low / 1.25 - 1 <= figure <= high * 1.25 + 1
 
@@ -51,19 +51,19 @@ def test_counts_survive_saving_and_another_shape_is_refused() -> None:
 
 @given(st.integers(1, 200), st.floats(0, 2000))
 def test_loss_forecast_equals_the_poisson_model(window: int, mean: float) -> None:
-    told = forecast_loss(np.array([mean, mean + 1]), np.full(2, float(window)))
+    forecast = forecast_loss(np.array([mean, mean + 1]), np.full(2, float(window)))
     counts = np.random.default_rng(1).poisson(mean, 4000)
     lost = np.maximum(counts - window, 0)
     slack = 5 * lost.std() / 60 + 0.02
-    assert told.lost[0] == pytest.approx(lost.mean(), abs=slack)
-    assert told.chance[0] == pytest.approx((counts > window).mean(), abs=0.05)
-    assert told.missing[0] == pytest.approx(np.minimum(counts, window).mean() / window, abs=0.03)
-    assert told.lost[1] >= told.lost[0] - 1e-9
+    assert forecast.lost[0] == pytest.approx(lost.mean(), abs=slack)
+    assert forecast.chance[0] == pytest.approx((counts > window).mean(), abs=0.05)
+    assert forecast.missing[0] == pytest.approx(np.minimum(counts, window).mean() / window, abs=0.03)
+    assert forecast.lost[1] >= forecast.lost[0] - 1e-9
 
 
 def test_non_finite_forecasts_mean_no_loss() -> None:
-    told = forecast_loss(np.array([np.nan, np.inf, -1.0]), np.zeros(3))
-    assert told.lost.tolist() == [0.0, 0.0, 0.0]
+    forecast = forecast_loss(np.array([np.nan, np.inf, -1.0]), np.zeros(3))
+    assert forecast.lost.tolist() == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -186,17 +186,17 @@ def test_signal_brings_only_its_own_feed_forward() -> None:
 
 def test_value_explains_itself_in_words_and_numbers() -> None:
     strategy, table = learned()
-    told = strategy.explain(table, 0, 30.5 * DAY)
-    assert "items a day" in told.reason
-    assert "chance of loss" in told.reason
-    assert told.price == 2.0
-    assert told.value is not None
-    assert told.value < 2.0
-    assert told.due is not None
-    assert told.due > 30.5 * DAY
+    decision = strategy.explain(table, 0, 30.5 * DAY)
+    assert "items a day" in decision.reason
+    assert "chance of loss" in decision.reason
+    assert decision.price == 2.0
+    assert decision.value is not None
+    assert decision.value < 2.0
+    assert decision.due is not None
+    assert decision.due > 30.5 * DAY
     later = strategy.explain(table, 0, 60 * DAY).value
     assert later is not None
-    assert later > told.value
+    assert later > decision.value
 
 
 def test_heavier_feeds_come_sooner_and_dearer_ones_later() -> None:
