@@ -159,7 +159,7 @@ def list_publication_times(connection: Connection, feed_id: int, since: float, m
 
 def list_item_times(connection: Connection, since: float, most: int = 500_000) -> tuple[list[int], list[float]]:
     """List feed and time of dated items published since then and since their feed was added, the latest `most`."""
-    # What a feed's first document showed is only the end of its history: a replay would take it for all of it.
+    # A feed's first document shows only the end of its history, which a replay would take for the whole.
     query = select(item.c.feed_id, item.c.published).join(feed, feed.c.id == item.c.feed_id)
     query = query.where(item.c.dated, item.c.published >= since, item.c.published >= feed.c.added, FEED_IS_LIVE)
     rows = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most)).all()

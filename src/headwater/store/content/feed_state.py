@@ -95,9 +95,9 @@ _FETCH_PLANS = SelectByIds(
 
 
 def load_feed_states(connection: Connection, feed_ids: Iterable[int], *, windows: bool = True) -> dict[int, Known]:
-    """Load what is kept of these feeds between refreshes; removed feeds are left out.
+    """Load the states of these feeds; removed feeds are left out.
 
-    Without `windows` their entries are blank, for refreshes that brought no document to compare them with.
+    Without `windows` their entries are blank, for refreshes that brought no document to compare with.
     """
     if not windows:
         rows = _FEED_STATES_WITHOUT_WINDOWS.run(connection, feed_ids)
@@ -135,7 +135,7 @@ FEED_STATE_COLUMNS = [column.name for column in feed_state.columns if column.nam
 
 
 def feed_state_row(value: Known) -> dict[str, Any]:
-    """The columns of `known`, with the key under the name an UPDATE can bind."""
+    """Return the values of FEED_STATE_COLUMNS, with the feed's id as `of_feed`."""
     return {
         "of_feed": value.feed_id,
         "window": len(value.window),
@@ -161,6 +161,7 @@ def feed_state_row(value: Known) -> dict[str, Any]:
 
 
 def window_row(value: Known) -> dict[str, Any]:
+    """Return the row of `feed_window`."""
     return {"feed_id": value.feed_id, "entries": to_json(value.window) or "[]"}
 
 
@@ -173,6 +174,7 @@ async def iterate_schedule_rows(store: Store, chunk: int = 5000) -> AsyncIterato
 
 
 def list_schedule_rows(connection: Connection, after: int, limit: int) -> list[ScheduleRow]:
+    """List feeds by id, beyond `after`."""
     rows = connection.execute(_SCHEDULE_QUERY.where(feed.c.id > after).limit(limit)).all()
     return [ScheduleRow._make(row) for row in rows]
 
@@ -183,8 +185,8 @@ def load_weights(connection: Connection) -> dict[int, float]:
 
 
 def hash_identity(identity: str) -> bytes:
-    """128 bits of an identity: identities are often whole addresses, and this is the largest key we have."""
-    key = _KEY.copy()  # two thirds of the cost of making one
+    """Return 128 bits of an identity, which is often a whole address and would make our largest index larger."""
+    key = _KEY.copy()  # costs two thirds of making a new one
     key.update(identity.encode("utf-8", "surrogatepass"))
     return key.digest()
 

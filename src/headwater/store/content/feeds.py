@@ -22,7 +22,7 @@ from headwater.store.schema.query_tables import hit, implicit_feed, item_version
 from headwater.store.schema.reader_tables import USER_IS_LIVE, mark, subscription, subscription_tag, user
 from headwater.store.schema.storable_text import replace_unstorable
 
-# Told how many feeds somebody brings here that are new, and how many only they read already; raises to refuse.
+# Called with the number of new feeds and the number of feeds that only this reader reads; raises to refuse.
 FeedQuotaCheck = Callable[[int, int], None]
 
 
@@ -150,7 +150,7 @@ def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float, tagge
     _require_free_names(connection, missing.values())
     if missing:
         rows = [_feed_row(key, each, now) for key, each in missing.items()]
-        # Another process may add the same address at this moment; then it was not us who created it.
+        # Another process may add the same address at this moment; then it has created the feed, not we.
         inserted = connection.execute(
             insert_or_ignore(connection, feed).returning(feed.c.id, feed.c.url_key), rows
         ).all()
@@ -174,7 +174,7 @@ def _add_chunk(connection: Connection, new: Sequence[NewFeed], now: float, tagge
 
 
 def _adopt_implicit_feeds(connection: Connection, new: Sequence[NewFeed], added: list[AddedFeed]) -> list[AddedFeed]:
-    """Feeds that only queries wanted get the weight they are now given, and count as registered."""
+    """Register the implicit feeds among these, which only queries read, with the given weights."""
     weights = {one.feed.id: each.weight for each, one in zip(new, added, strict=True) if not one.created}
     gone = delete(implicit_feed).where(implicit_feed.c.feed_id.in_(list(weights)))
     was = connection.execute(gone.returning(implicit_feed.c.feed_id)).scalars().all() if weights else []
@@ -230,7 +230,7 @@ def _suggest_feeds(connection: Connection, ref: int | str) -> str:
     holding = _describe_partial_matches(connection, ref)
     if holding:
         return f"There is no feed “{ref}”. {holding}"
-    # Candidates that share a beginning or a middle with what was typed, so that 100,000 feeds need not be compared.
+    # Only candidates that share a part with the typed text are compared, not 100,000 feeds.
     word = ref.rstrip("/").rpartition("/")[2] or ref
     like = {part for part in (word[:4], word[-4:], word) if len(part) >= 3}
     near = [_contains_text(part) for part in sorted(like)]
@@ -304,7 +304,7 @@ def _read_feed(row: Row[Any], tags: Mapping[int, tuple[str, ...]]) -> Feed:
 
 
 def find_feed_tags(connection: Connection, ids: Sequence[int] | None) -> dict[int, tuple[str, ...]]:
-    """The tags of some feeds, or of all, by name."""
+    """Find the tags of these feeds, or of all, sorted by name."""
     found: dict[int, tuple[str, ...]] = {}
     tagged = select(feed_tag.c.feed_id, feed_tag.c.tag)
     some = [tagged] if ids is None else [tagged.where(feed_tag.c.feed_id.in_(chunk)) for chunk in chunks(ids, CHUNK)]
@@ -315,10 +315,12 @@ def find_feed_tags(connection: Connection, ids: Sequence[int] | None) -> dict[in
 
 
 def count_feeds(connection: Connection) -> int:
+    """Count the feeds."""
     return connection.execute(select(func.count()).select_from(feed).where(FEED_IS_LIVE)).scalar_one()
 
 
 def count_feed_tags(connection: Connection) -> list[tuple[str, int]]:
+    """Count the feeds of each tag, sorted by tag."""
     query = select(feed_tag.c.tag, func.count()).group_by(feed_tag.c.tag)
     return sorted((tag, number) for tag, number in connection.execute(query))
 
@@ -383,7 +385,7 @@ def _reset_server_state(connection: Connection, feed_id: int) -> None:
 
 
 def delete_feed(connection: Connection, feed_id: int) -> None:
-    """Delete a feed for good: its items and their words, its hits, what was seen, and the log.
+    """Delete a feed for good: its items and their words, its hits, its seen identities, and its log.
 
     Outbox entries without an item are not shown.
     """

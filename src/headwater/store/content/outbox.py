@@ -1,4 +1,4 @@
-"""Appends what happened to items in one order, and moves the checkpoint of each consumer.
+"""Keeps the changes of items in one order, and each consumer's checkpoint in it.
 
 An entry is written in the transaction of its item. Positions must become visible in order, or a consumer that has read
 past a gap never sees the entry that fills it. SQLite has one writer, so they do. PostgreSQL commits transactions in any
@@ -23,7 +23,7 @@ from headwater.store.schema.item_tables import checkpoint, item, outbox
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
-    """One thing that happened to an item, in the order every consumer sees. `kind` is "new" or "update".
+    """A change of an item, in the order that every consumer sees. `kind` is "new" or "update".
 
     `item` is the item as it is now, also where it changed after this entry was written (`at`).
     """

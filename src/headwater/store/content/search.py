@@ -1,6 +1,6 @@
 """Indexes items and searches them by full text.
 
-Indexing costs several times what storing costs, so saving a verdict only queues its items, and `index_queued` indexes
+Indexing costs several times as much as storing, so saving a verdict only queues its items, and `index_queued` indexes
 them in batches; `search_items` catches up first. An item is either in `index_queue` or in the index as it now reads;
 both change in one transaction.
 """
@@ -76,7 +76,7 @@ def remove_from_index(connection: Connection, ids: Sequence[int]) -> None:
 
 
 def reindex(connection: Connection, ids: Sequence[int]) -> None:
-    """Items are about to be changed: out of the index now, in again later; in the caller's transaction."""
+    """Take items that are about to change out of the index and queue them again, in the caller's transaction."""
     remove_from_index(connection, ids)
     connection.execute(insert_or_ignore(connection, index_queue), [{"item_id": id} for id in ids])
 
@@ -115,7 +115,7 @@ def _list_words(rows: Iterable[Sequence[Any]], encode: Callable[[str], str] = st
 
 
 def rebuild_if_stale(connection: Connection) -> None:
-    """Empty the index when words are made differently now, so that it is filled again; in the caller's transaction."""
+    """Rebuild the index if this version makes words by other rules; in the caller's transaction."""
     made_by = index_fingerprint().encode()
     kept = saved_state.load_state(connection, _FINGERPRINT_NAME)
     if kept is None or kept[1] != made_by:
@@ -123,7 +123,7 @@ def rebuild_if_stale(connection: Connection) -> None:
 
 
 def rebuild_index(connection: Connection) -> None:
-    """Empty the index, so that it is filled again; in the caller's transaction."""
+    """Empty the index and queue all items, in the caller's transaction."""
     if connection.dialect.name == "sqlite":
         connection.execute(_FTS5_DELETE_ALL)
     else:
@@ -160,14 +160,14 @@ async def search_items(
 
 def find_matching_items(
     connection: Connection,
-    said: str,
+    words: str,
     limit: int,
     feed_id: int | None,
     tag: str | None,
     before_id: int | None,
 ) -> SearchPage:
-    """Search what is indexed by now."""
-    terms = require_search_terms(said)
+    """Search the items that are indexed by now."""
+    terms = require_search_terms(words)
     if not terms:
         return SearchPage(())
     query = select(item).where(item.c.id.in_(_select_matching(connection.dialect.name, terms)))
@@ -183,9 +183,9 @@ def find_matching_items(
     return SearchPage(tuple(found[:limit]), len(found) > limit, count_queued(connection))
 
 
-def require_search_terms(said: str) -> list[SearchTerm]:
+def require_search_terms(words: str) -> list[SearchTerm]:
     """Parse a typed search; InputError if all of its words are excluded ones."""
-    terms = parse_search(said)
+    terms = parse_search(words)
     if terms and all(term.without for term in terms):
         raise InputError("A search needs at least one word that is wanted, not only words that are not.")
     return terms

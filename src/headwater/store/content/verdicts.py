@@ -37,8 +37,8 @@ class SavedRefresh:
     """The result of saving one verdict.
 
     `new_ids` belongs position by position to `new`, the items that were not there before; `updated_ids` are the
-    items whose content was replaced. `skipped` says in words why nothing at all was written: the feed has been
-    removed meanwhile, this very refresh had been saved before, or the database cannot hold what it says.
+    items whose content was replaced. `skipped` says in words why nothing was written: the feed has been removed, the
+    refresh was saved before, or the database refuses its values.
     `url_taken_by` is the feed that already has the address this one wanted to move to.
     """
 
@@ -83,7 +83,7 @@ _UPDATE_NEW_COUNT = update(refresh).where(refresh.c.feed_id == bindparam("of_fee
 
 
 class BatchRefused(Exception):
-    """The database does not take somebody's values; the transaction is to be taken back, and `save` finds out whose."""
+    """The database refuses values of a verdict: roll back, and save the verdicts one by one."""
 
 
 async def save_refreshes(store: Store, verdicts: Sequence[Verdict]) -> list[SavedRefresh]:
@@ -131,8 +131,8 @@ def _try_batch(connection: Connection, verdicts: Sequence[Verdict]) -> list[Save
     try:
         saved = _save_verdicts(connection, verdicts)
     except Exception as error:
-        # Not a `with`: when the disk is full SQLite has rolled back everything, and going back to a savepoint that
-        # is no longer there would hide why. The owner of the transaction ends it.
+        # Not a `with`: when the disk is full, SQLite has rolled back everything, and rolling back to a savepoint that
+        # no longer exists would hide the cause. The owner of the transaction ends it.
         if not concerns_values(error):
             raise
         savepoint.rollback()
@@ -142,7 +142,10 @@ def _try_batch(connection: Connection, verdicts: Sequence[Verdict]) -> list[Save
 
 
 def _contains_nul(verdict: Verdict) -> bool:
-    """SQLite would take NUL and PostgreSQL not; the other things neither takes are found by being refused."""
+    """Tell whether a text contains NUL, which SQLite would accept and PostgreSQL refuses.
+
+    Other values are refused by both.
+    """
     for one in (*verdict.new, *verdict.updated):
         if "\0" in one.identity or "\0" in (one.title or "") or "\0" in (one.link or ""):
             return True
@@ -161,7 +164,7 @@ def _save_single(connection: Connection, verdict: Verdict) -> SavedRefresh:
 
 @dataclass(slots=True)
 class _WrittenVerdict:
-    """A verdict, and what has been written of it so far."""
+    """A verdict with the ids that were written for it so far."""
 
     verdict: Verdict
     new: Sequence[Item] = ()
@@ -171,6 +174,7 @@ class _WrittenVerdict:
     url_taken_by: int | None = None
 
     def to_saved_refresh(self) -> SavedRefresh:
+        """Return the result of saving it."""
         return SavedRefresh(
             self.verdict.refresh.feed_id,
             tuple(self.new),
@@ -196,7 +200,7 @@ def _save_verdicts(connection: Connection, verdicts: Sequence[Verdict]) -> list[
 
 
 class _FeedBefore(NamedTuple):
-    """A feed as it was before."""
+    """A feed before the verdict is saved."""
 
     id: int
     url: str
@@ -206,7 +210,7 @@ class _FeedBefore(NamedTuple):
 
 
 def _lock_feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int, _FeedBefore]:
-    """The feeds, locked so that none is removed before we have finished."""
+    """Load the feeds and lock them, so that none is removed before the transaction ends."""
     rows = _SELECT_FEEDS.run(connection, {verdict.refresh.feed_id for verdict in verdicts})
     return {row[0]: _FeedBefore._make(row) for row in rows}
 
@@ -214,7 +218,7 @@ def _lock_feeds(connection: Connection, verdicts: Sequence[Verdict]) -> dict[int
 def _insert_refreshes(
     connection: Connection, written: list[_WrittenVerdict], feeds: dict[int, _FeedBefore]
 ) -> list[_WrittenVerdict]:
-    """Write the refreshes; the others are of feeds that are gone, or have been written before with all they brought."""
+    """Write the refreshes; those of removed feeds, and those written before, are skipped."""
     here: dict[tuple[int, float], _WrittenVerdict] = {}
     for each in written:
         done = each.verdict.refresh
@@ -242,14 +246,14 @@ def _insert_items(connection: Connection, live: list[_WrittenVerdict]) -> None:
             (one.feed_id, hash_identity(one.identity), id, one.content_hash)
             for one, id in zip(brought, ids, strict=True)
         ]
-        rows.sort()  # feeds, and keys of one feed, in the same order for everybody
+        rows.sort()  # all transactions write feeds and keys in the same order
         really = _INSERT_SEEN.run_returning(connection, rows)
         kept = [(one, id) for one, id in zip(brought, ids, strict=True) if id in really]
         _INSERT_ITEMS.run(connection, [item_to_values(one, id) for one, id in kept])
         search.queue_for_indexing(connection, [id for _, id in kept])
         _assign_new_items(live, ids, really)
     wrong = [each for each in live if len(each.new) != each.verdict.refresh.new]
-    if wrong:  # the log says what was stored, not what was hoped for
+    if wrong:  # the log counts the items that were really stored
         counts = [
             {"of_feed": each.verdict.refresh.feed_id, "of_at": each.verdict.refresh.at, "new": len(each.new)}
             for each in wrong

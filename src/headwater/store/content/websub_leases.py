@@ -39,7 +39,7 @@ class WebSubLease:
 
 @dataclass(frozen=True, slots=True)
 class WebSubCancellation:
-    """A subscription at a hub that is to be ended; `attempts` is how often it was told, this time included."""
+    """A lease that a hub is told to end; `attempts` counts how often it was told, this time included."""
 
     key: str
     hub: str
@@ -48,7 +48,7 @@ class WebSubCancellation:
 
 
 CHUNK = 500
-MOST_UNCONFIRMED = 3  # times a hub is told that perhaps never knew of us
+MOST_UNCONFIRMED = 3  # cancellations sent to a hub that never confirmed the lease
 _COLUMNS = tuple(websub_lease.columns.keys())
 _OFFERS_HUB = and_(
     feed_state.c.hub.is_not(None), feed_state.c.topic.is_not(None), ~feed.c.paused, feed.c.gone_since.is_(None)
@@ -56,7 +56,7 @@ _OFFERS_HUB = and_(
 
 
 def list_offered_hubs(connection: Connection, limit: int = 500) -> list[tuple[int, str, str]]:
-    """Feeds that offer a hub at which we have not asked yet: (feed, hub, topic)."""
+    """List (feed, hub, topic) of feeds that offer a hub from which we have not asked for a lease yet."""
     query = select(feed_state.c.feed_id, feed_state.c.hub, feed_state.c.topic).join(
         feed, feed.c.id == feed_state.c.feed_id
     )
@@ -95,7 +95,7 @@ def claim_due_leases(
 
 
 def confirm_lease(connection: Connection, key: str, topic: str, now: float, until: float, due: float) -> int | None:
-    """The hub verifies what we have asked for: the feed; None where we have asked for nothing of the kind."""
+    """Record that a hub has verified our request; returns the feed, or None if we have not asked."""
     query = select(websub_lease.c.feed_id, websub_lease.c.since, websub_lease.c.state)
     asked = query.where(websub_lease.c.key == key, websub_lease.c.topic == topic, websub_lease.c.pending > now)
     row = connection.execute(asked.with_for_update()).first()
@@ -109,7 +109,7 @@ def confirm_lease(connection: Connection, key: str, topic: str, now: float, unti
 
 
 def refuse_lease(connection: Connection, feed_id: int, message: str, due: float, now: float) -> None:
-    """The hub does not want us; a lease that still runs stands."""
+    """Record that a hub has refused our request; a lease that still runs remains."""
     row = connection.execute(select(websub_lease.c.until).where(websub_lease.c.feed_id == feed_id)).first()
     if row is not None:
         values = {"pending": None, "message": message, "due": due}
@@ -119,15 +119,15 @@ def refuse_lease(connection: Connection, feed_id: int, message: str, due: float,
 
 
 def end_lease(connection: Connection, feed_id: int, state: str, message: str, due: float) -> None:
-    """The hub is no longer believed in: it has denied us, or it does not push."""
+    """End a lease, because the hub has denied it or does not push."""
     values = {"state": state, "message": message, "due": due, "until": None, "pending": None}
     if state == "silent":
-        values.pop("until")  # should it push after all, it is heard
+        values.pop("until")  # so that a later push is still accepted
     connection.execute(update(websub_lease).where(websub_lease.c.feed_id == feed_id).values(values))
 
 
 def expire_leases(connection: Connection, now: float) -> list[int]:
-    """Leases that have ended; the feeds."""
+    """Mark leases that have expired; returns their feeds."""
     over = and_(websub_lease.c.state == "active", websub_lease.c.until <= now)
     ids = list(connection.execute(select(websub_lease.c.feed_id).where(over)).scalars())
     for chunk in chunks(ids, CHUNK):
@@ -137,20 +137,24 @@ def expire_leases(connection: Connection, now: float) -> list[int]:
 
 
 def record_received_push(connection: Connection, feed_id: int, now: float) -> None:
+    """Record that a hub has pushed a feed."""
     values: dict[str, Any] = {"pushes": websub_lease.c.pushes + 1, "pushed": now, "state": "active", "message": None}
     connection.execute(update(websub_lease).where(websub_lease.c.feed_id == feed_id).values(values))
 
 
 def set_lease_message(connection: Connection, feed_id: int, message: str) -> None:
+    """Set the message that describes the state of a lease."""
     connection.execute(update(websub_lease).where(websub_lease.c.feed_id == feed_id).values(message=message))
 
 
 def find_lease_by_key(connection: Connection, key: str) -> WebSubLease | None:
+    """Find a lease by the key in its callback; None if there is none."""
     row = connection.execute(select(websub_lease).where(websub_lease.c.key == key)).first()
     return None if row is None else _read_lease(row)
 
 
 def find_leases_of_feeds(connection: Connection, feed_ids: Collection[int]) -> dict[int, WebSubLease]:
+    """Find the leases of these feeds, by feed."""
     found: dict[int, WebSubLease] = {}
     for chunk in chunks(sorted(feed_ids), CHUNK):
         for row in connection.execute(select(websub_lease).where(websub_lease.c.feed_id.in_(chunk))):
@@ -159,17 +163,14 @@ def find_leases_of_feeds(connection: Connection, feed_ids: Collection[int]) -> d
 
 
 def list_pushed_feeds(connection: Connection, now: float) -> dict[int, float]:
-    """The feeds that hubs push, and since when."""
+    """Return the feeds that hubs push, with the time since when."""
     query = select(websub_lease.c.feed_id, websub_lease.c.since)
     rows = connection.execute(query.where(websub_lease.c.state == "active", websub_lease.c.until > now))
     return {row.feed_id: row.since for row in rows}
 
 
-# farewells
-
-
 def cancel_leases(connection: Connection, feed_ids: Collection[int]) -> None:
-    """End the subscriptions of these feeds: the hubs that know of them are to be told."""
+    """Delete the leases of these feeds, and queue cancellations for the hubs that know of them."""
     for chunk in chunks(feed_ids, CHUNK):
         gone = connection.execute(
             delete(websub_lease).where(websub_lease.c.feed_id.in_(chunk)).returning(*_CANCELLED_COLUMNS)
@@ -195,7 +196,7 @@ _CANCELLED_COLUMNS = (
 def claim_due_cancellations(
     connection: Connection, now: float, first: float, slowest: float, limit: int = 20
 ) -> list[WebSubCancellation]:
-    """Hubs to tell now, and again later with growing pauses; those whose lease is over know by themselves."""
+    """Claim cancellations to send now; they are repeated with growing pauses until the lease would have ended."""
     connection.execute(delete(websub_cancellation).where(websub_cancellation.c.until <= now))
     connection.execute(
         delete(websub_cancellation).where(
@@ -229,7 +230,7 @@ def find_next_lease_due(connection: Connection) -> float | None:
 
 
 def delete_cancellation(connection: Connection, key: str, topic: str) -> bool:
-    """The hub has confirmed, or is told no more; False where it was never asked."""
+    """Delete a cancellation that the hub has confirmed; False if it was never sent."""
     asked = (websub_cancellation.c.key == key, websub_cancellation.c.topic == topic, websub_cancellation.c.attempts > 0)
     return connection.execute(delete(websub_cancellation).where(*asked)).rowcount > 0
 

@@ -1,4 +1,4 @@
-"""Defines what an open database can do: run plain functions on a connection.
+"""Defines the operations of an open database: run plain functions on a connection, maybe fenced by a lease.
 
 Every function of this package that uses SQL is a plain function whose first parameter is SQLAlchemy's synchronous
 `Connection`. A `Database` runs such a function in a transaction of its own and returns its result asynchronously: one
@@ -22,7 +22,7 @@ class Database(ABC):
 
     @abstractmethod
     async def read(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `function(connection, …)`, which only reads. Each of its statements sees what is committed by then."""
+        """Run `function(connection, …)`, which only reads. Each statement sees all commits before it."""
 
     @abstractmethod
     async def snapshot(self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

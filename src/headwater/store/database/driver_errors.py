@@ -40,6 +40,7 @@ _POSTGRES_SENTENCES = {
 
 
 def describe_sqlite_error(error: BaseException, file: Path) -> str:
+    """Describe an error of SQLite in a sentence with advice."""
     says = str(error)
     code = getattr(error, "sqlite_errorcode", None)
     sentence = _SQLITE_SENTENCES.get(code & 0xFF) if code is not None else None
@@ -47,6 +48,7 @@ def describe_sqlite_error(error: BaseException, file: Path) -> str:
 
 
 def describe_postgres_error(error: BaseException, server: str) -> str:
+    """Describe an error of PostgreSQL in a sentence with advice."""
     says = str(error).rpartition(">: ")[2].splitlines()[0] if str(error) else type(error).__name__
     state = getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None)
     sentence = _POSTGRES_SENTENCES.get(state or "") or _describe_tls_error(error)
@@ -58,7 +60,7 @@ def describe_postgres_error(error: BaseException, server: str) -> str:
 
 
 def _describe_tls_error(error: BaseException | None) -> str | None:
-    """Describe a TLS problem that waiting does not mend."""
+    """Describe a TLS problem that does not pass by waiting."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"PostgreSQL at {{server}} showed a certificate that is not trusted ({error.verify_message.rstrip('.')}). "

@@ -22,7 +22,7 @@ def lock_database_file(database_url: str) -> Iterator[None]:
 
     It is a lock of the operating system on a file beside the database, so it ends with the process, also by kill −9. It
     is none on the database itself: closing a second handle would let go of SQLite's own locks. PostgreSQL may have any
-    number. An address, folder or file system that cannot be used so is left to the store, which says what is wrong.
+    number. An address, folder or file system that cannot be locked is left to the store, which reports the problem.
     """
     lock = _open_lock_file(database_url)
     if lock is None:

@@ -30,7 +30,7 @@ BUSY_SECONDS = 10.0
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA temp_store = MEMORY",
-    # Pages, 64 MB: among 100,000 feeds each refresh has pages of its own, and what is seldom written back costs less.
+    # 64 MB of pages: with 100,000 feeds each refresh changes other pages, and a large cache writes them less often.
     "PRAGMA wal_autocheckpoint = 16000",
     "PRAGMA journal_size_limit = 67108864",
 )
@@ -72,6 +72,7 @@ class Sqlite(Database):
 
     @classmethod
     async def open(cls, url: URL, *, create: bool) -> Sqlite:
+        """Open the file of an address; with `create` false a missing file is an error."""
         file = parse_file(url)
         if not create and not file.exists():
             raise StoreError(f"There is no database at {file}. Check --data and --database, or add a feed first.")
@@ -172,6 +173,7 @@ class Sqlite(Database):
 
 
 def parse_file(url: URL) -> Path:
+    """Return the file of a SQLite address; StoreError if it names none."""
     if not url.database or url.database == ":memory:":
         raise StoreError("Headwater keeps SQLite in a file: give sqlite:///FILE, with four slashes for a full path.")
     if url.host:

@@ -19,7 +19,7 @@ class Delivery:
     """An item of a query feed on its way to one sink. `kind` is email, webhook or notify.
 
     `state` is due, failed (to be tried again at `due`), sent or dead (given up). Deliveries with one `batch` go in one
-    message; `slot` is the moment of a digest. `message` says what happened last.
+    message; `slot` is the time of a digest. `message` describes the last attempt.
     """
 
     id: int
@@ -64,9 +64,9 @@ def add_deliveries(connection: Connection, new: Iterable[Delivery]) -> None:
 
 
 def claim_due_batches(connection: Connection, now: float, lease: float, limit: int = 50) -> list[list[Delivery]]:
-    """Batches that are due. Until the lease has passed they are not due again, whatever becomes of us.
+    """Claim batches that are due; nobody else claims them before the lease has passed.
 
-    A message that was tried before is claimed as it was then; new rows of a digest get a batch of their own.
+    A message that was tried before keeps its rows; new rows of a digest form a batch of their own.
     """
     first = select(delivery).where(delivery.c.due <= now, delivery.c.query_id.not_in(TRASHED_QUERIES))
     first = first.order_by(delivery.c.due, delivery.c.id).limit(limit)
@@ -128,6 +128,7 @@ def _read_delivery(row: Row[Any], batch: str | None = None) -> Delivery:
 def settle_deliveries(
     connection: Connection, ids: Sequence[int], state: str, due: float | None, message: str | None, now: float
 ) -> None:
+    """Record the outcome of sending deliveries; failed ones are retried at `due`."""
     for chunk in chunks(ids, CHUNK):
         values = {"state": state, "due": due, "message": message, "at": now}
         connection.execute(update(delivery).where(delivery.c.id.in_(chunk)).values(values))
@@ -150,12 +151,13 @@ def list_deliveries(
 
 
 def count_deliveries(connection: Connection) -> dict[str, int]:
+    """Count deliveries by state."""
     query = select(delivery.c.state, func.count()).group_by(delivery.c.state)
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def retry_deliveries(connection: Connection, ids: Collection[int], now: float) -> int:
-    """A batch is sent again as a whole, under its old key."""
+    """Retry the batches of these deliveries, or all dead ones; returns how many deliveries. Batches keep their keys."""
     which = delivery.c.state.in_(("dead", "failed"))
     if ids:
         batches = select(delivery.c.batch).where(delivery.c.id.in_(sorted(ids)))
@@ -173,10 +175,8 @@ def find_next_due_delivery(connection: Connection) -> float | None:
     return connection.execute(query).scalar()
 
 
-# templates
-
-
 def set_delivery_template(connection: Connection, query: str | None, subject: str | None, body: str | None) -> None:
+    """Set the template of a query feed, or (None) of the server; without subject and body it is deleted."""
     key = (query or "").casefold()
     connection.execute(delete(delivery_template).where(delivery_template.c.query == key))
     if subject is not None or body is not None:
@@ -184,11 +184,12 @@ def set_delivery_template(connection: Connection, query: str | None, subject: st
 
 
 def list_delivery_templates(connection: Connection) -> dict[str, tuple[str | None, str | None]]:
+    """Return (subject, body) of all templates by folded query name; "" is the server's."""
     return {row.query: (row.subject, row.body) for row in connection.execute(select(delivery_template))}
 
 
 def find_delivery_template(connection: Connection, query: str) -> tuple[str | None, str | None]:
-    """Each part from the query feed, else from the server."""
+    """Return subject and body for a query feed; a missing part comes from the server's template."""
     rows = connection.execute(select(delivery_template).where(delivery_template.c.query.in_((query.casefold(), ""))))
     found = {row.query: row for row in rows}
     own, server = found.get(query.casefold()), found.get("")

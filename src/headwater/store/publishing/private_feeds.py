@@ -26,7 +26,7 @@ class PublicAccess:
 
 @dataclass(frozen=True, slots=True)
 class PrivateFeedToken:
-    """A token as it can be listed: what it opens, what it was made for, and when."""
+    """A token that opens a private feed, without its secret."""
 
     path: str
     label: str
@@ -85,5 +85,6 @@ def revoke_feed_tokens(connection: Connection, path: str, label: str | None = No
 
 
 def list_feed_tokens(connection: Connection) -> list[PrivateFeedToken]:
+    """List the tokens of all private feeds, by path."""
     rows = connection.execute(select(feed_token).order_by(feed_token.c.path, feed_token.c.created))
     return [PrivateFeedToken(row.path, row.label, row.created) for row in rows]

@@ -32,7 +32,7 @@ def load_item_origins(connection: Connection, feed_ids: Collection[int] | None =
 
 
 def list_document_hits(connection: Connection, query_feed: QueryFeed, now: float) -> list[StoredHit]:
-    """List what the document of a query feed shows at `now`."""
+    """List the hits in the document of a query feed at `now`."""
     query = read_running_definition(query_feed).query
     by_arrival = query.order is not None and query.order.field is Field.ARRIVAL
     keep = query.keep or DEFAULT_KEEP_WINDOW

@@ -29,7 +29,7 @@ from headwater.store.schema.storable_text import replace_refused
 
 @dataclass(frozen=True, slots=True)
 class NewHit:
-    """A hit to be written: when its item arrived, and the id of its query feed."""
+    """A hit to be saved, with the id of its query feed and the time at which its item arrived."""
 
     query_id: int
     hit: Hit
@@ -40,8 +40,8 @@ class NewHit:
 class StoredHit:
     """An item as a query feed has published it; `id` is its place in the feed's stream.
 
-    `item` is what is shown, with the fields that SET wrote anew. `fresh` says that it was to be delivered when it was
-    written, `update` that it was there before and has just been changed in place.
+    `item` is the item as shown, with the fields that SET has rewritten. `fresh` says that the hit was new and to be
+    delivered when it was saved, `update` that an earlier hit has just been changed in place.
     """
 
     id: int
@@ -74,6 +74,7 @@ class QueryStatistics:
 
     @property
     def per_day(self) -> float:
+        """The average number of recent hits per day."""
         return self.recent / self.days if self.days > 0 else 0.0
 
 
@@ -89,14 +90,13 @@ _LIST_FIELDS = frozenset({"authors", "categories"})
 _decode_item = msgspec.json.Decoder(Item).decode  # made here: two threads that make the first one at once crash
 
 
-# items as they were published
-
-
 def pack_item(value: Item) -> bytes:
+    """Return an item as compressed JSON."""
     return zlib.compress(msgspec.json.encode(value), 1)
 
 
 def unpack_item(blob: bytes) -> Item:
+    """Return an item packed by `pack_item`."""
     return _decode_item(zlib.decompress(blob))
 
 
@@ -108,13 +108,10 @@ def _apply_changes(value: Item, changes: str | None) -> Item:
     return msgspec.structs.replace(value, **given | lists)
 
 
-# writing
-
-
 def save_hits(connection: Connection, matched: Iterable[NewHit]) -> list[StoredHit]:
-    """Write hits in the caller's transaction; what was really new or changed, as it now stands.
+    """Save hits in the caller's transaction; returns those that were new or changed, as stored.
 
-    A query feed publishes an item once: a hit that is there already is changed in place and never fresh again.
+    A query feed publishes an item once: an existing hit is changed in place and is never fresh again.
     """
     wanted = {(one.hit.original.id, one.query_id): one for one in matched if one.hit.original.id is not None}
     if not wanted:
@@ -155,7 +152,7 @@ def save_hits(connection: Connection, matched: Iterable[NewHit]) -> list[StoredH
 
 
 def _find_existing_queries(connection: Connection, ids: Collection[int]) -> set[int]:
-    """Query feeds that have not been dropped while items were matched with them."""
+    """Find the query feeds among these that have not been dropped meanwhile."""
     found: set[int] = set()
     for chunk in chunks(sorted(ids), CHUNK):
         found.update(
@@ -231,26 +228,25 @@ def _to_stored_hit(id: int, one: NewHit, fresh: bool, update: bool) -> StoredHit
 
 
 def _delete_unused_versions(connection: Connection, item_ids: Collection[int]) -> None:
-    """Versions that no hit shows any more."""
+    """Delete the versions of items that no hit shows any more."""
     for chunk in chunks(sorted(item_ids), CHUNK):
         shown = select(hit.c.id).where(hit.c.item_id == item_version.c.item_id, hit.c.version == item_version.c.version)
         connection.execute(delete(item_version).where(item_version.c.item_id.in_(chunk), ~shown.exists()))
 
 
 def delete_hits_of_queries(connection: Connection, query_ids: Sequence[int]) -> None:
-    """The hits of query feeds that are dropped, and the versions that only they show."""
+    """Delete the hits of dropped query feeds, and the versions that only they show."""
     items = set(connection.execute(select(hit.c.item_id).where(hit.c.query_id.in_(query_ids))).scalars())
     connection.execute(delete(hit).where(hit.c.query_id.in_(query_ids)))
     returned_items.delete_origins_of_queries(connection, query_ids)
     _delete_unused_versions(connection, items)
 
 
-# filling a new or replaced query feed
-
-
 def replace_windows(connection: Connection, windows: Mapping[int, Sequence[NewHit]], replaced: Collection[int]) -> None:
-    """Windows as new definitions have them; hits of the ones before, of those that are `replaced`, are put aside, and
-    what is there is not fresh."""
+    """Save the first windows of new definitions; hits of `replaced` definitions are no longer current.
+
+    None of the new hits is fresh, so nothing is delivered.
+    """
     for chunk in chunks(sorted(replaced), CHUNK):
         connection.execute(update(hit).where(hit.c.query_id.in_(chunk), hit.c.current).values(current=False))
     every = (one for window in windows.values() for one in window)
@@ -265,9 +261,9 @@ def list_past_items(
     upto: int,
     feed_ids: Collection[int] | None = None,
 ) -> list[int]:
-    """The ids of the last `most` stored items, in the order of their arrival, up to a position of the outbox.
+    """List the ids of the last `most` stored items up to a position of the outbox, in the order of arrival.
 
-    Of `feed_ids` only, unless they are so many that looking at all feeds is as good.
+    Only items of `feed_ids`, unless there are so many feeds that looking at all is as fast.
     """
     later = select(outbox.c.item_id).where(outbox.c.position > upto, outbox.c.kind == "new")
     query = select(item.c.id).where(item.c.id.not_in(later), item.c.feed_id.not_in(TRASHED_FEEDS))
@@ -304,9 +300,6 @@ def find_published_items(connection: Connection, names: Collection[str]) -> dict
         for one in connection.execute(_select_hits(hit.c.query_id == row.id)) if row is not None else ():
             found.setdefault(one.item_id, {})[row.name] = _read_hit(one).item  # type: ignore[union-attr]
     return found
-
-
-# reading
 
 
 def _select_hits(*conditions: ColumnElement[bool]) -> Select[Any]:
@@ -350,7 +343,7 @@ def list_latest_hits(
 def list_window(
     connection: Connection, query_id: int, count: int | None, since: float | None, by_arrival: bool
 ) -> list[StoredHit]:
-    """The newest `count` hits by publication or by arrival, or those not older than `since`."""
+    """List the newest `count` hits by publication or by arrival, or the hits since a time."""
     when = hit.c.arrived if by_arrival else hit.c.published
     query = _select_hits(hit.c.query_id == query_id)
     if since is not None:
@@ -429,7 +422,7 @@ def count_hits_by_query(connection: Connection, ids: Collection[int] | None = No
 
 
 def count_feed_activity(connection: Connection, since: float) -> dict[int, tuple[int, int]]:
-    """Refreshes and new items per feed."""
+    """Count refreshes and new items of each feed since a time."""
     asked = select(refresh.c.feed_id, func.count()).where(refresh.c.at >= since).group_by(refresh.c.feed_id)
     brought = select(item.c.feed_id, func.count()).where(item.c.first_seen >= since).group_by(item.c.feed_id)
     refreshes = {row[0]: row[1] for row in connection.execute(asked)}

@@ -29,19 +29,19 @@ CHUNK = 1000
 
 
 def read_definition(text: str, form: bytes | None = None) -> CreateFeed:
-    """The one CREATE statement that a stored text is; `form` is what is kept of it beside the text."""
+    """Return the CREATE statement of a stored text; `form` is its packed form, which is faster to read."""
     return unpack_statement(form, text) or reread(text)
 
 
 def read_running_definition(query: QueryFeed) -> CreateFeed:
-    """The definition that the query processor runs, else the one that it shall run."""
+    """Return the definition that the query processor runs, or the one that it will run first."""
     if query.active is None or query.active == query.text:
         return read_definition(query.text, query.form)
     return read_definition(query.active)
 
 
 class _LazyDefinitions(Mapping[str, Query]):
-    """Query feeds by folded name, parsed when somebody looks: a script seldom touches more than a few of 100,000."""
+    """Query feeds by folded name, parsed on access: a script seldom uses more than a few of 100,000."""
 
     def __init__(self, stored: Mapping[str, tuple[str, str, bytes | None]]) -> None:
         self._stored = stored
@@ -73,7 +73,7 @@ class StoredCatalogue(Catalogue):
 
 
 def load_catalogue(connection: Connection) -> StoredCatalogue:
-    """Everything that a query can name."""
+    """Load everything that a query can name: feeds, tags and query feeds."""
     named = connection.execute(select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None), FEED_IS_LIVE)).all()
     tags = connection.execute(select(feed_tag.c.tag).distinct()).scalars()
     kept = (query_feed.c.key, query_feed.c.name, query_feed.c.text, query_feed.c.form)
@@ -92,7 +92,7 @@ _TEXT, _ACTIVE = _NAMES.index("text"), _NAMES.index("active")
 
 
 def _read_query_feed(row: Row[Any]) -> QueryFeed:
-    """Build a query feed. Equal texts are shared: of a hundred thousand that saves a tenth of the memory."""
+    """Build a query feed. Equal texts are shared, which saves a tenth of the memory of 100,000 query feeds."""
     values = list(row)
     if values[_ACTIVE] == values[_TEXT]:
         values[_ACTIVE] = values[_TEXT]
@@ -100,6 +100,7 @@ def _read_query_feed(row: Row[Any]) -> QueryFeed:
 
 
 def list_all_query_feeds(connection: Connection) -> list[QueryFeed]:
+    """List all query feeds by id."""
     return [_read_query_feed(row) for row in connection.execute(_QUERY_FEEDS.order_by(query_feed.c.id))]
 
 
@@ -144,6 +145,7 @@ def find_query_names(connection: Connection, ids: Collection[int]) -> dict[int, 
 
 
 def find_query_feed(connection: Connection, name: str) -> QueryFeed:
+    """Find a query feed by name. Raises NotFound with a suggestion."""
     row = connection.execute(_QUERY_FEEDS.where(query_feed.c.key == name.casefold())).first()
     if row is None:
         names = connection.execute(select(query_feed.c.name).where(QUERY_IS_LIVE).limit(10_000)).scalars().all()
@@ -156,9 +158,9 @@ def find_query_feed(connection: Connection, name: str) -> QueryFeed:
 def save_definitions(
     connection: Connection, creates: Sequence[CreateFeed], now: float, author: int
 ) -> tuple[dict[str, int], set[str]]:
-    """Create or replace query feeds, in the caller's transaction; they hold for what is appended from now on.
+    """Create or replace query feeds, in the caller's transaction; they apply to outbox entries from now on.
 
-    Answers their ids by folded name, and which of the names were there before.
+    Returns their ids by folded name, and the names that existed before.
     """
     outbox.lock_outbox(connection)
     position = outbox.find_last_position(connection)
@@ -225,7 +227,7 @@ def _find_ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
 
 
 def find_dependents(connection: Connection, names: Iterable[str]) -> list[QueryFeed]:
-    """Query feeds that read one of these, directly or through others; the order is that in which they were made."""
+    """Find the query feeds that read one of these feeds, directly or through others, by id."""
     gone = {name.casefold() for name in names}
     rest = {row.id: (row, row.text.casefold()) for row in list_all_query_feeds(connection)}
     found: list[QueryFeed] = []
@@ -241,10 +243,10 @@ def find_dependents(connection: Connection, names: Iterable[str]) -> list[QueryF
 
 
 def list_names_read(query: QueryFeed) -> set[str]:
-    """The folded names of the feeds that a query names, sources and query feeds."""
+    """Return the folded names of the feeds and query feeds that a query reads."""
     try:
         return {name.key for name in list_read_feeds(read_definition(query.text, query.form).query)}
-    except (QueryError, ValueError):  # a text that this version cannot read reads nothing
+    except (QueryError, ValueError):  # an older text that this version cannot parse reads nothing
         return set()
 
 
@@ -257,7 +259,7 @@ def delete_query_feeds(connection: Connection, ids: Sequence[int]) -> None:
 
 
 def activate_definitions(connection: Connection, wanted: Sequence[QueryFeed]) -> set[int]:
-    """The processor runs these definitions from here on; the ids of those not replaced or dropped meanwhile."""
+    """Record that the processor runs these definitions now; returns the ids not replaced or dropped meanwhile."""
     texts = {query.id: query.text for query in wanted}
     done: set[int] = set()
     for chunk in chunks(sorted(texts), CHUNK):
@@ -271,18 +273,15 @@ def activate_definitions(connection: Connection, wanted: Sequence[QueryFeed]) ->
 
 
 def set_problem(connection: Connection, query: QueryFeed, problem: str) -> None:
-    """The processor cannot run this definition."""
+    """Record why the processor cannot run a definition."""
     same = query_feed.c.id == query.id, query_feed.c.text == query.text
     connection.execute(update(query_feed).where(*same).values(problem=problem[:1000]))
-
-
-# addresses that stand in queries
 
 
 def set_query_addresses(
     connection: Connection, addresses: Mapping[int, Collection[int]], replaced: Sequence[int]
 ) -> None:
-    """Each query reads these feeds by their address, and no others."""
+    """Set which feeds each query reads by their address."""
     for chunk in chunks(replaced, CHUNK):
         connection.execute(delete(query_address).where(query_address.c.query_id.in_(chunk)))
     rows = [{"query_id": query, "feed_id": id} for query, ids in addresses.items() for id in sorted(set(ids))]
@@ -291,7 +290,7 @@ def set_query_addresses(
 
 
 def pause_unreferenced_feeds(connection: Connection) -> int:
-    """Stop refreshing feeds that were only here because a query gave their address, when none does any more."""
+    """Pause implicit feeds whose address no query gives any more, and resume the others; returns how many changed."""
     wanted = select(query_address.c.feed_id)
     idle = select(implicit_feed.c.feed_id).where(implicit_feed.c.feed_id.not_in(wanted))
     done = connection.execute(update(feed).where(feed.c.id.in_(idle), ~feed.c.paused).values(paused=True)).rowcount
@@ -301,9 +300,10 @@ def pause_unreferenced_feeds(connection: Connection) -> int:
 
 
 def list_implicit_feeds(connection: Connection) -> set[int]:
-    """Feeds that are here only because queries give their addresses."""
+    """Return the feeds that exist only because queries give their addresses."""
     return set(connection.execute(select(implicit_feed.c.feed_id)).scalars())
 
 
 def count_query_feeds(connection: Connection) -> int:
+    """Count the query feeds."""
     return connection.execute(select(func.count()).select_from(query_feed).where(QUERY_IS_LIVE)).scalar_one()

@@ -39,27 +39,27 @@ class ScriptResult:
 
     done: tuple[StatementResult, ...]
     warnings: tuple[object, ...] = ()
-    undo: tuple[int, ...] = ()  # the numbers by which what it dropped is taken back
+    undo: tuple[int, ...] = ()  # trash entries of the dropped feeds and query feeds
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedQueries:
-    """The names of the query feeds that went, and the number by which they are taken back."""
+    """The names of the dropped query feeds, and the trash entry by which they can be restored."""
 
     names: tuple[str, ...]
     undo: int
 
 
-IMPLICIT_WEIGHT = 0.0  # nobody wants the feed for itself: only queries give it weight
+IMPLICIT_WEIGHT = 0.0  # of feeds that nobody subscribes to: queries add weight of their own
 
 
 def run_script(
     connection: Connection, text: str, now: float, *, subscriber: int | None = None, replacing: Container[str] = ()
 ) -> ScriptResult:
-    """Carry the script out, in the caller's writing transaction; QueryError says everything that is wrong with it.
+    """Run a script in the caller's writing transaction. QueryError lists everything that is wrong with it.
 
-    What it creates is subscribed for `subscriber`, else for the owner, by whose time zone its digests go. Query feeds
-    of `replacing` need no OR REPLACE (`language.parse`). What it drops can be taken back, by the same person.
+    `subscriber`, by default the owner, is subscribed to new query feeds; their digests follow that user's time zone.
+    Query feeds of `replacing` need no OR REPLACE (`language.parse`). The same user can restore dropped feeds.
     """
     script = parse(text, query_feeds.load_catalogue(connection), replacing=replacing)
     report = Diagnostics(text)
@@ -85,7 +85,7 @@ def run_script(
 
 
 def drop_query_feed(connection: Connection, name: str, cascade: bool = False, *, by: Remover) -> DroppedQueries:
-    """Drop a query feed; with `cascade` those that read it too."""
+    """Drop a query feed; with `cascade` also the query feeds that read it."""
     found = query_feeds.find_query_feed(connection, name)
     users = query_feeds.find_dependents(connection, [name])
     if users and not cascade:
@@ -101,7 +101,7 @@ def drop_query_feed(connection: Connection, name: str, cascade: bool = False, *,
 def _create_query_feeds(
     connection: Connection, statements: Sequence[CreateFeed], now: float, subscriber: int | None
 ) -> list[StatementResult]:
-    """Many at a time: a script may hold a hundred thousand."""
+    """Create or replace query feeds all at once, because a script may contain a hundred thousand."""
     last = {statement.name.key: statement for statement in statements}
     author = subscriber or accounts.find_owner(connection).id
     ids, there = query_feeds.save_definitions(connection, list(last.values()), now, author)
@@ -124,13 +124,13 @@ def _create_query_feeds(
 
 
 def _list_addresses(statement: CreateFeed) -> dict[str, str]:
-    """The addresses that stand in a query, normalised, each as it was written."""
+    """Return the addresses in a query, by their normalised form."""
     sources = (branch.source for branch in walk_branches(statement.query))
     return {normalise_url(source.url): source.url for source in sources if isinstance(source, FeedAddress)}
 
 
 def _add_address_feeds(connection: Connection, addresses: dict[str, str], now: float) -> dict[str, int]:
-    """The feeds at these addresses; those that are not here yet are added, wanted by nobody but queries."""
+    """Return the feeds at these addresses; missing ones are added as implicit feeds, which only queries read."""
     if not addresses:
         return {}
     new = [NewFeed(url, weight=IMPLICIT_WEIGHT) for url in addresses.values()]
@@ -144,7 +144,10 @@ def _add_address_feeds(connection: Connection, addresses: dict[str, str], now: f
 def _drop_objects(
     connection: Connection, drops: Sequence[tuple[str, bool]], by: Remover, undo: list[int]
 ) -> list[StatementResult]:
-    """(name, cascade) of each. What is kept is numbered in `undo`: query feeds together, each source by itself."""
+    """Move feeds and query feeds, given as (name, cascade), to the trash.
+
+    Adds the trash entries to `undo`: one for all query feeds, one for each feed.
+    """
     gone: dict[int, str] = {}
     done: list[StatementResult] = []
     for name, cascade in drops:
@@ -153,7 +156,7 @@ def _drop_objects(
         ).first()
         users = query_feeds.find_dependents(connection, [name]) if cascade else []
         source = _find_named_feed(connection, name) if row is None else None
-        if source is not None:  # as with “feeds remove”, all it brought goes with it
+        if source is not None:  # as “feeds remove” does, with its items
             undo.append(trash.move_feed_to_trash(connection, source, by))
         ids = sorted(({row.id} if row is not None else set()) | {user.id for user in users} - gone.keys())
         new = {query.id: query.name for query in query_feeds.find_query_feeds(connection, ids)}
@@ -172,7 +175,7 @@ def _find_named_feed(connection: Connection, name: str) -> int | None:
 def _register_feed(
     connection: Connection, statement: RegisterFeed, now: float, subscriber: int | None, report: Diagnostics
 ) -> list[StatementResult]:
-    """The feed gets the name and the tags; one that was only there for a query is now there for itself."""
+    """Add a feed with name and tags, or name an existing one; an implicit feed becomes a registered one."""
     url, name = statement.address.url, statement.name.name
     try:
         new = NewFeed(url, name=name, tags=statement.tags)

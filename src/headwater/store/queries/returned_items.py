@@ -27,7 +27,7 @@ CHUNK = 200
 
 
 def origin_key(item: Item, feed_url: str) -> bytes:
-    """128 bits of where an item was first published and what it is called."""
+    """Return 128 bits that stand for the feed in which an item was first published and its identity there."""
     first = remove_token(feed_url) if item.source is None else item.source.url
     name = build_published_identity(item.identity, feed_url)
     return hashlib.sha256(f"{normalise_url(first)}\0{name}".encode("utf-8", "replace")).digest()[:16]
@@ -55,7 +55,7 @@ def drop_returned(connection: Connection, new: Sequence[NewHit]) -> list[NewHit]
 
 
 def delete_origins_of_queries(connection: Connection, query_ids: Sequence[int]) -> None:
-    """Query feeds that are dropped."""
+    """Delete the origins of dropped query feeds."""
     connection.execute(delete(origin).where(origin.c.query_id.in_(query_ids)))
 
 

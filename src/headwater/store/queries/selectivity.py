@@ -32,10 +32,10 @@ CHUNK = 500
 
 
 def count_kept(connection: Connection, new: Sequence[NewHit]) -> None:
-    """Queries have kept these, which they had not before."""
+    """Count hits that queries have kept for the first time."""
     counts: dict[tuple[int, int], int] = {}
     for one in new:
-        if one.hit.fresh:  # what filled a new feed's window is counted when it is filled
+        if one.hit.fresh:  # hits that fill the window of a new query feed are counted by `set_selectivity`
             key = (one.query_id, one.hit.original.feed_id)
             counts[key] = counts.get(key, 0) + 1
     if counts:
@@ -58,19 +58,19 @@ def count_offered(connection: Connection, counts: Mapping[int, int]) -> None:
 
 
 def raise_offered_counts(connection: Connection, past: Mapping[int, int]) -> None:
-    """A query has seen so many items of each feed when it was filled: items that came while there was no query."""
+    """Raise the offered counts to the numbers of past items that a new query was filled from."""
     before = load_offered_counts(connection)
     more = {id: number - before.get(id, 0) for id, number in past.items() if number > before.get(id, 0)}
     if more:
         count_offered(connection, more)
         mine = selectivity.c.feed_id == bindparam("feed")
         raised = update(selectivity).where(mine).values(base=selectivity.c.base + bindparam("by"))
-        # Those who have kept something know what they were offered: their shares stay as they are.
+        # The older queries were not offered these items: their shares stay the same.
         connection.execute(raised, [{"feed": id, "by": number} for id, number in sorted(more.items())])
 
 
 def set_selectivity(connection: Connection, counts: Mapping[int, Mapping[int, tuple[int, int]]]) -> None:
-    """Replace the counts of queries by what they kept of the past: (kept, offered) per feed."""
+    """Replace the counts of queries by (kept, offered) per feed among past items."""
     for chunk in chunks(sorted(counts), CHUNK):
         connection.execute(delete(selectivity).where(selectivity.c.query_id.in_(chunk)))
     total = load_offered_counts(connection)

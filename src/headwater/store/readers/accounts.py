@@ -29,7 +29,7 @@ SCOPES = (READ, WRITE, ADMIN)
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An account. The password's hash is not part of it: whoever prints a user prints no secret."""
+    """An account. It does not contain the password's hash, so that printing a user reveals no secret."""
 
     id: int
     name: str
@@ -41,12 +41,13 @@ class User:
 
     @property
     def is_owner(self) -> bool:
+        """Tell whether the user administers the server."""
         return self.role == OWNER
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody signed in: `kind` is page (a browser's cookie) or client (Google Reader API)."""
+    """A session of a signed-in user; `kind` is page (a browser's cookie) or client (Google Reader API)."""
 
     user: User
     kind: str
@@ -58,7 +59,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class ApiToken:
-    """A token as it can be listed."""
+    """An API token without its secret."""
 
     id: int
     user_id: int
@@ -84,7 +85,7 @@ def fold_name(name: str) -> str:
 
 
 def validate_name(name: str) -> str:
-    """The name, if one can be called so; InputError says why not."""
+    """Return the name without surrounding blanks; InputError if it cannot be a user's name."""
     name = name.strip()
     if not name:
         raise InputError("A name is needed.", "name")
@@ -100,6 +101,7 @@ def _read_user(row: Row[Any]) -> User:
 
 
 def list_users(connection: Connection) -> list[User]:
+    """List all users by id."""
     return [_read_user(row) for row in connection.execute(_USERS.order_by(user.c.id))]
 
 
@@ -113,7 +115,7 @@ def find_user(connection: Connection, ref: int | str) -> User:
 
 
 def find_owner(connection: Connection) -> User:
-    """The first of the owners: what is added without saying for whom is theirs."""
+    """Find the first owner, to whom additions belong that name no user."""
     row = connection.execute(_USERS.where(user.c.role == OWNER).order_by(user.c.id).limit(1)).first()
     if row is None:
         raise NotFound("There is no owner.")
@@ -121,7 +123,7 @@ def find_owner(connection: Connection) -> User:
 
 
 def find_password_hash(connection: Connection, name: str) -> tuple[User | None, str | None]:
-    """The account of this name with the hash of its password; None, None where there is no such account."""
+    """Find a user by name, with the hash of the password; (None, None) if there is none."""
     row = connection.execute(_USERS.where(user.c.name_key == fold_name(name))).first()
     return (None, None) if row is None else (_read_user(row), row.password)
 
@@ -191,7 +193,7 @@ def delete_user(connection: Connection, user_id: int) -> list[int]:
 
 
 def check_role(role: str) -> None:
-    """InputError for what is no role."""
+    """Raise InputError unless this is a role."""
     if role not in ROLES:
         raise InputError(f"There is no role “{role}”; there are {' and '.join(ROLES)}.", "role")
 
@@ -212,13 +214,10 @@ def _require_free_name(connection: Connection, name: str, besides: int | None) -
         raise InputError(f"There is a user “{name}” already. Choose another name.", "name")
 
 
-# sessions
-
-
 def start_session(
     connection: Connection, hash: bytes, user_id: int, kind: str, label: str, now: float, expires: float
 ) -> None:
-    """Begin a session; those that have ended, and the oldest of very many, are forgotten."""
+    """Start a session; deletes expired ones, and the longest unused if the user has too many."""
     connection.execute(delete(session).where(session.c.expires <= now))
     mine = select(session.c.hash).where(session.c.user_id == user_id).order_by(session.c.last_seen.desc())
     old = connection.execute(mine.offset(MOST_SESSIONS - 1)).scalars().all()
@@ -264,10 +263,12 @@ def _build_user(
 
 
 def extend_session(connection: Connection, hash: bytes, now: float, expires: float) -> None:
+    """Record that a session was used, and let it last until `expires`."""
     connection.execute(update(session).where(session.c.hash == hash).values(last_seen=now, expires=expires))
 
 
 def end_session(connection: Connection, hash: bytes) -> None:
+    """End a session."""
     connection.execute(delete(session).where(session.c.hash == hash))
 
 
@@ -278,6 +279,7 @@ def end_all_sessions(connection: Connection, user_id: int, *, except_hash: bytes
 
 
 def list_sessions(connection: Connection, user_id: int, now: float) -> list[Session]:
+    """List the sessions of a user, the last used first."""
     of = find_user(connection, user_id)
     query = select(session).where(session.c.user_id == user_id, session.c.expires > now)
     return [
@@ -286,12 +288,10 @@ def list_sessions(connection: Connection, user_id: int, now: float) -> list[Sess
     ]
 
 
-# tokens
-
-
 def add_api_token(
     connection: Connection, user_id: int, hash: bytes, label: str, scopes: Iterable[str], now: float
 ) -> ApiToken:
+    """Add an API token by the hash of its secret. InputError for unknown scopes or none."""
     wanted = [scope for scope in SCOPES if scope in (given := set(scopes))]
     if unknown := given - set(SCOPES):
         raise InputError(f"There is no scope “{min(unknown)}”; there are {', '.join(SCOPES)}.", "scopes")
@@ -314,10 +314,12 @@ def find_token_user(connection: Connection, hash: bytes) -> tuple[User, ApiToken
 
 
 def record_token_use(connection: Connection, token_id: int, now: float) -> None:
+    """Record when an API token was last used."""
     connection.execute(update(api_token).where(api_token.c.id == token_id).values(last_used=now))
 
 
 def list_api_tokens(connection: Connection, user_id: int) -> list[ApiToken]:
+    """List the API tokens of a user."""
     rows = connection.execute(select(api_token).where(api_token.c.user_id == user_id).order_by(api_token.c.id))
     return [
         ApiToken(row.id, row.user_id, row.label, tuple(row.scopes.split()), row.created, row.last_used) for row in rows

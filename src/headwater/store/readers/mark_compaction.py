@@ -10,14 +10,14 @@ from headwater.store.readers.subscriptions import list_readers
 from headwater.store.schema.reader_tables import mark, mark_undo, subscription
 from headwater.store.store import Store
 
-UNDO_SECONDS = 3600.0  # seconds
-MANY_READ = 10  # items read one by one, before the position is moved
-WORTH_MOVING = 100  # items between a position and the newest one
-REDUNDANT_AFTER = 7 * 86_400.0  # marks that say what the position says anyway are forgotten after this time
+UNDO_SECONDS = 3600.0  # for so long “mark all as read” can be undone
+MANY_READ = 10  # items of a feed that are read one by one before its position is moved
+WORTH_MOVING = 100  # a position moves to the end if so many items are newer
+REDUNDANT_AFTER = 7 * 86_400.0  # seconds after which marks that repeat the position are deleted
 
 
 async def compact_all_marks(store: Store, now: float) -> int:
-    """Say what all readers have read with fewer marks, one transaction per reader; returns how many marks went."""
+    """Compact the marks of all readers, one transaction per reader; returns how many marks were deleted."""
     await store.write(delete_expired_undo, now)
     gone = 0
     last = await store.read(find_last_settled_item)
@@ -27,21 +27,20 @@ async def compact_all_marks(store: Store, now: float) -> int:
 
 
 def delete_expired_undo(connection: Connection, now: float) -> None:
-    """“Mark all as read” can be taken back until here."""
+    """Delete undo records that have expired."""
     connection.execute(delete(mark_undo).where(mark_undo.c.at < now - UNDO_SECONDS))
 
 
 def delete_redundant_marks(connection: Connection, now: float) -> int:
-    """Marks that say what the position says are forgotten after a while; how many went."""
+    """Delete older marks that repeat the position; returns how many."""
     return connection.execute(_REDUNDANT, {"old": now - REDUNDANT_AFTER}).rowcount
 
 
 def compact_marks(connection: Connection, user_id: int, last: int, now: float) -> int:
-    """Say the same of what one person has read with fewer marks, and positions nearer to the newest item; how many
-    marks went.
+    """Replace marks of one reader by fewer marks and later positions; returns how many marks were deleted.
 
-    Where somebody has read most of a feed item by item, the position moves behind it and the few unread ones get marks
-    instead. Where everything is read, the position moves to `last`, before which no item can appear any more.
+    If the reader has read most of a feed item by item, the position moves to `last` and the few unread items are
+    marked instead. If everything is read, the position moves to `last`, up to which no item can appear any more.
     """
     if connection.execute(select(mark_undo.c.id).where(mark_undo.c.user_id == user_id).limit(1)).first() is not None:
         return 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from headwater.store.content import search
 from headwater.store.content.search import SearchPage
 from headwater.store.content.search_terms import SearchTerm, to_fts5_query, to_tsquery
 from headwater.store.readers.reader_items import READER_ITEM_COLUMNS, ReaderItem, read_reader_item
-from headwater.store.readers.stream_positions import join_columns
+from headwater.store.readers.stream_positions import join_columns, prepare_sql
 from headwater.store.readers.streams import HIT_ID_OFFSET, Stream
 from headwater.store.store import Store
 
@@ -79,5 +79,5 @@ def _search_rows(
     )
     found = f"{found} ORDER BY {order} DESC LIMIT :limit"
     sql = join_columns(f"(SELECT COUNT(*) FROM index_queue), {READER_ITEM_COLUMNS}", found)
-    answer = sorted(connection.execute(text(sql), values), key=itemgetter(1), reverse=True)
+    answer = sorted(connection.execute(prepare_sql(sql), values), key=itemgetter(1), reverse=True)
     return [row[3:] for row in answer], answer[0][2] if answer else search.count_queued(connection)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -48,6 +49,9 @@ _HIT_MARKS = (
     "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id"
 )
 _TAGGED = " AND s.feed_id IN (SELECT feed_id FROM subscription_tag WHERE user_id = :user AND tag = :tag)"
+
+
+prepare_sql = lru_cache(256)(text)  # parsing the text again each time would cost more than a small answer
 
 
 def list_stream_positions(
@@ -101,7 +105,7 @@ def _list_hit_positions(connection: Connection, user_id: int, query_id: int, par
         f"WHERE q.user_id = :user AND q.query_id = :query AND h.query_id = :query AND h.current"
         f"{state}{order.conditions} {order.by} LIMIT :wanted"
     )
-    found = connection.execute(text(sql), order.values | {"user": user_id, "query": query_id})
+    found = connection.execute(prepare_sql(sql), order.values | {"user": user_id, "query": query_id})
     return [(row[0], HIT_ID_OFFSET + row[1]) for row in found]
 
 
@@ -168,7 +172,7 @@ def find_read_line(
     The expression saves a statement, which would cost more than its answer.
     """
     given = {"user": user_id, "near_items": NEAR_ITEMS, **(values or {})}
-    value, start, far, near, least = connection.execute(text(f"SELECT {other}, {_COUNT_POSITIONS}"), given).one()
+    value, start, far, near, least = connection.execute(prepare_sql(f"SELECT {other}, {_COUNT_POSITIONS}"), given).one()
     last = start + NEAR_ITEMS
     if least is None or last - least > ITEMS_PER_FEED * near:
         return _ALL_FAR, far > 0, value
@@ -222,7 +226,7 @@ class _StreamItems:
         return list_stream_feed_ids(self._connection, self._user, self._stream)
 
     def _run(self, sql: str, **more: Any) -> list[StreamPosition]:
-        return list(self._connection.execute(text(sql), self._values | more))
+        return list(self._connection.execute(prepare_sql(sql), self._values | more))
 
     def _run_with_columns(self, sql: str, **more: Any) -> list[StreamPosition]:
         if self._columns is None:
@@ -246,7 +250,7 @@ class _StreamItems:
             if not any_far:
                 return None, line
         else:
-            edge = self._connection.execute(text(f"SELECT ({bound.sql})"), bound.values).scalar()
+            edge = self._connection.execute(prepare_sql(f"SELECT ({bound.sql})"), bound.values).scalar()
         return (found, None) if edge is None else (None, line)
 
     def _find_time_bound(self, near: int) -> _TimeBound:

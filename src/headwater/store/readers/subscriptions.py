@@ -26,14 +26,14 @@ from headwater.store.schema.item_tables import item
 from headwater.store.schema.query_tables import implicit_feed, query_feed
 from headwater.store.schema.reader_tables import query_subscription, subscription, subscription_tag, user
 
-QUERY_FEEDS_TAG = "Query feeds"  # where query feeds stand unless somebody puts them elsewhere
+QUERY_FEEDS_TAG = "Query feeds"  # of query feeds to which the reader gave no tags
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """A feed (or a query feed: then `query_id` is set and `feed_id` is not) as one person has it.
+    """A reader's subscription to a feed or to a query feed: either `feed_id` or `query_id` is set.
 
-    `title` is the person's own, else the feed's, else the address. `url` is the address of the feed; query feeds have
-    the path under which they are published.
+    `title` is the reader's own, else the feed's, else the address. `url` is the address of the feed, or the path under
+    which a query feed is published.
     """
 
     feed_id: int | None
@@ -48,12 +48,12 @@ class Subscription(msgspec.Struct, frozen=True):
 
 
 CHUNK = 1000
-LEAST_UNREAD = 10  # of what a feed had before somebody subscribed, this many (or its window) are unread
+LEAST_UNREAD = 10  # so many of a feed's older items, or those of its window, are unread for a new subscriber
 LONGEST_TAG = 200
 
 
 def validate_tag(tag: str) -> str:
-    """The tag, if there can be one; InputError says why not."""
+    """Return the tag without surrounding blanks; InputError if it cannot be a tag."""
     tag = tag.strip()
     if not tag or len(tag) > LONGEST_TAG or not tag.isprintable():
         raise InputError(f"A tag has 1 to {LONGEST_TAG} visible characters.")
@@ -122,7 +122,7 @@ def subscribe_to_feeds(
 
 
 def _find_read_position(connection: Connection, feed_id: int) -> int:
-    """The last item that the feed's document does not show any more: a new subscriber need not read ten years."""
+    """Find the last item that the feed's document no longer shows: up to it everything is read for a new subscriber."""
     window = connection.execute(select(feed_state.c.window).where(feed_state.c.feed_id == feed_id)).scalar() or 0
     older = select(item.c.id).where(item.c.feed_id == feed_id).order_by(item.c.id.desc())
     return connection.execute(older.offset(max(window, LEAST_UNREAD)).limit(1)).scalar() or 0
@@ -141,17 +141,19 @@ def subscribe_to_feed(
 
 
 def subscribe_to_query_feed(connection: Connection, user_id: int, query_id: int, now: float) -> None:
+    """Subscribe a reader to a query feed."""
     subscribe_to_query_feeds(connection, user_id, [query_id], now)
 
 
 def subscribe_to_query_feeds(connection: Connection, user_id: int, query_ids: Iterable[int], now: float) -> None:
+    """Subscribe a reader to query feeds."""
     rows = [{"user_id": user_id, "query_id": id, "added": now, "read_up_to": 0} for id in query_ids]
     if rows:
         connection.execute(insert_or_ignore(connection, query_subscription), rows)
 
 
 def release_unwanted_feeds(connection: Connection, feed_ids: Collection[int]) -> None:
-    """Feeds that nobody subscribes to are no longer refreshed unless queries name them; their past stays."""
+    """Stop refreshing the feeds among these without subscribers, unless queries name them; their items stay."""
     idle: list[Any] = []
     for chunk in chunks(sorted(feed_ids), CHUNK):
         wanted = select(subscription.c.feed_id).where(subscription.c.feed_id.in_(chunk))
@@ -172,7 +174,7 @@ def count_feeds_brought(
 ) -> tuple[int, int]:
     """Count the addresses that are not feeds here yet, and the feeds that only this reader reads.
 
-    With `alone` nobody else is told the same about this person until the end of the caller's writing transaction.
+    With `alone`, other transactions that count for the same reader wait until the caller's has ended.
     """
     if alone:
         connection.execute(select(user.c.id).where(user.c.id == user_id).with_for_update())
@@ -190,14 +192,17 @@ def count_feeds_brought(
 
 
 def require_subscription(connection: Connection, user_id: int, feed_id: int) -> None:
-    """Raise NotFound unless the reader subscribes to the feed, in the same words as for a missing feed: nobody
-    learns what others read."""
+    """Raise NotFound unless the reader subscribes to the feed.
+
+    The sentence is the same as for a missing feed, so that nobody learns which feeds others read.
+    """
     mine = (subscription.c.user_id == user_id, subscription.c.feed_id == feed_id)
     if connection.execute(select(subscription.c.feed_id).where(*mine)).first() is None:
         raise NotFound(f"There is no subscription to feed {feed_id}.")
 
 
 def require_query_subscription(connection: Connection, user_id: int, query_id: int) -> None:
+    """Raise NotFound unless the reader subscribes to the query feed."""
     mine = (query_subscription.c.user_id == user_id, query_subscription.c.query_id == query_id)
     if connection.execute(select(query_subscription.c.query_id).where(*mine)).first() is None:
         raise NotFound(f"There is no subscription to query feed {query_id}.")
@@ -276,11 +281,12 @@ def _change_query_tags(
 
 
 def read_query_tags(stored: str | None) -> tuple[str, ...]:
+    """Return the stored tags of a query feed, or QUERY_FEEDS_TAG."""
     return (QUERY_FEEDS_TAG,) if stored is None else tuple(from_json(stored))
 
 
 def rename_subscription_tag(connection: Connection, user_id: int, old: str, new: str | None) -> None:
-    """Under another name, maybe one that is there; None takes the tag off everything. NotFound if there is none."""
+    """Rename a tag, maybe to an existing one, or (None) remove it from everything. NotFound if there is none."""
     feeds = _list_tagged_feeds(connection, user_id, old)
     rows = connection.execute(select(query_subscription).where(query_subscription.c.user_id == user_id)).all()
     asked = [row.query_id for row in rows if old in read_query_tags(row.tags)]
@@ -300,7 +306,7 @@ def _list_tagged_feeds(connection: Connection, user_id: int, tag: str) -> Sequen
 
 
 def list_subscriptions(connection: Connection, user_id: int) -> list[Subscription]:
-    """Feeds by id, then query feeds."""
+    """List a reader's subscriptions: feeds by id, then query feeds."""
     return _load_subscriptions(connection, user_id, None, None)
 
 
@@ -329,7 +335,7 @@ def find_subscribed_feeds(connection: Connection, user_id: int, feed_ids: Collec
 def list_subscription_page(
     connection: Connection, user_id: int, *, after: tuple[int, int] | None, limit: int, tag: str | None = None
 ) -> list[Subscription]:
-    """Feeds by id, then query feeds, beyond `after`: (0, feed) or (1, query feed)."""
+    """List subscriptions beyond `after`, which is (0, feed id) or (1, query id): feeds by id, then query feeds."""
     found: list[Subscription] = []
     if after is None or after[0] == 0:
         table = subscription if tag is None else subscription_tag
@@ -450,7 +456,7 @@ def count_subscribers(connection: Connection, feed_ids: Collection[int]) -> dict
 
 
 def list_readers(connection: Connection) -> list[int]:
-    """Everybody who subscribes to anything."""
+    """List the users who subscribe to feeds."""
     return list(
         connection.execute(select(subscription.c.user_id).distinct().order_by(subscription.c.user_id)).scalars()
     )

@@ -6,8 +6,8 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, Larg
 
 from headwater.store.schema.metadata import Id, metadata
 
-# Several machines. A lease is held by one process at a time; `epoch` grows whenever it passes to another, and a write
-# under an old epoch is refused. `until` is the database's clock, the only one all machines share.
+# A lease is held by one process at a time; `epoch` grows whenever it passes to another, and a write under an old epoch
+# is refused. `until` is a time of the database's clock, the only one that all machines share.
 lease = Table(
     "lease",
     metadata,
@@ -17,7 +17,7 @@ lease = Table(
     Column("until", Double, nullable=False),
 )
 
-# Who takes part, as it said last.
+# The processes of the cluster, by their last heartbeats.
 member = Table(
     "member",
     metadata,
@@ -27,7 +27,7 @@ member = Table(
     Column("info", Text, nullable=False),  # JSON
 )
 
-# Refreshes to be made, where PostgreSQL alone carries them: one for a feed at a time.
+# Refresh jobs, at most one per feed, in clusters that use PostgreSQL as their queue.
 job = Table(
     "job",
     metadata,
@@ -39,7 +39,7 @@ job = Table(
     Index(None, "partition"),
 )
 
-# What the controller has still to learn from refreshes that were stored; written in their transaction.
+# Lessons from stored refreshes that the controller has not learned yet; written in the refreshes' transaction.
 lesson = Table(
     "lesson",
     metadata,
@@ -58,7 +58,7 @@ refresh_request = Table(
     Column("newer_than", Double, nullable=False),  # the last refresh that the requester knows; a later one ends it
 )
 
-# Messages that could not be dealt with after several tries, with their body, so that a person can look at them.
+# Messages that failed several times, kept with their body for a person to look at.
 quarantine = Table(
     "quarantine",
     metadata,

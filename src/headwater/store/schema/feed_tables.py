@@ -31,7 +31,7 @@ feed = Table(
     Column("url_key", StorableText, nullable=False),  # the address, normalised
     Column("name", StorableText),
     Column("title", StorableText),  # the publisher's
-    Column("given_title", StorableText),  # ours, shown instead where set
+    Column("given_title", StorableText),  # set by a person, shown instead
     Column("link", StorableText),
     Column("weight", Double, nullable=False),
     Column("added", Double, nullable=False),
@@ -41,7 +41,7 @@ feed = Table(
     unique_outside_trash("feed_url_key", "url_key"),
     unique_outside_trash("feed_name", "name"),
     partial_index("feed_deleted_at", "deleted_at", where="deleted_at IS NOT NULL"),
-    sqlite_autoincrement=True,  # an id is never given twice
+    sqlite_autoincrement=True,  # an id is never used again
 )
 FEED_IS_LIVE = feed.c.deleted_at.is_(None)
 TRASHED_FEEDS = select(feed.c.id).where(feed.c.deleted_at.is_not(None))
@@ -80,7 +80,7 @@ feed_state = Table(
     Column("hints", Text),
 )
 
-# Beside `known`, not in it: a start reads all of `known`, a 304 writes `known` and leaves the window alone.
+# Not in `feed_state`: at start all of `feed_state` is read, and a 304 updates it without the window.
 feed_window = Table(
     "feed_window",
     metadata,
@@ -113,7 +113,7 @@ refresh = Table(
     sqlite_autoincrement=True,
 )
 
-# What happened in each hour, so that a first page adds up 24 hours and not a million refreshes.
+# Counts by hour, so that a page adds up 24 hours and not a million refreshes.
 hourly_count = Table(
     "hourly_count",
     metadata,

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, I
 
 from headwater.store.schema.metadata import Id, TsVector, feed_reference, metadata, postgres_metadata
 
-# No foreign keys from here on: `save` has looked the feed up, and a check per row would lock it per row.
+# No foreign keys in these tables: saving a verdict has looked the feed up, and a check per row would lock it per row.
 seen_identity = Table(
     "seen_identity",
     metadata,
@@ -39,7 +39,7 @@ item = Table(
     Column("summary", Text),
     Column("content", Text),
     Column("source", Text),  # [address, title] of the feed it was first published in, where it was published again
-    # Lists of a person's unread items walk these without touching the items, which are wide.
+    # Lists of a reader's unread items use these indexes without reading the items, which are large.
     Index(None, "first_seen", "id", "feed_id"),
     Index(None, "published", "id", "feed_id"),
     Index(None, "feed_id", "published", "id"),
@@ -48,7 +48,7 @@ item = Table(
 )
 
 
-# Items whose words the index does not have yet; an item is either here or indexed as it now reads.
+# Items that wait to be indexed; an item is either here or in the index as it is now.
 index_queue = Table("index_queue", metadata, Column("item_id", Id, primary_key=True, autoincrement=False))
 
 
@@ -71,7 +71,7 @@ checkpoint = Table(
 )
 
 
-# Articles: the pages behind items, fetched for these feeds and for what these query feeds publish.
+# Articles: the pages behind items, fetched for the items of these feeds and for the hits of these query feeds.
 article_feed = Table(
     "article_feed", metadata, Column("feed_id", Id, feed_reference(), primary_key=True, autoincrement=False)
 )

@@ -32,11 +32,12 @@ def partial_index(name: str, *columns: str, where: str, unique: bool = False) ->
 
 
 def feed_reference() -> ForeignKey:
+    """Return a foreign key to a feed, with which the row is deleted."""
     return ForeignKey("feed.id", ondelete="CASCADE")
 
 
 class TsVector(UserDefinedType[str]):
-    """PostgreSQL's type, by name: its whole dialect is only loaded by those who use it."""
+    """PostgreSQL's TSVECTOR, declared by name, so that SQLite users do not load PostgreSQL's dialect."""
 
     cache_ok = True
 

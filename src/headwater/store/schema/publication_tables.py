@@ -7,7 +7,7 @@ from sqlalchemy import Column, Double, Index, Integer, LargeBinary, Table, Text,
 from headwater.store.schema.metadata import Id, feed_reference, metadata
 from headwater.store.schema.storable_text import StorableText
 
-# Published feeds that are only for those who have a token; all others are public. Paths are folded: /feeds/name.
+# Published feeds that can only be read with a token; all others are public. Paths are case-folded: /feeds/name.
 private_feed = Table("private_feed", metadata, Column("path", Text, primary_key=True))
 
 feed_token = Table(
@@ -21,21 +21,21 @@ feed_token = Table(
     sqlite_with_rowid=False,
 )
 
-# What is to be sent because of a hit: once for each query feed, item and sink. Rows with one `batch` go in one message,
-# which is always the same once it has been tried, so that its key tells the receiver that it has it already.
+# Deliveries of hits: one for each query feed, item and sink. Rows with one `batch` go in one message, which does not
+# change once it was tried, so that the receiver recognises a repetition by its key.
 delivery = Table(
     "delivery",
     metadata,
     Column("id", Id, primary_key=True),
     Column("query_id", Id, nullable=False),
-    Column("query", Text, nullable=False),  # its name, which outlives it
+    Column("query", Text, nullable=False),  # its name, kept when the query feed is deleted
     Column("hit_id", Id, nullable=False),
     Column("item_id", Id, nullable=False),
     Column("kind", Text, nullable=False),  # email, webhook, notify
     Column("address", Text, nullable=False),
     Column("state", Text, nullable=False),  # due, failed (tried again at `due`), sent, dead
     Column("due", Double),  # None when there is nothing left to do
-    Column("slot", Double),  # the moment of its digest
+    Column("slot", Double),  # the time of its digest
     Column("batch", Text),
     Column("attempts", Integer, nullable=False),
     Column("at", Double, nullable=False),  # of the last change
@@ -46,7 +46,7 @@ delivery = Table(
     sqlite_autoincrement=True,
 )
 
-# In whose words deliveries speak; `query` is the folded name of a query feed, or empty for all that have none.
+# Templates of deliveries; `query` is the case-folded name of a query feed, or empty for the server's template.
 delivery_template = Table(
     "delivery_template",
     metadata,
@@ -55,8 +55,8 @@ delivery_template = Table(
     Column("body", StorableText),
 )
 
-# The WebSub hub: what somebody has asked for and must still confirm, and who is told of changes. `key` stands for topic
-# and callback, which are too long for an index.
+# The WebSub hub: requests that the callback must confirm, and subscribers. `key` is a hash of topic and callback, which
+# are too long for an index.
 hub_request = Table(
     "hub_request",
     metadata,
@@ -85,7 +85,7 @@ hub_subscriber = Table(
     Column("secret", Text),
     Column("since", Double, nullable=False),
     Column("until", Double, nullable=False),  # the end of the lease
-    Column("sent", Text),  # the ETag of the state that it was sent last
+    Column("sent", Text),  # the ETag of the state last sent
     Column("due", Double),  # when to send; None when it has the present state
     Column("attempts", Integer, nullable=False),
     Column("message", Text),

@@ -19,14 +19,14 @@ from sqlalchemy import (
 
 from headwater.store.schema.metadata import Id, feed_reference, metadata, unique_outside_trash
 
-# Standing queries. `text` is the definition as it was last given, from the outbox's `position` on; `active` the one
-# that the query processor runs, which is the one before until it has come to that position. `form` is `text` as it was
-# read, packed; `revision` what the counter of changes of queries said when `text` was given.
+# Query feeds. `text` is the latest definition; it applies from the outbox's `position` on. `active` is the definition
+# that the query processor runs: the previous one until it has reached that position. `form` is `text` parsed and
+# packed, `revision` the revision counter of query feeds when `text` was saved.
 query_feed = Table(
     "query_feed",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("key", Text, nullable=False),  # the name without regard to case
+    Column("key", Text, nullable=False),  # the case-folded name
     Column("name", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("position", BigInteger, nullable=False),
@@ -38,7 +38,7 @@ query_feed = Table(
     Column("problem", Text),  # why the processor cannot run it
     Column("form", LargeBinary),
     Column("revision", BigInteger, nullable=False, server_default="0"),
-    Column("author_id", Id),  # who wrote it last, whose time zone its digests go by; it outlives their account
+    Column("author_id", Id),  # the last author, whose time zone its digests follow; kept when the account is deleted
     Column("deleted_at", Double),  # moved to the trash then
     unique_outside_trash("query_feed_key", "key"),
     Index(None, "revision"),
@@ -48,7 +48,7 @@ QUERY_IS_LIVE = query_feed.c.deleted_at.is_(None)
 TRASHED_QUERIES = select(query_feed.c.id).where(query_feed.c.deleted_at.is_not(None))
 
 
-# Feeds whose addresses stand in queries; `implicit_feed` has those that are here for no other reason.
+# Feeds whose addresses queries give; `implicit_feed` lists the feeds that exist for no other reason.
 query_address = Table(
     "query_address",
     metadata,
@@ -79,8 +79,8 @@ hit = Table(
     Column("fresh", Boolean, nullable=False),  # was to be delivered
     Column("current", Boolean, nullable=False),
     Column("branches", Text, nullable=False),
-    Column("related", Text),  # what joins found
-    Column("changes", Text),  # the fields that SET wrote anew
+    Column("related", Text),  # items found by joins
+    Column("changes", Text),  # the fields that SET has rewritten
     UniqueConstraint("item_id", "query_id"),
     Index(None, "query_id", "id"),
     Index(None, "query_id", "published"),
@@ -89,8 +89,8 @@ hit = Table(
 )
 
 
-# What query feeds have published, by where it was published first and under which identity: what comes back from
-# another aggregator is known by it. `item_id` is the item that stands for it.
+# Origins of published items: `key` stands for the feed in which an item was first published and its identity there, so
+# that a query feed recognises the item when it comes back from another aggregator as `item_id`.
 origin = Table(
     "origin",
     metadata,

@@ -26,10 +26,10 @@ trash = Table(
     "trash",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("user_id", Id),  # who did it; None: the command line. It outlives their account
+    Column("user_id", Id),  # the remover; None for the command line; kept when the account is deleted
     Column("at", Double, nullable=False),
     Column("kind", Text, nullable=False),
-    Column("label", Text, nullable=False),  # what people call it
+    Column("label", Text, nullable=False),  # its name for people
     Column("objects", Text, nullable=False),  # JSON: the ids of the feed, the query feeds or the user
     Column("rows", Text, nullable=False),  # JSON: the small rows taken out of their tables, by table
     Index(None, "at"),
@@ -51,8 +51,8 @@ user = Table(
     Column("role", Text, nullable=False),  # owner, reader
     Column("password", Text),  # argon2; None until one is set
     Column("created", Double, nullable=False),
-    Column("settings", Text),  # JSON, only the pages know what is in it
-    Column("time_zone", Text),  # by which their digests come; None: the server's
+    Column("settings", Text),  # JSON, read by the pages alone
+    Column("time_zone", Text),  # of digests; None for the server's
     Column("deleted_at", Double),  # moved to the trash then
     unique_outside_trash("user_name_key", "name_key"),
     sqlite_autoincrement=True,
@@ -62,7 +62,7 @@ USER_IS_LIVE = user.c.deleted_at.is_(None)
 session = Table(
     "session",
     metadata,
-    Column("hash", LargeBinary, primary_key=True),  # SHA-256 of what the browser or client holds
+    Column("hash", LargeBinary, primary_key=True),  # SHA-256 of the secret
     Column("user_id", Id, _user_reference(), nullable=False),
     Column("kind", Text, nullable=False),  # page, client
     Column("label", StorableText, nullable=False),
@@ -130,10 +130,10 @@ mark = Table(
     Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
     Column("feed_id", Id, primary_key=True, autoincrement=False),
     Column("item_id", Id, primary_key=True, autoincrement=False),
-    Column("state", SmallInteger),  # 1 read, 0 unread, None as `read_up_to` has it
+    Column("state", SmallInteger),  # 1 read, 0 unread, None by `read_up_to`
     Column("starred", Double),  # since when
     Column("changed", Double, nullable=False),
-    # Of items marked unread both times of the item, so that their lists are in order.
+    # The item's times, if it is marked unread, by which lists of unread items are ordered.
     Column("arrived", Double),
     Column("published", Double),
     partial_index("mark_arrived", "user_id", "arrived", "item_id", "feed_id", "state", where="state = 0"),
@@ -145,7 +145,7 @@ mark = Table(
     sqlite_with_rowid=False,
 )
 
-# What “mark all as read” changed, so that it can be taken back.
+# Marks and positions before “mark all as read”, so that it can be undone.
 mark_undo = Table(
     "mark_undo",
     metadata,
