@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Text, cast, delete, func, literal_column, select, text
+from sqlalchemy import Connection, Text, bindparam, cast, delete, func, literal_column, select, text
 from sqlalchemy import insert as insert_into
 
 from headwater.errors import InputError
@@ -28,7 +28,7 @@ from headwater.store.content.search_terms import (
     to_tsvector,
 )
 from headwater.store.content.verdict_statements import InsertMany
-from headwater.store.database.dialect import from_json, insert_or_ignore
+from headwater.store.database.dialect import bind_ids, from_json, insert_or_ignore, select_by_ids
 from headwater.store.schema.feed_tables import TRASHED_FEEDS
 from headwater.store.schema.item_tables import index_queue, item, item_search
 from headwater.store.schema.metadata import TsQuery
@@ -47,6 +47,7 @@ class SearchPage:
 CATCH_UP = 10  # batches that a search indexes before it answers
 _QUEUE = InsertMany(index_queue, ["item_id"])
 _INDEXED_COLUMNS = select(item.c.id, item.c.title, item.c.summary, item.c.content, item.c.authors, item.c.categories)
+_INDEXED_COLUMNS_BY_ID = select_by_ids(_INDEXED_COLUMNS, item.c.id)
 _ADD_WORDS = {
     "sqlite": text("INSERT INTO item_search (rowid, words) VALUES (:id, :words)"),
     "postgresql": text("INSERT INTO item_search (item_id, words) VALUES (:id, CAST(CAST(:words AS text) AS tsvector))"),
@@ -54,6 +55,7 @@ _ADD_WORDS = {
 # A contentless FTS5 index must be given the indexed words again to delete them.
 _FTS5_DELETE = text("INSERT INTO item_search (item_search, rowid, words) VALUES ('delete', :id, :words)")
 _FTS5_DELETE_ALL = text("INSERT INTO item_search (item_search) VALUES ('delete-all')")
+_DELETE_QUEUED = delete(index_queue).where(index_queue.c.item_id.in_(bindparam("ids", expanding=True)))
 _HAS_QUEUED = select(select(index_queue.c.item_id).exists())
 _FINGERPRINT_NAME = "search: made by"  # the saved state that tells by which rules the index was made
 
@@ -89,12 +91,12 @@ def index_queued(connection: Connection, limit: int = 500) -> int:
     ids = connection.execute(waiting).scalars().all()
     if not ids:
         return 0
-    rows = connection.execute(_INDEXED_COLUMNS.where(item.c.id.in_(ids)))
     dialect = connection.dialect.name
+    rows = connection.execute(_INDEXED_COLUMNS_BY_ID[dialect], {"ids": bind_ids(connection, ids)}).all()
     words = _list_words(rows, to_tsvector if dialect == "postgresql" else str)
     if words:
         connection.execute(_ADD_WORDS[dialect], words)
-    connection.execute(delete(index_queue).where(index_queue.c.item_id.in_(ids)))
+    connection.execute(_DELETE_QUEUED, {"ids": ids})
     return len(ids)
 
 

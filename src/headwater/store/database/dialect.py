@@ -7,7 +7,22 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Insert, Row, Table, select, update
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Insert,
+    Row,
+    Select,
+    Table,
+    any_,
+    bindparam,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.dialects import sqlite
 
 T = TypeVar("T")
@@ -45,6 +60,23 @@ def claim_due(
     chosen = due.with_for_update(skip_locked=True).cte("chosen")  # SQLite has one writer: no lock is compiled for it
     claim = update(table).where(key.in_(select(chosen.c[key.name]))).values(changes).returning(*table.columns)
     return sorted(connection.execute(claim), key=lambda row: row._mapping[key])
+
+
+def select_by_ids(query: Select[Any], column: Column[int]) -> dict[str, Select[Any]]:
+    """Return a query, by dialect, for the rows whose column is one of the parameter `ids`, as `bind_ids` makes it.
+
+    It is one parameter for any number of ids: SQLAlchemy would render the statement anew for each list of them.
+    """
+    each = func.json_each(bindparam("ids")).table_valued("value")
+    return {
+        "sqlite": query.where(column.in_(select(each.c.value))),
+        "postgresql": query.where(column == any_(bindparam("ids", type_=ARRAY(BigInteger)))),
+    }
+
+
+def bind_ids(connection: Connection, ids: Iterable[int]) -> str | list[int]:
+    """Return ids as the parameter of `select_by_ids`: JSON for SQLite, an array for PostgreSQL."""
+    return orjson.dumps(list(ids)).decode() if connection.dialect.name == "sqlite" else list(ids)
 
 
 def to_json(values: Sequence[Any]) -> str | None:

@@ -11,7 +11,7 @@ from sqlalchemy import BindParameter, Connection, and_, bindparam, select
 
 from headwater.model import Item
 from headwater.store.content.items import ITEM_COLUMNS, read_item_values
-from headwater.store.database.dialect import chunks
+from headwater.store.database.dialect import bind_ids, chunks, select_by_ids
 from headwater.store.queries import hits
 from headwater.store.readers.stream_positions import has_columns, list_stream_positions
 from headwater.store.readers.streams import HIT_ID_OFFSET, Stream, StreamQuery
@@ -94,7 +94,8 @@ def _load_items(connection: Connection, user_id: int, ids: Iterable[int]) -> tup
     found: dict[int, ReaderItem] = {}
     others: list[int] = []
     for chunk in chunks((id for id in ids if id < HIT_ID_OFFSET), CHUNK):
-        for row in connection.execute(_ITEMS_BY_ID, {"user": user_id, "ids": chunk}):
+        given = {"user": user_id, "ids": bind_ids(connection, chunk)}
+        for row in connection.execute(_ITEMS_BY_ID[connection.dialect.name], given).all():
             found[row[0]] = read_reader_item(row)
             if row[-1] is None:
                 others.append(row[0])
@@ -125,10 +126,11 @@ def _load_hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict
 
 _MY_SUBSCRIPTION = and_(subscription.c.user_id == bindparam("user"), subscription.c.feed_id == item.c.feed_id)
 _MY_MARK = and_(mark.c.user_id == bindparam("user"), mark.c.feed_id == item.c.feed_id, mark.c.item_id == item.c.id)
-_ITEMS_BY_ID = (
-    select(*(item.c[name] for name in ITEM_COLUMNS), *_MARK_COLUMNS)
-    .select_from(item.outerjoin(subscription, _MY_SUBSCRIPTION).outerjoin(mark, _MY_MARK))
-    .where(item.c.id.in_(_IDS))
+_ITEMS_BY_ID = select_by_ids(
+    select(*(item.c[name] for name in ITEM_COLUMNS), *_MARK_COLUMNS).select_from(
+        item.outerjoin(subscription, _MY_SUBSCRIPTION).outerjoin(mark, _MY_MARK)
+    ),
+    item.c.id,
 )
 _HIT_STATES = (
     select(hit.c.id, hit.c.item_id, *_MARK_COLUMNS, query_subscription.c.read_up_to.label("query_read_up_to"))
@@ -178,7 +180,8 @@ def find_visible(connection: Connection, user_id: int, ids: Collection[int]) -> 
     found: dict[int, tuple[int, int]] = {}
     others: list[int] = []
     for chunk in chunks((id for id in ids if 0 <= id < HIT_ID_OFFSET), CHUNK):
-        for id, feed_id, mine in connection.execute(_FEEDS_OF_ITEMS, {"user": user_id, "ids": chunk}):
+        given = {"user": user_id, "ids": bind_ids(connection, chunk)}
+        for id, feed_id, mine in connection.execute(_FEEDS_OF_ITEMS[connection.dialect.name], given):
             found[id] = (feed_id, id)
             if mine is None:
                 others.append(id)
@@ -199,10 +202,11 @@ def _find_otherwise_visible(connection: Connection, user_id: int, others: Iterab
     return seen
 
 
-_FEEDS_OF_ITEMS = (
-    select(item.c.id, item.c.feed_id, subscription.c.feed_id)
-    .select_from(item.outerjoin(subscription, _MY_SUBSCRIPTION))
-    .where(item.c.id.in_(_IDS))
+_FEEDS_OF_ITEMS = select_by_ids(
+    select(item.c.id, item.c.feed_id, subscription.c.feed_id).select_from(
+        item.outerjoin(subscription, _MY_SUBSCRIPTION)
+    ),
+    item.c.id,
 )
 _MY_QUERIES = select(query_subscription.c.query_id).where(query_subscription.c.user_id == bindparam("user"))
 _THROUGH_QUERIES = select(hit.c.item_id).where(hit.c.item_id.in_(_IDS), hit.c.query_id.in_(_MY_QUERIES), hit.c.current)

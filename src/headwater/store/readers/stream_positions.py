@@ -226,7 +226,7 @@ class _StreamItems:
         return list_stream_feed_ids(self._connection, self._user, self._stream)
 
     def _run(self, sql: str, **more: Any) -> list[StreamPosition]:
-        return list(self._connection.execute(prepare_sql(sql), self._values | more))
+        return list(self._connection.execute(prepare_sql(sql), self._values | more).all())
 
     def _run_with_columns(self, sql: str, **more: Any) -> list[StreamPosition]:
         if self._columns is None:
