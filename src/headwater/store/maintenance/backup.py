@@ -83,8 +83,10 @@ async def write_backup(url: str, file: Path, now: float, progress: BackupProgres
 @contextmanager
 def _make_files(file: Path, replace: bool) -> Iterator[tuple[Path, Path]]:
     """Make the files for the database and its compressed form; at the end the latter gets its name, or both go."""
-    plain, part = (file.with_name(f"{file.name}.{ending}") for ending in ("sqlite", "part"))
     with _translate_disk_errors(f"The backup {file}"):
+        if file.is_dir():
+            raise InputError(f"{file} is a folder. Give the name of a file for the backup.")
+        plain, part = (file.with_name(f"{file.name}.{ending}") for ending in ("sqlite", "part"))
         if file.exists() and not replace:
             raise InputError(f"{file} is there already. Choose another name, or replace it by --force.")
         try:
