@@ -52,7 +52,7 @@ def next_version(folder: Path) -> Path:
     shutil.copytree(SOURCE, made, ignore=shutil.ignore_patterns("__pycache__"))
     store = made / "headwater" / "store"
     (store / "database" / "migrations" / "versions" / f"{NEXT}_moods.py").write_text(MIGRATION)
-    migrate = store / "migrate.py"
+    migrate = store / "database" / "migrate.py"
     migrate.write_text(migrate.read_text().replace(f'HEAD = "{HEAD}"', f'HEAD = "{NEXT}"'))
     return made
 
