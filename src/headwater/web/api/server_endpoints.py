@@ -182,7 +182,7 @@ async def show_settings(call: ApiCall) -> SettingsView:
 class SettingsChange(RequestBody, frozen=True):
     """Fields that are left out keep their values; null removes a target or a limit.
 
-    docs/strategies.md lists the names of strategies and estimators; your own ones are set in headwater.toml.
+    docs/strategies.md lists the strategies and docs/estimators.md the estimators; your own are set in headwater.toml.
     """
 
     budget: Budget | UnsetType = UNSET
