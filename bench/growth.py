@@ -134,6 +134,7 @@ class GrownStore:
         assert isinstance(node.crawl, LocalCrawl)
         table = node.crawl.scheduler.feed_table
         table.earliest[table.find_rows(self._farm)] = 0.0
+        node.crawl.dispatcher.wake()
         await self._done.wait()
         self.spent[kind].append((cpu() - used) / len(self._farm))
 
