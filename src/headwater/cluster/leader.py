@@ -20,7 +20,7 @@ from headwater.cluster.transport.wire_messages import read_lessons
 from headwater.errors import HeadwaterError
 from headwater.loops import run_every
 from headwater.node.crawl.crawl_status import CrawlStatus
-from headwater.node.crawl.dispatcher import Dispatcher, JobOrder, LeaderMail
+from headwater.node.crawl.dispatcher import Dispatcher, JobOrder, LeaderMessages
 from headwater.node.crawl.lessons import Lesson
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.strategy_setup import make_scheduler
@@ -227,7 +227,7 @@ class DatabaseInbox:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def read_mail(self) -> LeaderMail:
+    async def read_messages(self) -> LeaderMessages:
         """Take all lessons, oldest first, and return the requests."""
         news = await self._store.read(cluster_jobs.read_leader_news)
         lessons: list[StoredLesson] = []
@@ -236,7 +236,7 @@ class DatabaseInbox:
             bodies = await self._store.write(cluster_jobs.take_lessons, MAX_LESSON_ROWS)
             lessons += [lesson for body in bodies for lesson in read_lessons(body)]
             more = len(bodies) == MAX_LESSON_ROWS
-        return LeaderMail(lessons, news.requested, news.announced)
+        return LeaderMessages(lessons, news.requested, news.announced)
 
     async def remove_requests(self, feed_ids: Collection[int]) -> None:
         await self._store.write(cluster_jobs.remove_refresh_requests, feed_ids)

@@ -96,7 +96,7 @@ class Membership:
 
     async def join(self) -> None:
         """Record this process as a member. Raises ClusterError like `require_same_kind`."""
-        await self._store.write(_join, self._member, self._uses_nats, self._timing.lease)
+        await self._store.write(_join_cluster, self._member, self._uses_nats, self._timing.lease)
 
     async def check(self) -> None:
         """Look for members of the other kind and compare clocks; the result is in `problem`."""
@@ -162,7 +162,7 @@ def _obtain_cluster_id(connection: Connection) -> str:
     return find_cluster_id(connection) or ""
 
 
-def _join(connection: Connection, member: LocalMember, uses_nats: bool, lease: float) -> None:
+def _join_cluster(connection: Connection, member: LocalMember, uses_nats: bool, lease: float) -> None:
     _obtain_cluster_id(connection)
     saved_state.lock_state(connection, CLUSTER_ID)  # of two kinds that start at once, the second sees the first
     _require_same_kind(connection, uses_nats, lease)

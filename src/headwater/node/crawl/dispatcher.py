@@ -55,7 +55,7 @@ class JobFactory(Protocol):
     async def make_jobs(self, orders: Sequence[JobOrder]) -> list[Job]: ...
 
 
-class LeaderMail(NamedTuple):
+class LeaderMessages(NamedTuple):
     """What other processes wrote for the leader of a cluster.
 
     `requested` are feeds that people asked for, with the time of the last refresh that they know of: a later one ends
@@ -70,7 +70,7 @@ class LeaderMail(NamedTuple):
 class LeaderInbox(Protocol):
     """Brings lessons of results that other processes have stored, and requests."""
 
-    async def read_mail(self) -> LeaderMail:
+    async def read_messages(self) -> LeaderMessages:
         """Take the lessons, and return the requests, which stay until they are removed."""
         ...
 
@@ -126,7 +126,7 @@ class Dispatcher:
         self._requests: dict[int, list[asyncio.Future[StoredRefresh]]] = {}
         self._remote_requests: list[int] = []  # feeds that people asked for in other processes
         self._woken = asyncio.Event()
-        self._mail_read_at = -math.inf
+        self._messages_read_at = -math.inf
         self._due = -math.inf
         self.in_flight: dict[int, InFlightJob] = {}
         self.counts = {"chosen": 0, "learned": 0, "late": 0, "expired": 0, "refused": 0, "unasked": 0}
@@ -167,7 +167,7 @@ class Dispatcher:
 
     async def step(self) -> int:
         """Learn from stored results, expire jobs, choose feeds and send jobs; return how many were learned or sent."""
-        learned = await self._follow_mail()
+        learned = await self._follow_messages()
         await self._release_ended_jobs()
         await self._expire_jobs()
         if await self._adopted.has_unstored_results():
@@ -307,26 +307,26 @@ class Dispatcher:
 
     # results and requests of other processes
 
-    async def _follow_mail(self) -> int:
-        if not self.in_flight and boot_clock() < self._mail_read_at + IDLE_STEP:
+    async def _follow_messages(self) -> int:
+        if not self.in_flight and boot_clock() < self._messages_read_at + IDLE_STEP:
             return 0
-        self._mail_read_at = boot_clock()
-        return await self._read_mail()
+        self._messages_read_at = boot_clock()
+        return await self._read_messages()
 
-    async def _read_mail(self) -> int:
+    async def _read_messages(self) -> int:
         """Learn from the results stored since the last call and note requests; return how many results there were."""
         if self._inbox is None:
             return 0
-        mail = await self._inbox.read_mail()
-        self._land_lessons(mail.lessons)
-        for feed in mail.announced:
+        messages = await self._inbox.read_messages()
+        self._land_lessons(messages.lessons)
+        for feed in messages.announced:
             await self.scheduler.note_signal(feed)
-        refreshes = [one.lesson.refresh for one in mail.lessons if not one.late]
-        ended = {one.feed_id for one in refreshes if one.at > mail.requested.get(one.feed_id, math.inf)}
-        if ended or mail.announced:
-            await self._inbox.remove_requests(ended.union(mail.announced))
-        self._remote_requests = [feed for feed in mail.requested if feed not in ended]
-        return len(mail.lessons)
+        refreshes = [one.lesson.refresh for one in messages.lessons if not one.late]
+        ended = {one.feed_id for one in refreshes if one.at > messages.requested.get(one.feed_id, math.inf)}
+        if ended or messages.announced:
+            await self._inbox.remove_requests(ended.union(messages.announced))
+        self._remote_requests = [feed for feed in messages.requested if feed not in ended]
+        return len(messages.lessons)
 
     def _land_lessons(self, stored: Sequence[StoredLesson]) -> None:
         self.counts["late"] += sum(one.late and not one.unasked for one in stored)
@@ -379,7 +379,7 @@ class Dispatcher:
         """Release adopted jobs that terminals dropped because their leader was replaced: their feeds are due again."""
         ended = await self._adopted.pop_ended()
         if ended:
-            await self._read_mail()  # the results of the others are stored by now
+            await self._read_messages()  # the results of the others are stored by now
             self._cancel_jobs([feed for feed in ended if feed in self.in_flight])
 
 
