@@ -185,6 +185,7 @@ class Feed:
     link: str | None = None
     tags: tuple[str, ...] = ()
     weight: float = 1.0
+    interval: float | None = None  # seconds: the longest pause between two refreshes that a person allows
     added: float = 0.0
     paused: bool = False
     gone_since: float | None = None

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from headwater import __version__, times
 from headwater.node.aggregator import Aggregator
 from headwater.node.crawl.crawl_status import CrawlStatus
+from headwater.node.feed_pace import format_interval
 from headwater.node.new_feed import add_feed_from_address
 from headwater.settings import Settings
 from headwater.store.content.feeds import AddedFeed
@@ -108,6 +109,7 @@ class Site:
             web_address=followable_link,
             percent=format_percent,
             brief=format_brief,
+            interval=format_interval,
             path=lambda text: quote(text, safe=""),
             host=lambda url: urlsplit(url).hostname or url,
         )

@@ -53,6 +53,40 @@ def test_adding_twice_says_so_and_changes_nothing(headwater, farm_url: str) -> N
     assert len(headwater("feeds", "list", "--json").json) == 1
 
 
+def test_the_interval_and_the_weight_of_a_feed_are_set_and_cleared(headwater, farm_url: str) -> None:
+    headwater("feeds", "add", f"{farm_url}/feeds/0")
+    told = headwater("feeds", "set", "1", "--interval", "10m", "--weight", "2.5")
+    assert told.code == 0
+    assert "at least every 10 min, weight 2.5" in told.out
+    [listed] = headwater("feeds", "list", "--json").json
+    assert (listed["interval"], listed["weight"]) == (600.0, 2.5)
+    assert "at least every 10 min" in headwater("feeds", "show", "1").out
+    cleared = headwater("feeds", "set", "1", "--interval", "auto", "--json").json
+    assert (cleared["interval"], cleared["weight"]) == (None, 2.5)
+    assert headwater("feeds", "set", "1", "--weight", "auto", "--json").json["weight"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (("--interval", "soon"), "“soon” is not a duration: write 10m"),
+        (("--interval", "10"), "“10” is not a duration"),
+        (("--interval", "30s"), "at most every 2 min"),
+        (("--interval", "90d"), "at least every 31 d"),
+        (("--weight", "heavy"), "“heavy” is not a number"),
+        (("--weight", "nan"), "between 0 and 1000"),
+        ((), "--interval DURATION, --weight NUMBER"),
+    ],
+)
+def test_an_impossible_pace_is_refused_with_a_sentence(headwater, farm_url: str, given, sentence: str) -> None:
+    headwater("feeds", "add", f"{farm_url}/feeds/0")
+    refused = headwater("feeds", "set", "1", *given)
+    assert refused.code != 0
+    assert sentence in refused.err
+    [listed] = headwater("feeds", "list", "--json").json
+    assert (listed["interval"], listed["weight"]) == (None, 1.0)
+
+
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [

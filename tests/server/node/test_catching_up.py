@@ -26,7 +26,7 @@ FEEDS = 5
 
 def row(feed: int, last: float | None = None) -> ScheduleRow:
     url = f"http://{feed}.example/"
-    return ScheduleRow(feed, url, 1.0, False, None, 0, last, last, None, None, None, None, 0, None)
+    return ScheduleRow(feed, url, 1.0, None, False, None, 0, last, last, None, None, None, None, 0, None)
 
 
 def knowing(name: str) -> tuple[Strategy, FeedTable]:

@@ -24,7 +24,21 @@ from headwater.store.readers.subscriptions import add_and_subscribe
 
 def row(feed: int, url: str | None = None, **more: object) -> ScheduleRow:
     blank = ScheduleRow(
-        feed, url or f"http://{feed}.example/rss", 1.0, False, None, 0, None, None, None, None, None, None, 0, None
+        feed,
+        url or f"http://{feed}.example/rss",
+        1.0,
+        None,
+        False,
+        None,
+        0,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        0,
+        None,
     )
     return blank._replace(**more)  # type: ignore[arg-type]
 
@@ -35,6 +49,14 @@ def test_a_feed_that_is_taken_twice_keeps_its_row_and_gets_its_new_state() -> No
     roster.upsert_feeds([row(9, weight=3.0, window=15)], {9: 500.0})
     assert (len(roster), roster.find_row(7), roster.find_row(9)) == (2, 0, 1)
     assert (roster.table.weight[1], roster.table.window[1], roster.earliest[1]) == (3.0, 15.0, 500.0)
+
+
+def test_the_longest_pause_that_a_person_allows_is_a_column() -> None:
+    roster = FeedTable()
+    roster.upsert_feeds([row(7, interval=600.0), row(9)], {})
+    assert roster.at_most.tolist() == [600.0, np.inf]
+    roster.upsert_feeds([row(7), row(9, interval=1200.0)], {})
+    assert roster.at_most.tolist() == [np.inf, 1200.0]
 
 
 def test_what_the_store_said_before_a_refresh_was_written_does_not_make_the_feed_due_again() -> None:

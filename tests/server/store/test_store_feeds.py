@@ -124,8 +124,11 @@ async def test_a_title_given_by_hand_stays_until_it_is_taken_back(store: Store) 
 async def test_changes_are_kept_and_impossible_ones_refused(store: Store) -> None:
     feed = await one_feed(store, tags=("old",))
     other = await one_feed(store, "https://other.org/", name="other")
-    changed = await store.write(change_feed, feed.id, name="n", weight=2.5, paused=True, tags=("b", "a", "a"))
-    assert (changed.name, changed.weight, changed.paused, changed.tags) == ("n", 2.5, True, ("a", "b"))
+    changed = await store.write(
+        change_feed, feed.id, name="n", weight=2.5, interval=600.0, paused=True, tags=("b", "a")
+    )
+    assert (changed.name, changed.weight, changed.interval, changed.tags) == ("n", 2.5, 600.0, ("a", "b"))
+    assert changed.paused
     assert await store.read(find_feed, feed.id) == changed
     with pytest.raises(InputError, match="belongs to"):
         await store.write(change_feed, feed.id, name="other")

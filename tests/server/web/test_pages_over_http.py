@@ -196,6 +196,18 @@ async def test_a_reader_leaves_a_feed_and_nobody_else_takes_that_back(site: Star
     assert (mine.feed_id, mine.tags) == (1, ("hers",))
 
 
+async def test_the_longest_pause_of_a_feed_is_set_on_its_page(site: Start, web_store: Store) -> None:
+    await two_feeds(web_store)
+    async with visiting(await site()) as visitor:
+        assert "Interval saved" in (await visitor.send("/feed/1", do="pace", interval="1 h"))[1]
+        assert (await web_store.read(find_feed, 1)).interval == 3600.0
+        assert 'value="1 h"' in (await visitor.get("/feed/1"))[1]
+        status, page = await visitor.send("/feed/1", do="pace", interval="often")
+        assert (status, "“often” is not a duration" in page) == (400, True)
+        assert "Interval saved" in (await visitor.send("/feed/1", do="pace", interval=""))[1]
+        assert (await web_store.read(find_feed, 1)).interval is None
+
+
 async def test_losses_are_answered_by_more_weight_or_accepted(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
     async with visiting(await site()) as visitor:

@@ -1,4 +1,4 @@
-"""`headwater feeds`: add, list, show, remove, refresh and explain feeds."""
+"""`headwater feeds`: add, list, show, set, remove, refresh and explain feeds."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from headwater.cli.views.feeds import (
     explanation_as_json,
     render_added_feeds,
     render_article_switch,
+    render_changed_feed,
     render_explanation,
     render_feed,
     render_feed_list,
@@ -237,6 +238,40 @@ async def switch_feed_articles(
     found = await store.read(find_feed, feed)
     await store.write(want_articles, "feed", found.id, switch is ArticleSwitch.on)
     return found.title or found.url, switch is ArticleSwitch.on
+
+
+@command(
+    feeds,
+    "set",
+    view=render_changed_feed,
+    as_json=lambda feed: {"id": feed.id, "url": feed.url, "weight": feed.weight, "interval": feed.interval},
+    example="headwater feeds set 3 --interval 10m   ·   headwater feeds set 3 --interval auto --weight 2",
+)
+async def set_feed(
+    settings: Settings,
+    store: Store,
+    feed: FeedName,
+    interval: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="The longest pause between two refreshes, such as 10m, 2h or 1d; auto."),
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="The value of one of its items; 1 is normal, also auto.")
+    ] = None,
+) -> Feed:
+    """Set how often a feed is refreshed at least, or how much its items count. The server's pauses still hold."""
+    from headwater.node.feed_pace import parse_interval, parse_weight
+    from headwater.node.live_settings import load_effective_settings
+
+    if interval is None and weight is None:
+        fail("Say what to set: --interval DURATION, --weight NUMBER or both.", 2)
+    changes: dict[str, object] = {}
+    if interval is not None:
+        changes["interval"] = parse_interval(interval, (await load_effective_settings(store, settings)).least_interval)
+    if weight is not None:
+        changes["weight"] = parse_weight(weight)
+    found = await store.read(find_feed, feed)
+    return await store.write(stored_feeds.change_feed, found.id, **changes)
 
 
 # refresh, explain

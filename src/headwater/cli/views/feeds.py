@@ -14,6 +14,7 @@ from rich.table import Table
 
 from headwater.cli.console.output import err, format_count, out
 from headwater.model import Feed, Known, Refresh
+from headwater.node.feed_pace import format_interval
 from headwater.times import format_number, format_relative, format_time
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class FeedRow:
             "link": feed.link,
             "tags": feed.tags,
             "weight": feed.weight,
+            "interval": feed.interval,
             "added": feed.added,
             "paused": feed.paused,
             "gone_since": feed.gone_since,
@@ -118,7 +120,9 @@ def render_feed(details: FeedDetails) -> None:
     now, feed, known = time.time(), details.row.feed, details.row.known
     out.print(f"[bold]{escape(feed.title or feed.url)}[/bold]  [dim]{escape(feed.url)}[/dim]")
     items = format_count(details.item_count, "item")
-    out.print(escape(" · ".join((f"id {feed.id}", details.row.state, items, f"weight {feed.weight:g}", *feed.tags))))
+    pace = (f"at least every {format_interval(feed.interval)}",) if feed.interval else ()
+    facts = (f"id {feed.id}", details.row.state, items, f"weight {feed.weight:g}", *pace, *feed.tags)
+    out.print(escape(" · ".join(facts)))
     if known and known.last_error:
         out.print(f"[red]{escape(known.last_error)}[/red]")
     out.print("\n[bold]refreshes[/bold]")
@@ -161,6 +165,11 @@ def render_article_switch(result: tuple[str, bool]) -> None:
     out.print(f"The pages behind new items of {escape(name)} {what}.")
     if switched_on and not all(find_spec(needed) for needed in ("trafilatura", "protego")):
         err.print("The server needs trafilatura for that: install headwater\\[articles].")
+
+
+def render_changed_feed(feed: Feed) -> None:
+    pace = f"refreshed at least every {format_interval(feed.interval)}" if feed.interval else "refreshed as it pays"
+    out.print(f"{escape(feed.title or feed.url)}: {pace}, weight {feed.weight:g}.")
 
 
 def render_refreshes(result: tuple[list[dict[str, Any]], bool]) -> None:

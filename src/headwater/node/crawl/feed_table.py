@@ -29,6 +29,7 @@ class FeedTable:
         self.host: Rows = np.empty(0, np.intp)
         self.earliest: Floats = np.empty(0)  # politeness: not before this time
         self.host_until: Floats = np.empty(0)  # one per host: no feed of the host before this time
+        self.at_most: Floats = np.empty(0)  # seconds: the longest pause that a person allows, else infinity
         self.active: Bools = np.empty(0, bool)  # not paused, gone or removed
         self.in_flight: Bools = np.empty(0, bool)  # it is being refreshed
         self.learned_until: Floats = np.empty(0)  # the latest refresh that the strategy has learned from
@@ -108,6 +109,7 @@ class FeedTable:
             self.host[row] = self._find_host(feed.url)
             back = not self.active[row]
             self.active[row] = _is_active(feed)
+            self.at_most[row] = _longest_pause(feed)
             wanted = self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0)
             self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
             if self.in_flight[row] or self._released_at[row] >= since:
@@ -150,6 +152,7 @@ class FeedTable:
         self.ids = np.concatenate([self.ids, np.array(ids, np.int64)])
         self.host = np.concatenate([self.host, np.array([self._find_host(feed.url) for feed in fresh], np.intp)])
         self.earliest = np.concatenate([self.earliest, np.array([allowed.get(feed, -np.inf) for feed in ids])])
+        self.at_most = np.concatenate([self.at_most, np.array([_longest_pause(feed) for feed in fresh])])
         self.active = np.concatenate([self.active, np.array([_is_active(feed) for feed in fresh], bool)])
         self.in_flight = np.concatenate([self.in_flight, np.zeros(more, bool)])
         self.learned_until = np.concatenate([self.learned_until, np.full(more, -np.inf)])
@@ -168,6 +171,10 @@ class FeedTable:
 
 def _is_active(feed: ScheduleRow) -> bool:
     return not feed.paused and feed.gone_since is None
+
+
+def _longest_pause(feed: ScheduleRow) -> float:
+    return np.inf if feed.interval is None else feed.interval
 
 
 def _last_success(feed: ScheduleRow) -> float:

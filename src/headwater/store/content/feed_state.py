@@ -37,6 +37,7 @@ class ScheduleRow(NamedTuple):
     feed_id: int
     url: str
     weight: float
+    interval: float | None  # the longest pause that a person allows
     paused: bool
     gone_since: float | None
     window: int  # size of the last document, 0 before the first
@@ -56,6 +57,7 @@ _SCHEDULE_QUERY = (
         feed.c.id,
         feed.c.url,
         feed.c.weight,
+        feed.c.interval,
         feed.c.paused,
         feed.c.gone_since,
         feed_state.c.window,

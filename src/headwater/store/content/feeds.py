@@ -103,7 +103,7 @@ def _move_readers(connection: Connection, into: int, gone: int) -> None:
 
 
 CHUNK = 1000
-CHANGEABLE = ("title", "name", "weight", "paused", "url", "tags")
+CHANGEABLE = ("title", "name", "weight", "interval", "paused", "url", "tags")
 SERVER_COLUMNS = (
     *("etag", "last_modified", "body_hash", "last_error", "moved_to", "hub", "topic", "hints"),
     *("next_refresh", "not_before", "fresh_until", "failing_since"),
@@ -115,6 +115,7 @@ _FEED_QUERY = select(
     feed.c.name,
     feed.c.link,
     feed.c.weight,
+    feed.c.interval,
     feed.c.added,
     feed.c.paused,
     feed.c.gone_since,
@@ -193,6 +194,7 @@ def _feed_row(key: str, new: NewFeed, now: float) -> dict[str, Any]:
         "given_title": None,
         "link": new.link,
         "weight": new.weight,
+        "interval": None,
         "added": now,
         "paused": False,
         "gone_since": None,
@@ -297,6 +299,7 @@ def _read_feed(row: Row[Any], tags: Mapping[int, tuple[str, ...]]) -> Feed:
         link=row.link,
         tags=tags.get(row.id, ()),
         weight=row.weight,
+        interval=row.interval,
         added=row.added,
         paused=row.paused,
         gone_since=row.gone_since,
@@ -326,7 +329,7 @@ def count_feed_tags(connection: Connection) -> list[tuple[str, int]]:
 
 
 def change_feed(connection: Connection, /, feed_id: int, **changes: Any) -> Feed:
-    """Change title, name, weight, paused, url or tags.
+    """Change title, name, weight, interval, paused, url or tags.
 
     A title set here stays until it is set to None; then the publisher's is shown again. InputError if the name or
     address belongs to another feed.

@@ -34,6 +34,7 @@ feed = Table(
     Column("given_title", StorableText),  # set by a person, shown instead
     Column("link", StorableText),
     Column("weight", Double, nullable=False),
+    Column("interval", Double),  # seconds: the longest pause between two refreshes that a person allows
     Column("added", Double, nullable=False),
     Column("paused", Boolean, nullable=False),
     Column("gone_since", Double),

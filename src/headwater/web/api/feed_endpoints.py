@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from headwater.errors import InputError
 from headwater.fetch.discovery import discover_candidates
+from headwater.node.feed_pace import MAX_INTERVAL, check_interval
 from headwater.node.new_feed import add_feed_from_address
 from headwater.store.content import articles
 from headwater.store.content import feeds as stored_feeds
@@ -52,6 +53,14 @@ feed_group = EndpointGroup("feeds", "The feeds that the server polls; readers se
 Weight = Annotated[
     float, Meta(ge=0, le=1000, description="how much one of its items counts for the scheduler; by default 1")
 ]
+Interval = Annotated[
+    float,
+    Meta(
+        gt=0,
+        le=MAX_INTERVAL,
+        description="seconds: the longest pause between two refreshes; null: the scheduler decides",
+    ),
+]
 Tags = Annotated[list[Tag], Meta(max_length=20)]
 
 
@@ -65,6 +74,7 @@ class FeedView(ResponseBody, frozen=True):
     link: str | None
     tags: list[str]
     weight: float
+    interval: float | None
     added: Time
     paused: bool
     gone_since: float | None
@@ -186,11 +196,15 @@ async def show_feed(call: ApiCall, asked: IdParameters) -> FeedView:
 
 
 class FeedChange(RequestBody, frozen=True):
-    """Fields that are left out keep their values; a title of null restores the publisher's."""
+    """Fields that are left out keep their values.
+
+    A title of null restores the publisher's, an interval of null leaves the pace to the scheduler.
+    """
 
     title: ShortText | UnsetType | None = UNSET
     name: ShortText | UnsetType | None = UNSET
     weight: Weight | UnsetType = UNSET
+    interval: Interval | UnsetType | None = UNSET
     paused: bool | UnsetType = UNSET
     tags: Tags | UnsetType = UNSET
     url: Annotated[Address, Meta(description="the new address of a feed that has moved")] | UnsetType = UNSET
@@ -198,13 +212,15 @@ class FeedChange(RequestBody, frozen=True):
 
 @feed_group.patch("/feeds/{id}", ADMIN)
 async def change_feed(call: ApiCall, asked: IdParameters, given: FeedChange) -> FeedView:
-    """Change a feed's title, name, weight, tags or address for everybody, or pause it."""
-    named = ("title", "name", "weight", "paused", "tags", "url")
+    """Change a feed's title, name, weight, interval, tags or address for everybody, or pause it."""
+    named = ("title", "name", "weight", "interval", "paused", "tags", "url")
     changes = {name: getattr(given, name) for name in named if getattr(given, name) is not UNSET}
     if "tags" in changes:
         changes["tags"] = tuple(dict.fromkeys(changes["tags"]))
     if "url" in changes and not changes["url"].lower().startswith(("http://", "https://")):
         raise InputError("The address must begin with https:// or http://.", "url")
+    if changes.get("interval") is not None:
+        check_interval(changes["interval"], call.site.settings.least_interval)
     if changes:
         await call.store.write(stored_feeds.change_feed, asked.id, **changes)
     return await find_visible_feed(call, asked.id)

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from headwater.errors import InputError, NotFound, RefreshHeld
 from headwater.model import Ending, Feed, Refresh
+from headwater.node.feed_pace import parse_interval, parse_weight
 from headwater.node.quality.feed_explanation import ScheduleExplanation, explain_feed_schedule, load_weekly_pattern
 from headwater.settings import Settings
 from headwater.store.content import feeds
@@ -36,6 +37,7 @@ FLASH = {
     "paused": "Feed paused.",
     "resumed": "Feed resumed.",
     "weighed": "Weight saved.",
+    "paced": "Interval saved.",
     "renamed": "Title saved.",
     "tagged": "Tags saved.",
     "moved": "Address changed. The next refresh uses it.",
@@ -131,7 +133,14 @@ def _format_count(number: int, one: str, many: str) -> str:
 
 READER_ACTIONS = ("refresh", "unsubscribe")  # for every subscriber of the feed
 # The field of each action's form, for errors.
-ACTION_FIELDS = {"weigh": "weight", "tag": "tags", "rename": "title", "move": "url", "merge": "other"}
+ACTION_FIELDS = {
+    "weigh": "weight",
+    "pace": "interval",
+    "tag": "tags",
+    "rename": "title",
+    "move": "url",
+    "merge": "other",
+}
 
 
 @pages.get("/feed/{feed_id}", READ)
@@ -190,7 +199,7 @@ async def change_feed(visit: Visit, feed_id: int, action: str) -> str:
     if action not in CHANGES:
         raise InputError("The form does not name an action. Load the page again.")
     flash, read = CHANGES[action]
-    await visit.store.write(feeds.change_feed, feed_id, **read(dict(visit.form)))
+    await visit.store.write(feeds.change_feed, feed_id, **read(dict(visit.form), visit.site.settings))
     return flash
 
 
@@ -214,38 +223,37 @@ async def _refresh_feed(visit: Visit, feed_id: int) -> str:
     return "refreshed"
 
 
-def _parse_weight(form: dict[str, str]) -> dict[str, object]:
-    try:
-        weight = float(form.get("weight", ""))
-    except ValueError as error:
-        raise InputError("The weight is not a number: 1 is normal, 2 counts twice.") from error
-    if not 0 <= weight <= 1000:
-        raise InputError("A weight must lie between 0 and 1000; 1 is normal.")
-    return {"weight": weight}
+def _parse_weight(form: dict[str, str], _: Settings) -> dict[str, object]:
+    return {"weight": parse_weight(form.get("weight", ""))}
 
 
-def _parse_tags(form: dict[str, str]) -> dict[str, object]:
+def _parse_tags(form: dict[str, str], _: Settings) -> dict[str, object]:
     tags = tuple(dict.fromkeys(tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()))
     if len(tags) > 20 or any(len(tag) > 100 for tag in tags):
         raise InputError("A feed can have at most 20 tags of 100 letters.")
     return {"tags": tags}
 
 
-def _parse_url(form: dict[str, str]) -> dict[str, object]:
+def _parse_url(form: dict[str, str], _: Settings) -> dict[str, object]:
     url = form.get("url", "").strip()
     if not url.lower().startswith(("http://", "https://")):
         raise InputError(f"“{url[:200]}” is not a web address: it must begin with https:// or http://.")
     return {"url": url}
 
 
-def _parse_title(form: dict[str, str]) -> dict[str, object]:
+def _parse_title(form: dict[str, str], _: Settings) -> dict[str, object]:
     return {"title": form.get("title", "").strip()[:500] or None}
 
 
-CHANGES: dict[str, tuple[str, Callable[[dict[str, str]], dict[str, object]]]] = {
-    "pause": ("paused", lambda form: {"paused": True}),
-    "resume": ("resumed", lambda form: {"paused": False}),
+def _parse_interval(form: dict[str, str], settings: Settings) -> dict[str, object]:
+    return {"interval": parse_interval(form.get("interval", ""), settings.least_interval)}
+
+
+CHANGES: dict[str, tuple[str, Callable[[dict[str, str], Settings], dict[str, object]]]] = {
+    "pause": ("paused", lambda *_: {"paused": True}),
+    "resume": ("resumed", lambda *_: {"paused": False}),
     "weigh": ("weighed", _parse_weight),
+    "pace": ("paced", _parse_interval),
     "tag": ("tagged", _parse_tags),
     "move": ("moved", _parse_url),
     "rename": ("renamed", _parse_title),

@@ -44,9 +44,14 @@ async def test_lists_are_paged_without_a_gap_and_filtered(server: Any) -> None:
 async def test_an_owner_changes_what_a_feed_is_for_everybody(server: Any) -> None:
     id = await add(server, server.owner, 0)
     changes = {"title": "Mine", "weight": 2.5, "paused": True, "tags": ["a", "b", "a"], "name": "quakes"}
+    changes |= {"interval": 600}
     changed = await server.owner("PATCH", f"/feeds/{id}", json=changes)
     assert changed["title"] == "Mine"
-    assert changed["weight"] == 2.5
+    assert (changed["weight"], changed["interval"]) == (2.5, 600.0)
+    hasty = await server.owner("PATCH", f"/feeds/{id}", 400, json={"interval": 0.5})
+    assert hasty["field"] == "interval"
+    cleared = await server.owner("PATCH", f"/feeds/{id}", json={"interval": None})
+    assert cleared["interval"] is None
     assert changed["paused"] is True
     assert sorted(changed["tags"]) == ["a", "b"]
     assert [feed["id"] for feed in (await server.owner("GET", "/feeds?state=paused"))["items"]] == [id]
