@@ -1,0 +1,469 @@
+"""Plans when each feed is refreshed, and says what that brings: the one model of budget and quality.
+
+`plan` is pure and has one row per feed. The scheduler obeys its intervals; what-if, targets, explanations and health
+quote its predictions. A refresh after T days is worth
+
+    V(T) = worth · λT²/2 + loss · h(λT)        h: the index of loss (`quality.overflow`)
+
+item-days, and each feed is refreshed when that reaches its price: the greatest of the price ν at which the budget is
+spent, the price at which its host's pace is kept, and the reserve price of our own thrift. A deadline (a TARGET, a
+person's interval) shortens the interval; politeness comes last and always wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.arrays import Bools, Floats, Rows
+from headwater.schedule.politeness.rules import BACK_OFF, LEAST_INTERVAL, SAFETY_POLL, Reason
+from headwater.schedule.quality.overflow import DISPERSIONS, MEANS, POISSON, OverflowCurves, compute_curves
+from headwater.schedule.value.objective import Objective
+from headwater.schedule.weights import chance_window_shows_wanted
+from headwater.times import DAY, MINUTE
+
+LONGEST = 31 * DAY
+RESERVE = 6e-6  # item-days that a poll must be expected to save: half an item-second of an item of worth 1
+MODEL_DOUBT = 0.08  # standard deviation of a predicted delay, as a share, that no data removes
+_LOWEST, _HIGHEST = -60.0, 60.0  # logarithms of the prices between which ν is searched
+_ROUNDS = 50
+
+
+class Why(IntEnum):
+    """The constraint that sets a feed's interval; `Plan.binding` has one per feed."""
+
+    BUDGET = 0
+    THRIFT = 1
+    HOST = 2
+    DEADLINE = 3
+    SERVER = 4
+    LEAST = 5
+    LONGEST = 6
+    PUSHED = 7
+    AWAY = 8
+    INACTIVE = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Beliefs:
+    """What is believed of each feed.
+
+    `rate` is in items per day and `sure` the items' worth of evidence behind it. `burst` has weights over
+    `overflow.DISPERSIONS`. `worth` is the sum of importance × selectivity over queries and readers, `wanted` the share
+    of items anybody wants. `cost` is in requests, `heavy` the bytes of a poll relative to those of a 304. `fail` is the
+    chance that a single poll fails, `closed` the seconds that an item waits on average because of skipped hours. A row
+    stands for `many` feeds.
+    """
+
+    rate: Floats
+    sure: Floats
+    burst: Floats
+    window: Floats
+    worth: Floats
+    wanted: Floats
+    cost: Floats
+    heavy: Floats
+    fail: Floats
+    closed: Floats
+    many: Floats
+
+    @classmethod
+    def of(cls, rate: Floats, window: Floats, worth: Floats | None = None) -> Beliefs:
+        """Return beliefs in Poisson feeds that cost one request and never fail."""
+        one, none = np.ones(len(rate)), np.zeros(len(rate))
+        return cls(
+            rate=np.asarray(rate, np.float64),
+            sure=np.full(len(rate), 100.0),
+            burst=np.tile(POISSON, (len(rate), 1)),
+            window=np.asarray(window, np.float64),
+            worth=one.copy() if worth is None else np.asarray(worth, np.float64),
+            wanted=one.copy(),
+            cost=one.copy(),
+            heavy=one.copy(),
+            fail=none.copy(),
+            closed=none.copy(),
+            many=one.copy(),
+        )
+
+    def __len__(self) -> int:
+        return len(self.rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The limits of each feed's interval, in seconds.
+
+    `earliest` is the pause that politeness requires and `reason` its rule. `at_most` is a deadline (inf: none), by
+    `wanted_by` for some rows. `pushed` feeds get a safety poll, `away` ones have failed three times in a row. `open` is
+    the share of the week in which the feed may be asked. `pace` limits the requests per minute of each host.
+    """
+
+    earliest: Floats
+    reason: NDArray[np.int8]
+    at_most: Floats
+    pushed: Bools
+    active: Bools
+    away: Bools
+    open: Floats
+    host: Rows
+    pace: Floats
+    wanted_by: Mapping[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, feeds: int, least: float = LEAST_INTERVAL) -> Constraints:
+        """Return the constraints of feeds without hints, each on a host of its own."""
+        no = np.zeros(feeds, bool)
+        return cls(
+            earliest=np.full(feeds, least),
+            reason=np.full(feeds, int(Reason.LEAST), np.int8),
+            at_most=np.full(feeds, np.inf),
+            pushed=no.copy(),
+            active=~no,
+            away=no.copy(),
+            open=np.ones(feeds),
+            host=np.arange(feeds),
+            pace=np.full(feeds, np.inf),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Corrections measured on this server.
+
+    `demand` is planned refreshes ÷ those of the plan, `use` the share of the budget to plan for, `wait` the mean wait
+    in the queue and `fetch` the mean time of a fetch, in seconds. `delay` is measured ÷ predicted delay, `delay_items`
+    the items behind it; `lost` is noticed ÷ predicted loss, per feed (None: 1).
+    """
+
+    demand: float = 1.0
+    use: float = 1.0
+    wait: float = 0.0
+    fetch: float = 0.0
+    delay: float = 1.0
+    delay_items: float = 0.0
+    lost: Floats | None = None
+
+
+UNCALIBRATED = Calibration()
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The quality predicted for some feeds, each figure with its standard deviation over a day; delay in seconds.
+
+    `items` is the number of items expected in a day. Without any the figures are None.
+    """
+
+    items: float
+    delay: float | None
+    delay_doubt: float | None
+    completeness: float | None
+    completeness_doubt: float | None
+    freshness: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """When each feed is refreshed (`interval`, seconds; inf: never) and what that brings.
+
+    `delay` (seconds), `lost` (share of items) and `stale` (share of the window) are predictions per feed. `spent` and
+    `spare` are requests per minute, `budget` their sum or less if the deadlines need more. `free` is the interval that
+    the prices alone would give.
+    """
+
+    beliefs: Beliefs
+    constraints: Constraints
+    calibration: Calibration
+    budget: float
+    price: float
+    host_price: Floats
+    interval: Floats
+    free: Floats
+    binding: NDArray[np.int8]
+    delay: Floats
+    lost: Floats
+    stale: Floats
+    lost_variance: Floats
+    spent: float
+    spare: float
+
+    def promise(self, rows: Rows | None = None, share: Floats | None = None) -> Promise:
+        """Predict the quality of some feeds, or of all; `share` is the share of each feed's items that counts.
+
+        Items of feeds that are away or paused do not count.
+        """
+        rows = np.arange(len(self.interval), dtype=np.intp) if rows is None else rows
+        counted = self.constraints.active[rows] & ~self.constraints.away[rows] & np.isfinite(self.interval[rows])
+        rows = rows[counted]
+        part = np.ones(len(rows)) if share is None else share[counted]
+        beliefs = self.beliefs
+        many = beliefs.many[rows]
+        items = many * beliefs.rate[rows] * part
+        total = float(items.sum())
+        if total <= 0:
+            return Promise(0.0, None, None, None, None, None)
+        lost, delay = self.lost[rows], self.delay[rows]
+        caught = items * (1 - lost)
+        got = max(float(caught.sum()), 1e-300)
+        mean = float((caught * delay).sum()) / got
+        bursts = beliefs.burst[rows] @ DISPERSIONS
+        single = (caught / got) ** 2 / many  # a row that stands for many feeds varies as their mean
+        spread = single * (
+            bursts / np.maximum(beliefs.rate[rows] * part, 1e-9) + 1 / np.maximum(beliefs.sure[rows], 0.1)
+        )
+        relative = MODEL_DOUBT**2 + float((spread * (delay / max(mean, 1e-9)) ** 2).sum())
+        missing = float((many * part * self.lost_variance[rows]).sum()) / total**2
+        weight = many * beliefs.worth[rows] if share is None else many * part
+        fresh = None
+        if float(weight.sum()) > 0:
+            fresh = 1 - float((weight * self.stale[rows]).sum() / weight.sum())
+        return Promise(
+            items=total,
+            delay=mean,
+            delay_doubt=mean * float(np.sqrt(relative)),
+            completeness=got / total,
+            completeness_doubt=float(np.sqrt(missing)),
+            freshness=fresh,
+        )
+
+    def chance_within(self, rows: Rows, seconds: float) -> Floats:
+        """Return for each feed the share of its items that are fetched within so many seconds."""
+        return np.asarray(np.minimum(1.0, seconds / np.maximum(self.interval[rows], 1e-9)))
+
+
+def plan(
+    beliefs: Beliefs,
+    constraints: Constraints,
+    budget: float,
+    objective: Objective | None = None,
+    calibration: Calibration = UNCALIBRATED,
+) -> Plan:
+    """Plan the intervals of all feeds for a budget of requests per minute, and predict what they bring.
+
+    >>> one = plan(Beliefs.of(np.array([144.0]), np.array([1e6])), Constraints.of(1), 0.1)
+    >>> round(float(one.interval[0])), round(float(one.delay[0])), float(one.lost[0])  # a request every ten minutes
+    (600, 300, 0.0)
+    """
+    objective = Objective() if objective is None else objective
+    curves = compute_curves(beliefs.window, beliefs.burst)
+    room = max(budget, 0.0) * calibration.use / max(calibration.demand, 1e-6)
+    reserve = RESERVE * beliefs.heavy
+    price, host_price, free = _solve(beliefs, constraints, curves, objective, reserve, room)
+    left = room - float(_count_requests(beliefs, constraints, _constrain(free, constraints)).sum())
+    if left > 0:  # spare budget explores: an uncertain rate counts as a higher one
+        bold = replace(beliefs, rate=beliefs.rate * (1 + left / room / np.sqrt(np.maximum(beliefs.sure, 0.1))))
+        price, host_price, free = _solve(bold, constraints, curves, objective, reserve, room)
+    interval = _stretch_to_limits(beliefs, constraints, _constrain(free, constraints), room)
+    spent = float(_count_requests(beliefs, constraints, interval).sum()) * calibration.demand
+    delay, lost, stale, variance = _predict(beliefs, constraints, curves, interval, calibration)
+    return Plan(
+        beliefs=beliefs,
+        constraints=constraints,
+        calibration=calibration,
+        budget=budget,
+        price=price,
+        host_price=host_price,
+        interval=interval,
+        free=free,
+        binding=_find_binding(interval, free, price, host_price[constraints.host], reserve, constraints),
+        delay=delay,
+        lost=lost,
+        stale=stale,
+        lost_variance=variance,
+        spent=spent,
+        spare=max(budget - spent, 0.0),
+    )
+
+
+def _solve(
+    beliefs: Beliefs,
+    constraints: Constraints,
+    curves: OverflowCurves,
+    objective: Objective,
+    reserve: Floats,
+    room: float,
+) -> tuple[float, Floats, Floats]:
+    """Return the price ν at which `room` is spent, the hosts' prices, and the intervals that follow from both."""
+    prices = PriceCurves.of(beliefs, curves, objective)
+    host_price = _find_host_prices(beliefs, constraints, prices, reserve)
+    floor = np.maximum(host_price[constraints.host], reserve)
+
+    def spend(price: float) -> float:
+        interval = _constrain(prices.interval(beliefs.cost * np.maximum(price, floor)), constraints)
+        return float(_count_requests(beliefs, constraints, interval).sum())
+
+    price = _find_price(spend, room)
+    return price, host_price, prices.interval(beliefs.cost * np.maximum(price, floor))
+
+
+@dataclass(frozen=True, slots=True)
+class PriceCurves:
+    """The worth V of a pause, for each feed, and its inverse; both rise."""
+
+    rate: Floats
+    waiting: Floats  # worth of an item-day
+    losing: Floats  # worth of a lost item, in item-days
+    curves: OverflowCurves
+    log_values: Floats  # ln V at MEANS
+
+    @classmethod
+    def of(cls, beliefs: Beliefs, curves: OverflowCurves, objective: Objective) -> PriceCurves:
+        rate = np.maximum(beliefs.rate, 1e-9)
+        waiting = objective.delay * beliefs.worth
+        if objective.freshness:
+            window = np.maximum(beliefs.window, 1.0)
+            waiting = waiting + objective.freshness * chance_window_shows_wanted(beliefs.wanted, window) / window
+        waiting = np.maximum(waiting, 1e-6)  # never 0, so that no feed is forgotten
+        losing = objective.completeness * beliefs.worth
+        values = waiting[:, None] * MEANS**2 / (2 * rate[:, None]) + losing[:, None] * curves.index
+        return cls(rate, waiting, losing, curves, np.log(values))
+
+    def worth(self, seconds: Floats) -> Floats:
+        """Return V of a pause of so many seconds per feed, in item-days."""
+        items = self.rate * seconds / DAY
+        return np.asarray(
+            self.waiting * items**2 / (2 * self.rate) + self.losing * self.curves.read(self.curves.index, items)
+        )
+
+    def interval(self, price: Floats) -> Floats:
+        """Return the seconds after which V reaches a price, per feed."""
+        wanted = np.log(np.maximum(price, 1e-300))
+        upto = (self.log_values < wanted[:, None]).sum(axis=1)
+        high = np.clip(upto, 1, len(MEANS) - 1)
+        rows = np.arange(len(wanted))
+        below, above = self.log_values[rows, high - 1], self.log_values[rows, high]
+        share = (wanted - below) / np.maximum(above - below, 1e-12)
+        steps = np.log(MEANS)
+        items = np.exp(steps[high - 1] + np.clip(share, 0.0, 1.0) * (steps[high] - steps[high - 1]))
+        # Beyond the tables only the waiting grows.
+        low = upto == 0
+        items = np.where(low, MEANS[0] * np.exp((wanted - self.log_values[:, 0]) / 2), items)
+        far = np.maximum(price - self.losing * self.curves.index[:, -1], 0.0)
+        items = np.where(upto == len(MEANS), np.maximum(np.sqrt(2 * self.rate * far / self.waiting), MEANS[-1]), items)
+        return np.asarray(items / self.rate * DAY)
+
+
+def _constrain(interval: Floats, constraints: Constraints) -> Floats:
+    """Clip intervals to the deadlines and then to what politeness allows."""
+    interval = np.minimum(np.minimum(interval, LONGEST), constraints.at_most)
+    interval = np.maximum(interval, constraints.earliest)
+    interval = np.where(constraints.pushed, np.maximum(SAFETY_POLL, constraints.earliest), interval)
+    return np.where(constraints.active, interval, np.inf)
+
+
+def _expect_back_off(fail: Floats) -> tuple[Floats, Floats]:
+    """Return the polls per success and the seconds that back-off adds to the time between two successes.
+
+    More than two failures in a row are an outage, which is told apart.
+    """
+    fail = np.clip(fail, 0.0, 0.9)
+    return 1 + fail + fail**2, BACK_OFF * (fail + 2 * fail**2)
+
+
+def _count_requests(beliefs: Beliefs, constraints: Constraints, interval: Floats) -> Floats:
+    """Return the requests per minute of each row at these intervals; failed polls are repeated."""
+    polls, extra = _expect_back_off(beliefs.fail)
+    rate = beliefs.many * beliefs.cost * polls * constraints.open * MINUTE / (interval + extra)
+    return np.where(constraints.away, 0.0, rate)
+
+
+def _find_price(spend: Callable[[float], float], room: float) -> float:
+    """Return the least price at which no more than `room` is spent, or nearly; 0 if none is needed."""
+    if spend(0.0) <= room:
+        return 0.0
+    low, high = _LOWEST, _HIGHEST
+    for _ in range(_ROUNDS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if spend(float(np.exp(middle))) > room else (low, middle)
+    return float(np.exp(high))
+
+
+def _find_host_prices(beliefs: Beliefs, constraints: Constraints, prices: PriceCurves, reserve: Floats) -> Floats:
+    """Return for each host the price at which its feeds just keep its pace; 0 where they keep it anyway.
+
+    It does not depend on ν, so all hosts are bisected together.
+    """
+    hosts = len(constraints.pace)
+    if not np.isfinite(constraints.pace).any():
+        return np.zeros(hosts)
+
+    def count(price: Floats) -> Floats:
+        free = prices.interval(beliefs.cost * np.maximum(price[constraints.host], reserve))
+        asked = _count_requests(beliefs, constraints, _constrain(free, constraints))
+        return np.asarray(np.bincount(constraints.host, asked, minlength=hosts), np.float64)
+
+    crowded = count(np.zeros(hosts)) > constraints.pace
+    if not crowded.any():
+        return np.zeros(hosts)
+    low, high = np.full(hosts, _LOWEST), np.full(hosts, _HIGHEST)
+    for _ in range(_ROUNDS):
+        middle = (low + high) / 2
+        over = count(np.exp(middle)) > constraints.pace
+        low, high = np.where(over, middle, low), np.where(over, high, middle)
+    return np.where(crowded, np.exp(high), 0.0)
+
+
+def _stretch_to_limits(beliefs: Beliefs, constraints: Constraints, interval: Floats, room: float) -> Floats:
+    """Lengthen intervals where deadlines ask for more than a host's pace, or all together for more than the budget."""
+    extra = _expect_back_off(beliefs.fail)[1]
+    asked = np.bincount(
+        constraints.host, _count_requests(beliefs, constraints, interval), minlength=len(constraints.pace)
+    )
+    factor = np.maximum(asked / constraints.pace, 1.0)[constraints.host]
+    interval = (interval + extra) * factor - extra
+    asked_in_all = float(_count_requests(beliefs, constraints, interval).sum())
+    if asked_in_all > room * (1 + 1e-9):
+        interval = (interval + extra) * (asked_in_all / max(room, 1e-12)) - extra
+    return np.asarray(interval)
+
+
+def _find_binding(
+    interval: Floats, free: Floats, price: float, host_price: Floats, reserve: Floats, constraints: Constraints
+) -> NDArray[np.int8]:
+    """Return the constraint that sets each interval."""
+    binding = np.full(len(interval), int(Why.BUDGET), np.int8)
+    binding[(reserve >= price) & (reserve >= host_price)] = Why.THRIFT
+    binding[(host_price > reserve) & (host_price >= price)] = Why.HOST
+    binding[free > LONGEST] = Why.LONGEST
+    binding[(constraints.at_most < np.minimum(free, LONGEST)) & (interval <= constraints.at_most * 1.001)] = (
+        Why.DEADLINE
+    )
+    polite = interval <= constraints.earliest * (1 + 1e-9)
+    polite &= constraints.earliest > np.minimum(free, constraints.at_most)
+    binding[polite] = Why.SERVER
+    binding[polite & (constraints.reason == Reason.LEAST)] = Why.LEAST
+    binding[constraints.pushed] = Why.PUSHED
+    binding[constraints.away] = Why.AWAY
+    binding[~constraints.active] = Why.INACTIVE
+    return binding
+
+
+def _predict(
+    beliefs: Beliefs, constraints: Constraints, curves: OverflowCurves, interval: Floats, calibration: Calibration
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return per feed: delay of a caught item, share lost, share of the window missing, variance of a day's loss.
+
+    The time between two successful polls has the mean m₁ and the mean square m₂: the interval, the wait in the queue
+    and the back-offs of single failures. An item of age u is still shown with chance 1 − L′(λu).
+    """
+    fail = np.clip(beliefs.fail, 0.0, 0.9)
+    whole = np.where(np.isfinite(interval), interval, LONGEST) + np.where(
+        interval <= constraints.at_most, 0.0, calibration.wait
+    )
+    gaps = np.stack([whole, whole + BACK_OFF, whole + 3 * BACK_OFF])
+    chances = np.stack([1 - fail, fail * (1 - fail), fail**2])
+    mean, square = (chances * gaps).sum(0), (chances * gaps**2).sum(0)
+    items = np.maximum(beliefs.rate, 1e-9) * mean / DAY
+    factor = 1.0 if calibration.lost is None else calibration.lost
+    lost = np.clip(curves.read_lost(items) / items, 0.0, 1.0)
+    area = curves.read_area_share(items)
+    delay = square / mean * np.clip(0.5 - lost + area, 0.0, None) / np.maximum(1 - lost, 1e-6)
+    delay = calibration.delay * (delay + beliefs.closed) + calibration.fetch
+    stale = np.clip(items * (0.5 - area) / np.maximum(beliefs.window, 1.0), 0.0, 1.0)
+    excess = 2 * (lost * items) ** 2 / np.maximum(curves.read(curves.chance, items), 1e-12)  # E (N − W)₊², geometric
+    variance = excess * DAY / mean
+    return delay, np.clip(lost * factor, 0.0, 1.0), stale, variance

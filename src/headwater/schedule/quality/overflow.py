@@ -1,0 +1,109 @@
+"""Tabulates what bursts push out of a feed's window between two refreshes.
+
+N items of mean μ come between two refreshes, in batches: N is negative binomial with variance φμ (φ = 1: Poisson). The
+window shows W of them. The tables hold, for windows, dispersions φ and means μ,
+
+    L(μ) = E max(N − W, 0)      P(N > W)      ∫₀^μ L        h(μ) = μ·L′(μ) − L(μ)
+
+As μ → 0 the share L/μ does not vanish if φ > 1: a batch larger than the window is lost at any budget. A feed's own
+curve mixes the rows of its believed dispersions and of the two tabulated windows around its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from headwater.arrays import Floats
+
+WINDOWS = np.array(
+    [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 17, 20, 22, 25, 30, 35, 40, 45, 50, 60, 70, 85, 100, 120, 150, 200, 300, 500.0]
+)
+DISPERSIONS = np.array([1.0, 1.25, 1.6, 2.0, 2.6, 3.5, 5.0, 7.0, 10.0, 15.0, 25.0, 45.0, 80.0])
+MEANS = np.geomspace(1e-4, 5e3, 128)
+_LOG_MEANS = np.log(MEANS)
+_STEP = float(_LOG_MEANS[1] - _LOG_MEANS[0])
+POISSON = np.eye(len(DISPERSIONS))[0]  # the weights of a feed without bursts
+
+
+@dataclass(frozen=True, slots=True)
+class OverflowCurves:
+    """The curves of some feeds at `MEANS`, one row each: items lost, chance of a loss, integral and index of the loss.
+
+    >>> curves = compute_curves(np.array([20.0]), POISSON[None])
+    >>> curves.read(curves.lost, np.array([100.0])).round().tolist()  # far beyond the window: N − W
+    [80.0]
+    """
+
+    window: Floats
+    lost: Floats
+    chance: Floats
+    area: Floats
+    index: Floats
+
+    def read(self, values: Floats, items: Floats) -> Floats:
+        """Return `values`, one of the curves, at a mean of `items` per row, within the tables."""
+        at = (np.log(np.maximum(items, 1e-300)) - _LOG_MEANS[0]) / _STEP
+        low = np.clip(at.astype(np.intp), 0, len(MEANS) - 2)
+        share = np.clip(at - low, 0.0, 1.0)
+        rows = np.arange(len(values))
+        below, above = values[rows, low], values[rows, low + 1]
+        return np.asarray(below + share * (above - below))
+
+    def read_lost(self, items: Floats) -> Floats:
+        """Return L, which is linear in the mean below the tables and above them."""
+        inside = self.read(self.lost / MEANS, items) * items
+        return np.where(items > MEANS[-1], np.maximum(items - self.window, 0.0), inside)
+
+    def read_area_share(self, items: Floats) -> Floats:
+        """Return ∫L / μ²."""
+        inside = self.read(self.area / MEANS**2, items)
+        beyond = 0.5 * (1 - self.window / np.maximum(items, self.window)) ** 2  # L is nearly μ − W from the window on
+        return np.where(items > MEANS[-1], beyond, inside)
+
+
+def compute_curves(window: Floats, burst: Floats) -> OverflowCurves:
+    """Return the curves of feeds by their windows and their weights over `DISPERSIONS` (one row each)."""
+    tables = _tabulate()
+    width = np.clip(window, WINDOWS[0], WINDOWS[-1])
+    high = np.clip(np.searchsorted(WINDOWS, width), 1, len(WINDOWS) - 1)
+    low = high - 1
+    share = (np.log(width) - np.log(WINDOWS[low])) / (np.log(WINDOWS[high]) - np.log(WINDOWS[low]))
+
+    def mix(table: Floats) -> Floats:
+        mixed = np.empty((len(window), len(MEANS)))
+        for place in np.unique(low):
+            mine = low == place
+            below, above = burst[mine] @ table[place], burst[mine] @ table[place + 1]
+            mixed[mine] = below + share[mine, None] * (above - below)
+        return mixed
+
+    return OverflowCurves(np.asarray(width), *(mix(table) for table in tables))
+
+
+@lru_cache(maxsize=1)
+def _tabulate() -> tuple[Floats, Floats, Floats, Floats]:
+    """Return L, P(N > W), ∫L and h by window, dispersion and mean."""
+    shape = (len(WINDOWS), len(DISPERSIONS), len(MEANS))
+    lost, chance = np.empty(shape), np.empty(shape)
+    upto = WINDOWS.astype(np.intp)
+    counts = np.arange(upto[-1] + 1)
+    for place, dispersion in enumerate(DISPERSIONS):
+        # P(k + 1) = P(k) · (μ/φ + k·(φ − 1)/φ) / (k + 1), in logarithms since P(0) underflows
+        ratio = (MEANS[:, None] + counts[:-1] * (dispersion - 1)) / (dispersion * (counts[1:]))
+        none = -MEANS * (np.log(dispersion) / (dispersion - 1) if dispersion > 1 else 1.0)
+        chances = np.exp(np.concatenate([none[:, None], none[:, None] + np.cumsum(np.log(ratio), axis=1)], axis=1))
+        above = np.clip(1.0 - np.cumsum(chances, axis=1), 0.0, 1.0)  # P(N > k)
+        shown = np.cumsum(above, axis=1)  # Σ_{m ≤ k} P(N > m) = E min(N, k + 1)
+        for size, most in enumerate(upto.tolist()):
+            over = MEANS - shown[:, most - 1]
+            lost[size, place] = np.where(over > 1e-10 * MEANS, over, 0.0)  # less is rounding
+            chance[size, place] = above[:, most]
+    start = lost[..., :1] * MEANS[0] / 2
+    parts = (lost[..., 1:] + lost[..., :-1]) / 2 * np.diff(MEANS)
+    area = np.concatenate([start, start + np.cumsum(parts, axis=-1)], axis=-1)
+    slope = np.gradient(lost, _LOG_MEANS, axis=-1)
+    index = np.maximum.accumulate(np.clip(slope - lost, 0.0, WINDOWS[:, None, None]), axis=-1)
+    return lost, chance, area, index

@@ -1,0 +1,195 @@
+"""The plan keeps its constraints, spends what it is given, and predicts what a simulation of its own model measures."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.schedule.politeness.rules import Reason
+from headwater.schedule.promise import Beliefs, Calibration, Constraints, Plan, Why, plan
+from headwater.schedule.quality.overflow import DISPERSIONS, compute_curves
+from headwater.times import DAY, HOUR, MINUTE
+
+
+def draw_world(seed: int, feeds: int = 40) -> tuple[Beliefs, Constraints]:
+    rng = np.random.default_rng(seed)
+    burst = rng.dirichlet(np.full(len(DISPERSIONS), 0.3), feeds)
+    beliefs = replace(
+        Beliefs.of(
+            10 ** rng.uniform(-2, 3, feeds), rng.choice([1, 5, 20, 33, 100], feeds), 10 ** rng.uniform(-1, 1, feeds)
+        ),
+        burst=burst,
+        sure=10 ** rng.uniform(-0.5, 3, feeds),
+        fail=rng.choice([0, 0, 0.1, 0.4], feeds),
+        heavy=rng.choice([1, 1, 20.0], feeds),
+    )
+    hinted = rng.random(feeds) < 0.3
+    constraints = replace(
+        Constraints.of(feeds),
+        earliest=np.where(hinted, rng.choice([300, 1800, DAY / 2], feeds), 120.0),
+        reason=np.where(hinted, int(Reason.FRESH), int(Reason.LEAST)).astype(np.int8),
+        at_most=np.where(rng.random(feeds) < 0.15, rng.choice([120, 600, HOUR], feeds), np.inf),
+        pushed=rng.random(feeds) < 0.1,
+        active=rng.random(feeds) < 0.9,
+        away=rng.random(feeds) < 0.05,
+        host=rng.integers(0, 12, feeds),
+        pace=rng.choice([np.inf, 6.0, 0.5], 12),
+    )
+    return beliefs, constraints
+
+
+def count_requests(made: Plan) -> np.ndarray:
+    """Requests per minute of each feed, counted independently: polls per success over the time between successes."""
+    fail = made.beliefs.fail
+    cycle = made.interval + 600 * fail + 1200 * fail**2
+    return np.where(made.constraints.away, 0.0, (1 + fail + fail**2) * MINUTE / cycle)
+
+
+@pytest.mark.parametrize("dispersion", [0, 3, 7, 10])
+@pytest.mark.parametrize("window", [1, 20, 33])
+def test_losses_in_bursts_agree_with_a_simulation(window: int, dispersion: int) -> None:
+    rng = np.random.default_rng(7)
+    phi = DISPERSIONS[dispersion]
+    curves = compute_curves(np.array([float(window)]), np.eye(len(DISPERSIONS))[dispersion][None])
+    for mean in (0.05 * window, 0.5 * window, window, 4.0 * window):
+        drawn = rng.poisson(mean, 200_000) if phi == 1 else rng.negative_binomial(mean / (phi - 1), 1 / phi, 200_000)
+        over = np.maximum(drawn - window, 0)
+        expected = float(curves.read_lost(np.array([mean]))[0])
+        doubt = 4 * over.std() / np.sqrt(len(over)) + 0.012 * mean
+        assert abs(expected - over.mean()) < doubt, (mean, expected, over.mean())
+        chance = float(curves.read(curves.chance, np.array([mean]))[0])
+        assert abs(chance - (over > 0).mean()) < 0.02
+
+
+def test_a_burst_larger_than_the_window_is_lost_at_any_budget() -> None:
+    batches = np.eye(len(DISPERSIONS))[9][None]
+    curves = compute_curves(np.array([10.0]), batches)
+    tiny = np.array([1e-3])
+    assert float(curves.read_lost(tiny)[0] / tiny[0]) > 0.05
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10_000), st.sampled_from([0.05, 0.5, 3.0, 30.0]))
+def test_politeness_and_paces_hold_at_every_budget(seed: int, budget: float) -> None:
+    beliefs, constraints = draw_world(seed)
+    made = plan(beliefs, constraints, budget)
+    asked = constraints.active
+    assert (made.interval[asked] >= constraints.earliest[asked] * (1 - 1e-9)).all()
+    assert np.isinf(made.interval[~asked]).all()
+    requests = count_requests(made)
+    assert requests.sum() <= budget * 1.001
+    by_host = np.bincount(constraints.host, requests, minlength=12)
+    assert (by_host <= constraints.pace * 1.001).all()
+    assert ((made.lost >= 0) & (made.lost <= 1) & (made.stale >= 0) & (made.stale <= 1)).all()
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10_000))
+def test_more_budget_never_costs_quality(seed: int) -> None:
+    beliefs, constraints = draw_world(seed)
+    beliefs = replace(beliefs, sure=np.full(len(beliefs), 1e18))  # nothing to explore
+    made = [plan(beliefs, constraints, budget) for budget in (0.2, 0.5, 2.0, 10.0, 50.0)]
+    assert all(a.price >= b.price for a, b in itertools.pairwise(made))
+    assert all((a.interval >= b.interval * (1 - 1e-6)).all() for a, b in itertools.pairwise(made))
+    promises = [one.promise() for one in made]
+    assert all(a.completeness <= b.completeness + 1e-9 for a, b in itertools.pairwise(promises))
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10_000))
+def test_deadlines_hold_where_politeness_and_the_budget_allow(seed: int) -> None:
+    beliefs, constraints = draw_world(seed)
+    constraints = replace(constraints, pace=np.full(12, np.inf))
+    made = plan(beliefs, constraints, 1000.0)
+    free = constraints.active & ~constraints.pushed
+    allowed = np.maximum(constraints.at_most, constraints.earliest)
+    assert (made.interval[free] <= allowed[free] * (1 + 1e-9)).all()
+
+
+def test_the_budget_is_spent_to_the_last_request_when_it_is_short() -> None:
+    beliefs, constraints = draw_world(3)
+    made = plan(beliefs, replace(constraints, pace=np.full(12, np.inf)), 0.5)
+    assert made.price > 0
+    assert made.spent == pytest.approx(0.5, rel=1e-3)
+    assert made.spare < 0.001
+
+
+def test_thrift_leaves_a_large_budget_unspent_and_a_small_one_unchanged() -> None:
+    rates = np.array([1.0, 10.0, 0.1, 0.01])
+    rich = plan(replace(Beliefs.of(rates, np.full(4, 20.0)), sure=np.full(4, 1e9)), Constraints.of(4), 120.0)
+    # √(2·reserve/λ): an item a day every 5 minutes, ten a day every 2, one in ten days every 16, in a hundred every 50
+    assert (rich.interval / MINUTE).round().tolist() == [5, 2, 16, 50]
+    assert (rich.binding == Why.THRIFT)[[0, 2, 3]].all()
+    assert rich.price == 0
+    assert rich.spare > 119
+    poor = plan(Beliefs.of(rates, np.full(4, 20.0)), Constraints.of(4), 0.01)
+    assert (poor.binding == Why.BUDGET).all()
+
+
+def test_spare_budget_explores_feeds_of_uncertain_rate() -> None:
+    beliefs = replace(Beliefs.of(np.array([1.0, 1.0]), np.full(2, 20.0)), sure=np.array([0.25, 1e6]))
+    made = plan(beliefs, Constraints.of(2), 60.0)
+    assert made.interval[0] < 0.7 * made.interval[1]
+
+
+def test_unmet_demand_raises_the_price() -> None:
+    beliefs, constraints = draw_world(5)
+    calm = plan(beliefs, constraints, 0.5)
+    hungry = plan(beliefs, constraints, 0.5, calibration=Calibration(demand=1.5))
+    assert hungry.price > calm.price
+
+
+def test_the_binding_constraint_is_named() -> None:
+    beliefs = Beliefs.of(np.array([1000.0, 1000.0, 0.001, 1.0, 1.0, 1.0]), np.full(6, 20.0))
+    base = Constraints.of(6)
+    made = plan(
+        replace(beliefs, sure=np.full(6, 1e9)),
+        replace(
+            base,
+            earliest=np.array([120, 300, 120, 120, 120, 120.0]),
+            reason=np.array([Reason.LEAST, Reason.FRESH, *[Reason.LEAST] * 4], np.int8),
+            at_most=np.array([np.inf, 120, np.inf, 120, np.inf, np.inf]),
+            pushed=np.arange(6) == 4,
+            active=np.arange(6) != 5,
+        ),
+        100.0,
+    )
+    names = [Why(why).name for why in made.binding.tolist()]
+    assert names == ["LEAST", "SERVER", "THRIFT", "DEADLINE", "PUSHED", "INACTIVE"]
+
+
+@pytest.mark.parametrize("dispersion", [0, 6])
+def test_delay_and_loss_agree_with_a_simulated_feed(dispersion: int) -> None:
+    """A feed of batches, polled at a fixed interval: the formulas of loss, delay and freshness against counting."""
+    rng = np.random.default_rng(11)
+    rate, window, phi, every, days = 120.0, 20, float(DISPERSIONS[dispersion]), 3 * HOUR, 2000
+    if phi == 1:
+        times = np.sort(rng.uniform(0, days, rng.poisson(rate * days)))
+        sizes = np.ones(len(times), int)
+    else:  # a negative binomial process is a Poisson process of logarithmic batches
+        batches = rng.poisson(rate * days * np.log(phi) / (phi - 1))
+        times = np.sort(rng.uniform(0, days, batches))
+        sizes = rng.logseries(1 - 1 / phi, batches)
+    at = np.repeat(times, sizes) * DAY
+    poll = np.ceil(at / every) * every
+    later = np.searchsorted(at, poll, side="right") - 1 - np.arange(len(at))
+    caught = later < window
+    beliefs = replace(Beliefs.of(np.array([rate]), np.array([float(window)])), burst=np.eye(13)[dispersion][None])
+    made = plan(beliefs, replace(Constraints.of(1), earliest=np.array([every])), 100.0)
+    assert float(made.lost[0]) == pytest.approx(1 - caught.mean(), abs=0.01)
+    assert float(made.delay[0]) == pytest.approx((poll - at)[caught].mean(), rel=0.05)
+    assert 0 < made.promise().completeness_doubt < 0.2
+
+
+def test_the_promise_of_a_query_weighs_what_it_keeps() -> None:
+    beliefs, constraints = Beliefs.of(np.array([100.0, 1.0]), np.full(2, 20.0)), Constraints.of(2)
+    made = plan(beliefs, replace(constraints, earliest=np.array([120.0, 3600.0])), 100.0)
+    both, second = made.promise(), made.promise(np.array([1]), np.array([0.5]))
+    assert both.delay is not None
+    assert second.delay is not None
+    assert both.delay < second.delay == pytest.approx(1800, rel=0.01)
+    assert second.items == 0.5
+    assert made.promise(np.empty(0, np.intp)).delay is None
