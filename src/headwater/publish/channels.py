@@ -11,11 +11,20 @@ from urllib.parse import quote
 
 from headwater.errors import InputError, NotFound
 from headwater.model import Item, QueryFeed
+from headwater.publish.published_documents import PageAddress
 from headwater.store.content.feeds import list_feeds
-from headwater.store.content.items import count_items, list_items, list_items_by_arrival
+from headwater.store.content.items import list_items
+from headwater.store.publishing.archive_pages import (
+    ArchivePage,
+    PastItems,
+    find_newest_page,
+    find_numbered_page,
+    find_page_upto,
+    past_of_query,
+    past_of_tag,
+)
 from headwater.store.publishing.private_feeds import add_feed_token, load_public_access
 from headwater.store.queries.document_hits import list_document_hits
-from headwater.store.queries.hits import count_hits, list_hits_by_number
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
 
@@ -23,13 +32,14 @@ SHOWN_ITEMS = 50  # items of a channel without KEEP
 
 
 class Channel(ABC):
-    """A published feed. Its past is numbered in order of arrival, so that archive pages are stable.
+    """A published feed. Its `past` is in the order of arrival, so that archive pages are stable.
 
     `since` is its creation time, used as the date of an empty document.
     """
 
-    def __init__(self, store: Store, path: str, title: str, since: float) -> None:
+    def __init__(self, store: Store, path: str, title: str, since: float, past: PastItems) -> None:
         self._store = store
+        self._past = past
         self.path = path
         self.title = title
         self.since = since
@@ -38,47 +48,37 @@ class Channel(ABC):
     async def list_shown(self, now: float) -> Sequence[Item]:
         """Return the items of the current document, in order."""
 
-    @abstractmethod
-    async def count_items(self) -> int:
-        """Count all items, including past ones."""
+    async def find_newest_page(self, shown: Sequence[Item], size: int) -> PageAddress | None:
+        """Return the archive page that a document with these items links to; None if it shows everything."""
+        upto = await self._store.read(find_newest_page, self._past, {item.id for item in shown if item.id}, size)
+        return None if upto is None else PageAddress("upto", upto)
 
-    @abstractmethod
-    async def list_past(self, skip: int, limit: int) -> Sequence[Item]:
-        """Return items in order of arrival, after the first `skip`."""
+    async def find_page(self, page: PageAddress, size: int) -> ArchivePage | None:
+        """Return an archive page, or None if it does not exist."""
+        find = find_numbered_page if page.by == "page" else find_page_upto
+        return await self._store.read(find, self._past, page.value, size)
 
 
 class TagChannel(Channel):
     """The items of all feeds with a tag, newest first."""
 
     def __init__(self, store: Store, tag: str, since: float) -> None:
-        super().__init__(store, f"/tags/{tag}", tag, since)
+        super().__init__(store, f"/tags/{tag}", tag, since, past_of_tag(tag))
         self._tag = tag
 
     async def list_shown(self, now: float) -> Sequence[Item]:
         return await self._store.read(list_items, tag=self._tag, limit=SHOWN_ITEMS)
-
-    async def count_items(self) -> int:
-        return await self._store.read(count_items, tag=self._tag)
-
-    async def list_past(self, skip: int, limit: int) -> Sequence[Item]:
-        return await self._store.read(list_items_by_arrival, tag=self._tag, skip=skip, limit=limit)
 
 
 class QueryChannel(Channel):
     """The items of a query feed, selected by KEEP and ordered by ORDER BY."""
 
     def __init__(self, store: Store, query: QueryFeed) -> None:
-        super().__init__(store, f"/feeds/{query.name}", query.name, query.created)
+        super().__init__(store, f"/feeds/{query.name}", query.name, query.created, past_of_query(query.id))
         self.query = query
 
     async def list_shown(self, now: float) -> Sequence[Item]:
         return [hit.item for hit in await self._store.read(list_document_hits, self.query, now)]
-
-    async def count_items(self) -> int:
-        return await self._store.read(count_hits, self.query.id)
-
-    async def list_past(self, skip: int, limit: int) -> Sequence[Item]:
-        return [hit.item for hit in await self._store.read(list_hits_by_number, self.query.id, skip, limit)]
 
 
 async def find_channel(store: Store, path: str) -> Channel | None:

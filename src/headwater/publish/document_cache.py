@@ -23,6 +23,7 @@ from headwater.publish.published_documents import (
     PAGE_ITEMS,
     DocumentKey,
     DocumentPlace,
+    PageAddress,
     compose_document,
     last_change,
     render_document,
@@ -112,7 +113,9 @@ class DocumentCache:
         """Make the next request check for changes."""
         self._checked_at, self._expired = float("-inf"), True
 
-    async def find_document(self, path: str, format: str, page: int | None, token: str | None) -> CachedDocument | None:
+    async def find_document(
+        self, path: str, format: str, page: PageAddress | None, token: str | None
+    ) -> CachedDocument | None:
         """Return the document, or None if it does not exist or the token does not open it.
 
         Both cases look the same, so that strangers learn nothing about private feeds.
@@ -215,23 +218,28 @@ class DocumentCache:
         channel = await channels.find_channel(self._store, path)
         if channel is None:
             return None
-        count = await channel.count_items()
-        archives = count // PAGE_ITEMS
-        if page is not None and not 1 <= page <= archives:
+        found = await _load_window(channel, page, now)
+        if found is None:
             return None
-        items = await (
-            channel.list_shown(now) if page is None else channel.list_past((page - 1) * PAGE_ITEMS, PAGE_ITEMS)
-        )
+        items = found.items
         feeds = await self._load_feeds(items)
-        stamp = (channel.title, archives, *((item.id, item.version) for item in items), *feeds.values())
+        stamp = (
+            found.title,
+            found.older,
+            found.newer,
+            *((item.id, item.version) for item in items),
+            *feeds.values(),
+        )
         if old is not None and old.stamp == stamp:
             old.version, old.read = version, now
             return old
         place = DocumentPlace(self.base, path, format, page, token)
         entries, changed = to_entries(items, feeds), last_change(items, now) or channel.since
-        document = compose_document(place, channel.title, entries, changed, archives=archives, hub=self.hubs)
+        document = compose_document(
+            place, found.title, entries, changed, older=found.older, newer=found.newer, hub=self.hubs
+        )
         cached = await asyncio.to_thread(_make_cached, render_document(document), MEDIA_TYPES[format], changed, old)
-        cached.archive, cached.document, cached.stamp = page is not None, document, stamp
+        cached.archive, cached.document, cached.stamp = found.is_fixed, document, stamp
         cached.version, cached.read, cached.links = version, now, self._list_links(place)
         cached.before[cached.etag] = frozenset(map(_entry_hash, entries))
         while len(cached.before) > REMEMBERED_STATES:
@@ -262,6 +270,29 @@ class DocumentCache:
         cached = _make_cached(body, MEDIA_TYPES["opml"], max((feed.added for feed in feeds), default=0.0), old)
         cached.version, cached.read, cached.links = version, now, self._list_links(place)
         return cached
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The items of a document, its title, and the archive pages beside it; a fixed one keeps its items."""
+
+    items: Sequence[Item]
+    title: str
+    older: PageAddress | None
+    newer: PageAddress | None = None
+    is_fixed: bool = False
+
+
+async def _load_window(channel: channels.Channel, page: PageAddress | None, now: float) -> _Window | None:
+    """Return the items of the current document or of an archive page, or None if there is no such page."""
+    if page is None:
+        shown = await channel.list_shown(now)
+        return _Window(shown, channel.title, await channel.find_newest_page(shown, PAGE_ITEMS))
+    found = await channel.find_page(page, PAGE_ITEMS)
+    if found is None:
+        return None
+    older, newer = (None if upto is None else PageAddress("upto", upto) for upto in (found.older, found.newer))
+    return _Window(found.items, f"{channel.title}, page {found.number}", older, newer, found.is_fixed)
 
 
 def _make_cached(body: bytes, type: str, modified: float, old: CachedDocument | None) -> CachedDocument:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
@@ -68,6 +69,13 @@ _WRITERS = {"rss": write_rss, "atom": write_atom, "json": write_json, "html": wr
 FORMATS = ("rss", "atom", "json", "html", "opml")
 
 
+class PageAddress(NamedTuple):
+    """Names an archive page: by its number (`page`; 1 is the oldest), or by the position of its last item (`upto`)."""
+
+    by: Literal["page", "upto"]
+    value: int
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentPlace:
     """The address of a document: the server's `base`, the channel's `path`, and an archive `page` or None.
@@ -78,27 +86,27 @@ class DocumentPlace:
     base: str
     path: str
     format: str
-    page: int | None = None
+    page: PageAddress | None = None
     token: str | None = None
 
     @property
     def url(self) -> str:
         return self.page_place(self.page)
 
-    def page_place(self, page: int | None) -> str:
-        query = {"page": page, "token": self.token}
-        parameters = urlencode({name: value for name, value in query.items() if value is not None})
+    def page_place(self, page: PageAddress | None) -> str:
+        query = ({} if page is None else {page.by: page.value}) | ({} if self.token is None else {"token": self.token})
+        parameters = urlencode(query)
         return f"{self.base}{quote(self.path)}.{self.format}{'?' if parameters else ''}{parameters}"
 
 
-DocumentKey = tuple[str, str, int | None, str | None]  # path, format, page, token
+DocumentKey = tuple[str, str, PageAddress | None, str | None]  # path, format, page, token
 
 
 def parse_document_path(path: str, query: str) -> DocumentKey | str | None:
     """Return the requested document, an error sentence, or None if the path is not a published document.
 
     >>> parse_document_path("/feeds/quakes.atom", "page=2")
-    ('/feeds/quakes', 'atom', 2, None)
+    ('/feeds/quakes', 'atom', PageAddress(by='page', value=2), None)
     >>> parse_document_path("/health", "")
     """
     name, dot, format = path.rpartition(".")
@@ -107,12 +115,13 @@ def parse_document_path(path: str, query: str) -> DocumentKey | str | None:
     if not query:
         return name, format, None, None
     given = dict(parse_qsl(query))
-    page, token = given.get("page"), given.get("token")
+    by: Literal["page", "upto"] = "upto" if "upto" in given else "page"
+    page, token = given.get(by), given.get("token")
     if page is None:
         return name, format, None, token
-    if not (page.isascii() and page.isdecimal() and len(page) < 12 and format != "opml"):
+    if not (page.isascii() and page.isdecimal() and len(page) < 19 and format != "opml"):
         return f"There is no page “{page[:40]}”. Pages are numbered from 1, the oldest."
-    return name, format, int(page), token
+    return name, format, PageAddress(by, int(page)), token
 
 
 def parse_topic(url: str, base: str) -> DocumentKey | None:
@@ -169,23 +178,23 @@ def compose_document(
     shown: Sequence[Entry],
     updated: float,
     *,
-    archives: int,
+    older: PageAddress | None = None,
+    newer: PageAddress | None = None,
     hub: tuple[str, ...] = (),
 ) -> Document:
-    """Compose the document at a place. The feed has `archives` full pages; page 1 is the oldest."""
+    """Compose the document at a place, with links to the archive pages beside it."""
     current = place.page is None
-    number = archives + 1 if place.page is None else place.page
     return Document(
         place.format,
-        title=title if current else f"{title}, page {number}",
+        title=title,
         link=replace(place, format="html", page=None).url,
         id=f"{place.base}{quote(place.path)}",  # the same for all formats and pages, which are one feed (RFC 5005 §2)
         self=place.url,
         hub=hub,
         updated=updated,
         generator=f"Headwater {__version__}",
-        next=place.page_place(number - 1) if number > 1 else None,
-        previous=place.page_place(number + 1) if number < archives else None,
+        next=None if older is None else place.page_place(older),
+        previous=None if newer is None else place.page_place(newer),
         current=None if current else place.page_place(None),
         archived=True,
         items=tuple(shown),

@@ -165,7 +165,6 @@ async def test_archive_pages_contain_every_past_item_once(store: Store, ask, mon
     address, seen = "/tags/news.atom", []
     head = read((await ask(address)).content)
     seen += [item.id for item in head.items]
-    assert head.next == f"{BASE}/tags/news.atom?page=14"
     page, past = head.next, []
     while page:
         answer = await ask(page.removeprefix(BASE))
@@ -173,7 +172,7 @@ async def test_archive_pages_contain_every_past_item_once(store: Store, ask, mon
         document = read(answer.content)
         past = [item.id for item in document.items] + past
         page = document.next
-    assert past == [f"https://example.org/{n}" for n in range(70)]
+    assert past == [f"https://example.org/{n}" for n in range(70)]  # the document shows the others
     assert set(past) | set(seen) == {f"https://example.org/{n}" for n in range(73)}
     before = (await ask("/tags/news.atom?page=3")).headers["etag"]
     (feed,) = await store.read(list_feeds)

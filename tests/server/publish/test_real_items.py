@@ -56,9 +56,7 @@ def imported(shared_data: Path) -> Imported:
 def published(feed: Feed, items: Sequence[Item], format: str) -> tuple[tuple[Entry, ...], bytes]:
     shown = to_entries(items, {1: feed})
     place = DocumentPlace("https://our.example", "/tags/x", format)
-    return shown, render_document(
-        compose_document(place, "x", shown, NOW, archives=0, hub=("https://our.example/hub",))
-    )
+    return shown, render_document(compose_document(place, "x", shown, NOW, hub=("https://our.example/hub",)))
 
 
 def check(imported: Imported, format: str) -> None:

@@ -85,7 +85,7 @@ _CHANGED_COLUMNS = ("version", "published", "current", "branches", "changes", "f
 _UPDATE = (
     update(hit).where(hit.c.id == bindparam("of_hit")).values({name: bindparam(name) for name in _CHANGED_COLUMNS})
 )
-_IS_SHOWN = and_(hit.c.current, hit.c.feed_id.not_in(TRASHED_FEEDS))
+IS_SHOWN = and_(hit.c.current, hit.c.feed_id.not_in(TRASHED_FEEDS))
 _LIST_FIELDS = frozenset({"authors", "categories"})
 _decode_item = msgspec.json.Decoder(Item).decode  # made here: two threads that make the first one at once crash
 
@@ -304,7 +304,7 @@ def find_published_items(connection: Connection, names: Collection[str]) -> dict
 
 def _select_hits(*conditions: ColumnElement[bool]) -> Select[Any]:
     same = and_(item_version.c.item_id == hit.c.item_id, item_version.c.version == hit.c.version)
-    return select(hit, item_version.c.blob).join(item_version, same).where(_IS_SHOWN, *conditions)
+    return select(hit, item_version.c.blob).join(item_version, same).where(IS_SHOWN, *conditions)
 
 
 def _read_hit(row: Row[Any]) -> StoredHit:
@@ -382,7 +382,7 @@ def _slice_hits(query: Select[Any], query_id: int, after: int, part: DataSlice) 
 
 def count_hits(connection: Connection, query_id: int) -> int:
     """Count the hits that a query feed shows."""
-    query = select(func.count()).select_from(hit).where(hit.c.query_id == query_id, _IS_SHOWN)
+    query = select(func.count()).select_from(hit).where(hit.c.query_id == query_id, IS_SHOWN)
     return connection.execute(query).scalar_one()
 
 
@@ -390,7 +390,7 @@ def list_hits_by_number(connection: Connection, query_id: int, skip: int, limit:
     """List hits in the order of arrival, the first of all first, after skipping `skip` of them."""
     after = 0
     if skip:
-        mine = select(hit.c.id).where(hit.c.query_id == query_id, _IS_SHOWN)
+        mine = select(hit.c.id).where(hit.c.query_id == query_id, IS_SHOWN)
         after = connection.execute(mine.order_by(hit.c.id).offset(skip - 1).limit(1)).scalar() or 0
         if not after:
             return []
@@ -404,7 +404,7 @@ def find_last_hit(connection: Connection, query_id: int) -> int:
 
 def compute_query_statistics(connection: Connection, query_id: int, now: float, days: float = 7.0) -> QueryStatistics:
     """Count the hits of a query feed: all, and those of the last `days`."""
-    mine = and_(hit.c.query_id == query_id, _IS_SHOWN)
+    mine = and_(hit.c.query_id == query_id, IS_SHOWN)
     query = select(func.count(), func.min(hit.c.arrived), func.max(hit.c.arrived)).where(mine)
     total, first, last = connection.execute(query).one()
     # A feed that has been there for two days is not averaged over seven.
@@ -415,7 +415,7 @@ def compute_query_statistics(connection: Connection, query_id: int, now: float, 
 
 def count_hits_by_query(connection: Connection, ids: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
     """Count the hits of each query feed (of these, or all), with the time of the last one."""
-    query = select(hit.c.query_id, func.count(), func.max(hit.c.arrived)).where(_IS_SHOWN).group_by(hit.c.query_id)
+    query = select(hit.c.query_id, func.count(), func.max(hit.c.arrived)).where(IS_SHOWN).group_by(hit.c.query_id)
     if ids is not None:
         query = query.where(hit.c.query_id.in_(ids))
     return {row[0]: (row[1], row[2]) for row in connection.execute(query)}

@@ -1,6 +1,6 @@
 """Serves published documents in raw ASGI, with ETags, 304, deltas (226) and gzip.
 
-    /feeds/NAME.rss  .atom  .json  .html            a query feed      ?page=N is an archive page (RFC 5005)
+    /feeds/NAME.rss  .atom  .json  .html            a query feed      ?page=N, ?upto=ID: archive pages (RFC 5005)
     /tags/TAG.rss  .atom  .json  .html  .opml       a tag             ?token=… opens a private feed
     /feeds.opml                                     all subscriptions
 
@@ -176,7 +176,7 @@ def _parse_request(path: str, query: bytes) -> DocumentKey | str | None:
 def _explain_missing(key: DocumentKey) -> str:
     path, format, page, _ = key
     if page is not None:
-        return f"{path}.{format} has no page {page}."
+        return f"{path}.{format} has no page {page.value}."
     return f"Nothing is published at {path}.{format}, or it needs a valid token."
 
 
