@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 from headwater.errors import SettingsError
@@ -28,13 +29,32 @@ def parse_time_zone(name: str) -> ZoneInfo:
         raise SettingsError(message, "time_zone") from error
 
 
-def format_time(at: float | None) -> str:
-    """Write a time for people, in UTC.
+def format_time(at: float | None, zone: tzinfo = UTC) -> str:
+    """Write a time for people, in their time zone.
 
-    >>> format_time(0)
-    '1970-01-01 00:00:00 UTC'
+    >>> format_time(0), format_time(0, ZoneInfo("Europe/Vienna")), format_time(None)
+    ('1970-01-01 00:00:00 UTC', '1970-01-01 01:00:00 CET', 'never')
     """
-    return "never" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return "never" if at is None else datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def name_zone(at: float, zone: tzinfo) -> str:
+    """Return the name of a time zone's clocks at a time: UTC, CET, …
+
+    >>> name_zone(0, UTC)
+    'UTC'
+    """
+    return datetime.fromtimestamp(at, zone).strftime("%Z")
+
+
+def find_utc_offset(at: float, zone: tzinfo) -> float:
+    """Return by how many seconds the clocks of a time zone were ahead of UTC.
+
+    >>> find_utc_offset(0, ZoneInfo("Europe/Vienna"))
+    3600.0
+    """
+    offset = datetime.fromtimestamp(at, zone).utcoffset()
+    return 0.0 if offset is None else offset.total_seconds()
 
 
 def format_duration(seconds: float) -> str:
@@ -90,6 +110,33 @@ def format_number(value: float) -> str:
     if 0 < value < 0.001:
         return "less than .001"
     return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
+
+
+def format_share(share: float | None, items: float = 1e4) -> str:
+    """Write a share of `items` as a percentage with the digits that so many items support, and never rounded up to all.
+
+    >>> format_share(0.98123), format_share(0.98123, 500), format_share(0.98123, 50), format_share(0.99999, 50)
+    ('98.12 %', '98.1 %', '98 %', '99 %')
+    >>> format_share(1.0), format_share(0.0), format_share(None)
+    ('100 %', '0 %', '–')
+    """
+    if share is None:
+        return "–"
+    if share in (0.0, 1.0):
+        return f"{share:.0%}".replace("%", " %")
+    digits = 0 if items < 100 else 1 if items < 1000 else 2
+    return f"{math.floor(share * 100 * 10**digits + 1e-9) / 10**digits:.{digits}f} %"
+
+
+def format_plain(value: float) -> str:
+    """Write a number for an axis: without exponent, and no longer than needed.
+
+    >>> [format_plain(value) for value in (0.0, 1.5e-07, 0.0004, 0.25, 3.0, 1200.0, 2.5e6)]
+    ['0', '0.00000015', '0.0004', '0.25', '3', '1,200', '2,500,000']
+    """
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.9f}".rstrip("0").rstrip(".") if value else "0"
 
 
 _INSTANT = re.compile(

@@ -173,5 +173,6 @@ class _QualityCollector(Collector):
                 f"headwater_delay_seconds_{name}", "How long items waited for their refresh.", labels=["statistic"]
             )
             for statistic in ("mean", "median", "p95"):
-                delay.add_metric([statistic], getattr(stretch.delay, statistic))
+                if (seconds := getattr(stretch.delay, statistic)) is not None:
+                    delay.add_metric([statistic], seconds)
             yield delay

@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -79,6 +80,11 @@ class Visit:
     @property
     def now(self) -> float:
         return self.site.clock()
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The reader's time zone."""
+        return self.site.find_reader_zone(self.request)
 
     @property
     def part(self) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
+from zoneinfo import ZoneInfo
 
 import jinja2
 import orjson
@@ -16,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from headwater import __version__, times
+from headwater.errors import SettingsError
 from headwater.node.aggregator import Aggregator
 from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.feed_pace import format_interval
@@ -107,7 +111,7 @@ class Site:
             number=lambda value: f"{value:,.0f}",
             iso=lambda at: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"),
             web_address=followable_link,
-            percent=format_percent,
+            share=times.format_share,
             brief=format_brief,
             interval=format_interval,
             path=lambda text: quote(text, safe=""),
@@ -115,7 +119,6 @@ class Site:
         )
         self._templates.globals.update(
             relative=times.format_relative,
-            exactly=times.format_time,
             span=times.format_duration,
             version=__version__,
             places=NAVIGATION,
@@ -148,6 +151,16 @@ class Site:
         )
         return AddedFeed(added.feed, added.created)
 
+    def find_reader_zone(self, request: Request | None) -> ZoneInfo:
+        """Return the time zone of a reader: that of the account, else the browser's (a cookie), else the server's."""
+        identity = None if request is None else request.scope.get("headwater.identity")
+        if identity is not None and identity.user.time_zone:
+            return times.parse_time_zone(identity.user.time_zone)
+        if request is not None and (named := unquote(request.cookies.get("zone", ""))):
+            with contextlib.suppress(SettingsError):  # anybody can send a cookie
+                return times.parse_time_zone(named)
+        return times.parse_time_zone(self.settings.time_zone)
+
     def render_page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """Render a template for a request: a whole page, or a part that a script asks for."""
         return self.render_part(template, status, request=request, **values)
@@ -156,20 +169,14 @@ class Site:
         """Render a template by itself; an error page needs nothing else."""
         request: Request | None = values.get("request")
         theme = request.cookies.get("theme", "") if request is not None else ""
-        common = {"now": self.clock(), "theme": theme if theme in THEMES else "", "path": "", "note": None}
-        if request is not None:
-            common["path"] = request.url.path
+        common = {
+            "now": self.clock(),
+            "theme": theme if theme in THEMES else "",
+            "path": request.url.path if request is not None else "",
+            "note": None,
+            "exactly": partial(times.format_time, zone=self.find_reader_zone(request)),
+        }
         return HTMLResponse(self._templates.get_template(template).render(common | values), status)
-
-
-def format_percent(share: float | None, digits: int = 1) -> str:
-    """
-    >>> format_percent(0.98123), format_percent(1.0), format_percent(None)
-    ('98.1 %', '100 %', '–')
-    """
-    if share is None:
-        return "–"
-    return "100 %" if share == 1 else f"{100 * share:.{digits}f} %"
 
 
 def format_brief(value: float | None) -> str:

@@ -13,14 +13,15 @@ from headwater.errors import SettingsError
 from headwater.model import Ending, Refresh, Verdict
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.feed_table import FeedTable
-from headwater.node.crawl.strategy_setup import build_configured_strategy
+from headwater.node.crawl.strategy_setup import build_configured_strategy, make_scheduler
 from headwater.node.node import Node
-from headwater.node.quality.quality_report import load_last_report, measure_delays
+from headwater.node.quality.quality_report import QualityMonitor, load_last_report, measure_delays
 from headwater.node.quality.targets import estimate_least_budget
 from headwater.schedule.quality.least_budget import QualityTarget, find_least_budget
 from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Observed, Table
+from headwater.settings import load_settings
 from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import count_items
@@ -60,6 +61,27 @@ async def all_kept(node: Node) -> bool:
     """Between two refreshes, of which there are many, both counts agree."""
     items = sum(one.new for one in await node.store.read(list_refreshes, limit=1000))
     return await node.store.read(count_items) == items > 0
+
+
+async def test_a_server_that_saw_nothing_published_reports_no_quality(tmp_path) -> None:
+    given = load_settings(data=tmp_path)
+    async with await open_store(given.database_url) as store:
+        (added,) = await store.write(add_and_subscribe, [NewFeed("https://a.example/feed")], 0.0)
+        scheduler = make_scheduler(store, given)
+        await scheduler.load_feeds()
+        monitor = QualityMonitor(store, scheduler, 120.0)
+        table = scheduler.feed_table.table
+        table.last[:], table.window[:] = 10.0, 1.0
+        first = Refresh(added.feed.id, 10.0, Ending.CHANGED, new=10, published=(1.0,) * 10)
+        monitor.count_refreshes([(first, None)])
+        report = await monitor.make_report(DAY / 2)
+        assert report.lost_now > 0  # believed, and no data
+        assert (report.completeness, report.expected_completeness, report.freshness) == (None, None, None)
+        monitor.count_refreshes([(Refresh(added.feed.id, 4000.0, Ending.CHANGED, new=3, lost=1.0), 10.0)])
+        later = await monitor.make_report(DAY / 2)
+        assert later.completeness == 0.75
+        assert later.expected_completeness is not None
+        assert later.expected_completeness < 0.75
 
 
 @pytest.mark.parametrize("name", ["Breaking", "Learning"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import UTC
 
 import msgspec
 from aiohttp import ClientSession
@@ -17,6 +19,7 @@ from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, Q
 from headwater.schedule.quality.tally import DelaySummary, TallyPeriod
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import summarise_activity
+from headwater.store.readers.accounts import change_user
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.saved_state import save_state
 from headwater.store.store import Store
@@ -62,9 +65,10 @@ def samples(figures: str) -> dict[str, float]:
 
 def price_title(*prices: float) -> str:
     chart = _draw_price(
-        [QualityPoint(60.0 * k, 1.0, 1.0, 60.0, 10.0, 60.0, price / 1440, 0.0) for k, price in enumerate(prices)]
+        [QualityPoint(60.0 * k, 1.0, 1.0, 60.0, 10.0, 60.0, price / 1440, 0.0) for k, price in enumerate(prices)], UTC
     )
     assert chart is not None
+    assert "e-" not in re.sub(r"<[^>]*>", " ", chart.svg)  # labels are numbers that people read
     return chart.title
 
 
@@ -124,6 +128,59 @@ async def test_the_report_is_there_as_json_once_a_node_has_made_one(
     assert 'headwater_feed_lost_items{feed="7",how="noticed"} 4.0' in figures
     assert 'headwater_feed_lost_items{feed="7",how="believed"} 0.6' in figures
     assert "headwater_delay_seconds_day" not in found
+
+
+async def test_two_pages_show_the_same_completeness(site: Callable[..., Awaitable[str]], web_store: Store) -> None:
+    await web_store.write(add_and_subscribe, [NewFeed("http://a.example/")], 0.0)
+    await web_store.write(save_state, REPORT, VERSION, msgspec.json.encode(QUALITY), QUALITY.at)
+    address = await site()
+    for path in ("/status", "/quality"):
+        _, page = await get(address + path)
+        assert "<dd>85 %</dd>" in page  # of eleven items, so without digits after the point
+        assert "about 2 of 11 items probably lost" in page
+
+
+async def test_without_data_no_page_shows_a_figure(site: Callable[..., Awaitable[str]], web_store: Store) -> None:
+    nothing = TallyPeriod(3, 1000, 0, 0.0, None, None)
+    blank = replace(QUALITY, hour=nothing, day=nothing, completeness=None, expected_completeness=None)
+    blank = replace(blank, lost_now=1e-12, freshness=None, target=None, losing=(), feeds=0)
+    await web_store.write(add_and_subscribe, [NewFeed("http://a.example/")], 0.0)
+    address = await site()
+    for report in (None, blank):
+        if report is not None:
+            await web_store.write(save_state, REPORT, VERSION, msgspec.json.encode(report), report.at)
+        for path in ("/status", "/quality", "/settings"):
+            _, page = await get(address + path)
+            text = re.sub(r"<[^>]*>", " ", page)
+            assert not re.search(r"\d %", text), path
+            assert "the budget would" not in text, path
+            assert "half of it" not in text, path
+    _, page = await get(f"{address}/quality")
+    assert "watches 2 feeds" in page  # the live count, not the report's
+
+
+async def test_times_are_in_the_readers_time_zone(site: Callable[..., Awaitable[str]], web_store: Store) -> None:
+    address = await site()
+    vienna = {"zone": "Europe%2FVienna"}
+    for cookies, shown in (({}, "UTC"), (vienna, "CET"), ({"zone": "Nowhere/At%20all"}, "UTC")):
+        async with ClientSession(cookies=cookies) as session, session.get(f"{address}/status") as response:
+            assert f"{shown} ·" in await response.text()
+    await web_store.write(change_user, 1, time_zone="Asia/Tokyo")
+    async with ClientSession(cookies=vienna) as session, session.get(f"{address}/status") as response:
+        assert "JST ·" in await response.text()
+
+
+async def test_a_saved_budget_says_whether_a_restart_keeps_it(
+    site: Callable[..., Awaitable[str]], web_store: Store
+) -> None:
+    for options, said in (({}, "They hold after a restart too."), ({"budget": 60.0}, "Saved until the next start")):
+        address = await site(**options)
+        headers = {"Origin": address}
+        async with (
+            ClientSession(headers=headers) as session,
+            session.post(f"{address}/settings/change", data={"budget": "90"}) as response,
+        ):
+            assert said in await response.text()
 
 
 async def test_metrics_without_a_report_have_what_the_crawler_knows(web_store: Store) -> None:

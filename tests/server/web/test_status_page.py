@@ -88,7 +88,8 @@ async def test_the_page_tells_what_happened(site: Start, web_store: Store) -> No
     )
     _, page = await get(f"{await site()}/status")
     assert "Headwater watches 2 feeds" in page
-    for words in ("The Gazette", "Broken News", "Lava by night", "b.example is broken (500).", "≈ 12", "about 12 lost",
+    for words in ("The Gazette", "Broken News", "Lava by night", "b.example is broken (500).", "≈ 12",
+                  "nothing published yet",
                   "3 refreshes under way", "1 server asked for a pause", "uniform"):  # fmt: skip
         assert words in page
     assert re.search(r"the next is due\s+<time[^>]*>in 2 min</time>", page)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headwater.cli.console.command import command, make_group
-from headwater.cli.console.output import out, show_progress, show_progress_by_step
+from headwater.cli.console.output import format_local_time, out, show_progress, show_progress_by_step
 from headwater.errors import InputError
 from headwater.store.maintenance import backup
 from headwater.store.maintenance.backup import Backup
@@ -43,9 +42,8 @@ def _render_backup(result: BackupResult) -> None:
     text, file, found = result
     counts = found.counts
     rows = f"{counts['feed']:,} feeds, {counts['item']:,} items, {sum(counts.values()):,} rows in all"
-    taken = datetime.fromtimestamp(found.note.taken, UTC)
     size = file.stat().st_size / 1e6
-    out.print(f"{text}: {rows}, {size:,.1f} MB, taken {taken:%Y-%m-%d %H:%M:%S} UTC.", markup=False)
+    out.print(f"{text}: {rows}, {size:,.1f} MB, taken {format_local_time(found.note.taken)}.", markup=False)
 
 
 @command(

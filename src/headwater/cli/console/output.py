@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
+from datetime import datetime
 from typing import Any, NoReturn
 
 import msgspec
@@ -29,6 +30,16 @@ def print_json(value: Any) -> None:
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     sys.stdout.buffer.write(orjson.dumps(value, default=to_plain_value, option=options) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def format_local_time(at: float | None) -> str:
+    """Write a time in the time zone of the terminal."""
+    if at is None:
+        return "never"
+    try:
+        return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    except (ValueError, OverflowError, OSError):  # beyond the calendar
+        return str(at)
 
 
 def to_plain_value(value: Any) -> Any:

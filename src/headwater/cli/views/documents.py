@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.console.output import format_count, out
+from headwater.cli.console.output import format_count, format_local_time, out
 from headwater.formats.values.text import html_to_text
 from headwater.model import Document, Entry
 
@@ -63,9 +61,4 @@ def _print_entry(entry: Entry) -> None:
 
 
 def _format_time(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):
-        return str(seconds)
+    return None if seconds is None else format_local_time(seconds)

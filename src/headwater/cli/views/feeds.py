@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from headwater.cli.console.output import err, format_count, out
+from headwater.cli.console.output import err, format_count, format_local_time, out
 from headwater.model import Feed, Known, Refresh
 from headwater.node.feed_pace import format_interval
-from headwater.times import format_number, format_relative, format_time
+from headwater.times import format_number, format_relative
 
 if TYPE_CHECKING:
     from headwater.cli.commands.feeds import FeedDetails, ListedFeeds
@@ -222,7 +222,7 @@ def _write_explanation(told: ScheduleExplanation, now: float) -> list[str]:
     if told.last:
         ended = describe_refresh(told.last)
         stop = "" if ended.endswith((".", "?")) else "."  # most errors are sentences already
-        last = f"{format_relative(told.last.at, now)} ({format_time(told.last.at)})"
+        last = f"{format_relative(told.last.at, now)} ({format_local_time(told.last.at)})"
         lines.append(f"Last refreshed {last}: {ended}{stop}")
         lines.append(f"Reason: {escape(told.last.reason or 'not recorded')}.")
     if told.belief:
@@ -233,10 +233,10 @@ def _write_explanation(told: ScheduleExplanation, now: float) -> list[str]:
     lines += [f"Server hint: {one.hint} = {escape(one.value)} – {one.effect}." for one in told.asked]
     lines.append(escape(told.push))
     if told.held_until is not None:
-        lines.append(f"On hold until {format_time(told.held_until)}: {told.held_by}.")
+        lines.append(f"On hold until {format_local_time(told.held_until)}: {told.held_by}.")
     lines.append(f"By {told.strategy}: {escape(told.why)}.")
     if told.next_refresh is not None:
-        when = f"{format_relative(told.next_refresh, now)} ({format_time(told.next_refresh)})"
+        when = f"{format_relative(told.next_refresh, now)} ({format_local_time(told.next_refresh)})"
         lines.append(f"Next refresh probably {when}.")
     else:
         lines.append(f"It will not be refreshed: {told.held_by}.")

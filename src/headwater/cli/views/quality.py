@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headwater.cli.console.output import format_count, out
-from headwater.times import format_number, format_relative
+from headwater.times import format_number, format_relative, format_share
 
 if TYPE_CHECKING:
     from headwater.node.quality.quality_report import QualityReport
@@ -25,15 +25,20 @@ def render_quality(report: QualityReport) -> None:
 
 def write_report(report: QualityReport, now: float) -> list[str]:
     """Write the report as sentences with rich's markup."""
-    lines = [
-        f"[bold]{report.feeds} feeds[/bold], as of {format_relative(report.at, now)}, by {escape(report.strategy)}."
-    ]
+    feeds = format_count(report.feeds, "feed")
+    lines = [f"[bold]{feeds}[/bold], as of {format_relative(report.at, now)}, by {escape(report.strategy)}."]
     if report.problem:
         lines.append(f"[red]{escape(report.problem)}[/red]")
-    lines.append(
-        f"Completeness in the last day: {_format_share(report.completeness)}; with estimated losses not noticed yet: "
-        f"{_format_share(report.expected_completeness)}. Freshness: {_format_share(report.freshness)}."
-    )
+    if report.completeness is None:
+        lines.append("Nothing was published in the last day, so completeness and freshness are not known.")
+    else:
+        caught, likely = (
+            format_share(one, report.published) for one in (report.completeness, report.expected_completeness)
+        )
+        lines.append(
+            f"Completeness in the last day: {caught}; with estimated losses not noticed yet: {likely}. "
+            f"Freshness: {format_share(report.freshness, report.published)}."
+        )
     lines += [
         f"{name}: {_format_stretch(one)}" for name, one in (("Last hour", report.hour), ("Last day ", report.day))
     ]
@@ -51,19 +56,16 @@ def write_report(report: QualityReport, now: float) -> list[str]:
     return lines
 
 
-def _format_share(share: float | None) -> str:
-    return "not known yet" if share is None else f"{100 * share:.2f} %"
-
-
 def _format_stretch(one: TallyPeriod) -> str:
     counts = f"{one.requests} requests, {one.bytes / 1e6:.3g} MB, {one.got} new items, {one.lost:.3g} lost"
     if one.delay is None:
         return counts + "."
-    return (
-        f"{counts}; they waited {_format_minutes(one.delay.mean)} on average, {_format_minutes(one.delay.median)} in "
-        "the median, "
-        f"{_format_minutes(one.delay.p95)} at the 95th percentile."
-    )
+    waits = [f"they waited {_format_minutes(one.delay.mean)} on average"]
+    if one.delay.median is not None:
+        waits.append(f"{_format_minutes(one.delay.median)} in the median")
+    if one.delay.p95 is not None:
+        waits.append(f"{_format_minutes(one.delay.p95)} at the 95th percentile")
+    return f"{counts}; {', '.join(waits)}."
 
 
 def _format_minutes(seconds: float) -> str:

@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.console.output import err, format_count, out
+from headwater.cli.console.output import err, format_count, format_local_time, out
 from headwater.cli.views.trash import print_undo_hint
 from headwater.language import Script
 from headwater.model import QueryFeed
-from headwater.times import format_instant, format_relative, format_time
+from headwater.times import format_instant, format_relative
 
 if TYPE_CHECKING:
     from headwater.cli.console.item_table import ItemRow
@@ -206,7 +206,7 @@ def render_query(details: QueryDetails) -> None:
     out.print(
         f"{row.state}; {format_count(row.items, 'item')}, {statistics.per_day:.1f} a day over the last "
         f"{format_count(round(statistics.days), 'day')}; last match {format_relative(row.last_match, now)}; created "
-        f"{format_time(row.query.created)}",
+        f"{format_local_time(row.query.created)}",
         markup=False,
     )
     for source in sorted(details.sources, key=lambda source: -source.kept)[:20]:
@@ -215,7 +215,7 @@ def render_query(details: QueryDetails) -> None:
     out.print()
     for item in details.latest:
         title = item["title"] or item["link"] or "–"
-        out.print(Text(f"{format_time(item['published'])}  {item['source']}  {title}"))
+        out.print(Text(f"{format_local_time(item['published'])}  {item['source']}  {title}"))
 
 
 def render_script_result(result: ScriptResult) -> None:
@@ -295,7 +295,7 @@ def render_previews(previews: list[QueryPreview]) -> None:
         )
         out.print(Text.assemble((one.name, "bold"), f": {kept}", _describe_sources(one.sources)))
         for item in one.latest:
-            out.print(Text(f"  {format_time(item.published)}  {item.title or item.link or '–'}"))
+            out.print(Text(f"  {format_local_time(item.published)}  {item.title or item.link or '–'}"))
     if not previews:
         out.print("The script creates no query feeds; there is nothing to preview.")
 

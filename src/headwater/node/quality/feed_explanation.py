@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from headwater.store.content.feeds import find_feed
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.content.websub_leases import WebSubLease, find_leases_of_feeds
 from headwater.store.store import Store
-from headwater.times import DAY, HOUR, WEEK, format_duration, format_relative
+from headwater.times import DAY, HOUR, WEEK, find_utc_offset, format_duration, format_relative
 
 MAX_SIGHTINGS = 50  # refreshes from which the kind of a feed is recognised
 
@@ -268,20 +269,26 @@ HOURS_PER_WEEK = 168
 
 @dataclass(frozen=True, slots=True)
 class WeeklyPattern:
-    """Items in each hour of a week, Monday 00:00 UTC first; `counted` over `weeks` of the past."""
+    """Items in each hour of a week, Monday 00:00 first; `counted` over `weeks` of the past."""
 
     believed: tuple[float, ...] | None
     counted: tuple[int, ...]
     weeks: float
 
 
-async def load_weekly_pattern(store: Store, explanation: ScheduleExplanation, now: float) -> WeeklyPattern:
-    """Count the items of the explained feed by hour of the week."""
+async def load_weekly_pattern(
+    store: Store, explanation: ScheduleExplanation, now: float, zone: tzinfo = UTC
+) -> WeeklyPattern:
+    """Count the items of the explained feed by hour of the week in a time zone."""
     since = now - PATTERN_WEEKS * WEEK
     times = [at for at in await store.read(list_publication_times, explanation.feed.id, since) if at <= now]
     counted = [0] * HOURS_PER_WEEK
     for at in times:
-        counted[int((at - 4 * DAY) % WEEK // HOUR)] += 1  # 1 January 1970 was a Thursday
+        local = at + find_utc_offset(at, zone)
+        counted[int((local - 4 * DAY) % WEEK // HOUR)] += 1  # 1 January 1970 was a Thursday
     weeks = min(max((now - min(times, default=now)) / WEEK, 1.0), float(PATTERN_WEEKS))
     expected = None if explanation.belief is None else explanation.belief.by_weekday_hour
+    if expected is not None:
+        ahead = round(find_utc_offset(now, zone) / HOUR) % HOURS_PER_WEEK
+        expected = expected[HOURS_PER_WEEK - ahead :] + expected[: HOURS_PER_WEEK - ahead]
     return WeeklyPattern(expected, tuple(counted), weeks)

@@ -52,7 +52,10 @@ class LosingFeed:
 
 @dataclass(frozen=True, slots=True)
 class QualityReport:
-    """A report. `hour` and `day` are counted; `lost_now` and the figures derived from it are estimated."""
+    """A report. `hour` and `day` are counted; `lost_now` and the figures derived from it are estimated.
+
+    Completeness and freshness are None before anything was published, so that nobody shows a figure without data.
+    """
 
     at: float
     strategy: str
@@ -74,6 +77,16 @@ class QualityReport:
     target: str | None
     target_reached: bool | None
     losing: tuple[LosingFeed, ...]
+
+    @property
+    def lost(self) -> float:
+        """The items of the last day that are lost: noticed, or probably pushed out now."""
+        return self.day.lost + self.lost_now
+
+    @property
+    def published(self) -> float:
+        """The items of the last day from which completeness is computed."""
+        return self.day.got + self.lost
 
 
 class QualityMonitor:
@@ -126,9 +139,9 @@ class QualityMonitor:
             hour=hour,
             day=day,
             completeness=day.completeness,
-            expected_completeness=day.got / total if total > 0 else None,
+            expected_completeness=None if day.completeness is None else day.got / total,
             lost_now=lost_now,
-            freshness=float(1 - seen.missing.mean()) if len(rows) else None,
+            freshness=None if day.completeness is None or not len(rows) else float(1 - seen.missing.mean()),
             saturated=int((seen.chance > 0.5).sum()),
             budget_requests=status.budget_per_minute,
             used_requests=status.spent,

@@ -18,17 +18,18 @@ from headwater.times import DAY, HOUR
 
 HOURS_KEPT = 25  # a day and the current hour
 DELAY_EDGES = np.geomspace(1.0, 31 * DAY, 80)  # the bins make delays accurate to a fifth
+MEDIAN_ITEMS, P95_ITEMS = 5, 20  # a quantile of fewer says nothing
 _SUMS = ("requests", "bytes", "got", "lost", "dated", "waited")
 
 
 @dataclass(frozen=True, slots=True)
 class DelaySummary:
-    """The time between publication and refresh of items, in seconds."""
+    """The time between publication and refresh of items, in seconds; a quantile of too few items is None."""
 
     items: int
     mean: float
-    median: float
-    p95: float
+    median: float | None
+    p95: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,10 @@ class Tally:
     """Counts the last hours. The items of a feed's first refresh are history and do not count as caught.
 
     >>> tally = Tally()
-    >>> tally.record(7200.0, weight=500, got=3, lost=1.0, delays=np.array([60.0, 60.0, 600.0]))
+    >>> tally.record(7200.0, weight=500, got=6, lost=2.0, delays=np.array([60.0, 60.0, 60.0, 60.0, 60.0, 600.0]))
     >>> hour = tally.summarise(7300.0, 1)
-    >>> hour.completeness, hour.delay.mean, 50 < hour.delay.median < 70
-    (0.75, 240.0, True)
+    >>> hour.completeness, hour.delay.mean, 50 < hour.delay.median < 70, hour.delay.p95
+    (0.75, 150.0, True, None)
     """
 
     def __init__(self) -> None:
@@ -76,11 +77,7 @@ class Tally:
         mine = (self._hour > this - hours - 1) & (self._hour <= this)
         requests, weight, got, lost, dated, waited = self._sums[mine].sum(0).tolist()
         counts = self._delays[mine].sum(0)
-        delay = (
-            DelaySummary(int(dated), waited / dated, _delay_quantile(counts, 0.5), _delay_quantile(counts, 0.95))
-            if dated
-            else None
-        )
+        delay = summarise_delays(int(dated), waited, counts)
         share = got / (got + lost) if got + lost > 0 else None
         return TallyPeriod(int(requests), int(weight), int(got), float(lost), share, delay)
 
@@ -93,6 +90,25 @@ class Tally:
             return False
         self._hour, self._sums, self._delays = (np.array(state[key]) for key in ("hour", "sums", "delays"))
         return True
+
+
+def summarise_delays(items: int, waited: float, counts: Floats) -> DelaySummary | None:
+    """Sum up delays counted by DELAY_EDGES; None without any.
+
+    >>> counts = np.zeros(len(DELAY_EDGES) + 1)
+    >>> counts[20] = 6
+    >>> six = summarise_delays(6, 600.0, counts)
+    >>> six.mean, six.median is None, six.p95 is None
+    (100.0, False, True)
+    """
+    if not items:
+        return None
+    return DelaySummary(
+        items,
+        waited / items,
+        _delay_quantile(counts, 0.5) if items >= MEDIAN_ITEMS else None,
+        _delay_quantile(counts, 0.95) if items >= P95_ITEMS else None,
+    )
 
 
 def _delay_quantile(counts: Floats, share: float) -> float:

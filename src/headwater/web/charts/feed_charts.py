@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, tzinfo
 from html import escape
 
 from headwater.model import Ending, Refresh
@@ -29,22 +30,22 @@ _HATCH = (
 )
 
 
-def draw_refresh_strip(title: str, refreshes: Sequence[Refresh], start: float, end: float) -> Chart:
+def draw_refresh_strip(title: str, refreshes: Sequence[Refresh], start: float, end: float, zone: tzinfo = UTC) -> Chart:
     """Draw a bar for each refresh, oldest first: its new items, and above them the lost ones."""
     most = max((one.new + one.lost for one in refreshes), default=0) or 1
     across = Scale(start, max(end, start + 60), STRIP_LEFT, WIDTH - 4)
     up = Scale(0, most, STRIP_BASE, STRIP_TOP)
-    marks, format_mark = time_ticks(start, end)
+    marks, format_mark = time_ticks(start, end, zone)
     whole = [mark for mark in linear_ticks(0, most, 3) if mark == int(mark)]
     parts = [_HATCH, svg_text(0, 12, "items per refresh", class_="unit")]
     parts += draw_y_axis(up, whole, lambda value: f"{value:.0f}", STRIP_LEFT, WIDTH - 4)
     parts += draw_x_axis(across, marks, format_mark, STRIP_BOTTOM)
     wide = min(max((WIDTH - STRIP_LEFT) / max(len(refreshes), 1) * 0.6, 1.5), 8.0)
     for one in refreshes:
-        parts += _draw_bar(one, across(one.at) - wide / 2, wide, up)
+        parts += _draw_bar(one, across(one.at) - wide / 2, wide, up, zone)
     rows = tuple(
         (
-            format_time(one.at),
+            format_time(one.at, zone),
             one.ending.value,
             str(one.new),
             f"{one.lost:.0f}",
@@ -57,9 +58,9 @@ def draw_refresh_strip(title: str, refreshes: Sequence[Refresh], start: float, e
     return Chart(title, svg_document(STRIP_HEIGHT + 4, parts, title), columns, rows)
 
 
-def _draw_bar(one: Refresh, x: float, wide: float, up: Scale) -> list[str]:
+def _draw_bar(one: Refresh, x: float, wide: float, up: Scale, zone: tzinfo) -> list[str]:
     tooltip = svg_element(
-        "title", escape(f"{format_time(one.at)}: {one.ending.value}, {one.new} new, {one.lost:.0f} lost")
+        "title", escape(f"{format_time(one.at, zone)}: {one.ending.value}, {one.new} new, {one.lost:.0f} lost")
     )
     if not one.ending.ok:
         return [
@@ -88,14 +89,16 @@ SHADES = 7
 HEAT_LEFT, HEAT_TOP, CELL_WIDTH, ROW_HEIGHT = 34.0, 32.0, (WIDTH - 34.0) / 24, 22.0
 
 
-def draw_heat_map(title: str, believed: Sequence[float], counted: Sequence[int], weeks: float) -> Chart:
-    """Draw a week by hours: expected items as shades, counted items as numbers.
+def draw_heat_map(
+    title: str, believed: Sequence[float], counted: Sequence[int], weeks: float, zone: str = "UTC"
+) -> Chart:
+    """Draw a week by hours of a time zone: expected items as shades, counted items as numbers.
 
     `believed` are the expected items of each of the 168 hours, `counted` the items seen in them during `weeks`.
     """
     # The darkest shade is at least twice the mean, so that a feed without a pattern does not look busy all week.
     most = max(max(believed, default=0.0), 2 * sum(believed) / max(len(believed), 1)) or 1.0
-    parts = [svg_text(WIDTH, 10, "hour of the day (UTC)", anchor="end", class_="unit")]
+    parts = [svg_text(WIDTH, 10, f"hour of the day ({zone})", anchor="end", class_="unit")]
     parts += [
         svg_text(HEAT_LEFT + CELL_WIDTH * (h + 0.5), HEAT_TOP - 4, str(h), anchor="middle") for h in range(0, 24, 3)
     ]
@@ -119,5 +122,5 @@ def draw_heat_map(title: str, believed: Sequence[float], counted: Sequence[int],
                 number = str(seen) if seen < 100 else "99+"
                 parts.append(svg_text(x + CELL_WIDTH / 2, y + 15, number, anchor="middle", class_=f"count {on}"))
             rows.append((f"{name} {hour:02}:00", f"{rate:.3g}", str(seen)))
-    columns = ("hour of the week (UTC)", "items expected", f"items seen in {weeks:.0f} weeks")
+    columns = (f"hour of the week ({zone})", "items expected", f"items seen in {weeks:.0f} weeks")
     return Chart(title, svg_document(HEAT_TOP + ROW_HEIGHT * 7 + 2, parts, title), columns, tuple(rows))

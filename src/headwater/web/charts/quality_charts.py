@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from html import escape
 
 from markupsafe import Markup
 
+from headwater.times import format_number, format_plain, name_zone
 from headwater.web.charts.svg import (
     WIDTH,
     Chart,
@@ -43,23 +45,21 @@ def draw_scatter(title: str, dots: Sequence[ScatterPoint], x_unit: str, y_unit: 
     across = Scale(min(xs) / 1.5, max(xs) * 1.5, SCATTER_LEFT, WIDTH - 10, log=True)
     up = Scale(min(ys) / 1.5, max(ys) * 1.5, SCATTER_HEIGHT - SCATTER_BOTTOM, SCATTER_TOP, log=True)
     parts = [svg_text(0, 12, y_unit, class_="unit")]
-    parts += draw_y_axis(up, log_ticks(up.low, up.high), _format_plain, SCATTER_LEFT, WIDTH - 10)
-    parts += draw_x_axis(across, log_ticks(across.low, across.high), _format_plain, SCATTER_HEIGHT - SCATTER_BOTTOM)
+    parts += draw_y_axis(up, log_ticks(up.low, up.high), format_plain, SCATTER_LEFT, WIDTH - 10)
+    parts += draw_x_axis(across, log_ticks(across.low, across.high), format_plain, SCATTER_HEIGHT - SCATTER_BOTTOM)
     parts.append(svg_text(WIDTH - 10, SCATTER_HEIGHT - 3, x_unit, anchor="end", class_="unit"))
     for dot in dots:
         x, y = across(dot.x), up(dot.y)
-        tooltip = svg_element("title", escape(f"{dot.name}: {dot.x:.3g} {x_unit}, {dot.y:.3g} {y_unit}"))
+        tooltip = svg_element(
+            "title", escape(f"{dot.name}: {format_number(dot.x)} {x_unit}, {format_number(dot.y)} {y_unit}")
+        )
         if dot.marked:
             mark = svg_element("rect", tooltip, x=x - 4, y=y - 4, width=8, height=8, class_="saturated")
         else:
             mark = svg_element("circle", tooltip, cx=x, cy=y, r=3.5, class_="point")
         parts.append(mark)
-    rows = tuple((dot.name, f"{dot.x:.3g}", f"{dot.y:.3g}", "yes" if dot.marked else "") for dot in dots)
+    rows = tuple((dot.name, format_number(dot.x), format_number(dot.y), "yes" if dot.marked else "") for dot in dots)
     return Chart(title, svg_document(SCATTER_HEIGHT, parts, title), ("feed", x_unit, y_unit, "saturated"), rows)
-
-
-def _format_plain(value: float) -> str:
-    return f"{value:g}"
 
 
 LINE_HEIGHT, LINE_LEFT, LINE_TOP, LINE_BOTTOM = 220.0, 52.0, 26.0, 34.0
@@ -76,10 +76,11 @@ class XAxis:
     unit: str
 
 
-def time_axis(start: float, end: float) -> XAxis:
-    """Return an axis from `start` to `end` in UTC, at least a minute long."""
-    marks, say = time_ticks(start, end)
-    return XAxis(Scale(start, max(end, start + 60), LINE_LEFT, WIDTH - 12), marks, say, "time (UTC)")
+def time_axis(start: float, end: float, zone: tzinfo) -> XAxis:
+    """Return an axis from `start` to `end` in a time zone, at least a minute long."""
+    marks, say = time_ticks(start, end, zone)
+    unit = f"time ({name_zone(end, zone)})"
+    return XAxis(Scale(start, max(end, start + 60), LINE_LEFT, WIDTH - 12), marks, say, unit)
 
 
 def x_axis_scale(
@@ -129,7 +130,7 @@ def draw_line(
         parts.append(
             svg_text(beside, y + 17 if y < LINE_HEIGHT / 2 else y - 9, marked[2], anchor=anchor, class_="said")
         )
-    rows = tuple(((say_x or bottom.say)(x), say(y)) for x, y in points)
+    rows = tuple(((say_x or bottom.say)(x), say(float(f"{y:.4g}"))) for x, y in points)
     return Chart(title, svg_document(LINE_HEIGHT, parts, title), (bottom.unit, unit), rows)
 
 

@@ -8,31 +8,37 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from html import escape
 from typing import Any
 
 from markupsafe import Markup
 
+from headwater.times import find_utc_offset
+
 HOUR, DAY = 3600.0, 86_400.0
 _STEPS = (60.0, 300.0, 600.0, 1800.0, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY, 28 * DAY)
 
 
-def time_ticks(start: float, end: float, about: int = 6) -> tuple[list[float], Callable[[float], str]]:
-    """Return round times between two times, and the function that formats them.
+def time_ticks(
+    start: float, end: float, zone: tzinfo = UTC, about: int = 6
+) -> tuple[list[float], Callable[[float], str]]:
+    """Return times that are round in a time zone between two times, and the function that formats them.
 
     >>> marks, say = time_ticks(0, 86_400)
     >>> [say(mark) for mark in marks][:3]
     ['00:00', '03:00', '06:00']
     """
     step = next((step for step in _STEPS if (end - start) / step <= about + 2), _STEPS[-1])
-    first = -(-start // step) * step
+    ahead = find_utc_offset(start, zone)
+    first = -(-(start + ahead) // step) * step - ahead
     marks = [first + k * step for k in range(int((end - first) // step) + 1)]
     long = end - start > 1.5 * DAY  # midnights are labelled with the date, since hours repeat
 
     def say(at: float) -> str:
-        midnight = long and at % DAY == 0
-        return datetime.fromtimestamp(at, UTC).strftime("%-d %b" if step >= DAY or midnight else "%H:%M")
+        moment = datetime.fromtimestamp(at, zone)
+        midnight = long and (moment.hour, moment.minute) == (0, 0)
+        return moment.strftime("%-d %b" if step >= DAY or midnight else "%H:%M")
 
     # The label of a tick at the very end would be cut off.
     return [mark for mark in marks if mark <= end - 0.03 * (end - start)], say

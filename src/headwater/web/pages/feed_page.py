@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 
 from starlette.responses import Response
 
@@ -23,7 +24,7 @@ from headwater.store.queries.selectivity import list_selectivity
 from headwater.store.readers.accounts import ADMIN, READ, WRITE
 from headwater.store.readers.subscriptions import find_subscription
 from headwater.store.store import Store
-from headwater.times import WEEK, format_relative, format_time
+from headwater.times import WEEK, format_relative, format_time, name_zone
 from headwater.web.charts.feed_charts import DAYS, draw_heat_map, draw_refresh_strip
 from headwater.web.charts.svg import Chart
 from headwater.web.page import PageGroup, Visit
@@ -70,7 +71,7 @@ class FeedPage:
         return self.told.feed
 
 
-async def load_feed_page(store: Store, settings: Settings, feed_id: int, now: float) -> FeedPage:
+async def load_feed_page(store: Store, settings: Settings, feed_id: int, now: float, zone: tzinfo = UTC) -> FeedPage:
     """Load the values of the page. Raises NotFound."""
     told = await explain_feed_schedule(store, settings, feed_id, now)
     refreshes = await store.read(list_refreshes, feed_id, since=now - WEEK, limit=SHOWN_REFRESHES)
@@ -78,9 +79,9 @@ async def load_feed_page(store: Store, settings: Settings, feed_id: int, now: fl
     names = await store.read(find_query_names, sources)
     return FeedPage(
         told=told,
-        sentences=explain_schedule(told, refreshes, now),
-        pattern=await _draw_pattern(store, told, now),
-        strip=_draw_refreshes(refreshes[::-1], now),
+        sentences=explain_schedule(told, refreshes, now, zone),
+        pattern=await _draw_pattern(store, told, now, zone),
+        strip=_draw_refreshes(refreshes[::-1], now, zone),
         refreshes=tuple(refreshes[:20]),
         items=await store.read(count_items, feed_id),
         alike=tuple(await store.read(find_similar_feeds, feed_id)),
@@ -88,14 +89,15 @@ async def load_feed_page(store: Store, settings: Settings, feed_id: int, now: fl
     )
 
 
-async def _draw_pattern(store: Store, told: ScheduleExplanation, now: float) -> Chart | None:
-    found = await load_weekly_pattern(store, told, now)
+async def _draw_pattern(store: Store, told: ScheduleExplanation, now: float, zone: tzinfo) -> Chart | None:
+    found = await load_weekly_pattern(store, told, now, zone)
     if found.believed is None:
         return None
-    return draw_heat_map(_describe_pattern(found.believed), found.believed, found.counted, found.weeks)
+    name = name_zone(now, zone)
+    return draw_heat_map(_describe_pattern(found.believed, name), found.believed, found.counted, found.weeks, name)
 
 
-def _describe_pattern(believed: tuple[float, ...]) -> str:
+def _describe_pattern(believed: tuple[float, ...], zone: str) -> str:
     """Describe the weekly pattern in a sentence."""
     total = sum(believed)
     if total <= 0:
@@ -108,11 +110,11 @@ def _describe_pattern(believed: tuple[float, ...]) -> str:
         return f"About {format_brief(total)} items a week, at any hour"
     if share < 0.35:
         return f"About {format_brief(total)} items a week, most on {DAYS[days.index(max(days))]}"
-    period = f"{busiest}:00 and {(busiest + 6) % 24}:00 UTC"
+    period = f"{busiest}:00 and {(busiest + 6) % 24}:00 {zone}"
     return f"About {format_brief(total)} items a week, {share:.0%} of them between {period}"
 
 
-def _draw_refreshes(refreshes: list[Refresh], now: float) -> Chart | None:
+def _draw_refreshes(refreshes: list[Refresh], now: float, zone: tzinfo) -> Chart | None:
     if not refreshes:
         return None
     new, lost = sum(one.new for one in refreshes), sum(one.lost for one in refreshes)
@@ -124,7 +126,7 @@ def _draw_refreshes(refreshes: list[Refresh], now: float) -> Chart | None:
         title += f", {failed} failed"
     elif same > len(refreshes) / 2:
         title += f"; {same} found nothing changed"
-    return draw_refresh_strip(title, refreshes, refreshes[0].at, max(now, refreshes[-1].at))
+    return draw_refresh_strip(title, refreshes, refreshes[0].at, max(now, refreshes[-1].at), zone)
 
 
 def _format_count(number: int, one: str, many: str) -> str:
@@ -154,7 +156,7 @@ async def show_feed(visit: Visit) -> Response:
 
 async def _render_feed(visit: Visit, feed_id: int, merging: Feed | None = None) -> Response:
     """Render the page; with `merging`, it asks whether to merge that feed into this one."""
-    page = await load_feed_page(visit.store, visit.site.settings, feed_id, visit.now)
+    page = await load_feed_page(visit.store, visit.site.settings, feed_id, visit.now, visit.zone)
     mine = await visit.store.read(find_subscription, visit.user.id, feed_id=feed_id)
     owner = visit.user.is_owner
     return visit.render("feed_page.html", page=page, subscribed=mine is not None, may_change=owner, merging=merging)
@@ -218,7 +220,7 @@ async def _refresh_feed(visit: Visit, feed_id: int) -> str:
     try:
         await visit.site.aggregator.crawl.request_refresh(feed_id)
     except RefreshHeld as held:
-        until = f"{format_time(held.until)}, {format_relative(held.until, visit.now)}"
+        until = f"{format_time(held.until, visit.zone)}, {format_relative(held.until, visit.now)}"
         raise InputError(f"{held} Until {until}.") from held
     return "refreshed"
 

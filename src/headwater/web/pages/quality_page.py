@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from functools import partial
 
 import orjson
 from markupsafe import Markup
@@ -20,7 +22,7 @@ from headwater.store.queries.hits import count_feed_activity
 from headwater.store.readers.accounts import ADMIN
 from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
-from headwater.times import DAY, format_duration, format_time
+from headwater.times import DAY, format_duration, format_plain, format_share, format_time
 from headwater.web.charts.quality_charts import (
     ScatterPoint,
     draw_line,
@@ -33,10 +35,10 @@ from headwater.web.charts.svg import Chart, log_ticks
 from headwater.web.page import PageGroup, Visit
 from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.shared.strategy_comparison import load_last_comparison, replay_strategies
-from headwater.web.site import Site, format_percent, parse_integer
+from headwater.web.site import Site, parse_integer
 
 MAX_POINTS = 400  # feeds drawn: those with most requests and with most items
-NO_PRICE = 1e-6  # item-minutes: a price below counts as none
+NO_PRICE = 1e-4  # item-minutes: a price below counts as none
 ACCEPTED = "accepted_losses"
 FLASH = {
     "weighed": "Weight doubled.",
@@ -53,6 +55,7 @@ class QualityPage:
     """The values of the page; charts are None while there is nothing to draw."""
 
     report: QualityReport | None
+    watched: int
     sparks: dict[str, Markup]
     buys: tuple[PredictedQuality, ...]
     said_curve: str
@@ -65,22 +68,24 @@ class QualityPage:
     weights: dict[int, float]
 
 
-async def load_quality_page(site: Site, now: float) -> QualityPage:
+async def load_quality_page(site: Site, now: float, zone: tzinfo = UTC) -> QualityPage:
     report = await load_last_report(site.store)
     past = (await load_history(site.store)).list_since(now - 2 * 7 * DAY)
     buys = await load_budget_curve(site, now)
     accepted = await load_accepted_losses(site.store)
     losing = tuple(one for one in report.losing if one.feed_id not in accepted) if report else ()
     known = await site.store.read(find_feeds, [one.feed_id for one in losing])
-    budget = report.budget_requests if report else 0.0
+    status = site.status()
+    budget = status.budget_per_minute
     return QualityPage(
         report=report,
+        watched=status.feeds,
         sparks=_draw_sparklines(past[-180:]),
         buys=tuple(buys),
         said_curve=_describe_curve(buys, budget),
         completeness=_draw_curve(buys, budget, lambda one: one.completeness, "completeness"),
         delay=_draw_curve(buys, budget, lambda one: one.delay / 60, "delay"),
-        price=_draw_price(past),
+        price=_draw_price(past, zone),
         feeds=await _draw_feeds(site, {one.feed_id for one in (report.losing if report else ())}, now),
         losing=losing,
         accepted=len(accepted),
@@ -89,7 +94,10 @@ async def load_quality_page(site: Site, now: float) -> QualityPage:
 
 
 async def load_budget_curve(site: Site, now: float) -> list[PredictedQuality]:
-    """Estimate quality by budget; empty before the first estimates."""
+    """Estimate quality by budget; empty before anything was published, since rates are not known then."""
+    report = await load_last_report(site.store)
+    if report is None or report.completeness is None:
+        return []
     sample = await site.aggregator.crawl.sample_beliefs(now)
     return await estimate_quality_by_budget(sample, site.settings.least_interval)
 
@@ -126,12 +134,12 @@ def _describe_curve(buys: Sequence[PredictedQuality], budget: float) -> str:
     if whole.used < 0.9 * budget:
         return (
             f"All feeds together need about {whole.used:.0f} requests a minute. A larger budget would not help; "
-            f"half of it would give {format_percent(half.completeness)} and {format_duration(half.delay)}."
+            f"half of it would give {format_share(half.completeness)} and {format_duration(half.delay)}."
         )
     return (
-        f"Half the budget would give {format_percent(half.completeness, 2)} and {format_duration(half.delay)}; "
-        f"today's {format_percent(whole.completeness, 2)} and {format_duration(whole.delay)}; "
-        f"twice the budget {format_percent(twice.completeness, 2)} and {format_duration(twice.delay)}."
+        f"Half the budget would give {format_share(half.completeness)} and {format_duration(half.delay)}; "
+        f"today's {format_share(whole.completeness)} and {format_duration(whole.delay)}; "
+        f"twice the budget {format_share(twice.completeness)} and {format_duration(twice.delay)}."
     )
 
 
@@ -145,7 +153,7 @@ def _draw_curve(
     marks = [mark for factor in (1, 2, 5) for mark in (factor * tick for tick in log_ticks(low / 10, high))]
     marks = sorted(mark for mark in marks if low <= mark <= high)
     shown = marks[:: max(len(marks) // 6, 1)]
-    bottom = x_axis_scale(low, high, lambda x: f"{x:g}", "requests per minute", marks=shown, log=True)
+    bottom = x_axis_scale(low, high, format_plain, "requests per minute", marks=shown, log=True)
     curve = [(one.budget, value(one)) for one in buys]
     today = (whole.budget, value(whole), "today")
     if what == "completeness":
@@ -156,18 +164,24 @@ def _draw_curve(
             else "A larger budget would not add completeness"
         )
         lowest = min(min(y for _, y in curve), 0.99)
-        return draw_line(title, bottom, curve, "completeness", lambda y: f"{y:.3g}", low=lowest, high=1.0, marked=today)
+        return draw_line(title, bottom, curve, "completeness", format_plain, low=lowest, high=1.0, marked=today)
     less, now = format_duration(half.delay), format_duration(whole.delay)
     title = f"Half the budget would mean {less} of mean delay instead of {now}"
     if less == now:
         title = "Half the budget would be as quick"
-    return draw_line(title, bottom, curve, "mean delay in minutes", lambda y: f"{y:g}"[:6], low=0.0, marked=today)
+    return draw_line(title, bottom, curve, "mean delay in minutes", format_plain, low=0.0, marked=today)
 
 
-def _draw_price(past: Sequence[QualityPoint]) -> Chart | None:
+def _draw_price(past: Sequence[QualityPoint], zone: tzinfo) -> Chart | None:
     known = [(one.at, one.price * 1440) for one in past if not math.isnan(one.price)]
     if len(known) < 3:
         return None
+    free = max(price for _, price in known) < NO_PRICE
+    unit = "minutes"
+    if free:
+        known = [(at, 0.0) for at, _ in known]
+    elif max(price for _, price in known) < 1:
+        unit, known = "seconds", [(at, price * 60) for at, price in known]
     usual = sorted(price for _, price in known)[int(len(known) * 0.98)]  # the first price is a guess, and far off
     tenth = max(len(known) // 10, 1)
     first = sorted(price for _, price in known[:tenth])[tenth // 2]
@@ -175,13 +189,18 @@ def _draw_price(past: Sequence[QualityPoint]) -> Chart | None:
     steady = max(first, last) < NO_PRICE or 0.8 < last / max(first, NO_PRICE) < 1.25
     change = "been steady" if steady else "risen" if last > first else "fallen"
     title = f"The price of a request has {change} over {format_duration(known[-1][0] - known[0][0])}"
-    if max(price for _, price in known) < NO_PRICE:
+    if free:
         title = "The budget is not scarce: a request has no price"
-    bottom = time_axis(known[0][0], known[-1][0])
-    unit = "price: what a refresh must be worth, in item-minutes"
-    top = 1.2 * usual
     return draw_line(
-        title, bottom, known, unit, lambda y: f"{y:.2g}", low=0.0, high=top, breaks=3600.0, say_x=format_time
+        title,
+        time_axis(known[0][0], known[-1][0], zone),
+        known,
+        f"price: what a refresh must be worth, in item-{unit}",
+        format_plain,
+        low=0.0,
+        high=1.2 * usual or 1.0,
+        breaks=3600.0,
+        say_x=partial(format_time, zone=zone),
     )
 
 
@@ -215,7 +234,7 @@ async def load_accepted_losses(store: Store) -> set[int]:
 
 @pages.get("/quality", ADMIN)
 async def show_quality(visit: Visit) -> Response:
-    page = await load_quality_page(visit.site, visit.now)
+    page = await load_quality_page(visit.site, visit.now, visit.zone)
     comparing = visit.site.background_jobs.find_latest("comparison")
     compared = await load_last_comparison(visit.store)
     return visit.render("quality_page.html", page=page, comparing=comparing, compared=compared)

@@ -67,7 +67,8 @@ NUMBER_HINTS = {
 }
 OBJECTIVES = ("balanced", "completeness", "freshness", "delay")
 FLASH = {
-    "changed": "Settings saved.",
+    "changed": "Settings saved. They hold after a restart too.",
+    "until-restart": "Saved until the next start: then an option, the environment or headwater.toml sets them again.",
     "user": "Account created.",
     "gone": "Account removed. Its sessions and tokens no longer work.",
     "user-back": "Account restored. Its sessions have ended.",
@@ -183,12 +184,14 @@ async def _render_settings(visit: Visit, secret: str = "") -> Response:
 @pages.post("/settings/change", ADMIN, error_page=show_settings)
 async def change_settings(visit: Visit) -> Response:
     """Change settings of the running server."""
+    changes = read_changes(visit.form)
     try:
-        await visit.site.aggregator.change_settings(read_changes(visit.form))
+        await visit.site.aggregator.change_settings(changes)
     except InputError as error:
         error.field = error.field if error.field in visit.form else ""
         raise
-    return visit.redirect("/settings", flash="changed")
+    passing = any(name in visit.site.aggregator.pinned_settings for name in changes)
+    return visit.redirect("/settings", flash="until-restart" if passing else "changed")
 
 
 @pages.post(

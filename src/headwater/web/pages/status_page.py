@@ -12,7 +12,7 @@ from headwater.cluster.cluster_status import describe_holdings, read_cluster_sta
 from headwater.errors import NotFound
 from headwater.model import Feed, Item, Refresh
 from headwater.node.crawl.crawl_status import CrawlStatus
-from headwater.node.quality.quality_report import load_last_report
+from headwater.node.quality.quality_report import QualityReport, load_last_report
 from headwater.settings import is_shared_database
 from headwater.store.content.feeds import find_feeds
 from headwater.store.content.items import list_items
@@ -42,16 +42,11 @@ class StatusPage:
     refreshes: tuple[Refresh, ...]
     newest: tuple[Item, ...]
     feeds: dict[int, Feed]
+    report: QualityReport | None  # the same that the quality page shows
 
     @property
     def last(self) -> float | None:
         return self.refreshes[0].at if self.refreshes else None
-
-    @property
-    def caught(self) -> float | None:
-        """Completeness of the last day, as far as losses were noticed; None before anything was published."""
-        day = self.summary.day
-        return day.new / (day.new + day.lost) if day.new else None
 
     def feed_title(self, feed_id: int) -> str:
         feed = self.feeds.get(feed_id)
@@ -66,7 +61,8 @@ async def load_status_page(store: Store, status: CrawlStatus, now: float) -> Sta
     summary = await store.read(summarise_activity, now)
     newest = tuple(await store.read(list_items, before=now, limit=NEWEST_ITEMS))
     mentioned = {refresh.feed_id for refresh in summary.last} | {item.feed_id for item in newest}
-    return StatusPage(summary, status, summary.last, newest, await store.read(find_feeds, mentioned))
+    feeds = await store.read(find_feeds, mentioned)
+    return StatusPage(summary, status, summary.last, newest, feeds, await load_last_report(store))
 
 
 @pages.get("/status", ADMIN)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from datetime import UTC, datetime, tzinfo
 
 from headwater.model import Refresh
 from headwater.node.quality.feed_explanation import ScheduleExplanation
-from headwater.times import format_duration, format_relative, format_time
-
-DAY = 86_400.0
+from headwater.times import format_duration, format_relative, name_zone
 
 
-def explain_schedule(told: ScheduleExplanation, refreshes: Sequence[Refresh], now: float) -> tuple[str, ...]:
+def explain_schedule(
+    told: ScheduleExplanation, refreshes: Sequence[Refresh], now: float, zone: tzinfo = UTC
+) -> tuple[str, ...]:
     """`refreshes` are the latest, newest first."""
     lines = [
-        _explain_rhythm(refreshes),
-        _explain_next(told, now),
+        _explain_rhythm(refreshes, zone),
+        _explain_next(told, now, zone),
         *_explain_hints(told),
         told.push,
         _explain_loss(told, refreshes),
@@ -26,7 +27,7 @@ def explain_schedule(told: ScheduleExplanation, refreshes: Sequence[Refresh], no
     return tuple(line for line in lines if line)
 
 
-def _explain_rhythm(refreshes: Sequence[Refresh]) -> str:
+def _explain_rhythm(refreshes: Sequence[Refresh], zone: tzinfo = UTC) -> str:
     """Say how often the feed was refreshed lately, by day and by night if that differs.
 
     >>> from headwater.model import Ending
@@ -36,18 +37,19 @@ def _explain_rhythm(refreshes: Sequence[Refresh]) -> str:
     if len(refreshes) < 2:
         return "It was refreshed only once." if refreshes else "It was never refreshed."
     gaps = [(later.at, later.at - earlier.at) for later, earlier in itertools.pairwise(refreshes)]
-    day = sorted(gap for at, gap in gaps if 7 <= at % DAY // 3600 < 22)
-    night = sorted(gap for at, gap in gaps if not 7 <= at % DAY // 3600 < 22)
+    hours = [datetime.fromtimestamp(at, zone).hour for at, _ in gaps]
+    day = sorted(gap for (_, gap), hour in zip(gaps, hours, strict=True) if 7 <= hour < 22)
+    night = sorted(gap for (_, gap), hour in zip(gaps, hours, strict=True) if not 7 <= hour < 22)
     if len(day) >= 3 and len(night) >= 3:
         by_day, by_night = day[len(day) // 2], night[len(night) // 2]
         if max(by_day, by_night) > 1.5 * min(by_day, by_night):
-            by_day_text, by_night_text = format_duration(by_day), format_duration(by_night)
-            return f"Refreshed about every {by_day_text} by day and every {by_night_text} by night (UTC)."
+            nights = f"every {format_duration(by_night)} by night ({name_zone(gaps[0][0], zone)})"
+            return f"Refreshed about every {format_duration(by_day)} by day and {nights}."
     middle = sorted(gap for _, gap in gaps)[len(gaps) // 2]
     return f"Refreshed about every {format_duration(middle)}."
 
 
-def _explain_next(told: ScheduleExplanation, now: float) -> str:
+def _explain_next(told: ScheduleExplanation, now: float, zone: tzinfo) -> str:
     if told.feed.gone_since is not None:
         return (
             f"Its server said {format_relative(told.feed.gone_since, now)} that the feed is permanently removed (410)."
@@ -57,11 +59,8 @@ def _explain_next(told: ScheduleExplanation, now: float) -> str:
     if told.next_refresh is None:
         return "No refresh is planned."
     soon = told.next_refresh <= now + 1
-    said = (
-        "The next refresh is due now"
-        if soon
-        else f"The next refresh is planned for {format_time(told.next_refresh)[11:16]} UTC"
-    )
+    at = datetime.fromtimestamp(told.next_refresh, zone)
+    said = "The next refresh is due now" if soon else f"The next refresh is planned for {at:%H:%M %Z}"
     if not soon:
         said += f", {format_relative(told.next_refresh, now)}"
     if told.held_until is not None and told.held_by:

@@ -1,5 +1,8 @@
 // Keyboard shortcuts of all pages, the list of shortcuts, and forms with data-quiet, which are sent without leaving the
 // page.
+// The pages show times in the browser's time zone, unless the account names another.
+document.cookie = `zone=${encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)}; path=/; max-age=31536000; samesite=lax`;
+
 const PLACES = { a: "/read/all", s: "/read/starred", q: "/queries", f: "/feeds" };
 let waiting = 0; // since when "g" waits for its second letter
 
