@@ -14,7 +14,7 @@ from headwater.store.queries import hits
 from headwater.store.readers import marks
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, hourly_count, refresh
 from headwater.store.schema.item_tables import checkpoint, item, outbox, seen_identity
-from headwater.store.schema.reader_tables import mark
+from headwater.store.schema.reader_tables import item_label, mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ def _delete_expired_items(connection: Connection, keep: RetentionPolicy, now: fl
 
 
 def _spared_items(connection: Connection) -> ColumnElement[bool]:
-    """Items that stay: starred ones, those of trashed feeds, and those that some consumer has not read of yet."""
+    """Items that stay: starred, labelled, of trashed feeds, or not read yet by some consumer of the outbox."""
     starred = item.c.id.in_(select(mark.c.item_id).where(mark.c.starred.is_not(None)))
-    kept = or_(starred, item.c.feed_id.in_(TRASHED_FEEDS))
+    kept = or_(starred, item.c.id.in_(select(item_label.c.item_id)), item.c.feed_id.in_(TRASHED_FEEDS))
     slowest = _find_slowest_position(connection)
     if slowest is None:
         return kept

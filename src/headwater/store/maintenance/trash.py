@@ -44,6 +44,7 @@ from headwater.store.schema.query_tables import QUERY_IS_LIVE, implicit_feed, qu
 from headwater.store.schema.reader_tables import (
     USER_IS_LIVE,
     api_token,
+    item_label,
     mark,
     query_subscription,
     subscription,
@@ -125,7 +126,7 @@ def move_api_token_to_trash(connection: Connection, user_id: int, token_id: int,
 
 
 def move_tag_to_trash(connection: Connection, user_id: int, tag: str, by: Remover) -> int:
-    """Take a reader's tag off everything that has it, and remember where it was."""
+    """Take a reader's tag off everything that has it, feeds and items, and remember where it was."""
     tag = replace_unstorable(tag)
     mine = (subscription_tag.c.user_id == user_id, subscription_tag.c.tag == tag)
     rows = {subscription_tag.name: _read_rows(connection, subscription_tag.c.feed_id, *mine)}
@@ -140,7 +141,10 @@ def move_tag_to_trash(connection: Connection, user_id: int, tag: str, by: Remove
     rows[QUERY_TAGS] = [
         {"user_id": user_id, "query_id": row["query_id"], "tags": row["tags"], "tag": tag} for row in had
     ]
-    subscriptions.rename_subscription_tag(connection, user_id, tag, None)
+    labelled = (item_label.c.user_id == user_id, item_label.c.label == tag)
+    rows[item_label.name] = take_rows(connection, item_label, *labelled)
+    if rows[subscription_tag.name] or had or not rows[item_label.name]:
+        subscriptions.rename_subscription_tag(connection, user_id, tag, None)
     return add_trash_entry(connection, by, TRASHED_TAG, tag, rows)
 
 
@@ -318,6 +322,7 @@ def _restore_tag(connection: Connection, objects: list[int], rows: TrashRows) ->
         some = rows.get(table.name, ())
         for chunk in chunks(some, CHUNK):
             insert_rows(connection, table, _keep_subscribed(connection, rows, chunk))
+    insert_rows(connection, item_label, rows.get(item_label.name, ()))
     for row in rows[QUERY_TAGS]:
         mine = (query_subscription.c.user_id == row["user_id"], query_subscription.c.query_id == row["query_id"])
         now = connection.execute(select(query_subscription.c.tags).where(*mine)).first()

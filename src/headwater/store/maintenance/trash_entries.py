@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, LargeBinary, Table, delete, in
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.schema.all_tables import metadata
 from headwater.store.schema.feed_tables import feed
+from headwater.store.schema.item_tables import item
 from headwater.store.schema.query_tables import query_feed
 from headwater.store.schema.reader_tables import trash, user
 from headwater.store.schema.storable_text import replace_unstorable
@@ -31,7 +32,7 @@ LONGEST_LABEL = 500
 CHUNK = 500
 Row = dict[str, Any]
 TrashRows = Mapping[str, Sequence[Row]]  # by table, or by a note that only the restoring function reads
-_PARENTS = {"feed_id": feed.c.id, "query_id": query_feed.c.id, "user_id": user.c.id}
+_PARENTS = {"feed_id": feed.c.id, "query_id": query_feed.c.id, "user_id": user.c.id, "item_id": item.c.id}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def take_rows(connection: Connection, table: Table, *which: ColumnElement[bool])
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Insert rows of a trash entry again, except those whose feed, query feed or user no longer exists."""
+    """Insert rows of a trash entry again, except those whose feed, item, query feed or user no longer exists."""
     for column, parent in _PARENTS.items():
         if column in table.c and rows:
             there: set[int] = set()

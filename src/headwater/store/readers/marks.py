@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -32,7 +32,7 @@ from headwater.store.readers.streams import HIT_ID_OFFSET, Stream, list_stream_f
 from headwater.store.readers.subscriptions import require_query_subscription, require_subscription
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.query_tables import hit
-from headwater.store.schema.reader_tables import mark, mark_undo, query_subscription, subscription
+from headwater.store.schema.reader_tables import item_label, mark, mark_undo, query_subscription, subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +210,8 @@ def mark_stream_read(
         require_subscription(connection, user_id, stream.feed)
     if stream.query is not None:
         require_query_subscription(connection, user_id, stream.query)
+    if stream.tag is not None:
+        also = {*also, *_find_labelled(connection, user_id, stream.tag, up_to, until)}
     last, settled = _find_last_read(connection, up_to, until)
     feeds = list_stream_feed_ids(connection, user_id, stream)
     query_ids = list_stream_query_ids(connection, user_id, stream)
@@ -228,6 +230,18 @@ def mark_stream_read(
     before["kept"] += kept
     before |= {"marked": fresh, "queries": _move_query_positions(connection, user_id, query_ids, up_to, until)}
     return MarkedRead(was_unread + len(kept) + len(fresh), _save_undo(connection, user_id, before, now))
+
+
+def _find_labelled(
+    connection: Connection, user_id: int, label: str, up_to: int | None, until: float | None
+) -> Sequence[int]:
+    query = select(item.c.id).join(item_label, item_label.c.item_id == item.c.id)
+    query = query.where(item_label.c.user_id == user_id, item_label.c.label == label)
+    if up_to is not None:
+        query = query.where(item.c.id <= up_to)
+    if until is not None:
+        query = query.where(item.c.first_seen < until)
+    return connection.execute(query).scalars().all()
 
 
 def _find_last_read(connection: Connection, up_to: int | None, until: float | None) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from headwater.store.readers.streams import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers.subscriptions import Subscription, find_subscriptions
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.query_tables import hit
-from headwater.store.schema.reader_tables import mark, query_subscription, subscription
+from headwater.store.schema.reader_tables import item_label, mark, query_subscription, subscription
 
 
 class ReaderItem(msgspec.Struct, frozen=True):
@@ -164,7 +164,7 @@ def _is_hit_read(row: Any) -> bool:
 
 
 def find_reader_items(connection: Connection, user_id: int, ids: Iterable[int]) -> list[ReaderItem]:
-    """Find the items among these that the reader may see: of subscribed feeds and query feeds, or starred."""
+    """Find the items among these that the reader may see: of subscribed feeds and query feeds, starred or labelled."""
     every = list(dict.fromkeys(ids))
     found, others = _load_items(connection, user_id, (id for id in every if id >= 0))
     for id in set(others) - _find_otherwise_visible(connection, user_id, others):
@@ -194,11 +194,12 @@ def find_visible(connection: Connection, user_id: int, ids: Collection[int]) -> 
 
 
 def _find_otherwise_visible(connection: Connection, user_id: int, others: Iterable[int]) -> set[int]:
-    """Find items of feeds not subscribed that a query feed shows, or that are starred."""
+    """Find items of feeds not subscribed that a query feed shows, or that are starred or labelled."""
     seen: set[int] = set()
     for chunk in chunks(others, CHUNK):
         seen.update(connection.execute(_THROUGH_QUERIES, {"user": user_id, "ids": chunk}).scalars())
         seen.update(connection.execute(_STARRED, {"user": user_id, "ids": chunk}).scalars())
+        seen.update(connection.execute(_LABELLED, {"user": user_id, "ids": chunk}).scalars())
     return seen
 
 
@@ -214,6 +215,9 @@ _STARRED = select(mark.c.item_id).where(
     mark.c.user_id == bindparam("user"),
     mark.c.item_id.in_(_IDS),
     mark.c.starred.is_not(None),
+)
+_LABELLED = select(item_label.c.item_id).where(
+    item_label.c.user_id == bindparam("user"), item_label.c.item_id.in_(_IDS)
 )
 _MY_HITS = select(hit.c.id, hit.c.feed_id, hit.c.item_id).where(
     hit.c.id.in_(_IDS), hit.c.query_id.in_(_MY_QUERIES), hit.c.current

@@ -69,12 +69,23 @@ def list_stream_positions(
         require_query_subscription(connection, user_id, stream.query)
         found = []
     else:
-        found = _StreamItems(connection, user_id, stream, part, columns).list_positions()
+        items = _StreamItems(connection, user_id, stream, part, columns)
+        found = items.list_positions()
+        if stream.tag is not None and (labelled := items.list_labelled_positions()):
+            found = _merge_positions(found, labelled, part)
     queries = list_stream_query_ids(connection, user_id, stream) if part.queries or stream.query is not None else ()
     if not queries:
         return found[: part.limit + 1]
     every = (found, *(_list_hit_positions(connection, user_id, id, part) for id in queries))
     return list(islice(heapq.merge(*every, key=itemgetter(0, 1), reverse=not part.oldest_first), part.limit + 1))
+
+
+def _merge_positions(
+    some: list[StreamPosition], others: list[StreamPosition], part: StreamQuery
+) -> list[StreamPosition]:
+    """Merge two lists of positions; an item that is in both comes once."""
+    both = {row[1]: row for row in (*others, *some)}
+    return sorted(both.values(), key=itemgetter(0, 1), reverse=not part.oldest_first)[: part.limit + 1]
 
 
 def has_columns(position: StreamPosition) -> bool:
@@ -221,6 +232,18 @@ class _StreamItems:
             line = line or find_read_line(self._connection, self._user)[0]
             return self._run_with_columns(self._select_unread(line), line=line.at)
         return self._list_newest_by_feed(self._list_feed_ids() if feeds is None else feeds)
+
+    def list_labelled_positions(self) -> list[StreamPosition]:
+        """List the positions of items that have the stream's tag as their own label; also of feeds unsubscribed."""
+        state = _state_condition(self._part, _STATE)
+        if self._part.starred:
+            state += " AND m.starred IS NOT NULL"
+        sql = (
+            f"SELECT {self._key} AS k, i.id AS id FROM item_label l JOIN item i ON i.id = l.item_id "
+            f"LEFT JOIN subscription s ON s.user_id = :user AND s.feed_id = i.feed_id {_MARK} "
+            f"WHERE l.user_id = :user AND l.label = :tag{state}{self._order.conditions} {self._order.by} LIMIT :wanted"
+        )
+        return self._run_with_columns(sql)
 
     def _list_feed_ids(self) -> list[int]:
         return list_stream_feed_ids(self._connection, self._user, self._stream)

@@ -123,6 +123,17 @@ query_subscription = Table(
     sqlite_with_rowid=False,
 )
 
+# Labels that a reader puts on single items.
+item_label = Table(
+    "item_label",
+    metadata,
+    Column("user_id", Id, _user_reference(), primary_key=True, autoincrement=False),
+    Column("label", StorableText, primary_key=True),
+    Column("item_id", Id, ForeignKey("item.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Index(None, "item_id"),
+    sqlite_with_rowid=False,
+)
+
 # No foreign key to the item: `retention` and `feeds` delete marks where they delete items.
 mark = Table(
     "mark",

@@ -6,8 +6,8 @@ The API is served at the root of the server and under /api/greader.php:
     /reader/api/0/…                                everything else, with “Authorization: GoogleLogin auth=TOKEN”
     /reader/atom/STREAM                            a stream as Atom
 
-The API ignores cookies, so other sites cannot forge calls, and the T token is checked only if a client sends it. A form
-without the header is accepted if its T is the auth token itself, as in Miniflux.
+The API ignores cookies, so other sites cannot forge calls, and the T token of forms proves nothing: any is accepted, as
+Reeder sends “x”. A form without the header is accepted if its T is the auth token itself, as in Miniflux.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-import hmac
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,11 +43,10 @@ MAX_ANONYMOUS_FORM_BYTES = 1 << 16
 
 
 class Unauthorized(HeadwaterError):
-    """The auth token is missing or unknown, or the T token is wrong (`bad_token`)."""
+    """The auth token is missing or unknown."""
 
-    def __init__(self, message: str = "Unauthorized!", bad_token: bool = False) -> None:
+    def __init__(self, message: str = "Unauthorized!") -> None:
         super().__init__(message)
-        self.bad_token = bad_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +89,8 @@ class GReaderRouter:
                 call = await self._identify_call(request, changes, body)
                 return await handler(call)
             except Unauthorized as error:
-                headers = {"X-Reader-Google-Bad-Token": "true"} if error.bad_token else {}
-                return text_response(str(error), 401, {"WWW-Authenticate": "GoogleLogin", **headers})
+                headers = {"WWW-Authenticate": "GoogleLogin", "X-Reader-Google-Bad-Token": "true"}
+                return text_response(str(error), 401, headers)
             except RequestRefused as error:
                 return text_response(str(error), error.status)
             except NotFound as error:
@@ -117,11 +115,6 @@ class GReaderRouter:
         needed = WRITE if changes else READ
         if needed not in scopes:
             raise RequestRefused(f"This token lacks the scope {needed}. Use a token that has it.", 403)
-        token = given.first_value("T")
-        if changes and token and not nameless and not hmac.compare_digest(token.encode(), edit_token(secret).encode()):
-            raise Unauthorized(
-                "The T token is out of date. Request a new one from /reader/api/0/token.", bad_token=True
-            )
         raw = await read_body(request, body) if body else b""
         return GReaderCall(request, given, user, scopes, secret, raw)
 
@@ -194,14 +187,3 @@ async def in_thread_if_large(make: Callable[[], Response], parts: int) -> Respon
 
 def json_response(value: Any) -> Response:
     return Response(orjson.dumps(value), media_type="application/json; charset=utf-8")
-
-
-def json_with_etag(call: GReaderCall, value: Any) -> Response:
-    """Return JSON with an ETag, or an empty 304 if the client has this version already."""
-    body = orjson.dumps(value)
-    etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
-    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
-    asked = call.request.headers.get("if-none-match", "")
-    if asked.strip() == "*" or etag in (each.strip().removeprefix("W/") for each in asked.split(",")):
-        return Response(b"", 304, headers)
-    return Response(body, 200, headers, media_type="application/json; charset=utf-8")

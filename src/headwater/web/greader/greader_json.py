@@ -6,7 +6,7 @@ Clients are strict about types: counts and publication times are numbers, ids an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,9 +14,10 @@ from headwater.model import Enclosure
 from headwater.store.readers.reader_items import ReaderItem
 from headwater.store.readers.streams import HIT_ID_OFFSET
 from headwater.store.readers.subscriptions import Subscription
-from headwater.store.readers.unread_counts import UnreadCounts
+from headwater.store.readers.unread_counts import UnreadCount, UnreadCounts
 from headwater.web.greader.stream_ids import LABEL_PREFIX, LONG_PREFIX, READ, READING_LIST, STARRED, feed_stream_id
 
+_NO_LABELS: Mapping[int, Sequence[str]] = {}
 _BITS = (1 << 64) - 1
 _PLAIN = re.compile(r"https?://[a-zA-Z0-9.:-]+(?=[/?#]|\Z)")
 
@@ -57,9 +58,12 @@ def icon_url(site: str) -> str:
 
 
 class ItemShaper:
-    """Shapes items; the fields that all items of a feed share are built once."""
+    """Shapes items; the fields that all items of a feed share are built once. `labels` are those of items, by id."""
 
-    def __init__(self, subscriptions: Iterable[Subscription], base: str) -> None:
+    def __init__(
+        self, subscriptions: Iterable[Subscription], base: str, labels: Mapping[int, Sequence[str]] = _NO_LABELS
+    ) -> None:
+        self._labels = labels
         self._subscriptions = {_source_number(one.feed_id, one.query_id): one for one in subscriptions}
         self._base = base
         self._feed_fields: dict[int, tuple[dict[str, str], list[str], str]] = {}
@@ -70,6 +74,8 @@ class ItemShaper:
         origin, categories, site = self._feed_fields.get(source) or self._shape_feed_fields(source)
         if one.read or one.starred:
             categories = [*categories, *([READ] if one.read else ()), *([STARRED] if one.starred else ())]
+        if labels := self._labels.get(item.id or 0):
+            categories = list(dict.fromkeys([*categories, *(LABEL_PREFIX + label for label in labels)]))
         href = item.link or site
         shown: dict[str, Any] = {
             "id": f"{LONG_PREFIX}{one.id & _BITS:016x}",
@@ -106,19 +112,23 @@ def _shape_enclosure(one: Enclosure) -> dict[str, Any]:
     return shaped if one.length is None else shaped | {"length": one.length}
 
 
-def shape_tags(labels: Iterable[str]) -> list[dict[str, Any]]:
-    return [{"id": STARRED}, *({"id": LABEL_PREFIX + tag, "type": "folder"} for tag in sorted(labels))]
+def shape_tags(folders: Iterable[str], labels: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the tags of subscriptions and the labels of items; a name of both is a folder."""
+    types = dict.fromkeys(labels, "tag") | dict.fromkeys(folders, "folder")
+    return [{"id": STARRED}, *({"id": LABEL_PREFIX + name, "type": type} for name, type in sorted(types.items()))]
 
 
-def shape_unread_counts(found: UnreadCounts) -> dict[str, Any]:
+def shape_unread_counts(found: UnreadCounts, labels: Mapping[str, UnreadCount]) -> dict[str, Any]:
     """Return unread counts by stream, and their total as the count of the reading list.
+
+    `labels` counts the items with a label of their own; a folder of the same name is counted instead.
 
     The total counts an item once for its feed and once for each query feed that shows it.
     """
     shown = [
         *((feed_stream_id(id, None), each) for id, each in found.feeds.items()),
         *((feed_stream_id(None, id), each) for id, each in found.queries.items()),
-        *((LABEL_PREFIX + tag, each) for tag, each in found.tags.items()),
+        *((LABEL_PREFIX + tag, each) for tag, each in {**labels, **found.tags}.items()),
     ]
     every = [*found.feeds.values(), *found.queries.values()]
     total = sum(each.count for each in every)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from sqlalchemy import Connection
@@ -11,6 +12,7 @@ from headwater.errors import InputError, NotFound
 from headwater.formats.write import write_atom
 from headwater.model import Document, Entry
 from headwater.store.content.feeds import find_feed
+from headwater.store.readers.item_labels import change_item_labels, count_unread_by_label, find_item_labels
 from headwater.store.readers.marks import mark_items, mark_stream_read
 from headwater.store.readers.reader_items import (
     ReaderItem,
@@ -39,6 +41,7 @@ from headwater.web.greader.stream_parameters import (
 )
 from headwater.web.site import Site
 
+ItemLabels = dict[int, list[str]]
 CATEGORY_SCHEME = "http://www.google.com/reader/"  # of categories in Atom
 MAX_CONTENTS = 10_000  # items requested by id in one call
 
@@ -52,8 +55,9 @@ class StreamHandlers:
 
     async def count_unread(self, call: GReaderCall) -> Response:
         found = await self._store.read(count_unread, call.user.id)
+        labels = await self._store.read(count_unread_by_label, call.user.id)
         return await in_thread_if_large(
-            lambda: json_response(greader_json.shape_unread_counts(found)), len(found.feeds)
+            lambda: json_response(greader_json.shape_unread_counts(found, labels)), len(found.feeds)
         )
 
     async def list_item_ids(self, call: GReaderCall) -> Response:
@@ -71,8 +75,8 @@ class StreamHandlers:
         """Return a page of the stream named in the path or by `s`, by default the reading list."""
         name = call.request.path_params.get("stream") or call.given.first_value("s") or stream_ids.READING_LIST
         asked = await self._read_stream(call, name)
-        page, subscriptions = await self._load_page(call, asked)
-        shape = greader_json.ItemShaper(subscriptions, self._site.base_url)
+        page, subscriptions, labels = await self._load_page(call, asked)
+        shape = greader_json.ItemShaper(subscriptions, self._site.base_url, labels)
         answer: dict[str, object] = {
             "direction": "ltr",
             "id": name,
@@ -86,9 +90,9 @@ class StreamHandlers:
 
     async def _load_page(
         self, call: GReaderCall, asked: stream_ids.StreamRequest
-    ) -> tuple[StreamPage, list[Subscription]]:
+    ) -> tuple[StreamPage, list[Subscription], ItemLabels]:
         if asked.nothing:
-            return StreamPage(), []
+            return StreamPage(), [], {}
         part = read_stream_query(asked, call.given, MAX_ITEMS)
         return await self._store.read(_list_items, call.user.id, asked.which, part)
 
@@ -102,29 +106,31 @@ class StreamHandlers:
         numbers = [stream_ids.parse_item_id(each) for each in call.given.list_values("i")]
         if len(numbers) > MAX_CONTENTS:
             raise InputError(f"Too many fields `i`: request at most {MAX_CONTENTS:,} items at a time.")
-        found, subscriptions = await self._store.read(_find_items, call.user.id, numbers)
-        shape = greader_json.ItemShaper(subscriptions, self._site.base_url)
+        found, subscriptions, labels = await self._store.read(_find_items, call.user.id, numbers)
+        shape = greader_json.ItemShaper(subscriptions, self._site.base_url, labels)
         items = [shape(one) for one in found]
         return json_response({"id": stream_ids.READING_LIST, "updated": int(self._site.clock()), "items": items})
 
     async def edit_tag(self, call: GReaderCall) -> Response:
-        """Add states (`a`) to the items `i`, or remove them (`r`).
-
-        Only read and starred have an effect: labels belong to subscriptions, so those on items are ignored.
-        """
+        """Add states and labels (`a`) to the items `i`, or remove them (`r`); unknown ones are ignored."""
         numbers = [stream_ids.parse_item_id(each) for each in call.given.list_values("i")]
         read: bool | None = None
         starred: bool | None = None
+        labels: dict[bool, list[str]] = {False: [], True: []}
         for field, added in (("r", False), ("a", True)):
             for tag in call.given.list_values(field):
                 state = stream_ids.parse_state(tag)
-                if state == "read":
+                if (label := stream_ids.find_label(tag)) is not None:
+                    labels[added].append(label)
+                elif state == "read":
                     read = added
                 elif state == "kept-unread" and added:
                     read = False
                 elif state == "starred":
                     starred = added
         await self._store.write(mark_items, call.user.id, numbers, self._site.clock(), read=read, starred=starred)
+        if labels[True] or labels[False]:
+            await self._store.write(change_item_labels, call.user.id, numbers, labels[True], labels[False])
         return ok_response()
 
     async def mark_all_read(self, call: GReaderCall) -> Response:
@@ -148,7 +154,7 @@ class StreamHandlers:
         """Return a page of a stream as an Atom document."""
         name = call.request.path_params["stream"]
         asked = await self._read_stream(call, name)
-        page, subscriptions = await self._load_page(call, asked)
+        page, subscriptions, _ = await self._load_page(call, asked)
         here = f"{self._site.base_url}/reader/atom/{quote(name)}"
         title = self._stream_title(asked, subscriptions)
         document = Document("atom 1.0", title, id=here, items=tuple(map(_to_entry, page.items)))
@@ -168,16 +174,25 @@ class StreamHandlers:
 
 def _list_items(
     connection: Connection, user_id: int, stream: Stream, part: StreamQuery
-) -> tuple[StreamPage, list[Subscription]]:
-    """List a page of a stream, and the subscriptions that its items belong to."""
+) -> tuple[StreamPage, list[Subscription], ItemLabels]:
+    """List a page of a stream, the subscriptions that its items belong to, and the labels of its items."""
     page = list_reader_items(connection, user_id, stream, part)
-    return page, find_subscriptions_of_items(connection, user_id, page.items)
+    return page, *_find_context(connection, user_id, page.items)
 
 
-def _find_items(connection: Connection, user_id: int, ids: list[int]) -> tuple[list[ReaderItem], list[Subscription]]:
-    """Find the items among these ids that the reader may see, and the subscriptions that they belong to."""
+def _find_items(
+    connection: Connection, user_id: int, ids: list[int]
+) -> tuple[list[ReaderItem], list[Subscription], ItemLabels]:
+    """Find the items among these ids that the reader may see, with their subscriptions and labels."""
     items = find_reader_items(connection, user_id, ids)
-    return items, find_subscriptions_of_items(connection, user_id, items)
+    return items, *_find_context(connection, user_id, items)
+
+
+def _find_context(
+    connection: Connection, user_id: int, items: Sequence[ReaderItem]
+) -> tuple[list[Subscription], ItemLabels]:
+    ids = [one.item.id for one in items if one.item.id is not None]
+    return find_subscriptions_of_items(connection, user_id, items), find_item_labels(connection, user_id, ids)
 
 
 def _is_visible(one: Subscription, which: Stream) -> bool:

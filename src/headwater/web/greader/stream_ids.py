@@ -102,12 +102,18 @@ _STATES = {
 }
 
 
+def find_label(given: str) -> str | None:
+    """Return the tag of a label's stream name, None for other names."""
+    match = _USER.match(given)
+    return match[2] if match is not None and match[1] == "label" else None
+
+
 def parse_label(given: str) -> str:
     """Return the tag of a label's stream name. Raise InputError for other names."""
-    match = _USER.match(given)
-    if match is None or match[1] != "label":
+    label = find_label(given)
+    if label is None:
         raise InputError(f"“{given[:200]}” is not a label. Use user/-/label/NAME.")
-    return match[2]
+    return label
 
 
 def parse_state(given: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from starlette.responses import Response
 
 from headwater.errors import InputError, NotFound
@@ -18,6 +20,7 @@ from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.publishing.private_feeds import load_public_access
 from headwater.store.queries.query_feeds import find_query_names
 from headwater.store.readers.accounts import ADMIN
+from headwater.store.readers.item_labels import count_item_labels, rename_label
 from headwater.store.readers.streams import Stream
 from headwater.store.readers.subscriptions import (
     Subscription,
@@ -27,7 +30,6 @@ from headwater.store.readers.subscriptions import (
     count_subscription_tags,
     find_subscription,
     list_subscriptions,
-    rename_subscription_tag,
     subscribe_to_query_feed,
 )
 from headwater.web.greader import greader_json, stream_ids
@@ -36,7 +38,6 @@ from headwater.web.greader.greader_call import (
     edit_token,
     in_thread_if_large,
     json_response,
-    json_with_etag,
     ok_response,
     text_response,
 )
@@ -70,19 +71,21 @@ class SubscriptionHandlers:
         )
 
     async def list_subscriptions(self, call: GReaderCall) -> Response:
+        """List subscriptions, without an ETag: Liferea does not fetch new items after a 304."""
         found = await self._store.read(list_subscriptions, call.user.id)
 
         def make() -> Response:
-            return json_with_etag(
-                call, {"subscriptions": [greader_json.shape_subscription(one, self._site.base_url) for one in found]}
+            return json_response(
+                {"subscriptions": [greader_json.shape_subscription(one, self._site.base_url) for one in found]}
             )
 
         return await in_thread_if_large(make, len(found))
 
     async def list_tags(self, call: GReaderCall) -> Response:
-        return json_with_etag(
-            call, {"tags": greader_json.shape_tags(await self._store.read(count_subscription_tags, call.user.id))}
-        )
+        """List the tags of subscriptions (`folder`) and the labels of items (`tag`)."""
+        folders = await self._store.read(count_subscription_tags, call.user.id)
+        labels = await self._store.read(count_item_labels, call.user.id)
+        return json_response({"tags": greader_json.shape_tags(folders, labels)})
 
     async def edit_subscription(self, call: GReaderCall) -> Response:
         """Subscribe to, unsubscribe from or edit (`ac`) the streams `s`.
@@ -201,11 +204,15 @@ class SubscriptionHandlers:
             call.given.first_value("s") or f"{stream_ids.LABEL_PREFIX}{call.given.first_value('t') or ''}"
         )
         new = stream_ids.parse_label(call.given.first_value("dest") or "")
-        await self._store.write(rename_subscription_tag, call.user.id, old, new)
+        await self._store.write(rename_label, call.user.id, old, new)
         return ok_response()
 
     async def disable_tag(self, call: GReaderCall) -> Response:
+        """Remove the labels `s`, or `t` without its prefix, from everything. NetNewsWire also sends unknown ones."""
         for given in call.given.list_values("s") or [f"{stream_ids.LABEL_PREFIX}{call.given.first_value('t') or ''}"]:
+            if given in ("", stream_ids.LABEL_PREFIX):
+                continue
             by = Remover(call.user.id, self._site.clock())
-            await self._store.write(move_tag_to_trash, call.user.id, stream_ids.parse_label(given), by=by)
+            with contextlib.suppress(NotFound):
+                await self._store.write(move_tag_to_trash, call.user.id, stream_ids.parse_label(given), by=by)
         return ok_response()
