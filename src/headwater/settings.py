@@ -109,6 +109,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     public_url: Annotated[str, Meta(pattern=r"^https?://[^/?#\s\"<>]+[^?#\s\"<>]*$")] | None = None  # as others see it
     names: tuple[str, ...] = ()  # host names of the server, besides localhost and addresses in digits
     trusted_proxies: tuple[str, ...] = ()  # proxies whose X-Forwarded-For and -Proto are believed
+    connections: Annotated[int, Meta(ge=1)] | None = None  # of clients at a time; default: what descriptors allow
+    connections_per_address: Annotated[int, Meta(ge=1)] = 256  # of one client's address; trusted proxies have no limit
     tls: bool = False  # answer by HTTPS; without tls_cert with a self-signed certificate
     tls_cert: Path | None = None  # the PEM file of the certificate with its chain
     tls_key: Path | None = None  # the PEM file of its key, without a password

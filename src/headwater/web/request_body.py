@@ -16,6 +16,9 @@ MAX_FIELDS = 50
 
 async def read_body(request: Request, limit: int, too_large: str = "The request is too large.") -> bytes:
     """Read a body of at most `limit` bytes; a longer one is refused (413) before it is read to the end."""
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length[:18]) > limit:
+        raise RequestRefused(too_large, 413)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from types import FrameType
 
 import structlog
 import uvicorn
@@ -16,7 +14,6 @@ import uvicorn
 from headwater.errors import SettingsError
 from headwater.fetch.client import Fetcher
 from headwater.fetch.http.address_guard import WEB_PORTS
-from headwater.loops import pause
 from headwater.node.aggregator import Aggregator
 from headwater.node.websub.push_service import PushService
 from headwater.settings import Settings
@@ -24,11 +21,11 @@ from headwater.web.app import create_app
 from headwater.web.auth.client_address import TrustedProxyHeaders
 from headwater.web.auth.oidc import OidcClient, OidcProvider, effective_port
 from headwater.web.auth.password_login import PasswordLogin
+from headwater.web.http_server import HttpServer, make_connection_limits
 from headwater.web.pages.account_page import setup_url
 from headwater.web.tls import Certificate, list_own_names, load_certificate
 
 CERTIFICATE_CHECK_SECONDS = 60.0
-DATE_SECONDS = 1.0  # between two Date headers
 log = structlog.get_logger()
 
 OnReady = Callable[[str, Certificate | None], None]
@@ -66,12 +63,13 @@ async def serve_pages(aggregator: Aggregator, listener: socket.socket, on_ready:
             TrustedProxyHeaders(app, settings.trusted_proxies),
             log_config=None,
             lifespan="off",
+            ws="none",
             server_header=False,
             timeout_graceful_shutdown=2,
             proxy_headers=False,  # TrustedProxyHeaders does it, and keeps the address of the peer
             ssl_context_factory=None if certificate is None else lambda config, default: certificate.context,
         )
-        server = _QuietServer(config)
+        server = HttpServer(config, make_connection_limits(settings), settings.trusted_proxies)
         on_ready(address, certificate)
         if await app.state.authenticator.is_open():
             _log_welcome_link(app.state.login, base)
@@ -135,39 +133,8 @@ async def _watch_certificate(certificate: Certificate | None) -> AsyncIterator[N
             watching.cancel()
 
 
-class _QuietServer(uvicorn.Server):
-    """Stops at a signal. Uvicorn would raise it again and interrupt the shutdown of the aggregator.
-
-    It wakes once a second, for the Date header; Uvicorn's own loop wakes ten times to see whether it is to stop.
-    """
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._stopping = asyncio.Event()
-
-    async def main_loop(self) -> None:
-        while not await self.on_tick(0):  # 0: a full second, at which the Date header is made anew
-            await pause(self._stopping, DATE_SECONDS)
-
-    def stop(self) -> None:
-        self.should_exit = True
-        self._stopping.set()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
-        self._stopping.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError):  # Windows
-                loop.add_signal_handler(number, self.handle_exit, number, None)
-        yield
-
-
 @contextlib.asynccontextmanager
-async def _stop_when_broken(aggregator: Aggregator, server: _QuietServer) -> AsyncIterator[None]:
+async def _stop_when_broken(aggregator: Aggregator, server: HttpServer) -> AsyncIterator[None]:
     """Stop the server if the aggregator breaks, instead of serving pages that no longer change."""
 
     async def watch() -> None:

@@ -200,6 +200,11 @@ class WebSubClient(StepLoop):
 
     # being pushed to
 
+    async def expects_pushes(self, key: str) -> bool:
+        """Return whether a lease with this key is running."""
+        one = await self._store.read(find_lease_by_key, key)
+        return one is not None and one.until is not None and one.until > self._clock()
+
     async def receive_push(self, key: str, body: bytes, headers: Mapping[str, str]) -> int:
         """Accept a push and return the status: 410 for an unknown one; a wrong signature is ignored with 202."""
         one = await self._store.read(find_lease_by_key, key)

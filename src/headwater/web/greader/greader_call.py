@@ -104,6 +104,8 @@ class GReaderRouter:
 
     async def _identify_call(self, request: Request, changes: bool, body: int) -> GReaderCall:
         secret = read_auth_token(request)
+        bearer = request.headers.get("authorization", "")[:7].lower() == "bearer "
+        found = await self._find_user(secret, bearer) if secret else None  # a stranger's form is not read
         nameless = secret is None and request.method == "POST" and not body
         given = await FormFields.read_from(
             request, 0 if body else MAX_ANONYMOUS_FORM_BYTES if nameless else MAX_FORM_BYTES
@@ -111,7 +113,7 @@ class GReaderRouter:
         secret = given.first_value("T") if nameless else secret
         if not secret:
             raise Unauthorized
-        user, scopes = await self._find_user(secret, request.headers.get("authorization", "")[:7].lower() == "bearer ")
+        user, scopes = found or await self._find_user(secret, bearer)
         needed = WRITE if changes else READ
         if needed not in scopes:
             raise RequestRefused(f"This token lacks the scope {needed}. Use a token that has it.", 403)

@@ -17,6 +17,7 @@ from headwater.web.request_body import read_body
 MAX_HUB_FORM_BYTES = 16 << 10
 MAX_PUSH_BYTES = 5 << 20  # the size limit of a fetched document
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+NO_LEASE = "There is no such subscription."
 _FORM_TYPE = "application/x-www-form-urlencoded"
 
 
@@ -63,12 +64,14 @@ class WebSubEndpoints:
             return PlainTextResponse(challenge)  # exactly the bytes of the challenge
         if request.method != "POST":
             return _say("Hubs verify by GET and push by POST.", 405, Allow="GET, POST")
+        if not await self._client.expects_pushes(key):
+            return _say(NO_LEASE, 410)  # the document of a stranger is not read
         try:
             body = await read_body(request, MAX_PUSH_BYTES)
         except RequestRefused:
             return _say(f"The document is too large. A push may have at most {MAX_PUSH_BYTES:,} bytes.", 413)
         status = await self._client.receive_push(key, body, dict(request.headers))
-        return _say("There is no such subscription." if status == 410 else "Accepted.", status)
+        return _say(NO_LEASE if status == 410 else "Accepted.", status)
 
 
 def _say(sentence: str, status: int, **headers: str) -> Response:
