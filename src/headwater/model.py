@@ -194,10 +194,10 @@ class Feed:
 class Known(msgspec.Struct, frozen=True):
     """The state of a feed between refreshes: everything that the next refresh needs.
 
-    `window` pairs the identity of each item of the last document, in its order, with the
-    hashes of its content (`novelty.item_identity`). `moves` counts how often in a row `moved_to` was seen. `not_before`
-    comes from Retry-After, `fresh_until` from max-age or ttl. `failures` counts failures in a row, since
-    `failing_since`.
+    `window` pairs the identity of each item of the last document, in its order, with the hashes of its content, its
+    rung and the keys of its guid and link (`novelty.item_identity`). `moves` counts how often in a row `moved_to` was
+    seen. `not_before` comes from Retry-After, `fresh_until` from max-age or ttl. `failures` counts failures in a row,
+    since `failing_since`.
     """
 
     feed_id: int
@@ -225,7 +225,8 @@ class Known(msgspec.Struct, frozen=True):
 class Item(msgspec.Struct, frozen=True):
     """One item of a feed as stored, unique by (feed_id, identity). `version` counts its updates.
 
-    `published` is the publisher's date if it is plausible, else the time of `first_seen` (then `dated` is False).
+    `published` is the publisher's date if it is plausible. Else `dated` is False and it is the time of `first_seen`,
+    a second less for each undated item before it, or below the dated items of the feed's first document.
     """
 
     feed_id: int
@@ -251,9 +252,10 @@ class Item(msgspec.Struct, frozen=True):
 class Refresh(msgspec.Struct, frozen=True):
     """The record of one poll. Scheduler, pages, metrics and lab all read it.
 
-    `new` and `updated` count items. `window` is the number of items in the document, `overlap` the number of those that
-    the last window had too. `saturated` means that nothing overlapped although items were known; `lost` estimates how
-    many items were missed. `reason` is the strategy's reason for the poll, in words.
+    `new` and `updated` count items, `duplicates` the repetitions of items within the document. `window` is the number
+    of items in the document, `overlap` the number of those that the last window had too. `saturated` means that nothing
+    overlapped although items were known; `lost` estimates how many items were missed. `reason` is the strategy's reason
+    for the poll, in words.
     """
 
     feed_id: int
@@ -264,6 +266,7 @@ class Refresh(msgspec.Struct, frozen=True):
     bytes: int = 0
     new: int = 0
     updated: int = 0
+    duplicates: int = 0
     window: int | None = None
     overlap: int | None = None
     saturated: bool = False
@@ -273,16 +276,26 @@ class Refresh(msgspec.Struct, frozen=True):
     published: tuple[float, ...] = ()  # plausible dates of the new items
 
 
+class Alias(msgspec.Struct, frozen=True):
+    """A new identity of an item that is stored under another one, and the hash of its content."""
+
+    identity: str
+    stored: str
+    content_hash: str
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """Novelty's decision about an outcome: everything that one refresh writes in its transaction.
 
-    `late` means that another process holds the feed by now: the items are stored, the state and the schedule are not.
+    `aliases` name stored items that their feed identifies differently now. `late` means that another process holds the
+    feed by now: the items are stored, the state and the schedule are not.
     """
 
     refresh: Refresh
     known: Known
     new: tuple[Item, ...] = ()
     updated: tuple[Item, ...] = ()
+    aliases: tuple[Alias, ...] = ()
     title: str | None = None
     link: str | None = None
     url: str | None = None  # the feed's new address, if it moved permanently

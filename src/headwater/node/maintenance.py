@@ -260,6 +260,7 @@ def log_refreshes(refreshes: Iterable[tuple[Refresh, str]]) -> None:
             url=url,
             ending=refresh.ending.value,
             new=refresh.new,
+            duplicates=refresh.duplicates,
             lost=round(refresh.lost, 1),
             reason=refresh.reason,
         )

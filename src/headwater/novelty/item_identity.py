@@ -1,44 +1,237 @@
-"""Identifies items by guid, link or text, and recognises renamed ones."""
+"""Names each item by the first rung of a ladder that no different item shares: guid, link, link with title, text.
+
+    guid ─► link with fragment ─► link with title ─► title and text ─► everything
+
+A rung that different items of the document share is not trusted for them. It stays so while the feed shows any of
+them, because the next document may show only one.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
+from enum import IntEnum
 from hashlib import blake2b
+from typing import NamedTuple
 
 from headwater.formats.values.html import clean_markup, hash_markup
-from headwater.formats.values.links import normalise_url
-from headwater.model import Document, Entry, Known, Markup
+from headwater.formats.values.links import is_web_url, normalise_url
+from headwater.model import Document, Entry, Markup
 
 UNSTABLE_AFTER = 2  # windows with changed identities but the same texts after which guids are ignored
 LONGEST_IDENTITY = 500
-CONTENT_HASH = 16  # hexadecimal digits; in a window the eight digits of `raw_hash` follow
+CONTENT_HASH = 16  # hexadecimal digits of `content_hash`
+RAW_HASH = 8  # and of `raw_hash`, which follows it in a window; then come the rung and the keys of guid and link
+KEY = 12
+TITLE_HASH = 8  # digits of `content_hash` that belong to the title
+_NO_KEY = "-" * KEY
+_LEGACY = CONTENT_HASH + RAW_HASH  # the length of an entry of 0.2.0, which has neither rung nor keys
+_COMPLETE = _LEGACY + 1 + 2 * KEY
 _BLANK = blake2b(digest_size=16)  # copied for each text: creating one takes longer than hashing a title
 
 
+class Rung(IntEnum):
+    """The part of an item that identifies it."""
+
+    GUID = 0
+    LINK = 1
+    TITLE = 2
+    TEXT = 3
+    WHOLE = 4
+
+
+class Name(NamedTuple):
+    """The identity of an item and the rung that gives it."""
+
+    identity: str
+    rung: Rung
+
+
+class Trace(NamedTuple):
+    """An item of a document as the window remembers it, by which it may be recognised under another identity.
+
+    Keys are hashes of guid and link, None where the item has no such part. `page_key` is that of the link without its
+    fragment, by which 0.2.0 identified items.
+    """
+
+    identity: str
+    rung: Rung
+    content_hash: str
+    guid_key: str | None
+    link_key: str | None
+    page_key: str | None = None
+
+    @property
+    def title_hash(self) -> str:
+        return self.content_hash[:TITLE_HASH]
+
+
 def identify_items(document: Document[Markup], unstable: int = 0) -> list[str]:
-    """Return the identity of each item. A guid shared by different items, or one that changes, is not used."""
-    guids = {entry.id for entry in document.items}
-    if unstable < UNSTABLE_AFTER and len(guids) == len(document.items) and None not in guids and "" not in guids:
-        return [_shorten_identity(entry.id) for entry in document.items]  # type: ignore[arg-type]  # none is None
-    bearers = Counter(guid for guid, _ in {(entry.id, entry.link or entry.title) for entry in document.items})
-    distrusted = unstable >= UNSTABLE_AFTER
-    return [_identify_entry(entry, trusted=not distrusted and bearers[entry.id] == 1) for entry in document.items]
+    """Return the identity of each item of a document."""
+    return [name.identity for name in name_entries(document.items, unstable)]
 
 
-def _identify_entry(entry: Entry[Markup], trusted: bool) -> str:
-    if entry.id and trusted:
-        return _shorten_identity(entry.id)
-    if entry.link:
-        return _shorten_identity("link:" + normalise_url(entry.link))
+def name_entries(
+    entries: Sequence[Entry[Markup]], unstable: int = 0, window: Sequence[tuple[str, str]] = ()
+) -> list[Name]:
+    """Return the name of each item. Items have the same name only if nothing tells them apart."""
+    guids = {entry.id for entry in entries}
+    shared = find_shared_keys(window)
+    if unstable < UNSTABLE_AFTER and not shared and len(guids) == len(entries) and guids.isdisjoint((None, "")):
+        return [Name(shorten_identity(entry.id), Rung.GUID) for entry in entries]  # type: ignore[arg-type]  # none is None
+    names: list[Name | None] = [None] * len(entries)
+    looks = [_describe_look(entry) for entry in entries]
+    for rung in Rung:
+        unnamed = [place for place, name in enumerate(names) if name is None]
+        if not unnamed:
+            break
+        among = range(len(entries)) if rung <= Rung.TITLE else unnamed
+        given = {place: _name_by_rung(entries[place], rung, unstable) for place in among}
+        bearers: defaultdict[str | None, set[object]] = defaultdict(set)
+        for place, identity in given.items():
+            bearers[identity].add(looks[place][:3] if rung is Rung.GUID else looks[place])
+        for place in unnamed:
+            identity = given[place]
+            trusted = rung is Rung.WHOLE or (
+                len(bearers[identity]) == 1 and not _is_shared(entries[place], rung, shared)
+            )
+            if identity is not None and trusted:
+                names[place] = Name(identity, rung)
+    return [name for name in names if name is not None]
+
+
+def _describe_look(entry: Entry[Markup]) -> tuple[str | None, str | None, str, float | None]:
+    """Return what tells an item from others: two items that look the same are one."""
+    return entry.link and normalise_full(entry.link), entry.title, raw_hash(entry), entry.published
+
+
+def _name_by_rung(entry: Entry[Markup], rung: Rung, unstable: int) -> str | None:
+    """Return the identity that a rung gives, None if the item lacks that part."""
+    if rung is Rung.GUID:
+        return shorten_identity(entry.id) if entry.id and unstable < UNSTABLE_AFTER else None
+    if rung is Rung.LINK:
+        return shorten_identity("link:" + normalise_full(entry.link)) if entry.link else None
+    if rung is Rung.TITLE:
+        return _name_by_title(entry)
+    if rung is Rung.TEXT:
+        return _name_by_text(entry)
+    guid = entry.id if unstable < UNSTABLE_AFTER else None
+    return "hash:" + hash_text("\0".join(map(str, (guid, *_describe_look(entry)))))
+
+
+def _name_by_title(entry: Entry[Markup]) -> str | None:
+    if not entry.link or not entry.title:
+        return None
+    return "title:" + hash_text(f"{normalise_full(entry.link)}\0{entry.title}")
+
+
+def _name_by_text(entry: Entry[Markup]) -> str | None:
     text = clean_markup(entry.content) or clean_markup(entry.summary) or ""
-    if entry.id and not (entry.title or text):
-        return _shorten_identity(entry.id)
-    return "hash:" + _hash_text(f"{entry.title or ''}\0{text[:200]}")
+    if not (entry.title or text):
+        return shorten_identity(entry.id) if entry.id else None
+    return "hash:" + hash_text(f"{entry.title or ''}\0{text[:200]}")
 
 
-def _shorten_identity(identity: str) -> str:
-    return identity if len(identity) <= LONGEST_IDENTITY else "hash:" + _hash_text(identity)
+def list_other_identities(entry: Entry[Markup], identity: str) -> list[str]:
+    """Return the identities under which the item may be stored if its feed has changed its rung or its scheme."""
+    link = entry.link and normalise_full(entry.link)
+    found: list[str | None] = []
+    if entry.id:
+        found += map(shorten_identity, (entry.id, *_swap_scheme(entry.id)))
+    if link:
+        found += [shorten_identity("link:" + one) for one in (link, *_swap_scheme(link))]
+        found += [_name_by_title(entry), shorten_identity("link:" + normalise_url(link))]
+    else:
+        found.append(_name_by_text(entry))
+    return [one for one in dict.fromkeys(found) if one is not None and one != identity]
+
+
+def _swap_scheme(address: str) -> list[str]:
+    scheme, separator, rest = address.partition("://")
+    other = {"http": "https", "https": "http"}.get(scheme.lower())
+    return [f"{other}{separator}{rest}"] if separator and other else []
+
+
+def normalise_full(link: str) -> str:
+    """Return the normalised address with its fragment, which may tell the notes of one page apart.
+
+    >>> normalise_full("HTTP://Example.ORG?utm_source=rss#day-2")
+    'http://example.org/#day-2'
+    """
+    if "#" not in link:
+        return normalise_url(link)
+    address, _, fragment = link.strip().partition("#")
+    return f"{normalise_url(address)}#{fragment}" if fragment else normalise_url(address)
+
+
+def describe_keys(entry: Entry[Markup], rung: Rung) -> str:
+    """Return the end of a window's entry: the rung, and the keys of guid and link."""
+    return f"{rung:d}{_hash_key(entry.id) or _NO_KEY}{_hash_key(entry.link) or _NO_KEY}"
+
+
+def find_keys(stored: str) -> str | None:
+    """Return the end of a window's entry, None if 0.2.0 wrote it."""
+    return stored[_LEGACY:] if len(stored) == _COMPLETE else None
+
+
+def trace_entry(entry: Entry[Markup], identity: str, content: str, keys: str) -> Trace:
+    """Return the trace of an item of the document."""
+    page = _hash_key(normalise_url(entry.link)) if entry.link and "#" in entry.link else None
+    return Trace(identity, Rung(int(keys[0])), content, *_split_keys(keys), page)
+
+
+def trace_window_entry(identity: str, stored: str) -> Trace:
+    """Return the trace of an item of the last document. Of what 0.2.0 stored, the identity tells one key."""
+    content, keys = stored[:CONTENT_HASH], find_keys(stored)
+    if keys is not None:
+        return Trace(identity, Rung(int(keys[0])), content, *_split_keys(keys))
+    if identity.startswith("link:"):
+        key = _hash_key(identity.removeprefix("link:"))
+        return Trace(identity, Rung.LINK, content, None, key, key)
+    if identity.startswith("hash:"):
+        return Trace(identity, Rung.TEXT, content, None, None)
+    return Trace(identity, Rung.GUID, content, _hash_key(identity), None)
+
+
+def _split_keys(keys: str) -> tuple[str | None, str | None]:
+    guid, link = keys[1 : 1 + KEY], keys[1 + KEY :]
+    return None if guid == _NO_KEY else guid, None if link == _NO_KEY else link
+
+
+SharedKeys = frozenset[tuple[Rung, str | None]]
+"""Keys of guids and links that different items have shared."""
+
+
+def find_shared_keys(window: Sequence[tuple[str, str]]) -> SharedKeys:
+    """Return the guids and links that the items of the last document have but are not named by."""
+    found: set[tuple[Rung, str | None]] = set()
+    for _, stored in window:
+        if len(stored) == _COMPLETE and stored[_LEGACY] != "0":
+            guid, link = _split_keys(stored[_LEGACY:])
+            found.add((Rung.GUID, guid))
+            if stored[_LEGACY] != "1":
+                found.add((Rung.LINK, link))
+    return frozenset(found - {(Rung.GUID, None), (Rung.LINK, None)})
+
+
+def _is_shared(entry: Entry[Markup], rung: Rung, shared: SharedKeys) -> bool:
+    if not shared or rung > Rung.LINK:
+        return False
+    return (rung, _hash_key(entry.id if rung is Rung.GUID else entry.link)) in shared
+
+
+def _hash_key(address: str | None) -> str | None:
+    """Hash a guid or link. Scheme, `www.`, tracking parameters and a final slash do not count."""
+    if not address:
+        return None
+    if is_web_url(address):
+        address = normalise_full(address).partition("://")[2].removeprefix("www.").removesuffix("/")
+    return hash_text(address)[:KEY]
+
+
+def shorten_identity(identity: str) -> str:
+    """Return the identity, or its hash if it is too long to keep."""
+    return identity if len(identity) <= LONGEST_IDENTITY else "hash:" + hash_text(identity)
 
 
 def clean_entry(entry: Entry[Markup]) -> Entry:
@@ -80,38 +273,6 @@ def content_hash(entry: Entry) -> str:
     return (title.digest()[:4] + text.digest()[:4]).hex()
 
 
-def _hash_text(text: str) -> str:
+def hash_text(text: str) -> str:
+    """Return 32 hexadecimal digits."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
-
-
-def find_renamed(names: Sequence[str], hashes: Sequence[str], known: Known, seen: Mapping[str, str]) -> dict[str, str]:
-    """Map new identities to known ones: items of the same text, or of the same title if all identities changed."""
-    if not known.window:
-        return {}
-    before = dict(known.window)
-    strange = {
-        name: digest for name, digest in zip(names, hashes, strict=True) if name not in before and name not in seen
-    }
-    if not strange:
-        return {}
-    left = [(name, digest) for name, digest in known.window if name not in set(names)]
-    by_text = _index_unique(left, slice(CONTENT_HASH))
-    found = {name: by_text[digest] for name, digest in strange.items() if digest in by_text}
-    if len(strange) == len(set(names)) and len(found) * 2 < len(strange):
-        by_title = _index_unique(left, slice(8))
-        titles = {name: by_title[digest[:8]] for name, digest in strange.items() if digest[:8] in by_title}
-        if len(titles) * 2 > len(
-            strange
-        ):  # one equal title may be "Weather today"; if most are equal, the items were renamed
-            found = titles
-    return {name: old for old, name in {old: name for name, old in reversed(found.items())}.items()}  # one each
-
-
-def _index_unique(window: Sequence[tuple[str, str]], part: slice) -> dict[str, str]:
-    counts = Counter(digest[part] for _, digest in window)
-    return {digest[part]: name for name, digest in window if counts[digest[part]] == 1}
-
-
-def are_mostly_renamed(renamed: Mapping[str, str], names: Sequence[str]) -> bool:
-    """Say whether the publisher has changed identities rather than items."""
-    return len(renamed) * 2 > len(set(names))

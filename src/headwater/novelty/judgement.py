@@ -4,34 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 
 import msgspec
 
-from headwater.model import Document, Ending, Entry, Item, Known, Markup, Outcome, Refresh, Verdict
+from headwater.model import Alias, Document, Ending, Entry, Item, Known, Markup, Outcome, Refresh, Verdict
 from headwater.novelty.feed_memory import after_failure, after_push, after_success, apply_move
 from headwater.novelty.item_identity import (
     CONTENT_HASH,
+    RAW_HASH,
     UNSTABLE_AFTER,
-    are_mostly_renamed,
+    Name,
     clean_entry,
     content_hash,
-    find_renamed,
-    identify_items,
+    describe_keys,
+    find_keys,
+    list_other_identities,
+    name_entries,
     raw_hash,
+    trace_entry,
 )
 from headwater.novelty.loss import estimate_lost_items, overlaps_known
 from headwater.novelty.publication_dates import date_by_last_modified, judge_dates, order_dates
+from headwater.novelty.recognition import Recognised, recognise_items
 
-FUTURE_TOLERANCE = 3600.0  # a date further ahead is a mistake: the time of the refresh is used
+FUTURE_TOLERANCE = 3600.0  # a date further ahead is a mistake: the item counts as undated
+UNDATED_STEP = 1.0  # seconds between undated items, so that lists and published documents keep their order
 
 
 def find_unknown_identities(known: Known, outcome: Outcome) -> list[str]:
-    """Return the identities of a fetched document that the last window lacks; the store must be asked for them."""
+    """Return the identities of a fetched document that the last window lacks; the store must be asked for them.
+
+    Besides the item's own identity these are the ones it would have if its feed had changed its rung or its scheme.
+    """
     if outcome.document is None or known.last_success is None:  # the store has no items of a feed never read
         return []
-    window = dict(known.window)
-    return [identity for identity in identify_items(outcome.document, known.unstable) if identity not in window]
+    window, entries = dict(known.window), outcome.document.items
+    named = zip(entries, name_entries(entries, known.unstable, known.window), strict=True)
+    unknown = [(entry, name.identity) for entry, name in named if name.identity not in window]
+    others = [other for entry, name in unknown for other in list_other_identities(entry, name) if other not in window]
+    return list(dict.fromkeys([*(name for _, name in unknown), *others]))
 
 
 def judge(
@@ -70,54 +82,87 @@ class _SortedItems:
     updated: list[Item] = field(default_factory=list)
     old: list[Entry[Markup]] = field(default_factory=list)
     plausible: list[float | None] = field(default_factory=list)  # dates of the new items, None if implausible
+    aliases: list[Alias] = field(default_factory=list)
+    duplicates: int = 0
     problem: str = ""  # the problem with the dates
-    unstable: bool = False  # most identities have changed
+    unstable: bool = False  # most guids have changed
 
 
 def _sort_items(
     known: Known, outcome: Outcome, document: Document[Markup], seen: Mapping[str, str], at: float
 ) -> _SortedItems:
     entries = document.items
-    names = identify_items(document, known.unstable)
+    names = name_entries(entries, known.unstable, known.window)
     had = {**seen, **dict(known.window)}
-    clean, hashes, raw = _clean_changed(document, names, had)
-    again = find_renamed(names, hashes, known, seen)
-    if again:
-        names = [again.get(name, name) for name in names]
+    clean, hashes, ends = _clean_changed(document, names, had)
+    again = Recognised({}, 0)
+    if had and any(name.identity not in had for name in names):
+        traces = [
+            trace_entry(entry, name.identity, digest, end[RAW_HASH:])
+            for entry, name, digest, end in zip(entries, names, hashes, ends, strict=True)
+        ]
+        again = recognise_items(entries, traces, known, seen)
     given_dates = [entry.published if entry.published is not None else entry.updated for entry in entries]
-    dates, problem = judge_dates(known, outcome, given_dates, names, at)
-    found = _SortedItems(problem=problem, unstable=are_mostly_renamed(again, names))
+    old_names = [again.identities.get(name.identity, name.identity) for name in names]
+    dates, problem = judge_dates(known, outcome, given_dates, old_names, at)
+    found = _SortedItems(problem=problem, unstable=again.new_guids * 2 > len(set(names)))
     window = found.window
     for place, (name, digest, given, date) in enumerate(zip(names, hashes, given_dates, dates, strict=True)):
-        if name in window:  # a duplicate in the document: keep the first
+        identity, old_name = name.identity, old_names[place]
+        if identity in window:  # keep the first
+            found.duplicates += 1
             continue
-        window[name] = digest + raw[place]
-        last = had.get(name)
+        window[identity] = digest + ends[place]
+        if old_name != identity:
+            found.aliases.append(Alias(identity, old_name, digest))
+        last = had.get(old_name)
         if last is None:
-            found.new.append(_make_item(known.feed_id, name, digest, clean[place], given, at))
+            found.new.append(_make_item(known.feed_id, identity, digest, clean[place], given, at))
             found.plausible.append(date)
         else:
             found.old.append(entries[place])
             if last[:CONTENT_HASH] != digest:
-                found.updated.append(_make_item(known.feed_id, name, digest, clean[place], given, at))
+                found.updated.append(_make_item(known.feed_id, identity, digest, clean[place], given, at))
+    found.new = _date_undated(found.new, at, first=known.last_success is None)
     return found
 
 
+def _date_undated(new: list[Item], at: float, *, first: bool) -> list[Item]:
+    """Date undated items by the time of the refresh, in the order of the document.
+
+    Those of a feed's first document go below its dated ones: nobody knows how old they are.
+    """
+    dated = [item.published for item in new if item.dated]
+    if len(dated) == len(new):
+        return new
+    last = min(at, min(dated) - UNDATED_STEP) if first and dated else at
+    steps = count()
+    return [
+        item if item.dated else msgspec.structs.replace(item, published=last - UNDATED_STEP * next(steps))
+        for item in new
+    ]
+
+
 def _clean_changed(
-    document: Document[Markup], names: Sequence[str], had: Mapping[str, str]
+    document: Document[Markup], names: Sequence[Name], had: Mapping[str, str]
 ) -> tuple[dict[int, Entry], list[str], list[str]]:
-    """Clean the entries that are not exactly as before. Return them by place, and the two hashes of every entry."""
+    """Clean the entries that are not exactly as before.
+
+    Return them by place, and of every entry the hash of its content and the rest of its entry in the window.
+    """
     clean: dict[int, Entry] = {}
-    hashes, raw = [], []
+    hashes, ends = [], []
     for place, (name, entry) in enumerate(zip(names, document.items, strict=True)):
-        raw.append(raw_hash(entry))
-        last = had.get(name, "")
-        if last[CONTENT_HASH:] == raw[-1]:
+        raw, last = raw_hash(entry), had.get(name.identity, "")
+        keys = None
+        if last[CONTENT_HASH : CONTENT_HASH + RAW_HASH] == raw:
             hashes.append(last[:CONTENT_HASH])
+            keys = find_keys(last)
         else:
             clean[place] = clean_entry(entry)
             hashes.append(content_hash(clean[place]))
-    return clean, hashes, raw
+        ends.append(raw + (keys or describe_keys(entry, name.rung)))
+    return clean, hashes, ends
 
 
 def _judge_document(
@@ -129,7 +174,7 @@ def _judge_document(
     last, lost = known.last_success, None
     if complete and last is not None and known.window and found.new and not overlaps_known(found.plausible, found.old):
         lost = estimate_lost_items(found.plausible, last, at, rate)
-    window = found.window if complete else _merge_window(known, found.window, bounded=outcome.pushed)
+    window = found.window if complete else _merge_window(known, found, bounded=outcome.pushed)
     refresh = Refresh(
         feed_id=known.feed_id,
         at=at,
@@ -139,6 +184,7 @@ def _judge_document(
         bytes=outcome.bytes,
         new=len(found.new),
         updated=len(found.updated),
+        duplicates=found.duplicates,
         window=len(window),
         overlap=len(found.old),
         saturated=lost is not None,
@@ -157,17 +203,27 @@ def _judge_document(
         hub=document.hub[0] if document.hub else None,
         topic=document.self or outcome.final_url if document.hub else None,
     )
-    made = Verdict(refresh, after, tuple(found.new), tuple(found.updated), title=document.title, link=document.link)
+    made = Verdict(
+        refresh,
+        after,
+        tuple(found.new),
+        tuple(found.updated),
+        tuple(found.aliases),
+        title=document.title,
+        link=document.link,
+    )
     return apply_move(made)
 
 
-def _merge_window(known: Known, window: dict[str, str], *, bounded: bool) -> dict[str, str]:
+def _merge_window(known: Known, found: _SortedItems, *, bounded: bool) -> dict[str, str]:
     """Merge the known window into a document that shows only a part of it.
 
     `bounded` keeps it from growing: if a hub pushes the feed, polls are rare.
     """
-    most = max(len(known.window), len(window)) if bounded else None
-    return dict(islice({**window, **dict(known.window)}.items(), most))
+    renamed = {alias.stored for alias in found.aliases}
+    rest = {name: stored for name, stored in known.window if name not in found.window and name not in renamed}
+    most = max(len(known.window), len(found.window)) if bounded else None
+    return dict(islice({**found.window, **rest}.items(), most))
 
 
 def _make_item(feed_id: int, identity: str, digest: str, entry: Entry, date: float | None, at: float) -> Item:

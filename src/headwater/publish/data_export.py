@@ -234,6 +234,7 @@ REFRESH_COLUMNS = {
     "bytes": "int64",
     "new": "int64",
     "updated": "int64",
+    "duplicates": "int64",
     "window": "int64",
     "overlap": "int64",
     "saturated": "bool",

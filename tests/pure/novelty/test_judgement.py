@@ -127,7 +127,9 @@ def test_guid_shared_by_different_items_is_ignored() -> None:
 
 
 def test_the_same_item_twice_in_one_document_is_one_item() -> None:
-    assert len(after(fetched(entry(1), entry(1))).new) == 1
+    verdict = after(fetched(entry(1), entry(1), entry(1), entry(2)))
+    assert len(verdict.new) == 2
+    assert verdict.refresh.duplicates == 2
 
 
 def test_a_window_without_overlap_is_saturated_and_its_loss_estimated_from_the_dates() -> None:
@@ -184,8 +186,21 @@ def test_one_equal_title_alone_is_a_new_item() -> None:
 
 def test_missing_or_future_date_becomes_the_time_of_the_refresh() -> None:
     verdict = after(fetched(entry(1, published=None), entry(2, published=NOW + 7200), entry(3, published=NOW + 60)))
-    assert [(item.published, item.dated) for item in verdict.new] == [(NOW, False), (NOW, False), (NOW + 60, True)]
+    assert [(item.published, item.dated) for item in verdict.new] == [(NOW, False), (NOW - 1, False), (NOW + 60, True)]
     assert verdict.refresh.published == (NOW,)
+
+
+def test_undated_items_of_the_first_document_keep_its_order_below_the_dated_ones() -> None:
+    first = after(fetched(entry(1, published=None), entry(2), entry(3, published=None), entry(4)))
+    by_date = sorted(first.new, key=lambda item: -item.published)
+    assert [item.identity for item in by_date] == ["guid-4", "guid-2", "guid-1", "guid-3"]
+    undated = after(fetched(*[entry(k, published=None) for k in range(5)]))
+    assert [item.published for item in undated.new] == [NOW - k for k in range(5)]
+
+
+def test_undated_items_of_later_documents_are_dated_by_first_sight() -> None:
+    verdict = after(fetched(entry(1)), fetched(entry(2, published=None), entry(1), at=NOW + 500))
+    assert [(item.published, item.dated) for item in verdict.new] == [(NOW + 500, False)]
 
 
 def test_dates_unfit_for_learning_are_still_shown() -> None:

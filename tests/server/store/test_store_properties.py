@@ -79,6 +79,7 @@ refreshes = st.builds(
     elapsed=st.floats(0, 1e6),
     bytes=st.integers(0, 2**40),
     updated=st.just(0),
+    duplicates=counts,
     window=st.none() | counts,
     overlap=st.none() | counts,
     saturated=st.booleans(),
@@ -118,7 +119,7 @@ def test_the_samples_draw_every_field() -> None:
     """A field added to the model must be drawn here too, or its round trip is not tested."""
     assert len(Known.__struct_fields__) == 20
     assert len(Item.__struct_fields__) == 18
-    assert len(Refresh.__struct_fields__) == 15
+    assert len(Refresh.__struct_fields__) == 16
 
 
 @quick

@@ -13,15 +13,16 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from headwater.model import Enclosure, Ending, Hints, Known, Validators
+from headwater.model import Alias, Enclosure, Ending, Hints, Known, Validators
 from headwater.store.content import feed_state, verdicts
 from headwater.store.content.feed_state import find_seen_of_feed, iterate_schedule_rows, load_feed_states
-from headwater.store.content.feeds import find_feed
+from headwater.store.content.feeds import find_feed, merge_feeds
 from headwater.store.content.items import count_items, find_item, list_items
 from headwater.store.content.outbox import list_outbox_entries
 from headwater.store.content.refreshes import list_refreshes, summarise_activity
 from headwater.store.content.search import search_items
 from headwater.store.content.verdicts import save_refreshes
+from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
 from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.opening import open_store
 from headwater.store.store import Store
@@ -62,7 +63,9 @@ async def test_a_verdict_is_read_back_as_it_was_written(store: Store) -> None:
         topic="t",
     )
     verdict = a_verdict(feed, item, known=known, title="T", link="L")
-    verdict = replace(verdict, refresh=replace(verdict.refresh, published=(1.25, 2.5), reason="why", overlap=1))
+    verdict = replace(
+        verdict, refresh=replace(verdict.refresh, published=(1.25, 2.5), reason="why", overlap=1, duplicates=2)
+    )
     (saved,) = await save_refreshes(store, [verdict])
     assert saved.new == (item,)
     assert await store.read(find_item, saved.new_ids[0]) == replace(item, id=saved.new_ids[0])
@@ -84,6 +87,55 @@ async def test_an_item_seen_before_is_ignored_and_the_log_says_what_was_really_n
     assert (await store.read(list_refreshes))[0].new == 1
     assert {item.title for item in await store.read(list_items)} == {a.title, b.title}
     assert (await store.read(summarise_activity, NOW)).day.new == 2
+
+
+async def test_an_item_is_found_by_its_new_identity_and_keeps_the_old(store: Store) -> None:
+    feed = await one_feed(store)
+    (first,) = await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "link:a"))])
+    renamed = a_verdict(feed, at=NOW + 1, aliases=(Alias("guid", "link:a", "hash"), Alias("lost", "unknown", "hash")))
+    await save_refreshes(store, [renamed])
+    assert await store.read(find_seen_of_feed, feed.id, ["guid", "lost"]) == {"guid": "hash"}
+    changed = an_item(feed.id, "guid", title="Changed")
+    (saved,) = await save_refreshes(store, [a_verdict(feed, at=NOW + 2, updated=(changed,))])
+    assert saved.updated_ids == first.new_ids
+    item = await store.read(find_item, first.new_ids[0])
+    assert (item.identity, item.title) == ("link:a", "Changed")
+
+
+async def test_an_update_of_a_deleted_item_under_its_new_identity_writes_nothing(store: Store) -> None:
+    feed = await one_feed(store)
+    await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "link:a"))])
+    await save_refreshes(store, [a_verdict(feed, at=NOW + 1, aliases=(Alias("guid", "link:a", "hash"),))])
+    await store.write(delete_expired, RetentionPolicy(days=0.0), NOW + 86_400)
+    (saved,) = await save_refreshes(store, [a_verdict(feed, at=NOW + 2, updated=(an_item(feed.id, "guid"),))])
+    assert saved.updated_ids == ()
+    assert await store.read(count_items) == 0
+
+
+async def test_feeds_are_merged_without_doubling_an_item_that_has_two_identities(store: Store) -> None:
+    keep, other = await one_feed(store), await one_feed(store, "https://example.org/other")
+    await save_refreshes(
+        store, [a_verdict(keep, an_item(keep.id, "link:a")), a_verdict(other, an_item(other.id, "link:a"))]
+    )
+    await save_refreshes(
+        store, [a_verdict(other, an_item(other.id, "b"), at=NOW + 1, aliases=(Alias("a", "link:a", "x"),))]
+    )
+    await save_refreshes(store, [a_verdict(other, at=NOW + 2, aliases=(Alias("c", "b", "x"),))])
+    assert await store.write(merge_feeds, keep.id, other.id) == 1
+    assert sorted(item.identity for item in await store.read(list_items)) == ["b", "link:a"]
+
+
+async def test_an_update_without_a_date_does_not_move_the_item(store: Store) -> None:
+    feed = await one_feed(store)
+    undated = an_item(feed.id, "a", published=NOW - 500, dated=False)
+    (first,) = await save_refreshes(store, [a_verdict(feed, undated, an_item(feed.id, "b", published=NOW - 900))])
+    changed = tuple(an_item(feed.id, name, published=NOW + 60, dated=False, content_hash="other") for name in "ab")
+    await save_refreshes(store, [a_verdict(feed, at=NOW + 60, updated=changed)])
+    items = [await store.read(find_item, id) for id in first.new_ids]
+    assert [(item.published, item.dated, item.version) for item in items] == [
+        (NOW - 500, False, 2),
+        (NOW - 900, True, 2),
+    ]
 
 
 async def test_each_feed_of_a_batch_is_told_its_own_items_where_others_were_there_before(store: Store) -> None:

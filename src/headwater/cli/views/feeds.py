@@ -137,7 +137,8 @@ def describe_refresh(refresh: Refresh) -> str:
     if not refresh.ending.ok:
         return f"[red]{refresh.ending.value}[/red]: {escape(refresh.message)}"
     lost = f", [red]about {refresh.lost:.0f} lost[/red]" if refresh.saturated else ""
-    return f"{refresh.ending.value}: {refresh.new} new, {refresh.updated} updated{lost}, {refresh.bytes} bytes"
+    twice = f", {format_count(refresh.duplicates, 'duplicate')}" if refresh.duplicates else ""
+    return f"{refresh.ending.value}: {refresh.new} new, {refresh.updated} updated{twice}{lost}, {refresh.bytes} bytes"
 
 
 def render_added_feeds(result: tuple[list[FeedAddition], list[dict[str, str]]]) -> None:

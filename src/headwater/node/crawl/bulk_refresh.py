@@ -101,6 +101,7 @@ def _refresh_line(settled: StoredRefresh) -> dict[str, object]:
         "ending": refresh.ending.value,
         "new": refresh.new,
         "updated": refresh.updated,
+        "duplicates": refresh.duplicates,
         "lost": refresh.lost,
         "text": text,
     }

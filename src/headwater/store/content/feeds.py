@@ -73,7 +73,10 @@ def merge_feeds(connection: Connection, into: int, gone: int) -> int:
     rows = connection.execute(
         select(seen_identity.c.key, seen_identity.c.item_id).where(seen_identity.c.feed_id == gone, ~has)
     ).all()
-    ids = [row.item_id for row in rows if row.item_id is not None]
+    # An item has several keys if its feed has changed its identity; it stays behind if `into` knows one of them.
+    known = select(seen_identity.c.item_id).where(seen_identity.c.feed_id == gone, has)
+    there = set(connection.execute(known).scalars())
+    ids = [id for id in dict.fromkeys(row.item_id for row in rows) if id is not None and id not in there]
     moved = seen_identity.c.feed_id == gone
     connection.execute(update(seen_identity).where(moved, ~has).values(feed_id=into))
     for table, column in ((item, item.c.id), (hit, hit.c.item_id)):

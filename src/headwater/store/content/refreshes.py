@@ -60,8 +60,8 @@ _SUMS = ("refreshes", "new", "updated", "lost", "bytes")
 
 
 REFRESH_COLUMNS = (
-    *("feed_id", "at", "ending", "status", "elapsed", "bytes", "new", "updated", "window", "overlap"),
-    *("saturated", "lost", "reason", "message", "published"),
+    *("feed_id", "at", "ending", "status", "elapsed", "bytes", "new", "updated", "duplicates", "window"),
+    *("overlap", "saturated", "lost", "reason", "message", "published"),
 )
 
 
@@ -76,6 +76,7 @@ def refresh_to_values(value: Refresh) -> tuple[Any, ...]:
         value.bytes,
         value.new,
         value.updated,
+        value.duplicates,
         value.window,
         value.overlap,
         value.saturated,
@@ -97,6 +98,7 @@ def read_refresh(row: Row[Any]) -> Refresh:
         bytes=row.bytes,
         new=row.new,
         updated=row.updated,
+        duplicates=row.duplicates,
         window=row.window,
         overlap=row.overlap,
         saturated=row.saturated,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, bindparam, select, update
 
 from headwater.formats.values.links import normalise_url
@@ -57,6 +59,7 @@ _SELECT_FEEDS = SelectByIds(
 )
 _INSERT_REFRESHES = InsertIgnored(refresh, REFRESH_COLUMNS, ["feed_id", "at"])
 _INSERT_SEEN = InsertIgnored(seen_identity, ["feed_id", "key", "item_id", "content_hash"], ["item_id"])
+_INSERT_ALIASES = InsertIgnored(seen_identity, ["feed_id", "key", "item_id", "content_hash"], ["feed_id", "key"])
 _INSERT_ITEMS = InsertMany(item, ITEM_COLUMNS)
 _SELECT_SEEN_ITEMS = SelectByKeys(seen_identity, "item_id")
 _UPDATE_FEED_STATE = PreparedStatement(
@@ -72,7 +75,7 @@ _UPDATE_ITEM = update(item).where(item.c.id == bindparam("of_item"))
 _UPDATE_ITEM = _UPDATE_ITEM.values(
     {name: bindparam(name) for name in _UPDATED_COLUMNS} | {"version": item.c.version + 1}
 )
-_SELECT_PUBLISHED = SelectByIds("SELECT id, published FROM item WHERE id IN {ids}")
+_SELECT_DATES = SelectByIds("SELECT id, published, dated FROM item WHERE id IN {ids}")
 _UPDATE_SEEN_HASH = update(seen_identity).where(
     seen_identity.c.feed_id == bindparam("of_feed"), seen_identity.c.key == bindparam("of_key")
 )
@@ -191,6 +194,7 @@ def _save_verdicts(connection: Connection, verdicts: Sequence[Verdict]) -> list[
     live = _insert_refreshes(connection, written, feeds)
     if live:
         _insert_items(connection, live)
+        _insert_aliases(connection, live)
         _update_items(connection, live)
         in_time = [each for each in live if not each.verdict.late]
         _save_feed_states(connection, in_time)
@@ -261,6 +265,20 @@ def _insert_items(connection: Connection, live: list[_WrittenVerdict]) -> None:
         connection.execute(_UPDATE_NEW_COUNT, counts)
 
 
+def _insert_aliases(connection: Connection, live: list[_WrittenVerdict]) -> None:
+    """Remember the new identities of stored items, so that they find the item when it leaves the window."""
+    aliases = {
+        (each.verdict.refresh.feed_id, hash_identity(one.stored)): one for each in live for one in each.verdict.aliases
+    }
+    if not aliases:
+        return
+    found = [
+        (feed_id, hash_identity(aliases[feed_id, key].identity), item_id, aliases[feed_id, key].content_hash)
+        for feed_id, key, item_id in _SELECT_SEEN_ITEMS.run(connection, aliases)
+    ]
+    _INSERT_ALIASES.run_returning(connection, sorted(found, key=itemgetter(0, 1)))
+
+
 def _assign_new_items(live: list[_WrittenVerdict], ids: Sequence[int], really: set[int]) -> None:
     """Assign the items that were really new to their verdicts; `ids` are in the order of the items."""
     start = 0
@@ -287,24 +305,32 @@ def _update_items(connection: Connection, live: list[_WrittenVerdict]) -> None:
     ]
     if rehashed:
         connection.execute(_UPDATE_SEEN_HASH, rehashed)
-    here = [(*changed[place], id) for place, id in ids.items() if id is not None]  # others: deleted by retention
+    before: dict[int, tuple[float, bool]] = {}
+    for part in chunks((id for id in ids.values() if id is not None), CHUNK):
+        before |= {id: (published, bool(dated)) for id, published, dated in _SELECT_DATES.run(connection, part)}
+    # Items that are not there were deleted by retention.
+    here = [(*changed[place], id) for place, id in ids.items() if id is not None and id in before]
     if not here:
         return
-    before: dict[int, float] = {}
     for part in chunks((id for _, _, id in here), CHUNK):
         search.reindex(connection, part)
-        before |= dict(map(tuple, _SELECT_PUBLISHED.run(connection, part)))
-    rows = [{name: row[name] for name in _UPDATED_COLUMNS} | {"of_item": id} for row, id in _item_rows(here)]
+    kept = [(_keep_date(one, *before[id]), id) for _, one, id in here]
+    rows = [{name: row[name] for name in _UPDATED_COLUMNS} | {"of_item": id} for row, id in _item_rows(kept)]
     connection.execute(_UPDATE_ITEM, rows)
-    again = {(one.feed_id, id): one.published for _, one, id in here if before.get(id) != one.published}
+    again = {(one.feed_id, id): one.published for one, id in kept if before[id][0] != one.published}
     if again:
         marks.update_mark_times(connection, again)
     for each, _, id in here:
         each.updated_ids.append(id)
 
 
-def _item_rows(here: list[tuple[_WrittenVerdict, Item, int]]) -> list[tuple[dict[str, Any], int]]:
-    return [(item_to_row(one, id), id) for _, one, id in here]
+def _keep_date(one: Item, published: float, dated: bool) -> Item:
+    """Return the item with the date it has: an update without a date does not move it to the top of lists."""
+    return one if one.dated else msgspec.structs.replace(one, published=published, dated=dated)
+
+
+def _item_rows(kept: list[tuple[Item, int]]) -> list[tuple[dict[str, Any], int]]:
+    return [(item_to_row(one, id), id) for one, id in kept]
 
 
 def _upsert_window(connection: Connection) -> Any:

@@ -102,6 +102,7 @@ refresh = Table(
     Column("bytes", BigInteger, nullable=False),
     Column("new", Integer, nullable=False),
     Column("updated", Integer, nullable=False),
+    Column("duplicates", Integer, nullable=False, server_default="0"),
     Column("window", Integer),
     Column("overlap", Integer),
     Column("saturated", Boolean, nullable=False),

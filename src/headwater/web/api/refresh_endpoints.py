@@ -48,6 +48,7 @@ class RefreshView(ResponseBody, frozen=True):
     bytes: int
     new: int
     updated: int
+    duplicates: int
     window: int | None
     overlap: int | None
     saturated: bool
