@@ -247,3 +247,57 @@ def test_odd_values_in_a_table_are_shown_or_named(headwater: Run, tmp_path: Path
             "eval", "-", "--items", str(items), *form, stdin="CREATE FEED q AS RETURN a SET TITLE = '{published}'"
         )
         assert "1" in ran.stdout or "line 1" in ran.stderr
+
+
+def test_stories_prints_a_line_for_each_item(headwater: Run) -> None:
+    lines = [
+        {"id": "x", "source": "Reuters", "published_at": 3600, "title": "Volcano erupts near Reykjavik airport"},
+        {
+            "id": 7,
+            "source": "BBC",
+            "published_at": "1970-01-01T00:30Z",
+            "title": "Reykjavik volcano erupts, airport shut",
+        },
+    ]
+    ran = headwater("stories", "-", stdin="\n".join(map(json.dumps, lines)))
+    first, second = map(json.loads, ran.stdout.splitlines())
+    assert first == {"item": 7, "story": 7, "joined": None, "score": None}
+    assert second == {"item": "x", "story": 7, "joined": 7, "score": second["score"]}
+    assert 0.35 < second["score"] < 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": 1, "title": "a"}', "-, line 1: Object missing required field `source`"),
+        ('{"id": 1, "source": "a", "published_at": "soon"}', "-, line 1: “soon” is not a date"),
+        ("no JSON", "-, line 1: JSON is malformed"),
+    ],
+)
+def test_stories_names_the_line_that_is_wrong(headwater: Run, line: str, message: str) -> None:
+    ran = headwater("stories", "-", stdin=line)
+    assert ran.returncode == 1
+    assert message in ran.stderr
+
+
+def test_stories_takes_a_trace_and_names_its_rows(headwater: Run, tmp_path: Path) -> None:
+    trace = tmp_path / "day.csv"
+    trace.write_text("source,published_at,title\na,1,Volcano erupts near airport\nb,2,Airport: volcano erupts\n")
+    assert [json.loads(line)["story"] for line in headwater("stories", str(trace)).stdout.splitlines()] == ["day:0"] * 2
+    trace.write_text("source,published_at\na,1\n")
+    assert "has no column “title”" in headwater("stories", str(trace)).stderr
+
+
+@pytest.mark.soak
+def test_stories_group_the_labelled_items_well(headwater: Run, shared_data: Path, tmp_path: Path) -> None:
+    """The figures that docs/queries.md states, measured by the program beside the labels."""
+    grouped = tmp_path / "grouped.jsonl"
+    grouped.write_text(headwater("stories", str(shared_data / "traces" / "news.parquet")).stdout)
+    folder = shared_data / "stories"
+    command = [sys.executable, folder / "evaluate.py", folder / "stories-open-keys.jsonl", grouped]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    figures = {line[:48].strip(): [float(word) for word in line[48:].split()] for line in said.splitlines()}
+    assert figures["pairs"][2] >= 0.90
+    assert figures["pairs weighted"][2] >= 0.80
+    assert figures["B-cubed"][2] >= 0.84
+    assert figures["largest, share in groups > 50, share grouped"][0] <= 350

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import typer
 from headwater.cli.commands.feeds import ArticleSwitch
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.inputs import read_bytes, read_text, write_bytes
-from headwater.cli.console.output import fail
+from headwater.cli.console.output import fail, show_progress
 from headwater.cli.console.scripts import EXIT_MALFORMED, print_messages, read_script, report_mistakes
 from headwater.cli.views.feeds import render_article_switch
 from headwater.cli.views.queries import (
@@ -181,6 +182,34 @@ def _read_items(file: str) -> ItemTable:
     from headwater.cli.console.item_table import read_item_table  # loads the parsers
 
     return read_item_table(read_bytes(file, MAX_TABLE_BYTES), file)
+
+
+@command(query, "stories", example="headwater query stories titles.jsonl > stories.jsonl")
+def group_stories(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|-",
+            help="A trace (Parquet, CSV) or JSON lines with id, source, published_at, title and perhaps link.",
+        ),
+    ],
+) -> None:
+    """Group items about one event into stories, as the server would, and print one JSON line per item.
+
+    `story` is the id of the story's first item. An item that joined a story has the item it `joined` and the `score`.
+    """
+    from headwater.cli.console.story_table import read_story_items
+    from headwater.query.stories.story_grouper import StoryGrouper
+
+    items, grouper = read_story_items(file), StoryGrouper()
+    with show_progress("Grouping", unit="items") as show:
+        for number, item in enumerate(items, 1):
+            placement = grouper.place_item(item)
+            score = None if placement.score is None else round(placement.score, 4)
+            line = {"item": item.id, "story": placement.story, "joined": placement.joined, "score": score}
+            sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+            if number % 1_000 == 0:
+                show(number, len(items))
 
 
 # query feeds of a store

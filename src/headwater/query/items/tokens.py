@@ -163,6 +163,18 @@ _SINGLE_CHARACTERS = (
 )
 
 
+_UNSPACED = re.compile(f"[{_SINGLE_CHARACTERS}]")
+
+
+def is_unspaced_character(word: str) -> bool:
+    """Return whether the word is one character of a script without spaces, which is a word by itself here.
+
+    >>> is_unspaced_character("東"), is_unspaced_character("a")
+    (True, False)
+    """
+    return not word.isascii() and _UNSPACED.match(word) is not None
+
+
 @cache
 def _compile_word_without_marks() -> re.Pattern[str]:
     return re.compile(f"[{_SINGLE_CHARACTERS}][{_VOICING}]?|[^\\W_{_SINGLE_CHARACTERS}]+")

@@ -1,0 +1,1 @@
+"""Groups items about one event into stories, across feeds, as they arrive."""

@@ -1,0 +1,80 @@
+"""Remembers what a source repeats: words of its recent titles, and the forms of its series."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+
+import msgspec
+
+from headwater.times import HOUR
+
+REMEMBERED_TITLES = 100
+LEAST_TITLES = 8  # fewer say nothing about habits
+LEAST_USES = 4  # of a word that counts as repeated
+REPEATED_SHARE = 0.25  # of the remembered titles
+REMEMBERED_FORMS = 1_000
+SERIES_USES = 2  # earlier uses of a form that make it a series, if the first was long ago
+SERIES_AGE = 18 * HOUR
+SERIES_USES_AT_ONCE = 5  # earlier uses that make it a series at any age
+
+
+class SavedHabits(msgspec.Struct, array_like=True):
+    """The habits of a source as they are saved: the stems of its titles, and each form's uses and first use."""
+
+    titles: list[tuple[str, ...]]
+    forms: dict[str, tuple[int, float]]
+
+
+class SourceHabits:
+    """The recent titles of one source."""
+
+    __slots__ = ("_forms", "_titles", "_uses")
+
+    def __init__(self) -> None:
+        self._titles: deque[tuple[str, ...]] = deque()
+        self._uses: dict[str, int] = {}
+        self._forms: dict[str, tuple[int, float]] = {}
+
+    def drop_repeated(self, stems: Collection[str]) -> Collection[str]:
+        """Return the stems without those in a quarter or more of the recent titles, such as the source's own name."""
+        titles = len(self._titles)
+        if titles < LEAST_TITLES:
+            return stems
+        least = max(LEAST_USES, REPEATED_SHARE * titles)
+        return [stem for stem in stems if self._uses.get(stem, 0) < least]
+
+    def is_series(self, form: str, now: float) -> bool:
+        """Return whether the source has used this form often enough to call it a series."""
+        uses, first = self._forms.get(form, (0, now))
+        return uses >= SERIES_USES_AT_ONCE or (uses >= SERIES_USES and now - first > SERIES_AGE)
+
+    def note_title(self, stems: Collection[str], form: str, now: float) -> None:
+        """Remember a title, forget the oldest."""
+        self._add_title(tuple(sorted(set(stems))))
+        uses = self._uses
+        if len(self._titles) > REMEMBERED_TITLES:
+            for stem in self._titles.popleft():
+                uses[stem] -= 1
+                if not uses[stem]:
+                    del uses[stem]
+        times, first = self._forms.pop(form, (0, now))
+        self._forms[form] = (times + 1, first)  # at the end: the forms are in the order of their last use
+        if len(self._forms) > REMEMBERED_FORMS:
+            del self._forms[next(iter(self._forms))]
+
+    def _add_title(self, stems: tuple[str, ...]) -> None:
+        self._titles.append(stems)
+        for stem in stems:
+            self._uses[stem] = self._uses.get(stem, 0) + 1
+
+    def save(self) -> SavedHabits:
+        return SavedHabits(list(self._titles), self._forms)
+
+    @classmethod
+    def load(cls, saved: SavedHabits) -> SourceHabits:
+        habits = cls()
+        for stems in saved.titles:
+            habits._add_title(stems)
+        habits._forms = saved.forms
+        return habits

@@ -1,0 +1,273 @@
+"""Groups items into stories in one pass: an item joins the story of the most similar recent item, or begins one.
+
+A title is compared by its words, weighted as SIMILAR weights them, with every title of the last two days that shares
+two uncommon words. The similarity fades with age, so that two items of one hour need less in common than two of
+different days. Stories are neither merged nor split, and the id of a story, its first item, never changes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass
+from itertools import chain
+from math import exp, log, sqrt
+
+import msgspec
+
+from headwater.errors import InputError
+from headwater.query.items.tokens import split_words
+from headwater.query.stories.source_habits import SavedHabits, SourceHabits
+from headwater.query.stories.title_words import describe_form, list_stems
+from headwater.times import HOUR
+
+WINDOW = 48 * HOUR  # items older than this are not compared
+LONGEST_STORY = 96 * HOUR  # nothing joins a story that began earlier
+FADING = 72 * HOUR
+SAME_PUBLISHER = 0.85  # two items of one publisher are less often one story
+LEAST_SCORE = 0.35
+LEAST_WORDS = 2  # in a title that is compared, and shared by two titles
+COMMON_SHARE = 0.01  # of the counted titles; a word in more of them is common
+LEAST_COUNTED = 2_000  # with fewer titles counted, shares are taken of this number
+COUNTED_TITLES = 100_000  # when this many are counted, all counts are halved
+MOST_HOLDERS = 1_000  # the latest titles with a word that are looked at, which bounds the cost of an item
+
+VERSION = 1  # of the saved state
+
+ItemId = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class StoryItem:
+    """An item as stories see it; `publisher` is the source unless an aggregator names another."""
+
+    id: ItemId
+    source: str
+    publisher: str
+    title: str | None
+    arrived: float
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The story of an item and why: the item it `joined`, the score, and the shared stems, heaviest first.
+
+    An item that begins a story has none of these. If it resembles a story that has ended, it `continues` that one.
+    """
+
+    story: ItemId
+    joined: ItemId | None = None
+    score: float | None = None
+    shared: tuple[str, ...] = ()
+    continues: ItemId | None = None
+
+
+class _Entry(msgspec.Struct, array_like=True):
+    """An item in the window. `bag` counts the stems to compare, `began` is the arrival of its story's first item."""
+
+    item: ItemId
+    story: ItemId
+    began: float
+    source: str
+    publisher: str
+    at: float
+    bag: dict[str, int]
+    link: str | None
+
+
+class _SavedState(msgspec.Struct):
+    version: int
+    entries: list[_Entry]
+    repeated_links: list[str]
+    counted: float
+    counts: dict[str, float]
+    habits: dict[str, SavedHabits]
+
+
+Match = tuple[_Entry, float, tuple[str, ...]]  # an earlier item, the score, the shared stems
+
+
+class StoryGrouper:
+    """The items of the last two days, the counts of words, and the habits of sources."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, _Entry] = {}
+        self._next_number = 0
+        self._first_indexed = 0
+        self._holders: dict[str, array[int]] = {}
+        self._links: dict[str, int] = {}  # the first entry with the link
+        self._repeated_links: set[str] = set()  # of the window; one source has used them for several items
+        self._counted = 0.0
+        self._counts: dict[str, float] = {}
+        self._logs: dict[str, float] = {}  # ln(1 + count) of each stem: a logarithm for each comparison costs more
+        self._habits: dict[str, SourceHabits] = {}
+
+    def __len__(self) -> int:
+        """Return the number of items in the window."""
+        return len(self._entries)
+
+    def place_item(self, item: StoryItem) -> Placement:
+        """Find the item's story, remember the item, and return the story and the reason."""
+        self._drop_expired(item.arrived)
+        bag = self._learn_title(item)
+        found = self._find_by_link(item) or self._find_by_title(item, bag)
+        if found is None:
+            placement, began = Placement(item.id), item.arrived
+        else:
+            entry, score, shared = found
+            if item.arrived - entry.began < LONGEST_STORY:
+                placement, began = Placement(entry.story, entry.item, score, shared), entry.began
+            else:
+                placement, began = Placement(item.id, continues=entry.story), item.arrived
+        self._add_entry(
+            _Entry(item.id, placement.story, began, item.source, item.publisher, item.arrived, bag, item.link)
+        )
+        return placement
+
+    # the window
+
+    def _add_entry(self, entry: _Entry) -> None:
+        number = self._next_number
+        self._next_number += 1
+        self._entries[number] = entry
+        for stem in entry.bag:
+            holders = self._holders.get(stem)
+            if holders is None:
+                self._holders[stem] = holders = array("Q")
+            holders.append(number)
+        if entry.link is not None:
+            earlier = self._entries.get(self._links.setdefault(entry.link, number))
+            if earlier is not None and earlier is not entry and earlier.source == entry.source:
+                self._repeated_links.add(entry.link)
+
+    def _drop_expired(self, now: float) -> None:
+        """Drop the entries that have left the window. The index follows when a quarter of them has gone."""
+        while self._entries:
+            number = next(iter(self._entries))
+            entry = self._entries[number]
+            if now - entry.at <= WINDOW:
+                break
+            del self._entries[number]
+            if entry.link is not None and self._links.get(entry.link) == number:
+                del self._links[entry.link]
+                self._repeated_links.discard(entry.link)
+        oldest = next(iter(self._entries), self._next_number)
+        if oldest - self._first_indexed > len(self._entries) // 4:
+            self._holders = {stem: held for stem, held in self._holders.items() if held[-1] >= oldest}
+            for held in self._holders.values():
+                del held[: bisect_left(held, oldest)]
+            self._first_indexed = oldest
+
+    # learning
+
+    def _learn_title(self, item: StoryItem) -> dict[str, int]:
+        """Count the title's stems. Return those to compare: none for a series, and none that the source repeats."""
+        words = split_words(item.title) if item.title else []
+        if not words:
+            return {}
+        stems, form = list_stems(words), describe_form(words)
+        habits = self._habits.get(item.source)
+        if habits is None:
+            habits = self._habits[item.source] = SourceHabits()
+        is_series = habits.is_series(form, item.arrived)
+        bag: dict[str, int] = {}
+        for stem in habits.drop_repeated(stems):
+            bag[stem] = bag.get(stem, 0) + 1
+        habits.note_title(stems, form, item.arrived)
+        self._count_words(bag)
+        return {} if is_series or len(bag) < LEAST_WORDS else bag
+
+    def _count_words(self, bag: dict[str, int]) -> None:
+        counts = self._counts
+        for stem in bag:
+            counts[stem] = counted = counts.get(stem, 0.0) + 1
+            self._logs[stem] = log(1 + counted)
+        self._counted += 1
+        if self._counted >= COUNTED_TITLES:
+            self._counted /= 2
+            self._set_counts({stem: count / 2 for stem, count in counts.items() if count >= 1})
+
+    def _set_counts(self, counts: dict[str, float]) -> None:
+        self._counts = counts
+        self._logs = {stem: log(1 + count) for stem, count in counts.items()}
+
+    # comparing
+
+    def _find_by_link(self, item: StoryItem) -> Match | None:
+        """Return the item with the same link, unless one source has used that link for several items."""
+        if item.link is None or item.link in self._repeated_links:
+            return None
+        entry = self._entries.get(self._links.get(item.link, -1))
+        return None if entry is None or entry.source == item.source else (entry, 1.0, ())
+
+    def _find_by_title(self, item: StoryItem, bag: dict[str, int]) -> Match | None:
+        """Return the item with the highest score, the earlier of equals, if that score is high enough."""
+        best, highest = None, 0.0
+        get_log = self._logs.get
+        rarest = log(1 + self._counted) + 1  # the weight of a stem is this less its logarithm, as for SIMILAR
+        squares = {stem: (rarest - get_log(stem, 0.0)) ** 2 for stem in bag}
+        length = sqrt(sum([count * count * squares[stem] for stem, count in bag.items()]))
+        for number in self._find_candidates(bag):
+            entry = self._entries[number]
+            theirs = entry.bag
+            dot = sum([count * theirs[stem] * squares[stem] for stem, count in bag.items() if stem in theirs])
+            square = sum([(count * (rarest - get_log(stem, 0.0))) ** 2 for stem, count in theirs.items()])
+            score = dot / (length * sqrt(square)) * exp((entry.at - item.arrived) / FADING)
+            if entry.publisher == item.publisher:
+                score *= SAME_PUBLISHER
+            if score > highest:
+                best, highest = entry, score
+        if best is None or highest < LEAST_SCORE:
+            return None
+        shared = sorted(bag.keys() & best.bag.keys(), key=lambda stem: (-squares[stem], stem))
+        return best, highest, tuple(shared)
+
+    def _find_candidates(self, bag: dict[str, int]) -> list[int]:
+        """Return the numbers of entries that share two uncommon words, in order of arrival."""
+        most = COMMON_SHARE * max(self._counted, LEAST_COUNTED)
+        lists = []
+        for stem in bag:
+            holders = self._holders.get(stem)
+            if holders is not None and self._counts.get(stem, 0.0) <= most:
+                lists.append(holders[-MOST_HOLDERS:])
+        if len(lists) < LEAST_WORDS:
+            return []
+        counted = Counter(chain.from_iterable(lists))
+        return sorted(number for number, times in counted.items() if times >= LEAST_WORDS and number in self._entries)
+
+    # saving
+
+    def save_state(self) -> bytes:
+        """Return the window, the counts and the habits as bytes."""
+        return msgspec.msgpack.encode(
+            _SavedState(
+                VERSION,
+                list(self._entries.values()),
+                sorted(self._repeated_links),
+                self._counted,
+                self._counts,
+                {source: habits.save() for source, habits in self._habits.items()},
+            )
+        )
+
+    @classmethod
+    def load_state(cls, saved: bytes) -> StoryGrouper:
+        """Return the grouper that was saved: it places later items as the original would have."""
+        try:
+            state = msgspec.msgpack.decode(saved, type=_SavedState)
+        except msgspec.DecodeError as error:
+            raise InputError("The saved state of the stories is damaged. Stories begin anew.") from error
+        if state.version != VERSION:
+            raise InputError(
+                f"The saved state of the stories has version {state.version}; this release reads version {VERSION}."
+            )
+        grouper = cls()
+        for entry in state.entries:
+            grouper._add_entry(entry)
+        grouper._repeated_links = set(state.repeated_links)
+        grouper._counted = state.counted
+        grouper._set_counts(state.counts)
+        grouper._habits = {source: SourceHabits.load(habits) for source, habits in state.habits.items()}
+        return grouper
