@@ -109,12 +109,14 @@ async def all_matched(store: Store) -> bool:
     return await store.read(read_checkpoint, "queries") == await store.read(find_last_position) > 0
 
 
-def result(feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, terminal: str = "t") -> FetchResult:
+def result(
+    feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, terminal: str = "t", generation: int = 1
+) -> FetchResult:
     """What a terminal would bring of a feed that shows these items."""
     entries = tuple(Entry(id=one, link=f"{url}/{one}", title=f"Item {one}", content=Markup(one)) for one in identities)
     document = Document("rss 2.0", title="A feed", items=entries)
     outcome = Outcome(Ending.CHANGED, url, url, at, 0.1, 200, document, bytes=1000, body_hash=f"{at}")
-    return FetchResult(Job(feed_id, partition_of(url), 1, url, "a test"), outcome, terminal, epoch)
+    return FetchResult(Job(feed_id, partition_of(url), generation, url, "a test"), outcome, terminal, epoch)
 
 
 async def publish(streams: NatsStreams, one: FetchResult) -> None:

@@ -30,10 +30,10 @@ from headwater.cluster.transport.wire_messages import Grant, MemberReport, read_
 from headwater.errors import ClusterError, LeaseLost
 from headwater.farm.faults import Fault
 from headwater.fetch.client import Fetcher
-from headwater.fetch.http.redirects import Handover
 from headwater.node.crawl.dispatcher import Dispatcher
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.scheduler import Scheduler
+from headwater.node.crawl.spending_log import SpendingLog
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
 from headwater.node.crawl.transport import EPOCH_SHIFT, FetchResult, Job, OnSafe, ReceivedJob
 from headwater.node.live_settings import LiveSettings
@@ -86,7 +86,6 @@ class FakeTransport:
         self._grants = list(grants)
         self.drained: list[dict[int, int]] = []
         self.results: list[FetchResult] = []
-        self.handed: list[Job] = []
 
     async def renew_partitions(self, drained: Mapping[int, int]) -> Grant:
         self.drained.append(dict(drained))
@@ -111,10 +110,6 @@ class FakeTransport:
     async def drop_job(self, received: ReceivedJob) -> None:
         received.token.set_result("put down")
 
-    async def hand_over(self, received: ReceivedJob, handover: Handover) -> None:
-        self.handed.append(msgspec.structs.replace(received.job, partition=partition_of(handover.at), way=handover))
-        received.token.set_result("handed on")
-
     async def reply(self, received: ReceivedJob, reply: object) -> None:
         received.token.set_result("answered")
 
@@ -132,7 +127,7 @@ async def answered(terminal: Terminal, eventually) -> None:
 
 
 async def tried(terminal: Terminal, job: Job) -> str:
-    """What becomes of a job in a terminal's hands: done, given back, put down, handed on."""
+    """What becomes of a job in a terminal's hands: done, given back, put down."""
     ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     terminal.accept_job(ReceivedJob(job, ended))
     return await asyncio.wait_for(ended, 20)
@@ -303,6 +298,7 @@ def controller(
         scheduler,
         PostgresJobSender(fenced),
         ClusterJobs(fenced),
+        SpendingLog(fenced, cluster_leases.read_database_time),
         room=lambda in_flight: capacity - in_flight,
         inbox=DatabaseInbox(fenced),
         epoch=held.epoch,
@@ -326,7 +322,9 @@ async def test_a_persons_request_waits_for_the_strict_cap_and_is_then_sent_first
     while await works.step():
         pass
     sent = await queued_jobs(store)
-    await cluster_ingest(store, manners()).save_results([result(feed, job.url, now, "a") for feed, job in sent.items()])
+    await cluster_ingest(store, manners()).save_results(
+        [result(feed, job.url, now, "a", generation=job.generation) for feed, job in sent.items()]
+    )
     [*_, wanted] = (feed for feed in feeds if feed not in sent)
     await store.write(cluster_jobs.add_refresh_request, wanted, by_hub=True)
     await store.write(cluster_jobs.add_refresh_request, wanted)  # the person's request is the stronger one
@@ -617,52 +615,45 @@ async def test_a_broker_that_was_wiped_is_set_up_again_and_everything_goes_on(
 # redirects
 
 
-async def test_a_redirect_to_a_host_of_another_partition_is_followed_by_who_holds_that(farm, eventually) -> None:
+async def test_a_terminal_sends_one_request_for_a_job_and_reports_where_it_was_redirected(farm, eventually) -> None:
     made = await farm(feeds=2, hosts=2)
     made.faults[0] = Fault("302", made.url(1))
     here, there = partition_of(made.url(0)), partition_of(made.url(1))
     assert here != there
-    transport = FakeTransport()
-
-    async def hand(job: Job, partition: int) -> str:
-        transport.give(Grant({partition: 5}, (), LEASE, 7, time.time()))
-        async with Fetcher(allow_private=True) as fetcher:
-            terminal = Terminal("t", fetcher, transport, timing=LeaseTiming(LEASE))
-            stop = asyncio.Event()
-            running = asyncio.create_task(terminal.run(stop))
-            await answered(terminal, eventually)
-            ended = await tried(terminal, job)
-            stop.set()
-            await running
-            return ended
-
-    assert await hand(Job(1, here, 7 << EPOCH_SHIFT, made.url(0), "a test"), here) == "handed on"
-    [job] = transport.handed
-    assert job.partition == there
-    assert [line.feed for line in made.log] == [0]
-    await hand(job, there)
-    [found] = transport.results
+    transport = FakeTransport(Grant({here: 5, there: 6}, (), LEASE, 7, time.time()))
+    async with Fetcher(allow_private=True) as fetcher:
+        terminal = Terminal("t", fetcher, transport, timing=LeaseTiming(LEASE))
+        stop = asyncio.Event()
+        running = asyncio.create_task(terminal.run(stop))
+        await answered(terminal, eventually)
+        job = Job(1, here, 7 << EPOCH_SHIFT, made.url(0), "a test")
+        assert await tried(terminal, job) == "done"
+        assert [line.feed for line in made.log] == [0]
+        way = transport.results[0].way
+        assert way is not None
+        assert (way.at, transport.results[0].unasked) == (made.url(1), True)
+        assert await tried(terminal, msgspec.structs.replace(job, partition=there, way=way)) == "done"
+        stop.set()
+        await running
+    found = transport.results[1]
     assert (found.outcome.url, found.outcome.final_url) == (made.url(0), made.url(1))
     assert found.outcome.ending.ok
     assert [line.feed for line in made.log] == [0, 1]
 
 
-async def test_a_partition_that_a_redirect_led_to_is_not_let_go_before_its_host_has_answered(farm, eventually) -> None:
-    made = await farm(feeds=2, hosts=2, latency=1.0)
-    made.faults[0] = Fault("302", made.url(1))
-    here, there = partition_of(made.url(0)), partition_of(made.url(1))
-    grant = Grant({here: 5, there: 6}, (), LEASE, 7, time.time())
-    landlord = FakeTransport(grant)
+async def test_a_job_whose_time_to_begin_is_over_goes_back_and_its_host_is_not_asked(farm, eventually) -> None:
+    made = await farm(feeds=1)
+    p, now = partition_of(made.url(0)), time.time()
+    transport = FakeTransport(Grant({p: 5}, (), LEASE, 7, now))
     async with Fetcher(allow_private=True) as fetcher:
-        terminal = Terminal("t", fetcher, landlord, timing=LeaseTiming(LEASE))
+        terminal = Terminal("t", fetcher, transport, timing=LeaseTiming(LEASE))
         stop = asyncio.Event()
         running = asyncio.create_task(terminal.run(stop))
-        await eventually(lambda: terminal.holdings.held, "it has partitions")
-        fetching = asyncio.create_task(tried(terminal, Job(1, here, 7 << EPOCH_SHIFT, made.url(0), "a test")))
-        await eventually(lambda: made.log.for_feed(0), "it is redirected")
-        landlord.give(replace(grant, surplus=(there,)))
-        await eventually(lambda: {there: 6} in landlord.drained, "it lets go")
-        assert made.log.for_feed(1)  # not before the other host has answered
-        assert await fetching == "done"
+        await answered(terminal, eventually)
+        job = Job(1, p, 7 << EPOCH_SHIFT, made.url(0), "a test", begin_by=now - 0.001)
+        assert await tried(terminal, job) == "done"
+        assert (transport.results[0].unbegun, transport.results[0].unasked, len(made.log)) == (True, True, 0)
+        assert await tried(terminal, msgspec.structs.replace(job, begin_by=now + 60.0)) == "done"
+        assert (transport.results[1].unbegun, len(made.log)) == (False, 1)
         stop.set()
         await running

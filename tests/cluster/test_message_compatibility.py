@@ -64,7 +64,7 @@ REFRESH = Refresh(7, 2_000.0, Ending.CHANGED, 200, 0.25, 4_321, 1, 0, 1, 0, True
 KNOWN = Known(
     7, URL, VALIDATORS, (("tag:1", "0a"),), "0f", 2_000.0, 2_000.0, 2_000.0, 2_060.0, hub="https://hub.example/"
 )
-LESSON = Lesson(REFRESH, KNOWN, URL, 1_500.0, False, (1_000.0,), 60.0, None, True)
+LESSON = Lesson(REFRESH, KNOWN, URL, 1_500.0, False, (1_000.0,), 60.0)
 REPORT = MemberReport("t1", "terminal", "1.0", 1.0, 2.0, 64, {"fetched": 3}, 4.0, "slow", "machine", 5.0, (1, 2))
 
 SAMPLES: dict[str, tuple[Any, Callable[[bytes], Any]]] = {

@@ -92,10 +92,10 @@ class Cut(Fetcher):
 
     cut = False
 
-    async def fetch_until_handover(self, url: str, *args: Any, **more: Any) -> Any:
+    async def fetch_hop(self, url: str, *args: Any, **more: Any) -> Any:
         if Cut.cut:
             return Outcome(Ending.CONNECTION, url, url, time.time(), 0.01)
-        return await super().fetch_until_handover(url, *args, **more)
+        return await super().fetch_hop(url, *args, **more)
 
 
 async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(

@@ -23,6 +23,7 @@ from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.crawl.dispatcher import Dispatcher, JobOrder, LeaderMessages
 from headwater.node.crawl.lessons import Lesson
 from headwater.node.crawl.scheduler import Scheduler
+from headwater.node.crawl.spending_log import SpendingLog
 from headwater.node.crawl.strategy_setup import make_scheduler
 from headwater.node.crawl.transport import Job, JobSender, StoredLesson
 from headwater.node.live_settings import LiveSettings
@@ -129,10 +130,13 @@ class Leader:
             scheduler,
             self._make_sender(store, held),
             ClusterJobs(store),
+            SpendingLog(store, cluster_leases.read_database_time),
             room=lambda in_flight: self.capacity - in_flight,
             inbox=DatabaseInbox(store),
             epoch=held.epoch,
             in_flight_seconds=timing.in_flight_seconds,
+            begin_seconds=timing.begin_seconds,
+            open_seconds=timing.begin_seconds + timing.lease,
             backlog_seconds=timing.heartbeat_seconds,
             postpone_seconds=timing.lease / 4,
             on_lessons=self._report_lessons,
@@ -187,6 +191,8 @@ class Leader:
         self._terminal_capacity = sum(int(info.get("capacity", 0)) for info in infos)
         away = [info.get("away_since") for info in infos]
         self._network_away_since = min(away) if away and None not in away else None
+        if self.dispatcher is not None:  # each terminal without network sends a probe now and then
+            self.dispatcher.scheduler.budget.hold_back(sum(since is not None for since in away))
 
     def _report_lessons(self, lessons: Sequence[Lesson]) -> None:
         if self.maintenance is not None:
@@ -208,7 +214,7 @@ class ClusterJobs:
 def make_job(plan: FetchPlan, order: JobOrder) -> Job:
     return Job(
         plan.feed_id,
-        partition_of(plan.url),
+        partition_of(plan.url if order.way is None else order.way.at),
         order.generation,
         plan.url,
         order.reason,
@@ -216,6 +222,7 @@ def make_job(plan: FetchPlan, order: JobOrder) -> Job:
         plan.body_hash,
         plan.windowed,  # a delta is merged into the window we keep, so it is only asked for where there is one
         order.rate,
+        way=order.way,
         well=plan.well,
         wished=order.requested,
     )

@@ -12,11 +12,10 @@ from typing import Any, Protocol
 from headwater.cluster.leases.holdings import LeasedHoldings
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partition_keeper import PartitionKeeper, PartitionSource
-from headwater.cluster.leases.partitions import partition_of
 from headwater.fetch.client import Fetcher
 from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.loops import boot_clock
-from headwater.node.crawl.fetch_pool import FetchOutcome, FetchPool
+from headwater.node.crawl.fetch_pool import FetchOutcome, FetchPool, fetch_hop
 from headwater.node.crawl.network_outage import NetworkOutage
 from headwater.node.crawl.transport import Job, JobReceiver, ReceivedJob
 
@@ -136,31 +135,9 @@ class LeasedFetch:
                 task.cancel()
 
     async def _fetch(self, job: Job) -> FetchOutcome:
-        """Fetch, and hand over where a redirect leads to a partition of another terminal.
-
-        A partition that has just become ours counts as another's: the job comes back to us and waits its turn.
-        """
         if job.errand is not None:
             return await self._fetcher.run_request(job.errand.hop)
-        given: dict[str, Any] = {"body_hash": job.body_hash, "delta": job.delta, "way": job.way}
-        led_to: list[int] = []
-
-        def mine(url: str) -> bool:
-            p = partition_of(url)
-            if (
-                p != job.partition
-                and self._holdings.find_epoch(p, boot_clock()) is not None
-                and not self._find_quiet_seconds(p, url)
-            ):
-                led_to.append(p)  # counted as work in hand, so that the partition is not released meanwhile
-                self._holdings.begin_job(p)
-            return p == job.partition or p in led_to
-
-        try:
-            return await self._fetcher.fetch_until_handover(job.url, job.validators, mine=mine, **given)
-        finally:
-            for p in led_to:
-                self._holdings.end_job(p)
+        return await fetch_hop(self._fetcher, job)
 
     def _find_quiet_seconds(self, partition: int, url: str) -> float:
         """Return how long a host must be left alone after its partition has become ours."""

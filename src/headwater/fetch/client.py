@@ -32,7 +32,7 @@ from headwater.fetch.http.headers import (
     read_validators,
 )
 from headwater.fetch.http.host_gate import HostGate
-from headwater.fetch.http.redirects import FetchProgress, Handover, NotOurHost, RedirectFollower
+from headwater.fetch.http.redirects import FetchProgress, Handover, Redirected, RedirectFollower
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest, RemoteSession
 from headwater.fetch.reading.document_reader import DocumentReader, ReadFunction
 from headwater.formats import read_to_keep
@@ -136,23 +136,22 @@ class Fetcher:
         progress = FetchProgress(url, url, self._clock(), time.monotonic())
         return await self._fetch_feed(progress, validators, body_hash, delta)
 
-    async def fetch_until_handover(
+    async def fetch_hop(
         self,
         url: str,
         validators: Validators | None = None,
         *,
         body_hash: str | None = None,
         delta: bool = False,
-        mine: Callable[[str], bool],
         way: Handover | None = None,
     ) -> Outcome | Handover:
-        """Fetch, and stop at a redirect to a host that is not `mine`: another process continues from the `Handover`."""
-        progress = FetchProgress(url, url, self._clock(), time.monotonic(), mine=mine)
+        """Send one request of a fetch. A redirect is returned as a `Handover`, from which a later call continues."""
+        progress = FetchProgress(url, url, self._clock(), time.monotonic(), hop_by_hop=True)
         if way is not None:
-            progress = FetchProgress.resume(way, mine)
+            progress = FetchProgress.resume(way)
         try:
             return await self._fetch_feed(progress, validators, body_hash, delta)
-        except NotOurHost:
+        except Redirected:
             return progress.make_handover()
 
     async def _fetch_feed(

@@ -3,7 +3,9 @@
 The token bucket spreads requests over the minute, but a full bucket and its refill could fall into one minute. The
 sliding window therefore remembers everything spent in the last minute; both together never exceed the cap. A running
 refresh counts until it ends and enters the window at its end, because the moment at which its request leaves is
-unknown. Manual refreshes and first refreshes use the same budget and come first.
+unknown. Manual refreshes, first refreshes and each hop of a redirect use the same budget.
+
+A process that takes over, or starts again, inherits the record of the previous one (`BudgetRecord`).
 """
 
 from __future__ import annotations
@@ -29,11 +31,23 @@ class RequestCap:
                 raise SettingsError(f"The budget is {amount:g} {what}, which allows no refresh: give a number above 0.")
 
 
+@dataclass(frozen=True, slots=True)
+class BudgetRecord:
+    """What a budget has spent, with ages instead of times: no clock of the process that made it matters.
+
+    `spent` has (age in seconds, requests, bytes), oldest first; `open_requests` had not ended.
+    """
+
+    open_requests: int = 0
+    spent: tuple[tuple[float, int, float], ...] = ()
+
+
 class RequestBudget:
     """Spends a `RequestCap`.
 
     `available` says how many refreshes may start; `begin_refresh` and `end_refresh` record those that do. `spend`
-    records both at once, for simulations. The bucket holds `burst` seconds' worth, at least one request. Below one
+    records both at once, for simulations. `make_record` and `inherit` carry the window to the next process. The bucket
+    holds `burst` seconds' worth, at least one request. Below one
     request a minute the same rules apply to a longer span: one request in 60/requests seconds.
 
     >>> budget = RequestBudget(RequestCap(requests=60), burst=10.0)
@@ -51,6 +65,9 @@ class RequestBudget:
         self._bytes = 0.0
         self._latest_time = -math.inf
         self._in_flight = 0
+        self._inherited = 0  # requests of the previous process that may not have ended
+        self._inherited_until = -math.inf  # when the last of them has
+        self._held_back = 0
         self._reserved = 0.0
         self._tokens = math.inf
         self.set_cap(cap)
@@ -68,7 +85,7 @@ class RequestBudget:
         """Return how many refreshes may start at `now`. A cap in bytes allows as many as fit at the typical size."""
         self._drop_expired(now)
         # The tolerance keeps a token that rounding (0.1 + 0.2) has made a little less than whole.
-        room = min(self._max_requests - self._requests - self._in_flight, int(self._tokens + 1e-9))
+        room = min(self._max_requests - self._count_requests() - self._held_back, int(self._tokens + 1e-9))
         if self.cap.bytes is not None:
             left = self.cap.bytes - self._bytes - self._reserved
             room = min(room, int(left // max(typical_bytes, 1.0)) if left > 0 else 0)
@@ -87,18 +104,54 @@ class RequestBudget:
         self._in_flight += 1
         self._reserved += reserved_bytes
 
-    def end_refresh(self, now: float, reserved_bytes: float, real_bytes: float, requests: int = 1) -> None:
+    def end_refresh(self, now: float, reserved_bytes: float, real_bytes: float) -> None:
         """Replace the reservation by the real cost; bytes beyond the reservation are owed."""
         self._drop_expired(now)
         self._in_flight -= 1
         self._reserved = max(self._reserved - reserved_bytes, 0.0)
-        self._tokens -= requests - 1
-        self._record_spent(requests, real_bytes)
+        self._record_spent(1, real_bytes)
+
+    def hold_back(self, requests: int) -> None:
+        """Keep so many requests free for others."""
+        self._held_back = requests
+
+    def make_record(self, now: float) -> BudgetRecord:
+        """Record what the next process must count; ages are whole seconds, rounded down."""
+        self._drop_expired(now)
+        ages: dict[float, tuple[int, float]] = {}
+        for at, requests, weight in self._spent:
+            age = math.floor(self._latest_time - at)
+            before = ages.get(age, (0, 0.0))
+            ages[age] = (before[0] + requests, before[1] + weight)
+        return BudgetRecord(self._in_flight + self._inherited, tuple((age, *spent) for age, spent in ages.items()))
+
+    def inherit(self, now: float, record: BudgetRecord, age: float, open_seconds: float) -> None:
+        """Count the record of the previous process, made `age` seconds ago, before anything is spent.
+
+        Its open requests end within `open_seconds` from now.
+        """
+        self._drop_expired(now)
+        for past, requests, weight in record.spent:
+            self._spent.append((self._latest_time - past - max(age, 0.0), requests, weight))
+            self._requests += requests
+            self._bytes += weight
+        self._inherited = record.open_requests
+        self._inherited_until = self._latest_time + open_seconds
+        self._drop_expired(now)
+
+    def end_inherited(self, now: float, real_bytes: float) -> bool:
+        """Record that an inherited request has ended; False if none is open."""
+        self._drop_expired(now)
+        if not self._inherited:
+            return False
+        self._inherited -= 1
+        self._record_spent(1, real_bytes)
+        return True
 
     def recent_usage(self, now: float) -> tuple[int, float]:
         """Return the requests and bytes of the last span (a minute), running refreshes included."""
         self._drop_expired(now)
-        return self._requests + self._in_flight, self._bytes + self._reserved
+        return self._count_requests(), self._bytes + self._reserved
 
     def next_refill(self, now: float) -> float:
         """Return the next time at which a refresh may start; `now` if one may start at once."""
@@ -107,6 +160,8 @@ class RequestBudget:
         moments = [now + (1 - self._tokens) / self.rate] if self._tokens < 1 else []
         if self._requests >= self._max_requests:
             moments.append(next(at for at, requests, _ in self._spent if requests) + self._span)
+        elif self._count_requests() + self._held_back >= self._max_requests and self._inherited:
+            moments.append(self._inherited_until)
         owed = math.inf if self.cap.bytes is None else self._bytes - self.cap.bytes
         for at, _, weight in self._spent if math.isfinite(owed) and owed >= 0 else ():
             owed -= weight
@@ -114,6 +169,9 @@ class RequestBudget:
                 moments.append(at + self._span)
                 break
         return max(moments, default=now)
+
+    def _count_requests(self) -> int:
+        return self._requests + self._in_flight + self._inherited
 
     def _record_spent(self, requests: int, weight: float) -> None:
         if requests or weight:
@@ -126,6 +184,9 @@ class RequestBudget:
         if now > self._latest_time:
             self._tokens = min(self._tokens + (now - self._latest_time) * self.rate, self._bucket_size)
             self._latest_time = now
+        if self._inherited and self._latest_time >= self._inherited_until:
+            self._record_spent(self._inherited, 0.0)
+            self._inherited = 0
         since, spent = self._latest_time - self._span, self._spent
         while spent and spent[0][0] <= since:
             _, requests, weight = spent.popleft()

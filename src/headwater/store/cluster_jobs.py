@@ -69,12 +69,6 @@ def return_jobs(connection: Connection, feed_ids: Collection[int]) -> None:
     connection.execute(ours.values(taken_until=0.0, tries=func.greatest(job.c.tries - 1, 0)))
 
 
-def move_job(connection: Connection, one: JobRow) -> None:
-    """Move a job to another partition, with a new body."""
-    ours = update(job).where(job.c.feed_id == one.feed_id)
-    connection.execute(ours.values(partition=one.partition, body=one.body, taken_until=0.0, tries=0))
-
-
 def delete_jobs(connection: Connection, feed_ids: Collection[int]) -> None:
     """Delete the jobs of these feeds."""
     if feed_ids:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import SettingsError
-from headwater.schedule.budget import RequestBudget, RequestCap, split_requests
+from headwater.schedule.budget import BudgetRecord, RequestBudget, RequestCap, split_requests
 
 steps = st.lists(st.tuples(st.floats(0, 90), st.integers(0, 500), st.floats(0, 2000)), max_size=60)
 
@@ -115,3 +115,63 @@ def test_budget_of_zero_is_refused_with_a_message(bad: float) -> None:
         RequestCap(bad)
     with pytest.raises(SettingsError, match="bytes"):
         RequestCap(1, bad)
+
+
+takeovers = st.lists(
+    st.tuples(
+        st.floats(0, 15),  # seconds until the next event
+        st.booleans(),  # whether the leader changes then
+        st.floats(0, 20),  # seconds until the record of a change is read
+        st.floats(0, 40),  # seconds that the request takes
+        st.floats(0, 1),  # where within them it arrives
+        st.booleans(),  # whether the leader hears of its end
+    ),
+    max_size=120,
+)
+
+
+@given(st.integers(1, 40), takeovers)
+def test_no_minute_exceeds_the_cap_however_often_the_leader_changes(
+    cap: int, events: list[tuple[float, bool, float, float, float, bool]]
+) -> None:
+    """A record is written before each request; a request arrives within 40 s; who takes over knows only the record."""
+    longest = 40.0
+    budget, now, record, saved = RequestBudget(RequestCap(cap), burst=60), 0.0, BudgetRecord(), 0.0
+    arrived: list[float] = []
+    running: list[tuple[float, bool]] = []  # end of each request of this leader, and whether it hears of it
+    for wait, changes, gap, lasts, moment, heard in events:
+        now += wait
+        if changes:
+            now += gap
+            budget, running = RequestBudget(RequestCap(cap), burst=60), []
+            budget.inherit(now, record, now - saved, longest)
+            record, saved = budget.make_record(now), now
+        for end, is_heard in sorted(running):
+            if is_heard and end <= now:
+                budget.end_refresh(end, 0.0, 0.0)
+                running.remove((end, is_heard))
+        if budget.available(now):
+            budget.begin_refresh(now)
+            record, saved = budget.make_record(now), now
+            arrived.append(now + moment * lasts)
+            running.append((now + lasts, heard))
+    for last in arrived:
+        assert sum(last - 60 < at <= last for at in arrived) <= cap
+
+
+def test_a_new_leader_ends_the_requests_it_inherits_one_by_one_or_all_at_their_time() -> None:
+    budget = RequestBudget(RequestCap(6), burst=60)
+    budget.inherit(100.0, BudgetRecord(3, ((10.0, 2, 0.0),)), 5.0, 30.0)
+    assert (budget.available(100.0), budget.recent_usage(100.0)[0]) == (1, 5)
+    assert budget.end_inherited(110.0, 0.0)
+    assert budget.recent_usage(130.0)[0] == 5
+    assert budget.recent_usage(146.0)[0] == 3  # the two of the record have left the window
+    assert budget.recent_usage(171.0)[0] == 2  # and the one that ended at 110; the others ended at 130
+    assert budget.available(191.0) == 6
+    assert not budget.end_inherited(191.0, 0.0)
+
+
+def test_requests_held_back_for_others_are_not_available() -> None:
+    budget = RequestBudget(RequestCap(6), burst=60)
+    budget.hold_back(4)
+    assert budget.available(0.0) == 2

@@ -11,7 +11,6 @@ import pytest
 
 from headwater.assembly import build
 from headwater.fetch.client import Fetcher
-from headwater.model import Ending, Outcome
 from headwater.node.crawl.local_crawl import LocalCrawl
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.scheduler import Scheduler
@@ -86,28 +85,24 @@ async def test_bytes_are_reserved_before_a_fetch_and_settled_after_it() -> None:
     assert spending.count_available(0.0) == 5  # 20 kB each are expected
     reserved = spending.reserve(0.0, 0)
     assert spending.count_available(0.0) == 4
-    outcome = Outcome(Ending.CHANGED, "http://a.example/", "http://a.example/", 0.0, 1.0, bytes=100_000)
-    spending.charge_outcome(1.0, reserved, outcome)
+    spending.charge(1.0, reserved, 100_000)
     assert spending.count_available(1.0) == 0
     assert spending.measure_use(1.0).bytes == 100_000
     assert spending.count_available(62.0) > 0
 
 
-async def test_a_redirect_took_a_second_request_and_a_fetch_given_up_keeps_its_reservation() -> None:
+async def test_a_request_given_up_keeps_its_reservation() -> None:
     spending = BudgetAccount(RequestCap(60, bytes=1e9))
-    outcome = Outcome(Ending.CHANGED, "http://a.example/", "http://b.example/", 0.0, 1.0, bytes=10)
-    spending.charge_outcome(1.0, spending.reserve(0.0, 0), outcome)
-    assert spending.measure_use(1.0).requests == 2
     reserved = spending.reserve(2.0, 0)
-    spending.charge_outcome(3.0, reserved, None)
-    assert spending.measure_use(3.0).requests == 3
-    assert spending.measure_use(3.0).bytes == pytest.approx(10 + reserved)
+    spending.charge_without_document(3.0, reserved, reserved)
+    assert spending.measure_use(3.0).requests == 1
+    assert spending.measure_use(3.0).bytes == pytest.approx(reserved)
 
 
 async def test_a_clock_set_back_does_not_freeze_the_budget() -> None:
     spending = BudgetAccount(RequestCap(60), HostRate(60))
     for k in range(10):
-        spending.charge_outcome(1000.0, spending.reserve(1000.0, k), None)
+        spending.charge(1000.0, spending.reserve(1000.0, k), 10)
     assert spending.count_available(1000.0) == 0
     spending.shift_clock(900.0)
     assert spending.count_available(105.0) == 5

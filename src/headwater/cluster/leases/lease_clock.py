@@ -35,6 +35,11 @@ class LeaseTiming:
         return min(MAX_FETCH_SECONDS, self.lease / 2)
 
     @property
+    def begin_seconds(self) -> float:
+        """Within which the request of a job begins, or not at all: long before another terminal gets the job."""
+        return self.lease / 4
+
+    @property
     def ack_seconds(self) -> float:
         """After which a job in hand goes to another terminal: the lease has passed by then."""
         return self.lease * 1.5

@@ -17,17 +17,13 @@ from typing import Any
 
 import orjson
 import structlog
-from msgspec.structs import replace
 
-from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.transport.codec import decode_results, encode_results
-from headwater.cluster.transport.nats_dispatch import publish_jobs_once
 from headwater.cluster.transport.nats_publisher import OutgoingMessage
 from headwater.cluster.transport.nats_streams import MAX_DELIVERIES, STORER_CONSUMER, NatsStreams, consumer_name
 from headwater.cluster.transport.proxied_requests import encode_reply
 from headwater.cluster.transport.wire_messages import Grant, Hello, MemberReport, encode, read_grant, read_job
 from headwater.errors import ClusterError, HeadwaterError
-from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply
 from headwater.loops import boot_clock, pause
 from headwater.node.crawl.transport import FetchResult, Intake, OnSafe, ReceivedJob, ResultBatch
@@ -172,11 +168,6 @@ class NatsJobReceiver:
         await received.token.nak(delay=random.uniform(0.2, 1.0))
 
     async def drop_job(self, received: ReceivedJob) -> None:
-        await received.token.ack()
-
-    async def hand_over(self, received: ReceivedJob, handover: Handover) -> None:
-        job = replace(received.job, partition=partition_of(handover.at), way=handover)
-        await self._streams.retry.retry_until_done("jobs", "JOBS", partial(publish_jobs_once, self._streams, [job]))
         await received.token.ack()
 
     async def reply(self, received: ReceivedJob, reply: RemoteReply) -> None:

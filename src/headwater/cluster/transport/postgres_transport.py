@@ -10,15 +10,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import structlog
-from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from headwater.cluster.leases.lease_clock import LeaseTiming
-from headwater.cluster.leases.partitions import leave_cluster, partition_of, renew_partitions
+from headwater.cluster.leases.partitions import leave_cluster, renew_partitions
 from headwater.cluster.transport.proxied_requests import store_reply
 from headwater.cluster.transport.wire_messages import Grant, MemberReport, encode, read_job
 from headwater.errors import HeadwaterError
-from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply
 from headwater.loops import pause
 from headwater.node.crawl.transport import FetchResult, Intake, Job, OnSafe, ReceivedJob, ResultBatch
@@ -125,10 +123,6 @@ class PostgresTransport:
 
     async def drop_job(self, received: ReceivedJob) -> None:
         await self._store.write(cluster_jobs.drop_job, received.token)
-
-    async def hand_over(self, received: ReceivedJob, handover: Handover) -> None:
-        job = replace(received.job, partition=partition_of(handover.at), way=handover)
-        await self._store.write(cluster_jobs.move_job, _make_row(job))
 
     # proxied requests
 

@@ -1,4 +1,4 @@
-"""Follows redirects hop by hop, and hands a fetch over when the next host belongs to another process.
+"""Follows redirects hop by hop, or stops after each hop so that somebody else decides about the next request.
 
 Each hop is a request of its own, so that the guard checks every address and Retry-After is honoured on every hop.
 """
@@ -24,7 +24,7 @@ _SAFE_LOCATION = re.compile(r"[^\x00-\x1f\x7f-\x9f\\]+")
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """A fetch that another process continues, because a redirect leads to a host of that process."""
+    """A fetch that was redirected, to be continued by a request of its own: here or by another process."""
 
     asked: str
     at: str
@@ -34,10 +34,11 @@ class Handover:
     hops: int
     received: int
     spent: float
+    seen: tuple[str, ...] = ()  # the addresses before `at`
 
 
-class NotOurHost(Exception):
-    """The next hop leads to a host of another process."""
+class Redirected(Exception):
+    """A fetch that goes hop by hop was redirected."""
 
 
 @dataclass(slots=True)
@@ -52,19 +53,20 @@ class FetchProgress:
     hops: int = 0
     received: int = 0
     spent: float = 0.0  # seconds of the deadline, without waiting for a host's turn
-    mine: Callable[[str], bool] | None = None  # whether this process may talk to an address
+    seen: tuple[str, ...] = ()  # the addresses before `at`
+    hop_by_hop: bool = False  # stop at a redirect
 
     @classmethod
-    def resume(cls, way: Handover, mine: Callable[[str], bool]) -> FetchProgress:
+    def resume(cls, way: Handover) -> FetchProgress:
         begin = time.monotonic() - way.elapsed
         return cls(
-            way.asked, way.at, way.started, begin, way.permanent, way.hops, way.received, way.spent, mine
+            way.asked, way.at, way.started, begin, way.permanent, way.hops, way.received, way.spent, way.seen, True
         )  # fmt: skip
 
     def make_handover(self) -> Handover:
         elapsed = time.monotonic() - self.begin
         return Handover(
-            self.asked, self.at, self.started, elapsed, self.permanent, self.hops, self.received, self.spent
+            self.asked, self.at, self.started, elapsed, self.permanent, self.hops, self.received, self.spent, self.seen
         )  # fmt: skip
 
     def make_outcome(
@@ -110,8 +112,7 @@ class RedirectFollower:
         self, progress: FetchProgress, headers: Mapping[str, str], max_wire: int | None = None
     ) -> HttpReply:
         """Follow redirects to the final response. Every hop gets the same headers, because validators belong to the
-        feed."""
-        seen = {progress.at}
+        feed. Raises Redirected where the fetch goes hop by hop."""
         while True:
             seconds = self._deadline - progress.spent if progress.hops else None
             target, reply = await self._session.send_request(progress.at, headers, seconds=seconds, max_wire=max_wire)
@@ -122,8 +123,9 @@ class RedirectFollower:
             self._honour_retry_after(progress, reply)
             progress.hops += 1
             progress.permanent = progress.permanent and reply.status in _PERMANENT_STATUSES
+            progress.seen = (*progress.seen, progress.at)
             progress.at = resolve_location(str(target), reply.headers.get("Location"))
-            if progress.at in seen:
+            if progress.at in progress.seen:
                 raise FetchFailure(Ending.REDIRECTS, f"{progress.asked} redirects in a loop.", status=reply.status)
             if progress.hops > MAX_REDIRECTS:
                 raise FetchFailure(
@@ -133,9 +135,8 @@ class RedirectFollower:
                 )
             if progress.spent >= self._deadline:
                 raise FetchFailure(Ending.TIMEOUT, f"{progress.asked} was not reached within {self._deadline:g} s.")
-            if progress.mine is not None and not progress.mine(progress.at):
-                raise NotOurHost
-            seen.add(progress.at)
+            if progress.hop_by_hop:
+                raise Redirected
 
     def _honour_retry_after(self, progress: FetchProgress, reply: HttpReply) -> None:
         """Raise THROTTLED while a redirect's Retry-After has not passed (RFC 9110 §10.2.3)."""

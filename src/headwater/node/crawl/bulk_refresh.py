@@ -10,7 +10,6 @@ from headwater.fetch.client import Fetcher
 from headwater.fetch.http.domains import registered_domain_of_url
 from headwater.model import Ending, Feed, Known
 from headwater.node.crawl.dispatcher import JobOrder, make_local_job
-from headwater.node.crawl.fetch_pool import DirectFetch
 from headwater.node.crawl.ingest import Ingest
 from headwater.node.crawl.network_outage import OutageDetector
 from headwater.node.crawl.scheduler import REQUESTED
@@ -46,7 +45,8 @@ async def refresh_many(
     async def fetch(known: Known) -> FetchResult:
         job = make_local_job(known, JobOrder(known.feed_id, 0, REQUESTED, None, requested=named))
         async with slots:
-            return FetchResult(job, await DirectFetch(fetcher).fetch_job(job))
+            outcome = await fetcher.fetch(job.url, job.validators, body_hash=job.body_hash, delta=job.delta)
+            return FetchResult(job, outcome)
 
     for start in range(0, len(feeds), CHUNK):
         chunk = feeds[start : start + CHUNK]

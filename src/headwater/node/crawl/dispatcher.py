@@ -19,16 +19,21 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import structlog
+from msgspec.structs import replace
 
 from headwater.errors import RefreshHeld
+from headwater.fetch.http.redirects import Handover
 from headwater.loops import RepeatFilter, boot_clock, pause, set_with
 from headwater.model import Known, Refresh
 from headwater.node.crawl.adopted_jobs import AdoptedJobs
 from headwater.node.crawl.lessons import Lesson
 from headwater.node.crawl.scheduler import CLOCK_STEP, Scheduler
+from headwater.node.crawl.spending_log import SpendingLog
 from headwater.node.crawl.transport import EPOCH_SHIFT, FetchResult, Job, JobSender, StoredLesson, StoredRefresh
+from headwater.schedule.budget import BudgetRecord
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.store import Store
+from headwater.times import MINUTE
 
 TICK = 0.25  # seconds between two steps while feeds wait that cannot be sent yet
 HEARTBEAT = 1.0  # seconds between two looks at the clock: it may be set, and a machine may have slept
@@ -47,6 +52,7 @@ class JobOrder(NamedTuple):
     reason: str
     rate: float | None
     requested: bool
+    way: Handover | None = None
 
 
 class JobFactory(Protocol):
@@ -79,11 +85,18 @@ class LeaderInbox(Protocol):
 
 @dataclass(slots=True)
 class InFlightJob:
-    """A job that was sent; `reserved` is its part of the budget."""
+    """A job that was sent; `reserved` is its part of the budget. Both are None for a job of the previous leader."""
 
-    generation: int
+    generation: int | None
     deadline: float
-    reserved: float
+    reserved: float | None
+
+
+class NextHop(NamedTuple):
+    """A refresh that was redirected and waits for its next request."""
+
+    way: Handover
+    reason: str
 
 
 class Dispatcher:
@@ -94,12 +107,15 @@ class Dispatcher:
         scheduler: Scheduler,
         sender: JobSender,
         factory: JobFactory,
+        spending_log: SpendingLog,
         *,
         room: Callable[[int], int],
         is_paused: Callable[[], bool] = lambda: False,
         inbox: LeaderInbox | None = None,
         epoch: int = 0,
         in_flight_seconds: float = math.inf,
+        begin_seconds: float = math.inf,
+        open_seconds: float = 0.0,
         backlog_seconds: float = 5.0,
         postpone_seconds: float = 0.0,
         on_request: Callable[[int], None] = lambda feed_id: None,
@@ -107,7 +123,10 @@ class Dispatcher:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`room` returns how many more jobs may be sent, given the number in flight. While `is_paused`, only feeds that
-        a person requested are sent. `epoch` is the leader's; `on_request` is called for requests of feeds in flight."""
+        a person requested are sent. `epoch` is the leader's; `on_request` is called for requests of feeds in flight.
+
+        The request of a job begins within `begin_seconds`; requests of the previous leader end within `open_seconds`.
+        """
         self.scheduler = scheduler
         scheduler.on_changed = self.wake
         self._sender = sender
@@ -115,7 +134,10 @@ class Dispatcher:
         self._room = room
         self._is_paused = is_paused
         self._inbox = inbox
+        self._spending_log = spending_log
         self._in_flight_seconds = in_flight_seconds
+        self._begin_seconds = begin_seconds
+        self._open_seconds = open_seconds
         self._backlog_seconds = backlog_seconds
         self._postpone_seconds = postpone_seconds
         self._on_request = on_request
@@ -125,11 +147,13 @@ class Dispatcher:
         self._adopted = AdoptedJobs(sender)
         self._requests: dict[int, list[asyncio.Future[StoredRefresh]]] = {}
         self._remote_requests: list[int] = []  # feeds that people asked for in other processes
+        self._next_hops: dict[int, NextHop] = {}
         self._woken = asyncio.Event()
         self._messages_read_at = -math.inf
         self._due = -math.inf
         self.in_flight: dict[int, InFlightJob] = {}
-        self.counts = {"chosen": 0, "learned": 0, "late": 0, "expired": 0, "refused": 0, "unasked": 0}
+        names = ("chosen", "learned", "late", "expired", "refused", "unasked", "unbegun")
+        self.counts = dict.fromkeys(names, 0)
         self.problem: str | None = None
 
     # the loop
@@ -199,7 +223,7 @@ class Dispatcher:
 
     def _find_requested_rows(self, now: float) -> list[int]:
         table, budget = self.scheduler.feed_table, self.scheduler.budget
-        feeds = (*self._requests, *self._remote_requests)
+        feeds = dict.fromkeys((*self._next_hops, *self._requests, *self._remote_requests))
         rows = [row for feed in feeds if (row := table.find_row(feed)) is not None]
         return [row for row in rows if not table.in_flight[row] and budget.is_host_ready(int(table.host[row]), now)]
 
@@ -219,12 +243,12 @@ class Dispatcher:
             return 0
         chosen = scheduler.choose_feeds(tokens, now, requested)
         if chosen:
-            await self._send_jobs(chosen, frozenset(requested), now)
+            await self._send_jobs(chosen, now)
         full = len(chosen) >= tokens
         self._due = now + TICK if full else max(scheduler.find_next_due(now), now + TICK)
         return len(chosen)
 
-    async def _send_jobs(self, chosen: Sequence[tuple[int, str]], requested: frozenset[int], now: float) -> None:
+    async def _send_jobs(self, chosen: Sequence[tuple[int, str]], now: float) -> None:
         table = self.scheduler.feed_table
         rows = np.array([row for row, _ in chosen], np.intp)
         ids = table.ids[rows].tolist()
@@ -232,21 +256,30 @@ class Dispatcher:
         try:
             orders = []
             rates = self.scheduler.estimate_rates(rows).tolist()
-            for (row, reason), feed, rate in zip(chosen, ids, rates, strict=True):
+            requested = {*self._requests, *self._remote_requests}
+            for (_, reason), feed, rate in zip(chosen, ids, rates, strict=True):
                 self._generation += 1
                 believed = None if np.isnan(rate) else rate
-                orders.append(JobOrder(feed, self._generation, reason, believed, row in requested))
+                hop = self._next_hops.pop(feed, None)
+                why, way = (reason, None) if hop is None else (hop.reason, hop.way)
+                orders.append(JobOrder(feed, self._generation, why, believed, feed in requested, way))
             jobs = await self._factory.make_jobs(orders)
             for job in jobs:
                 self._reserve(job.feed_id, job.generation, now)
             table.remove_feeds(set(ids) - self.in_flight.keys())  # removed since they were chosen
+            # The record is written before the requests may begin, so that the next leader knows of them.
+            granted = await self._spending_log.save_record(self.scheduler.budget.make_record(now))
+            if math.isfinite(self._begin_seconds):
+                jobs = [replace(job, begin_by=granted + self._begin_seconds) for job in jobs]
             taken = await self._sender.send_jobs(jobs)
         except BaseException:
             self._cancel_jobs(ids)
             raise
         self.counts["chosen"] += len(taken)
-        # A feed with a job of the previous leader stays in flight: its result will come.
-        self.counts["refused"] += len(jobs) - len(taken)
+        refused = [job.feed_id for job in jobs if job.feed_id not in taken]
+        self.counts["refused"] += len(refused)
+        self._cancel_jobs(refused)
+        self._adopt_jobs(refused)  # those of the previous leader, whose results will come
 
     def _reserve(self, feed_id: int, generation: int, now: float) -> None:
         table = self.scheduler.feed_table
@@ -260,8 +293,8 @@ class Dispatcher:
         feeds = list(feed_ids)
         for feed in feeds:
             job = self.in_flight.pop(feed, None)
-            if job is not None:
-                self.scheduler.budget.charge_outcome(self._clock(), job.reserved, None)
+            if job is not None and job.reserved is not None:
+                self.scheduler.budget.charge_without_document(self._clock(), job.reserved, job.reserved)
         self.scheduler.release_feeds(feeds)
 
     # landing
@@ -270,9 +303,7 @@ class Dispatcher:
         """Charge and release the feeds of stored results, from which the scheduler has learned already."""
         now, fetched = self._clock(), [one for one in batch if not one.result.outcome.pushed]
         for one in fetched:
-            outcome = one.result.outcome
-            self._land_job(one.known.feed_id, outcome.bytes, outcome.final_url != outcome.url, now)
-        self.scheduler.release_feeds([one.known.feed_id for one in fetched])
+            self._land_job(one.known.feed_id, one.result.job.generation, one.result.outcome.bytes, now)
         for one in fetched:
             for request in self._requests.pop(one.known.feed_id, ()):
                 if not request.done():
@@ -288,6 +319,21 @@ class Dispatcher:
                     request.set_exception(error)
         self.wake()
 
+    def land_unasked(self, results: Sequence[FetchResult | StoredLesson]) -> None:
+        """Release feeds without a document: redirected ones, those that were too late to begin, and those whose
+        terminal had no network."""
+        now = self._clock()
+        for one in results:
+            if one.way is not None:
+                feed = _find_feed(one)
+                self._land_job(feed, _find_generation(one), None, now)
+                self._next_hops[feed] = NextHop(one.way, _find_reason(one))  # it comes first in the budget
+        unbegun = [_find_feed(one) for one in results if one.unbegun]
+        self.counts["unbegun"] += len(unbegun)
+        self._cancel_jobs(unbegun)
+        self.postpone([_find_feed(one) for one in results if one.way is None and not one.unbegun])
+        self.wake()
+
     def postpone(self, feed_ids: Sequence[int]) -> None:
         """Reschedule feeds whose terminal had no network, after a pause."""
         if feed_ids:
@@ -297,13 +343,30 @@ class Dispatcher:
             rows = table.find_rows(feed_ids)
             table.earliest[rows] = np.maximum(table.earliest[rows], self._clock() + self._postpone_seconds)
 
-    def _land_job(self, feed_id: int, size: int, redirected: bool, now: float) -> None:
-        budget, table = self.scheduler.budget, self.scheduler.feed_table
-        job, row = self.in_flight.pop(feed_id, None), table.find_row(feed_id)
-        if job is not None:
-            budget.charge(now, job.reserved, size, redirected)
-        elif row is not None:  # a probe, or a job of the previous leader: charged all the same
-            budget.charge(now, budget.reserve(now, int(table.host[row])), size, redirected)
+    def _land_job(self, feed_id: int, generation: int, size: int | None, now: float) -> None:
+        """Charge the request of a result; `size` is that of its document, None if it was redirected.
+
+        The result of an earlier job does not end the present one, whose request may still begin. A pushed document
+        had no job.
+        """
+        budget, job = self.scheduler.budget, self.in_flight.get(feed_id)
+        if not generation or (job is not None and job.generation not in (None, generation)):
+            return
+        self.in_flight.pop(feed_id, None)
+        self.scheduler.release_feeds([feed_id])
+        reserved = None if job is None else job.reserved
+        if generation < self._first_generation:
+            budget.charge_inherited(now, size or 0)
+            return
+        if reserved is None:  # a probe, or its time had run out
+            row = self.scheduler.feed_table.find_row(feed_id)
+            if row is None:
+                return
+            reserved = budget.reserve(now, int(self.scheduler.feed_table.host[row]))
+        if size is None:
+            budget.charge_without_document(now, reserved, 0.0)
+        else:
+            budget.charge(now, reserved, size)
 
     # results and requests of other processes
 
@@ -330,13 +393,13 @@ class Dispatcher:
 
     def _land_lessons(self, stored: Sequence[StoredLesson]) -> None:
         self.counts["late"] += sum(one.late and not one.unasked for one in stored)
-        self.postpone([one.lesson.refresh.feed_id for one in stored if one.unasked])
+        self.land_unasked([one for one in stored if one.unasked])
         lessons, now = [one.lesson for one in stored if not one.late], self._clock()
-        for one in lessons:
-            self._land_job(one.refresh.feed_id, one.refresh.bytes, one.redirected, now)
+        for one in stored:
+            if not one.late:
+                self._land_job(one.lesson.refresh.feed_id, one.generation, one.lesson.refresh.bytes, now)
         if self.scheduler.budget.has_host_pace:
             self._note_host_requests([one.refresh for one in lessons], now)
-        self.scheduler.release_feeds([one.refresh.feed_id for one in lessons])
         if lessons:
             self.scheduler.learn_lessons(lessons)
             self.counts["learned"] += len(lessons)
@@ -351,12 +414,25 @@ class Dispatcher:
     # jobs without a result
 
     async def adopt_in_flight(self) -> None:
-        """Count the jobs of the previous leader as ours, before anything is chosen."""
-        for feed in await self._adopted.adopt():
-            row = self.scheduler.feed_table.find_row(feed)
+        """Count what the previous leader spent and its jobs in flight as ours, before anything is chosen."""
+        table, now = self.scheduler.feed_table, self._clock()
+        adopted = await self._adopted.adopt()
+        record, age = await self._spending_log.load_record() or (None, 0.0)
+        if record is None:  # written by no leader, or by one of an older version: the last refreshes are stored
+            recent = table.table.last[table.table.last > now - MINUTE]
+            record = BudgetRecord(len(adopted), tuple((max(now - at, 0.0), 1, 0.0) for at in np.sort(recent).tolist()))
+        self.scheduler.budget.inherit(now, record, age, self._open_seconds)
+        self._adopt_jobs(adopted)
+        await self._spending_log.save_record(self.scheduler.budget.make_record(now))
+
+    def _adopt_jobs(self, feed_ids: Iterable[int]) -> None:
+        """Count jobs of the previous leader as in flight; its budget has their requests."""
+        table, deadline = self.scheduler.feed_table, boot_clock() + self._in_flight_seconds
+        for feed in feed_ids:
+            row = table.find_row(feed)
             if row is not None:
-                self.scheduler.feed_table.in_flight[row] = True
-                self._reserve(feed, self._first_generation, self._clock())
+                table.in_flight[row] = True
+                self.in_flight[feed] = InFlightJob(None, deadline, None)
 
     def recheck_in_flight(self) -> None:
         """Check the jobs in flight after the transport was made anew: they may be lost."""
@@ -383,6 +459,18 @@ class Dispatcher:
             self._cancel_jobs([feed for feed in ended if feed in self.in_flight])
 
 
+def _find_feed(one: FetchResult | StoredLesson) -> int:
+    return one.feed_id if isinstance(one, FetchResult) else one.lesson.refresh.feed_id
+
+
+def _find_generation(one: FetchResult | StoredLesson) -> int:
+    return one.job.generation if isinstance(one, FetchResult) else one.generation
+
+
+def _find_reason(one: FetchResult | StoredLesson) -> str:
+    return one.job.reason if isinstance(one, FetchResult) else one.lesson.refresh.reason
+
+
 class LocalJobs:
     """Makes jobs that never leave the process: they carry the feed's state."""
 
@@ -407,6 +495,7 @@ def make_local_job(known: Known, order: JobOrder) -> Job:
         bool(known.window),  # a delta is merged into the stored window, so it needs one
         order.rate,
         well=known.last_success is not None and not known.failures,
+        way=order.way,
         wished=order.requested,
         known=known,
     )

@@ -30,9 +30,7 @@ STOP_SECONDS = 10.0  # that fetches may take to end when the pool stops
 
 log = structlog.get_logger()
 
-FetchOutcome = (
-    Outcome | Handover | RemoteReply
-)  # of a refresh; of one redirected to a host of others; of a proxied request
+FetchOutcome = Outcome | Handover | RemoteReply  # of a refresh; of one that was redirected; of a proxied request
 
 
 class Holdings(Protocol):
@@ -91,8 +89,13 @@ class JobFetch(Protocol):
         ...
 
 
+async def fetch_hop(fetcher: Fetcher, job: Job) -> Outcome | Handover:
+    """Send the one request that a job stands for."""
+    return await fetcher.fetch_hop(job.url, job.validators, body_hash=job.body_hash, delta=job.delta, way=job.way)
+
+
 class DirectFetch:
-    """Fetches with the process's own client, following every redirect."""
+    """Fetches with the process's own client."""
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
@@ -100,8 +103,8 @@ class DirectFetch:
     def quiet_seconds(self, job: Job) -> float:
         return 0.0
 
-    async def fetch_job(self, job: Job) -> Outcome:
-        return await self._fetcher.fetch(job.url, job.validators, body_hash=job.body_hash, delta=job.delta)
+    async def fetch_job(self, job: Job) -> Outcome | Handover:
+        return await fetch_hop(self._fetcher, job)
 
 
 class FetchPool:
@@ -134,7 +137,7 @@ class FetchPool:
         self._workers = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._probing: asyncio.Task[None] | None = None
-        names = ("fetched", "refused", "failed", "handed_on", "errands", "unasked", "bytes")
+        names = ("fetched", "refused", "failed", "handed_on", "errands", "unasked", "unbegun", "bytes")
         self.counts = dict.fromkeys(names, 0)
         self._problem: str | None = None
 
@@ -222,10 +225,15 @@ class FetchPool:
                 await self._transport.give_back(received)
                 self._end_job(job)
                 return
+            if job.begin_by is not None and self._clock() > job.begin_by:
+                self.counts["unbegun"] += 1
+                unbegun = FetchResult(job, self._make_no_outcome(job), self.name, epoch, unasked=True, unbegun=True)
+                await self._send_result(unbegun, received)
+                return
             if self.outage.away_since is not None and not job.wished and job.errand is None:
                 self.outage.remember_unasked(job)
-                nobody = Outcome(Ending.CONNECTION, job.url, job.url, self._clock(), 0.0)
-                await self._send_result(FetchResult(job, nobody, self.name, epoch, unasked=True), received)
+                unasked = FetchResult(job, self._make_no_outcome(job), self.name, epoch, unasked=True)
+                await self._send_result(unasked, received)
                 return
             found = await self._fetch.fetch_job(job)
             if isinstance(found, Outcome) and self.outage.is_clear(found):
@@ -237,7 +245,7 @@ class FetchPool:
             self._end_job(job)
 
     async def _finish_job(self, received: ReceivedJob, epoch: int, found: FetchOutcome | None) -> None:
-        """Finish a fetch without a plain result: abandoned, redirected to another terminal, proxied, or suspect."""
+        """Finish a fetch without a plain result: abandoned, redirected, proxied, or suspect."""
         job, sent = received.job, False
         try:
             if found is None:
@@ -252,10 +260,12 @@ class FetchPool:
                 return
             if isinstance(found, Handover):
                 self.counts["handed_on"] += 1
-                await self._transport.hand_over(received, found)
-                return
-            counts = await self._may_judge(job, found)
-            await self._send_result(FetchResult(job, found, self.name, epoch, unasked=not counts), received)
+                hop = Outcome(Ending.REDIRECTS, found.asked, found.at, found.started, found.elapsed)
+                result = FetchResult(job, hop, self.name, epoch, unasked=True, way=found)
+            else:
+                counts = await self._may_judge(job, found)
+                result = FetchResult(job, found, self.name, epoch, unasked=not counts)
+            await self._send_result(result, received)
             sent = True
         except Exception as error:
             self._record_failure(job, error)
@@ -263,13 +273,18 @@ class FetchPool:
             if not sent:
                 self._end_job(job)
 
+    def _make_no_outcome(self, job: Job) -> Outcome:
+        """Make the outcome of a job whose host was not asked."""
+        return Outcome(Ending.CONNECTION, job.url, job.url, self._clock(), 0.0)
+
     def _record_failure(self, job: Job, error: Exception) -> None:
         self.counts["failed"] += 1
         self._problem = f"A job failed: {error}"
         log.error("job_failed", feed=job.feed_id, error=repr(error))
 
     async def _send_result(self, result: FetchResult, received: ReceivedJob) -> None:
-        self.counts["unasked" if result.unasked else "fetched"] += 1
+        if not (result.way or result.unbegun):
+            self.counts["unasked" if result.unasked else "fetched"] += 1
         self.counts["bytes"] += result.outcome.bytes
         await self._transport.send_result(result, partial(self._confirm_result, received))
 

@@ -286,16 +286,19 @@ def _write_results(
     for one, known in unasked:
         if id(one) not in late:
             verdict = judge(known, one.outcome, {}, reason=one.job.reason)
-            lessons.append(_make_stored_lesson(one, known, verdict, late=True, unasked=True))
+            lessons.append(_make_stored_lesson(one, known, verdict, late=True))
     if lessons:
         cluster_jobs.add_lessons(connection, encode_lessons(lessons))
     return list(zip(written, saved, strict=True))
 
 
-def _make_stored_lesson(
-    result: FetchResult, known: Known, verdict: Verdict, *, late: bool, unasked: bool = False
-) -> StoredLesson:
+def _make_stored_lesson(result: FetchResult, known: Known, verdict: Verdict, *, late: bool) -> StoredLesson:
     lesson = make_lesson(known, result.outcome, verdict)
     return StoredLesson(
-        result.job.generation, replace(lesson, known=replace(lesson.known, window=())), late=late, unasked=unasked
+        result.job.generation,
+        replace(lesson, known=replace(lesson.known, window=())),
+        late=late,
+        unasked=result.unasked,
+        way=result.way,
+        unbegun=result.unbegun,
     )

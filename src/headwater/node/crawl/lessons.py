@@ -20,7 +20,7 @@ class Lesson(msgspec.Struct, frozen=True):
     """The facts of one refresh that a strategy learns from, without the document.
 
     `known` is the feed's state after it, `before` the time of the previous success, `shown` the plausible dates of all
-    items in the document. `fresh_for` and `retry_after` are from the response; a `redirected` one took two requests.
+    items in the document. `fresh_for` and `retry_after` are from the response.
     """
 
     refresh: Refresh
@@ -31,7 +31,6 @@ class Lesson(msgspec.Struct, frozen=True):
     shown: tuple[float, ...] = ()
     fresh_for: float | None = None
     retry_after: float | None = None
-    redirected: bool = False
 
 
 def make_lesson(before: Known, outcome: Outcome, verdict: Verdict) -> Lesson:
@@ -45,7 +44,6 @@ def make_lesson(before: Known, outcome: Outcome, verdict: Verdict) -> Lesson:
         _list_shown_dates(outcome, verdict.refresh),
         outcome.fresh_for,
         outcome.retry_after,
-        outcome.final_url != outcome.url,
     )
 
 

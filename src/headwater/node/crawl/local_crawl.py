@@ -18,7 +18,8 @@ from headwater.node.crawl.memory_transport import MemoryTransport
 from headwater.node.crawl.network_outage import PROBE_SECONDS, NetworkOutage
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.scheduler import Scheduler, UpcomingRefresh, list_upcoming
-from headwater.node.crawl.transport import FetchResult, StoredRefresh
+from headwater.node.crawl.spending_log import SpendingLog
+from headwater.node.crawl.transport import StoredRefresh
 from headwater.node.quality.belief_sample import BeliefSample, sample_beliefs
 from headwater.store.store import Store
 
@@ -48,6 +49,7 @@ class LocalCrawl:
             scheduler,
             self._transport,
             LocalJobs(store),
+            SpendingLog(store, lambda connection: clock()),
             room=lambda in_flight: concurrency - self._transport.open_count,
             is_paused=lambda: outage.away_since is not None,
             on_request=outage.release_suspect,
@@ -57,7 +59,7 @@ class LocalCrawl:
             store,
             planner=LearningPlanner(scheduler),
             on_stored=self._land_stored,
-            on_unasked=self._land_unasked,
+            on_unasked=self.dispatcher.land_unasked,
             on_failed=self.dispatcher.land_failed,
             clock=clock,
         )
@@ -65,6 +67,7 @@ class LocalCrawl:
     async def run(self, stop: asyncio.Event) -> None:
         """Refresh until `stop` is set; then let running fetches end, store their results, and return."""
         fetched, stored = asyncio.Event(), asyncio.Event()
+        await self.dispatcher.adopt_in_flight()
         async with asyncio.TaskGroup() as group:
             group.create_task(_then(self.dispatcher.run(stop), fetched))
             group.create_task(_then(self._pool.run(fetched), stored))
@@ -104,9 +107,6 @@ class LocalCrawl:
     def _land_stored(self, batch: Sequence[StoredRefresh]) -> None:
         self.dispatcher.land_stored(batch)
         self._on_stored(batch)
-
-    def _land_unasked(self, results: Sequence[FetchResult]) -> None:
-        self.dispatcher.postpone([one.feed_id for one in results])
 
 
 async def _then(work: Coroutine[Any, Any, None], done: asyncio.Event) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply
 from headwater.loops import pause, set_with
 from headwater.node.crawl.transport import FetchResult, Intake, Job, OnSafe, ReceivedJob, ResultBatch
@@ -72,9 +71,6 @@ class MemoryTransport:
 
     async def drop_job(self, received: ReceivedJob) -> None:
         self._close_job(received.job.feed_id)
-
-    async def hand_over(self, received: ReceivedJob, handover: Handover) -> None:
-        raise NotImplementedError("a single process follows every redirect itself")
 
     async def reply(self, received: ReceivedJob, reply: RemoteReply) -> None:
         raise NotImplementedError("a single process makes its requests itself")

@@ -1,7 +1,7 @@
 """Accounts for requests and bytes, in total and per host.
 
 The size of a document is not known before its fetch, so a fetch reserves the average of recent ones; its real size
-replaces the reservation at the end. A redirect is a second request, charged afterwards.
+replaces the reservation at the end. One reservation is one request: each hop of a redirect has its own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.arrays import Floats, Rows
-from headwater.model import Outcome
-from headwater.schedule.budget import RequestBudget, RequestCap
+from headwater.schedule.budget import BudgetRecord, RequestBudget, RequestCap
 from headwater.schedule.politeness.host_rate import HostRate
 
 FIRST_BYTES = 20_000.0  # expected size of a document before anything was fetched
@@ -79,17 +78,30 @@ class BudgetAccount:
         self._budget.begin_refresh(now + self._clock_setback, self._typical_bytes)
         return self._typical_bytes
 
-    def charge_outcome(self, now: float, reserved: float, outcome: Outcome | None) -> None:
-        """Charge a fetch that has ended; None if it was abandoned, so that its size is unknown."""
-        if outcome is None:
-            self._budget.end_refresh(now + self._clock_setback, reserved, reserved)
-            return
-        self.charge(now, reserved, outcome.bytes, outcome.final_url != outcome.url)
-
-    def charge(self, now: float, reserved: float, size: int, redirected: bool) -> None:
-        """Charge a fetch that has ended, with the size of its document in bytes."""
-        self._budget.end_refresh(now + self._clock_setback, reserved, float(size), 2 if redirected else 1)
+    def charge(self, now: float, reserved: float, size: int) -> None:
+        """Charge a request that has ended, with the size of its document in bytes."""
+        self._budget.end_refresh(now + self._clock_setback, reserved, float(size))
         self._typical_bytes += LEARNING_RATE * (size - self._typical_bytes)
+
+    def charge_without_document(self, now: float, reserved: float, size: float) -> None:
+        """Charge a request that brought no document: a hop of a redirect, or one that was abandoned."""
+        self._budget.end_refresh(now + self._clock_setback, reserved, size)
+
+    def charge_inherited(self, now: float, size: int) -> bool:
+        """Charge a request of the previous process; False if none of its requests is open."""
+        return self._budget.end_inherited(now + self._clock_setback, float(size))
+
+    def hold_back(self, requests: int) -> None:
+        """Keep so many requests free: other processes make them without asking."""
+        self._budget.hold_back(requests)
+
+    def make_record(self, now: float) -> BudgetRecord:
+        """Record what the next process must count."""
+        return self._budget.make_record(now + self._clock_setback)
+
+    def inherit(self, now: float, record: BudgetRecord, age: float, open_seconds: float) -> None:
+        """Count the record of the previous process, made `age` seconds ago; see `RequestBudget.inherit`."""
+        self._budget.inherit(now + self._clock_setback, record, age, open_seconds)
 
     def measure_use(self, now: float) -> BudgetUse:
         requests, size = self._budget.recent_usage(now + self._clock_setback)

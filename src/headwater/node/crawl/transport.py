@@ -48,11 +48,12 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     body_hash: str | None = None
     delta: bool = False
     rate: float | None = None
-    way: Handover | None = None  # a fetch that another terminal began, redirected to a host of ours
+    way: Handover | None = None  # where an earlier request of this refresh was redirected to
     errand: ProxiedRequest | None = None  # instead of a refresh; `feed_id` is a number below zero then
     well: bool = False  # its last refresh succeeded
     wished: bool = False  # a person waits for it
     known: Known | None = None
+    begin_by: float | None = None  # by the database's clock; its request may not begin later, and it is sent back
 
     @property
     def epoch(self) -> int:
@@ -63,7 +64,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
 class FetchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of a job, with the terminal that fetched it and the epoch of the partition's lease.
 
-    `unasked`: the terminal reached no server at all, so the outcome says nothing about the feed.
+    `unasked`: the outcome says nothing about the feed. The terminal reached no server at all; or the request was
+    redirected (`way`), and the next one needs a job of its own; or it was too late to begin (`unbegun`).
     """
 
     job: Job
@@ -71,6 +73,8 @@ class FetchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     terminal: str = ""
     epoch: int = 0
     unasked: bool = False
+    way: Handover | None = None
+    unbegun: bool = False
 
     @property
     def feed_id(self) -> int:
@@ -97,13 +101,15 @@ class StoredRefresh(msgspec.Struct, frozen=True):
 class StoredLesson(msgspec.Struct, frozen=True, omit_defaults=True):
     """A lesson that the leader reads from the database. A `late` one is only counted.
 
-    An `unasked` one was not stored: its feed is due again.
+    An `unasked` one was not stored: its feed is due again; `way` and `unbegun` as in `FetchResult`.
     """
 
     generation: int
     lesson: Lesson
     late: bool = False
     unasked: bool = False
+    way: Handover | None = None
+    unbegun: bool = False
 
 
 class ReceivedJob(NamedTuple):
@@ -178,10 +184,6 @@ class JobReceiver(Protocol):
 
     async def drop_job(self, received: ReceivedJob) -> None:
         """Remove a job that is no longer needed."""
-        ...
-
-    async def hand_over(self, received: ReceivedJob, handover: Handover) -> None:
-        """Pass a redirected job to the terminal that holds the new host."""
         ...
 
     async def reply(self, received: ReceivedJob, reply: RemoteReply) -> None:
