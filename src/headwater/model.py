@@ -84,7 +84,7 @@ class Document(msgspec.Struct, Generic[Html], frozen=True):
 
     `hub` lists the WebSub hubs. `next` and `previous` are RFC 5005 or JSON Feed pages; `archived` marks them as archive
     pages (RFC 5005 §4), and `current` is the feed's address in an archive page. `problems` describes the repairs; it is
-    empty for a clean document.
+    empty for a clean document. `missing` estimates the items of a damaged document that could not be read.
     """
 
     format: str
@@ -108,6 +108,16 @@ class Document(msgspec.Struct, Generic[Html], frozen=True):
     items: tuple[Entry[Html], ...] = ()
     encoding: str | None = None
     problems: tuple[str, ...] = ()
+    missing: int = 0
+
+    def describe_missing(self) -> str:
+        """Say how many items of a damaged document could be read; "" if none is missing.
+
+        >>> Document("rss", items=(Entry(), Entry()), missing=1).describe_missing()
+        '2 of about 3 items could be read'
+        """
+        read = len(self.items)
+        return f"{read} of about {read + self.missing} items could be read" if self.missing else ""
 
 
 class Ending(StrEnum):

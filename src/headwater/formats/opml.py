@@ -14,7 +14,8 @@ from xml.parsers import expat
 from lxml import etree
 
 from headwater.errors import InputError
-from headwater.formats.parse.xml_tree import parse_with_recovery, repair_xml, strip_prolog
+from headwater.formats.parse.xml_parsers import parse_with_recovery
+from headwater.formats.parse.xml_tree import repair_xml, strip_prolog
 from headwater.formats.values import encodings
 from headwater.formats.values.links import is_web_url
 from headwater.formats.values.text import html_to_text

@@ -170,11 +170,13 @@ def _judge_document(
 ) -> Verdict:
     at = outcome.ended_at
     found = _sort_items(known, outcome, document, seen, at)
-    complete = outcome.ending is not Ending.PARTIAL  # a partial document says nothing about what is not in it
+    # A partial or damaged document says nothing about what is not in it.
+    complete = outcome.ending is not Ending.PARTIAL and not document.missing
     last, lost = known.last_success, None
     if complete and last is not None and known.window and found.new and not overlaps_known(found.plausible, found.old):
         lost = estimate_lost_items(found.plausible, last, at, rate)
-    window = found.window if complete else _merge_window(known, found, bounded=outcome.pushed)
+    bounded = outcome.pushed or document.missing > 0
+    window = found.window if complete else _merge_window(known, found, bounded=bounded)
     refresh = Refresh(
         feed_id=known.feed_id,
         at=at,
@@ -190,7 +192,7 @@ def _judge_document(
         saturated=lost is not None,
         lost=lost or 0.0,
         reason=reason,
-        message="; ".join(filter(None, [outcome.message, found.problem])),
+        message="; ".join(filter(None, [outcome.message, document.describe_missing(), found.problem])),
         published=order_dates(found.plausible, at) or date_by_last_modified(known, outcome, len(found.new), at),
     )
     after = msgspec.structs.replace(
@@ -218,7 +220,7 @@ def _judge_document(
 def _merge_window(known: Known, found: _SortedItems, *, bounded: bool) -> dict[str, str]:
     """Merge the known window into a document that shows only a part of it.
 
-    `bounded` keeps it from growing: if a hub pushes the feed, polls are rare.
+    `bounded` keeps it from growing: if a hub pushes the feed, polls are rare, and a damaged feed may stay damaged.
     """
     renamed = {alias.stored for alias in found.aliases}
     rest = {name: stored for name, stored in known.window if name not in found.window and name not in renamed}

@@ -152,6 +152,18 @@ def test_a_partial_document_neither_saturates_nor_forgets_the_window() -> None:
     assert len(verdict.known.window) == 3
 
 
+def test_a_damaged_document_says_what_is_missing_and_neither_saturates_nor_forgets_the_window() -> None:
+    whole = fetched(*entries(1, 2))
+    damaged = fetched(entry(3))
+    assert damaged.document is not None
+    damaged = replace(damaged, document=replace(damaged.document, missing=2))
+    verdict = after(whole, damaged)
+    assert verdict.refresh.message == "1 of about 3 items could be read"
+    assert not verdict.refresh.saturated
+    assert len(verdict.known.window) == 2  # it does not grow, however often the document is damaged
+    assert [item.title for item in verdict.new] == [entry(3).title]
+
+
 def test_without_dates_the_loss_is_the_poisson_excess_over_the_window() -> None:
     first = fetched(*[entry(k, published=None) for k in range(5)], at=NOW - 1000)
     known = after(first).known

@@ -138,7 +138,9 @@ def describe_refresh(refresh: Refresh) -> str:
         return f"[red]{refresh.ending.value}[/red]: {escape(refresh.message)}"
     lost = f", [red]about {refresh.lost:.0f} lost[/red]" if refresh.saturated else ""
     twice = f", {format_count(refresh.duplicates, 'duplicate')}" if refresh.duplicates else ""
-    return f"{refresh.ending.value}: {refresh.new} new, {refresh.updated} updated{twice}{lost}, {refresh.bytes} bytes"
+    note = f" [dim]({escape(refresh.message)})[/dim]" if refresh.message else ""
+    counts = f"{refresh.new} new, {refresh.updated} updated{twice}{lost}, {refresh.bytes} bytes"
+    return f"{refresh.ending.value}: {counts}{note}"
 
 
 def render_added_feeds(result: tuple[list[FeedAddition], list[dict[str, str]]]) -> None:

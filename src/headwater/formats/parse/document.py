@@ -15,12 +15,12 @@ from headwater.formats.parse.channel import ChannelDraft, add_rdf_about, add_rel
 from headwater.formats.parse.context import XML_BASE, XML_LANG, ReadContext, ReadOptions
 from headwater.formats.parse.element_names import STANDARD_NAMES, ElementNames, find_prefix, get_local_name
 from headwater.formats.parse.entry import FeedDefaults, get_handler_table, read_entry
+from headwater.formats.parse.recovery import MAX_ITEMS
 from headwater.formats.parse.xml_tree import parse_xml
 from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import is_web_url, join_base, resolve_url
 from headwater.model import Document, Entry
 
-ITEM_LIMIT = 5_000
 _FEED_ELEMENTS = frozenset({"rss", "rdf", "feed", "entry", "channel", "item"})
 _ITEM_ELEMENTS = frozenset({"item", "entry"})
 _CLOSING_TAG = re.compile(rb"</(?:[\w.-]+:)?(?:rss|feed|rdf|channel)\s*(?:>|\Z)", re.IGNORECASE)
@@ -55,7 +55,9 @@ def read_xml(
         return replace(cdf.read_cdf(root, context), encoding=parsed.encoding, problems=parsed.problems)
     context.problems.extend(parsed.problems)
     document = _read_document(root, kind, context, headers, parsed.encoding)
-    return _drop_truncated_item(document, body) if parsed.problems else document
+    if not parsed.problems:
+        return document
+    return _count_missing(_drop_truncated_item(document, body), parsed.announced)
 
 
 def read_rss_elements(
@@ -77,6 +79,15 @@ def _drop_truncated_item(document: Document, body: bytes) -> Document:
     if not items:
         raise NotAFeed("The document is truncated: it breaks off before its first item.", "truncated")
     return replace(document, items=items)
+
+
+def _count_missing(document: Document, announced: int) -> Document:
+    """Add how many of the items that the tags of a damaged document announce could not be read."""
+    missing = announced - len(document.items)
+    if missing <= 0:
+        return document
+    document = replace(document, missing=missing)
+    return replace(document, problems=(*document.problems, document.describe_missing()))
 
 
 def _find_feed_element(root: etree._Element, body: bytes) -> etree._Element:
@@ -127,12 +138,12 @@ def _read_document(
     if spoken:
         draft.offer("language", 2, spoken.partition(",")[0].strip())
     fields = draft.to_document_fields()
-    if len(elements) > ITEM_LIMIT:
-        context.problems.append(f"only the first {ITEM_LIMIT} of {len(elements)} items were read")
+    if len(elements) > MAX_ITEMS:
+        context.problems.append(f"only the first {MAX_ITEMS} of {len(elements)} items were read")
     inherited = FeedDefaults(fields.get("language"), fields["authors"])
     table = get_handler_table(context.names)
-    items = [read_entry(element, context, inherited, table) for element in elements[:ITEM_LIMIT]]
-    while context.nested and len(items) < ITEM_LIMIT:
+    items = [read_entry(element, context, inherited, table) for element in elements[:MAX_ITEMS]]
+    while context.nested and len(items) < MAX_ITEMS:
         items.append(read_entry(context.nested.pop(0), context, inherited, table))
     if context.base is None:
         items = _resolve_item_links(items, fields)

@@ -1,7 +1,4 @@
-"""Parses XML into an element tree, and repairs or recovers documents that are not well formed.
-
-libxml2 loads nothing, resolves no entities and keeps its limits on depth and size, so XML bombs fail quickly.
-"""
+"""Parses XML into an element tree, and repairs or recovers documents that are not well formed."""
 
 from __future__ import annotations
 
@@ -13,21 +10,11 @@ import msgspec
 from lxml import etree
 
 from headwater.errors import NotAFeed
+from headwater.formats.parse.recovery import count_item_tags, count_items, recover_items
+from headwater.formats.parse.xml_parsers import OPTIONS, UTF8_PARSER, parse_strictly, parse_with_recovery
 from headwater.formats.values import encodings
 from headwater.formats.values.text import WINDOWS_1252, replace_forbidden
 
-_OPTIONS = {
-    "resolve_entities": False,
-    "no_network": True,
-    "huge_tree": False,
-    "load_dtd": False,
-    "remove_comments": True,
-    "remove_pis": True,
-    "strip_cdata": True,
-    "collect_ids": False,
-}
-# Shared, because creating a parser takes a fifth of the time of parsing twenty items. Threads take turns.
-_UTF8_PARSER = etree.XMLParser(encoding="utf-8", **_OPTIONS)  # type: ignore[arg-type]
 _ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});?")
 _PREDEFINED = frozenset({"amp", "lt", "gt", "quot", "apos"})
 _BARE_AMPERSAND = re.compile(r"&(?!#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z_][\w.\-]{0,63};)")
@@ -43,11 +30,12 @@ _XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 class ParsedXml(msgspec.Struct, frozen=True):
-    """The root element, the encoding, and the repairs that were needed."""
+    """The root element, the encoding, the repairs that were needed, and how many items a damaged document announces."""
 
     root: etree._Element
     encoding: str
     problems: tuple[str, ...] = ()
+    announced: int = 0
 
 
 def parse_xml(body: bytes, charset: str | None = None) -> ParsedXml:
@@ -57,12 +45,12 @@ def parse_xml(body: bytes, charset: str | None = None) -> ParsedXml:
     if b"\0" not in head[:4] and b"<!DOCTYPE" not in head:
         if (declared or "utf-8") == "utf-8" and (charset or "utf-8") == "utf-8":
             try:
-                return ParsedXml(etree.fromstring(body, _UTF8_PARSER), "utf-8")
+                return ParsedXml(etree.fromstring(body, UTF8_PARSER), "utf-8")
             except (etree.XMLSyntaxError, ValueError):
                 pass
         if not declared and not charset and b"encoding" in head[:64]:
             try:  # libxml2 knows some encodings that Python does not, such as TCVN and VISCII
-                root = etree.fromstring(body, etree.XMLParser(**_OPTIONS))  # type: ignore[arg-type]
+                root = etree.fromstring(body, etree.XMLParser(**OPTIONS))  # type: ignore[arg-type]
                 return ParsedXml(root, root.getroottree().docinfo.encoding or "utf-8")
             except (etree.XMLSyntaxError, ValueError):
                 pass
@@ -73,16 +61,29 @@ def _decode_and_parse(body: bytes, charset: str | None) -> ParsedXml:
     text, codec, problem = encodings.decode_document(body, charset)
     problems = [problem] if problem else []
     text = strip_prolog(text)
-    root = _parse_strictly(text)
+    root = parse_strictly(text)
     if root is None:
         text = repair_xml(text)
-        root = _parse_strictly(text)
+        root = parse_strictly(text)
         problems.append("the XML is not well formed and was recovered")
+    announced = 0
     if root is None:
-        root = parse_with_recovery(text)
+        announced = count_item_tags(text)
+        root = _recover(text, announced)
     if root is None:
         raise NotAFeed("The document is not XML, or too damaged to be read.", "unknown")
-    return ParsedXml(root, codec, tuple(problems))
+    return ParsedXml(root, codec, tuple(problems), announced)
+
+
+def _recover(text: str, announced: int) -> etree._Element | None:
+    """Return the fuller of two recoveries: item by item, or of the whole document."""
+    pieces = recover_items(text) if announced else None
+    if pieces is not None and count_items(pieces) >= announced:
+        return pieces
+    whole = parse_with_recovery(text)
+    if pieces is None or (whole is not None and count_items(whole) > count_items(pieces)):
+        return whole
+    return pieces
 
 
 def strip_prolog(text: str) -> str:
@@ -90,24 +91,6 @@ def strip_prolog(text: str) -> str:
     text = _XML_DECLARATION.sub("", text.lstrip("\ufeff \t\r\n\0"), count=1).lstrip()
     text, entities = _remove_doctype(text[max(text.find("<"), 0) :])
     return _resolve_entities(text, entities) if entities and "&" in text else text
-
-
-def _parse_strictly(text: str) -> etree._Element | None:
-    try:
-        return etree.fromstring(_to_utf8(text), _UTF8_PARSER)
-    except (etree.XMLSyntaxError, ValueError):
-        return None
-
-
-def parse_with_recovery(text: str) -> etree._Element | None:
-    try:
-        return etree.fromstring(_to_utf8(text), etree.XMLParser(encoding="utf-8", recover=True, **_OPTIONS))  # type: ignore[arg-type]
-    except (etree.XMLSyntaxError, ValueError):
-        return None
-
-
-def _to_utf8(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
 
 
 def _remove_doctype(text: str) -> tuple[str, dict[str, str]]:
