@@ -36,7 +36,7 @@ from headwater.cluster.membership import LocalMember, Membership
 from headwater.cluster.remote_crawl import RemoteCrawl
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.transport.nats_connection import connect_nats
-from headwater.cluster.transport.nats_dispatch import NatsJobSender, PartitionDesk
+from headwater.cluster.transport.nats_dispatch import NatsJobSender, PartitionDesk, quarantine_stray_jobs
 from headwater.cluster.transport.nats_streams import BUFFERS, NatsStreams
 from headwater.cluster.transport.nats_transport import NatsJobReceiver, NatsResultReceiver
 from headwater.cluster.transport.postgres_transport import PostgresJobSender, PostgresTransport
@@ -347,6 +347,7 @@ async def _check_streams(joined: JoinedCluster, leader: Leader, backlog: dict[st
             log.warning("streams_made_anew", streams=made)
             if leader.dispatcher is not None:
                 leader.dispatcher.recheck_in_flight()
+        await quarantine_stray_jobs(joined.streams, joined.store)
         for name in BUFFERS:
             backlog[f"waiting_{name}"] = await joined.streams.count_waiting(name)
 

@@ -27,6 +27,7 @@ from headwater.store.store import Store
 
 RATE_SECONDS = 60.0
 SILENT_SECONDS = 60.0  # after which a member is no longer shown
+MAX_RANGES = 8  # of partitions that are shown for a member
 ELECTED_LEASES = ("controller", "processor", "articles")
 
 
@@ -144,6 +145,9 @@ def _read_database(connection: Connection) -> dict[str, Any]:
         },
         "cluster_id": find_cluster_id(connection),
         "put_aside": connection.execute(select(func.count()).select_from(quarantine)).scalar_one(),
+        "latest_put_aside": connection.execute(
+            select(quarantine.c.subject, quarantine.c.problem).order_by(quarantine.c.id.desc()).limit(1)
+        ).first(),
     }
 
 
@@ -194,8 +198,14 @@ def _list_problems(
         if abs(one.skew) > MAX_CLOCK_SKEW + 1
     ]
     if found["put_aside"]:
-        said.append(f"{found['put_aside']} messages were put aside: look at the table quarantine.")
+        said.append(_describe_quarantine(found["put_aside"], found["latest_put_aside"]))
     return said
+
+
+def _describe_quarantine(number: int, latest: Any) -> str:
+    count = "1 message was" if number == 1 else f"{number:,} messages were"
+    last = "" if latest is None else f" The latest is {latest.subject}: {latest.problem.rstrip('.')}."
+    return f"{count} put aside.{last} Look at the table quarantine, and delete there what you have seen."
 
 
 def _members_by_problem(members: Sequence[MemberStatus]) -> dict[str, list[str]]:
@@ -208,14 +218,15 @@ def _members_by_problem(members: Sequence[MemberStatus]) -> dict[str, list[str]]
 
 
 def describe_holdings(status: ClusterStatus) -> dict[str, str]:
-    """Return the partitions of each holder as text, such as “0–12, 40”."""
-    return {name: _format_ranges(sorted(held)) for name, held in status.partitions.items()}
+    """Return the partitions of each holder as text, such as “14: 0–12, 40”."""
+    return {name: f"{len(held)}: {_format_ranges(sorted(held))}" for name, held in status.partitions.items()}
 
 
-def _format_ranges(numbers: Sequence[int]) -> str:
-    """
-    >>> _format_ranges([0, 1, 2, 7])
-    '0–2, 7'
+def _format_ranges(numbers: Sequence[int], most: int = MAX_RANGES) -> str:
+    """Return numbers as ranges, at most so many of them.
+
+    >>> _format_ranges([0, 1, 2, 7]), _format_ranges([0, 2, 4, 5, 8, 9], most=2)
+    ('0–2, 7', '0, 2 and 4 more')
     """
     parts: list[list[int]] = []
     for number in numbers:
@@ -223,4 +234,6 @@ def _format_ranges(numbers: Sequence[int]) -> str:
             parts[-1][1] = number
         else:
             parts.append([number, number])
-    return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in parts)
+    shown = ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in parts[:most])
+    more = sum(b - a + 1 for a, b in parts[most:])
+    return f"{shown} and {more} more" if more else shown

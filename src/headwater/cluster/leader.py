@@ -16,7 +16,7 @@ import structlog
 from headwater.cluster import leader_state
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
-from headwater.cluster.transport.wire_messages import read_lessons
+from headwater.cluster.transport.wire_messages import describe_unreadable, read_lessons
 from headwater.errors import HeadwaterError
 from headwater.loops import run_every
 from headwater.node.crawl.crawl_status import CrawlStatus
@@ -241,9 +241,20 @@ class DatabaseInbox:
         more = news.has_lessons
         while more:
             bodies = await self._store.write(cluster_jobs.take_lessons, MAX_LESSON_ROWS)
-            lessons += [lesson for body in bodies for lesson in read_lessons(body)]
+            for body in bodies:
+                lessons += await self._read_lessons(body)
             more = len(bodies) == MAX_LESSON_ROWS
         return LeaderMessages(lessons, news.requested, news.announced)
+
+    async def _read_lessons(self, body: bytes) -> list[StoredLesson]:
+        """Decode a row of lessons; one that cannot be read is put aside."""
+        try:
+            return read_lessons(body)
+        except msgspec.DecodeError as error:
+            problem = describe_unreadable(error)
+            log.error("lessons_put_aside", problem=problem)
+            await self._store.write(cluster_jobs.quarantine_message, "lesson", body, problem)
+            return []
 
     async def remove_requests(self, feed_ids: Collection[int]) -> None:
         await self._store.write(cluster_jobs.remove_refresh_requests, feed_ids)

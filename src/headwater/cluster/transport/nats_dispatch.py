@@ -12,7 +12,7 @@ import msgspec
 import orjson
 import structlog
 
-from headwater.cluster.leases.partitions import leave_cluster, renew_partitions
+from headwater.cluster.leases.partitions import PARTITIONS, leave_cluster, renew_partitions
 from headwater.cluster.transport.nats_streams import NatsStreams
 from headwater.cluster.transport.postgres_transport import GIVEN_UP
 from headwater.cluster.transport.wire_messages import Grant, encode, read_hello
@@ -64,7 +64,7 @@ class NatsJobSender:
 
     async def list_in_flight(self) -> set[int]:
         subjects = await self._streams.list_subjects("JOBS", "jobs.*.*")
-        return {int(subject.rpartition(".")[2]) for subject in subjects}
+        return {found[1] for subject in subjects if (found := parse_job_subject(subject)) is not None}
 
     async def find_newest_result(self) -> int:
         return await self._streams.find_newest("RESULTS")
@@ -83,6 +83,26 @@ async def publish_jobs_once(streams: NatsStreams, given: Sequence[Job]) -> list[
     return await streams.publish_messages(
         [(streams.full_subject(f"jobs.{job.partition}.{job.feed_id}"), encode(job), None) for job in given]
     )
+
+
+def parse_job_subject(subject: str) -> tuple[int, int] | None:
+    """Return partition and feed of a job's subject; None for one that no controller writes.
+
+    >>> parse_job_subject("jobs.7.12"), parse_job_subject("one.jobs.7.-3"), parse_job_subject("jobs.999.12")
+    ((7, 12), (7, -3), None)
+    """
+    try:
+        partition, feed = map(int, subject.split(".")[-2:])
+    except ValueError:
+        return None
+    return (partition, feed) if 0 <= partition < PARTITIONS else None
+
+
+async def quarantine_stray_jobs(streams: NatsStreams, store: Store) -> None:
+    """Put jobs aside that no terminal ever gets, because their subjects are wrong."""
+    for subject in await streams.list_subjects("JOBS", "jobs.*.*"):
+        if parse_job_subject(subject) is None:
+            await quarantine_last(streams, store, "JOBS", subject)
 
 
 async def quarantine_last(streams: NatsStreams, store: Store, stream: str, subject: str) -> None:

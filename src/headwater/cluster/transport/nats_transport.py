@@ -15,14 +15,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 import orjson
 import structlog
 
 from headwater.cluster.transport.codec import decode_results, encode_results
+from headwater.cluster.transport.nats_dispatch import parse_job_subject
 from headwater.cluster.transport.nats_publisher import OutgoingMessage
 from headwater.cluster.transport.nats_streams import MAX_DELIVERIES, STORER_CONSUMER, NatsStreams, consumer_name
 from headwater.cluster.transport.proxied_requests import encode_reply
-from headwater.cluster.transport.wire_messages import Grant, Hello, MemberReport, encode, read_grant, read_job
+from headwater.cluster.transport.wire_messages import (
+    Grant,
+    Hello,
+    MemberReport,
+    describe_unreadable,
+    encode,
+    read_grant,
+    read_job,
+)
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.fetch.http.remote_session import RemoteReply
 from headwater.loops import boot_clock, pause
@@ -39,6 +49,7 @@ MAX_MESSAGES, MAX_RESULTS = 64, 256  # fetched at once by a storer, and stored i
 STORE_SECONDS, MIN_STORE_SECONDS = 0.2, 0.01  # that stored results wait for others, unless there are enough
 FIRST_FETCH_SECONDS = 1.0
 MIN_FETCH = 3  # messages in a request
+SUBJECT_HEADER, PROBLEM_HEADER = "Headwater-Subject", "Headwater-Problem"  # of a job that a terminal could not read
 
 _Decoded = tuple[Any, list[FetchResult] | Exception]  # a message with its results, or why it cannot be read
 
@@ -66,6 +77,7 @@ class NatsJobReceiver:
         self._results: list[tuple[FetchResult, OnSafe]] = []
         self._batch_full = asyncio.Event()
         self._sending: asyncio.Task[None] | None = None
+        self._sending_aside: set[asyncio.Task[None]] = set()
 
     # partitions
 
@@ -152,14 +164,37 @@ class NatsJobReceiver:
                     self._spent_partitions.add(partition)
             intake.demand_changed.set()
             return
-        job = read_job(message.data)
-        pull = self._pulls.get(job.partition)
+        try:
+            job = read_job(message.data)
+        except msgspec.DecodeError as error:
+            self._put_aside(message, describe_unreadable(error))
+            found = parse_job_subject(message.subject)
+            partition = -1 if found is None else found[0]
+        else:
+            self._received.append(ReceivedJob(job, message))
+            partition = job.partition
+        pull = self._pulls.get(partition)
         if pull is not None:
             pull.left -= 1
             if pull.left <= 0:
-                self._spent_partitions.add(job.partition)
-        self._received.append(ReceivedJob(job, message))
+                self._spent_partitions.add(partition)
         intake.demand_changed.set()
+
+    def _put_aside(self, message: Any, problem: str) -> None:
+        """Send a job that cannot be read to the storers, which put it aside: a terminal has no database."""
+        subject = self._streams.strip_prefix(message.subject)
+        log.error("job_not_read", subject=subject, problem=problem)
+        headers = {SUBJECT_HEADER: subject, PROBLEM_HEADER: ascii(problem)[1:-1]}
+        outgoing = (self._streams.full_subject("res.unreadable"), message.data, headers)
+
+        async def send() -> None:
+            publish = partial(self._streams.publish_messages, [outgoing])
+            await self._streams.retry.retry_until_done("results", "RESULTS", publish)
+            await message.ack()
+
+        task = asyncio.create_task(send())
+        self._sending_aside.add(task)
+        task.add_done_callback(self._sending_aside.discard)
 
     async def ack_job(self, received: ReceivedJob) -> None:
         await received.token.ack()
@@ -187,8 +222,8 @@ class NatsJobReceiver:
             self._sending = asyncio.create_task(self._send_results())
 
     def abandon_results(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
+        for task in (*self._sending_aside, *filter(None, [self._sending])):
+            task.cancel()
 
     async def _send_results(self) -> None:
         while self._results:
@@ -233,8 +268,10 @@ class NatsResultReceiver:
         async for messages in self._pull_messages(stop):
             batch: list[tuple[Any, list[FetchResult]]] = []
             for message, results in messages:
-                if isinstance(results, Exception):
-                    await self._reject_message(message, message.data, f"It cannot be read: {results}")
+                if isinstance(results, _UnreadableJob):
+                    await self._quarantine(message, results.subject, message.data, str(results))
+                elif isinstance(results, Exception):
+                    await self._reject_message(message, message.data, describe_unreadable(results))
                 elif message.metadata.num_delivered > MAX_DELIVERIES:  # its storers failed or died
                     yield _make_batch([(message, results)])
                 else:
@@ -305,7 +342,9 @@ class NatsResultReceiver:
         if message.metadata.num_delivered < MAX_DELIVERIES:
             await message.nak(delay=random.uniform(0.2, 1.0))
             return
-        subject = self._streams.strip_prefix(message.subject)
+        await self._quarantine(message, self._streams.strip_prefix(message.subject), body, problem)
+
+    async def _quarantine(self, message: Any, subject: str, body: bytes, problem: str) -> None:
         try:
             await self._store.write(cluster_jobs.quarantine_message, subject, body, problem)
         except HeadwaterError as error:
@@ -313,11 +352,21 @@ class NatsResultReceiver:
             await message.nak(delay=5.0)
             return
         self.quarantined += 1
-        log.error("message_put_aside", subject=message.subject, problem=problem)
+        log.error("message_put_aside", subject=subject, problem=problem)
         await message.ack()
 
 
+class _UnreadableJob(Exception):
+    """A job that a terminal could not read, with its subject."""
+
+    def __init__(self, subject: str, problem: str) -> None:
+        super().__init__(problem)
+        self.subject = subject
+
+
 def _decode_message(message: Any) -> _Decoded:
+    if message.headers and PROBLEM_HEADER in message.headers:
+        return message, _UnreadableJob(message.headers.get(SUBJECT_HEADER, ""), message.headers[PROBLEM_HEADER])
     try:
         return message, decode_results(message.data)
     except Exception as error:

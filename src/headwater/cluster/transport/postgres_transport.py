@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+import msgspec
 import structlog
 from sqlalchemy import Connection
 
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import leave_cluster, renew_partitions
 from headwater.cluster.transport.proxied_requests import store_reply
-from headwater.cluster.transport.wire_messages import Grant, MemberReport, encode, read_job
+from headwater.cluster.transport.wire_messages import Grant, MemberReport, describe_unreadable, encode, read_job
 from headwater.errors import HeadwaterError
 from headwater.fetch.http.remote_session import RemoteReply
 from headwater.loops import pause
@@ -97,16 +98,26 @@ class PostgresTransport:
                 await asyncio.sleep(ROOM_SECONDS)
                 continue
             rows = await self._claim_jobs(partitions, room) if partitions and room > 0 else []
-            received = [ReceivedJob(read_job(row.body), row) for row in rows if row.tries <= MAX_TRIES]
-            for row in rows:
-                if row.tries > MAX_TRIES:  # the processes that had it died
-                    log.error("job_put_aside", feed=row.feed_id, tries=row.tries)
-                    await self._store.write(_quarantine_job, row)
-            yield received
+            yield [received for row in rows if (received := await self._read_job(row)) is not None]
             more = 0 < len(rows) == room
             wait = POLL_SECONDS if rows else min(2 * wait, MAX_POLL_SECONDS)
             if not more:
                 await pause(self._woken, wait)
+
+    async def _read_job(self, row: JobRow) -> ReceivedJob | None:
+        """Decode a job; None for one that is put aside."""
+        problem = GIVEN_UP  # the processes that had it died
+        if row.tries <= MAX_TRIES:
+            try:
+                return ReceivedJob(read_job(row.body), row)
+            except msgspec.DecodeError as error:
+                problem = describe_unreadable(error)
+        log.error("job_put_aside", feed=row.feed_id, tries=row.tries, problem=problem)
+        try:
+            await self._store.write(_quarantine_job, row, problem)
+        except HeadwaterError as error:  # it is claimed again later
+            log.warning("not_put_aside", error=str(error))
+        return None
 
     async def _claim_jobs(self, partitions: Sequence[int], room: int) -> list[JobRow]:
         try:
@@ -184,6 +195,6 @@ def _make_row(job: Job) -> JobRow:
     return JobRow(job.feed_id, job.partition, encode(job))
 
 
-def _quarantine_job(connection: Connection, row: JobRow) -> None:
-    cluster_jobs.quarantine_message(connection, f"jobs.{row.partition}.{row.feed_id}", row.body, GIVEN_UP)
+def _quarantine_job(connection: Connection, row: JobRow, problem: str) -> None:
+    cluster_jobs.quarantine_message(connection, f"jobs.{row.partition}.{row.feed_id}", row.body, problem)
     cluster_jobs.delete_jobs(connection, [row.feed_id])

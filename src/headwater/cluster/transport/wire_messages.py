@@ -67,6 +67,11 @@ read_grant = msgspec.msgpack.Decoder(Grant).decode
 read_report = msgspec.json.Decoder(MemberReport).decode
 
 
+def describe_unreadable(error: Exception) -> str:
+    """Say why a message was put aside that cannot be decoded."""
+    return f"It cannot be read: {error}"
+
+
 def encode_report(report: MemberReport) -> str:
     """Encode a report for the table of members."""
     return msgspec.json.encode(report).decode()

@@ -1,0 +1,82 @@
+"""A message that nobody can read is put aside with its body and counted; everything else goes on."""
+
+from __future__ import annotations
+
+import time
+
+from cluster_in_process import roles, settings, streams_at
+from sqlalchemy import insert
+
+from headwater.assembly import build
+from headwater.cluster.cluster_status import describe_holdings, read_cluster_status
+from headwater.cluster.demo.servers import NatsServer
+from headwater.store import cluster_jobs
+from headwater.store.cluster_jobs import JobRow
+from headwater.store.content.feeds import NewFeed
+from headwater.store.readers.subscriptions import add_and_subscribe
+from headwater.store.schema.cluster_tables import lesson
+from headwater.store.store import Store
+
+FEEDS, GARBAGE = 4, b"\xff poison"
+
+
+async def count_put_aside(store: Store) -> dict[str, bytes]:
+    return {subject: body for _, subject, _, body in await store.read(cluster_jobs.list_quarantined_messages)}
+
+
+async def test_garbage_among_the_rows_of_nodes_is_put_aside_and_fetching_goes_on(
+    farm, url: str, store: Store, eventually
+) -> None:
+    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(5, 50), hints=False)
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    rows = [JobRow(9_000 + p, p, GARBAGE) for p in range(0, 256, 16)]
+    async with build("node", settings(database=url, member="alone")):
+        await eventually(lambda: len(made.log) >= FEEDS, "feeds are fetched")
+        await store.write(cluster_jobs.add_jobs, rows)
+        await store.write(lambda connection: connection.execute(insert(lesson), {"body": GARBAGE}) and None)
+
+        async def aside() -> bool:
+            return len(await count_put_aside(store)) == len(rows) + 1
+
+        await eventually(aside, "all of it is put aside")
+        asked = len(made.log)
+        await eventually(lambda: len(made.log) > asked + FEEDS, "fetching goes on")
+        found = await read_cluster_status(store)
+        assert not await store.read(cluster_jobs.list_queued_feeds) & {row.feed_id for row in rows}
+    expected = {"lesson": GARBAGE, **{f"jobs.{row.partition}.{row.feed_id}": GARBAGE for row in rows}}
+    assert await count_put_aside(store) == expected
+    assert found.put_aside == len(rows) + 1
+    [told] = [one for one in found.problems if "put aside" in one]
+    assert told.startswith("17 messages were put aside. The latest is ")
+    assert "It cannot be read" in told
+
+
+async def test_garbage_in_the_streams_is_put_aside_and_fetching_goes_on(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(5, 50), hints=False)
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    async with streams_at(nats.url, prefix) as streams, roles(given, "controller", "terminal", "storer") as running:
+        await eventually(lambda: len(made.log) >= FEEDS, "feeds are fetched")
+        subjects = ("jobs.3.77", "jobs.4.garbage", "jobs.999.5", "res.7")
+        for subject in subjects:
+            await streams.context.publish(streams.full_subject(subject), GARBAGE)
+
+        async def aside() -> bool:
+            return len(await count_put_aside(store)) == len(subjects)
+
+        await eventually(aside, "all of it is put aside")
+        asked = len(made.log)
+        await eventually(lambda: len(made.log) > asked + FEEDS, "fetching goes on")
+        running.start("second", "controller")
+        await running.drop("controller")  # the next leader lists the jobs in flight
+        asked = len(made.log)
+        await eventually(lambda: len(made.log) > asked + FEEDS, "fetching goes on under another leader")
+    assert await count_put_aside(store) == dict.fromkeys(subjects, GARBAGE)
+
+
+async def test_the_partitions_of_a_member_are_told_as_a_number_and_a_few_ranges(store: Store) -> None:
+    found = await read_cluster_status(store)
+    found.partitions["t"] = list(range(0, 256, 2))
+    assert describe_holdings(found) == {"t": "128: 0, 2, 4, 6, 8, 10, 12, 14 and 120 more"}
