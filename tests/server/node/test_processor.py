@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from processed import GUARDIAN, World
 from sqlalchemy import Connection, update
 
 from headwater.errors import InputError, QueryError
+from headwater.language import parse
 from headwater.model import QueryFeed
 from headwater.node.queries import definitions
+from headwater.node.queries.preview import preview_queries
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.store.content.feeds import NewFeed, change_feed, find_feed
 from headwater.store.content.outbox import OutboxEntry, find_last_position, list_outbox_entries
@@ -542,3 +545,48 @@ async def test_a_query_that_cannot_be_tried_says_so_and_keeps_no_item_from_the_o
     assert said is not None
     assert "no such number" in said
     assert (await world.store.read(find_query_feed, "Dated")).problem is None
+
+
+async def preview_counts(world: World, script: str) -> dict[str, int]:
+    previews = await preview_queries(world.store, list(parse(script).queries), 30.0, world.now)
+    return {preview.name: preview.kept for preview in previews}
+
+
+async def filled_counts(world: World) -> dict[str, int]:
+    feeds = await world.store.read(list_all_query_feeds)
+    return {one.name: len(await world.store.read(list_document_hits, one, world.now)) for one in feeds}
+
+
+async def test_layers_of_one_script_are_filled_from_each_other(world: World) -> None:
+    await world.publish("guardian", *(f"Volcano {number}" for number in range(12)))
+    await world.process()
+    script = """
+        CREATE FEED P1 AS RETURN ALL SET TITLE = "[seen] {title}";
+        CREATE FEED P2 AS RETURN P1 WHERE TITLE CONTAINS "seen";
+        CREATE FEED P3 AS RETURN P2 | P1 WHERE TITLE CONTAINS "7" OR TITLE CONTAINS "8";
+    """
+    wanted = await preview_counts(world, script)
+    await world.run(script)
+    await world.process()
+    assert wanted == {"P1": 12, "P2": 12, "P3": 2}
+    assert await filled_counts(world) == wanted
+    assert set(await world.titles("P3")) == {"[seen] Volcano 7", "[seen] Volcano 8"}
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_preview_of_random_layers_is_what_they_are_filled_with(world: World, seed: int) -> None:
+    draw = Random(seed)
+    words = ("ash", "lava", "cloud", "ice")
+    for source in ("guardian", "iris"):
+        await world.publish(source, *(f"{source} {number} {' '.join(draw.sample(words, 2))}" for number in range(6)))
+    await world.process()
+    statements: list[str] = []
+    for number in range(6):
+        sources = draw.sample(["guardian", "iris", *(f"Q{layer}" for layer in range(number))], k=min(2, number + 1))
+        kind = draw.choice(["", " DISTINCT ON TITLE", f' WHERE TITLE CONTAINS "{draw.choice(words)}"'])
+        statements.append(f"CREATE FEED Q{number} AS RETURN {' | '.join(sources)}{kind};")
+    script = "\n".join(statements)
+    wanted = await preview_counts(world, script)
+    await world.run(script)
+    await world.process()
+    assert await filled_counts(world) == wanted

@@ -17,7 +17,7 @@ from headwater.query import Arrival, Engine, Hit
 from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin
 from headwater.query.query_document import Emission, select_items
-from headwater.query.source_scope import SourceScope
+from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import list_outbox_entries
 from headwater.store.queries import hits, query_feeds, selectivity
@@ -33,18 +33,27 @@ BATCH = 200
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """The window, the items kept and matched per feed that had hits, and the items matched of every feed."""
+    """The window, all items as the query publishes them, by their id, the items kept and matched per feed that had
+    hits, and the items matched of every feed."""
 
     window: list[NewHit]
+    published: dict[int, Item]
     kept: dict[int, tuple[int, int]]
     offered: Mapping[int, int]
 
 
 async def backfill_query(
-    store: Store, engine: Engine, query: QueryFeed, definition: Query, scope: SourceScope, now: float
+    store: Store,
+    engine: Engine,
+    query: QueryFeed,
+    definition: Query,
+    scope: SourceScope,
+    now: float,
+    published: Mapping[str, Mapping[int, Item]],
 ) -> Backfill:
-    """Match stored items with a query that was added to the engine."""
-    past = await load_arrivals(store, definition, scope, upto=query.position)
+    """Match stored items with a query that was added to the engine. `published` has, by name, the items of query feeds
+    that are filled with it and not stored yet."""
+    past = await load_arrivals(store, definition, scope, upto=query.position, published=published)
     found = await asyncio.to_thread(engine.backfill, query.name, past)
     matched = [NewHit(query.id, hit, arrival.arrived or hit.item.first_seen) for arrival, hit in found]
     offered = Counter(arrival.item.feed_id for arrival in past)
@@ -60,16 +69,26 @@ async def backfill_queries(
     scope: SourceScope,
     now: float,
 ) -> list[tuple[QueryFeed, Backfill]]:
-    """Match stored items with several queries: many plain ones in one pass, the others one by one."""
+    """Match stored items with several queries, in the order in which they read each other: many plain ones in one pass,
+    the others one by one."""
     many = [(query, definition) for query, definition in group if is_plain(definition, names)]
     filled = {}
     if len(many) > FEW:
         together = await asyncio.to_thread(BackfillBatch, many, origins, engine.detect)
         filled = await together.backfill(store, scope, now, len(many))
-    return [
-        (query, filled.get(query.id) or await backfill_query(store, engine, query, definition, scope, now))
-        for query, definition in group
-    ]
+    found: list[tuple[QueryFeed, Backfill]] = []
+    published: dict[str, Mapping[int, Item]] = {}
+    for query, definition in _sort_by_dependency(group):
+        backfill = filled.get(query.id) or await backfill_query(store, engine, query, definition, scope, now, published)
+        found.append((query, backfill))
+        published[query.name] = backfill.published
+    return found
+
+
+def _sort_by_dependency(group: Sequence[tuple[QueryFeed, Query]]) -> list[tuple[QueryFeed, Query]]:
+    by_name = {query.name: (query, definition) for query, definition in group}
+    creates = [CreateFeed(FeedName(name), definition) for name, (_, definition) in by_name.items()]
+    return [by_name[create.name.name] for create in sort_by_dependency(creates)]
 
 
 def write_backfills(connection: Connection, fillings: Sequence[tuple[QueryFeed, Backfill]]) -> set[int]:
@@ -157,21 +176,38 @@ def is_stateless(definition: Query) -> bool:
 def _make_backfill(definition: Query, matched: list[NewHit], offered: Mapping[int, int], now: float) -> Backfill:
     kept = Counter(one.hit.original.feed_id for one in matched if not one.hit.update)
     of_each = {feed: (number, offered[feed]) for feed, number in kept.items()}
-    return Backfill(select_window(definition, matched, now), of_each, offered)
+    published = {one.hit.item.id or 0: one.hit.item for one in matched}
+    return Backfill(select_window(definition, matched, now), published, of_each, offered)
 
 
 async def load_arrivals(
-    store: Store, definition: Query, scope: SourceScope, *, upto: int, since: float | None = None, most: int = MAX_ITEMS
+    store: Store,
+    definition: Query,
+    scope: SourceScope,
+    *,
+    upto: int,
+    since: float | None = None,
+    most: int = MAX_ITEMS,
+    published: Mapping[str, Mapping[int, Item]] | None = None,
 ) -> list[Arrival]:
-    """Load the latest items of the feeds that a query reads, with their publications in query feeds that it reads."""
+    """Load the latest items of the feeds that a query reads, with their publications in query feeds that it reads.
+    `published` has, by name, those of query feeds that are not stored yet."""
     feeds = scope.find_feeds(definition, joined=True)
     ids = await store.read(list_past_items, since=since, most=most, upto=upto, feed_ids=feeds)
-    names = [name.name for name in list_read_feeds(definition)]
-    published = await store.read(find_published_items, names) if names else {}
+    read = {name.key for name in list_read_feeds(definition)}
+    unstored = {name: items for name, items in (published or {}).items() if name.casefold() in read}
+    stored = await store.read(find_published_items, read - {name.casefold() for name in unstored})
     return [
-        Arrival(item, item.first_seen, emitted=published.get(item.id or 0, {}))
+        Arrival(item, item.first_seen, emitted=_collect_publications(item.id or 0, stored, unstored))
         for item in await store.read(find_items, ids)
     ]
+
+
+def _collect_publications(
+    item: int, stored: Mapping[int, Mapping[str, Item]], unstored: Mapping[str, Mapping[int, Item]]
+) -> Mapping[str, Item]:
+    fresh = {name: items[item] for name, items in unstored.items() if item in items}
+    return {**stored.get(item, {}), **fresh}
 
 
 def select_window(definition: Query, matched: list[NewHit], now: float) -> list[NewHit]:
