@@ -99,6 +99,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     target_delay: float | None = None  # instead of a budget: the mean delay in seconds
     only_wanted_by_queries: bool = False  # whether a feed counts only as far as queries want it
 
+    alert_hours: Annotated[float, Meta(ge=0)] | None = 6.0  # a TARGET missed for longer is told to the query's receiver
+
     # retention
     keep_days: Annotated[float, Meta(gt=0)] | None = None  # delete items that are older
     keep_per_feed: Annotated[int, Meta(gt=0)] | None = None  # delete items beyond the newest so many of a feed

@@ -28,7 +28,15 @@ from headwater.store.store import Store
 
 STRATEGY_SETTINGS = ("strategy", "estimator", "objective")
 TARGET_SETTINGS = ("target_completeness", "target_freshness", "target_delay")
-CHANGEABLE = ("budget", *STRATEGY_SETTINGS, *TARGET_SETTINGS, "keep_days", "keep_per_feed", "readers_add")
+CHANGEABLE = (
+    "budget",
+    *STRATEGY_SETTINGS,
+    *TARGET_SETTINGS,
+    "alert_hours",
+    "keep_days",
+    "keep_per_feed",
+    "readers_add",
+)
 
 
 def check_changes(

@@ -18,6 +18,7 @@ from headwater.node.crawl import snapshot
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.quality import targets
+from headwater.node.quality.promises import PromiseKeeper
 from headwater.node.quality.quality_report import QualityMonitor, QualityReport
 from headwater.node.quality.targets import RETARGET_SECONDS as RETARGET
 from headwater.node.quality.targets import TargetPlan, find_target_budget, plan_query_targets, require_beliefs
@@ -32,11 +33,13 @@ from headwater.store.queries.selectivity import list_selectivity, load_offered_c
 from headwater.store.readers.mark_compaction import compact_all_marks
 from headwater.store.saved_state import read_revision
 from headwater.store.store import Store
+from headwater.times import HOUR
 
 SAVE_SECONDS = 300.0
 REPORT_SECONDS = 60.0
 PRUNE_SECONDS = 3600.0
 DEMAND_SECONDS = 60.0
+PROMISE_SECONDS = 300.0
 INDEX_SECONDS = 2.0  # between two batches of the search index; a search adds missing items itself
 
 MAX_LOGGED = 5  # losing feeds in a line of the log
@@ -62,6 +65,8 @@ class Maintenance:
         self._revision = 0
         self._has_saved = False
         self.monitor = QualityMonitor(store, scheduler, settings.least_interval)
+        self._promises = PromiseKeeper(store)
+        self._promises_measured = 0.0  # when
         self._budget_floor = 0.0  # requests per minute that TARGETs of queries need, in target mode
 
     async def load_state(self) -> None:
@@ -142,7 +147,23 @@ class Maintenance:
             problem=report.problem,
         )
         await self.monitor.save(report.at, report)
+        await self.measure_server_promise(report)
         await live_settings.save_options(self._store, self.settings, report.at)
+
+    async def measure_server_promise(self, report: QualityReport) -> None:
+        """Record the server's quality of this hour and the last one."""
+        this = int(report.at // HOUR)
+        hours = {hour: self.monitor.tally.count_hour(hour, report.feeds) for hour in (this - 1, this)}
+        await self._promises.measure_server(hours, self.settings.target, self._scheduler.target_result)
+
+    async def measure_promises(
+        self, model: DemandModel, definitions: Mapping[int, CreateFeed], now: float, every: float = PROMISE_SECONDS
+    ) -> None:
+        """Measure the TARGETs of queries, at most every so many seconds."""
+        if now - self._promises_measured >= every:
+            self._promises_measured = now
+            outcomes, alert = self._scheduler.target_outcomes, self.settings.alert_hours
+            await self._promises.measure_queries(definitions, model, outcomes, now, alert)
 
     async def replace_strategy(self, strategy: Strategy) -> None:
         """Use another strategy, taught from the log of refreshes."""
@@ -209,6 +230,7 @@ class Maintenance:
         feeds.set_demand(demand)
         self._scheduler.on_changed()
         await self._apply_targets(found.aims, found.budget)
+        await self.measure_promises(model, definitions, time.time())
 
     def _plan_targets(
         self, model: DemandModel, definitions: Mapping[int, CreateFeed], demand: Mapping[int, Demand]

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from headwater.cluster.cluster_status import ClusterStatus
 from headwater.node.crawl.crawl_status import CrawlStatus
+from headwater.node.quality.promises import PromiseReport
 from headwater.node.quality.quality_report import QualityReport
 from headwater.store.content.refreshes import ActivitySummary
 
@@ -128,6 +129,32 @@ class _ServerCollector(Collector):
         yield GaugeMetricFamily(
             "headwater_hosts_held", "Hosts that asked us to stay away for a while.", value=status.held_hosts
         )
+
+
+class PromiseCollector(Collector):
+    """Promises of queries and of the server (query ""): whether they are kept, and the quality of the last day."""
+
+    def __init__(self, promises: Sequence[PromiseReport]) -> None:
+        self._promises = promises
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        kept = GaugeMetricFamily("headwater_promise_kept", "1 if a promise is kept, 0 if not.", labels=["query"])
+        for one in self._promises:
+            if one.kept is not None:
+                kept.add_metric([one.query or ""], float(one.kept))
+        yield kept
+        for name, meaning in (
+            ("items", "Items published in the last day, as far as noticed."),
+            ("completeness", "Share of them that was caught."),
+            ("freshness", "Share of the feeds' windows that was fetched, on average."),
+            ("delay", "Mean delay in seconds."),
+            ("in_time", "Share of the items that came within the promised delay."),
+        ):
+            family = GaugeMetricFamily(f"headwater_promise_{name}", meaning, labels=["query"])
+            for one in self._promises:
+                if (figure := getattr(one.day, name)) is not None:
+                    family.add_metric([one.query or ""], figure)
+            yield family
 
 
 class _QualityCollector(Collector):

@@ -14,10 +14,12 @@ from headwater.cli.console.output import err, format_count, format_local_time, o
 from headwater.cli.views.trash import print_undo_hint
 from headwater.language import Script
 from headwater.model import QueryFeed
+from headwater.schedule.quality.promise_record import describe_figures, describe_period
 from headwater.times import format_instant, format_relative
 
 if TYPE_CHECKING:
     from headwater.cli.console.item_table import ItemRow
+    from headwater.node.quality.promises import PromiseReport
     from headwater.node.queries.preview import QueryPreview
     from headwater.node.queries.query_explanation import QueryExplanation
     from headwater.query.dry_run import DryRun
@@ -268,6 +270,20 @@ def render_query_explanation(told: QueryExplanation) -> None:
         out.print(Text(f"TARGET: {told.target.message}"))
     elif told.asks:
         out.print("TARGET: not evaluated yet; the server does so once a minute.")
+    if told.promise is not None:
+        for line in write_promise(told.promise):
+            out.print(Text(line))
+
+
+def write_promise(promise: PromiseReport) -> list[str]:
+    """Write a promise as sentences: promised, predicted, measured, kept or not and why."""
+    verdict = {True: "kept", False: "not kept", None: "not judged"}[promise.kept]
+    lines = [f"Promised: {promise.promised}: {verdict}." + (f" {promise.why}" if promise.why else "")]
+    if promise.predicted:
+        lines.append(f"Predicted: {describe_figures(**promise.predicted)}.")
+    for name, one in (("hour", promise.hour), ("day", promise.day), ("week", promise.week)):
+        lines.append(f"Measured in the last {name}: {describe_period(one)}.")
+    return lines
 
 
 def explanation_as_json(told: QueryExplanation) -> dict[str, Any]:
@@ -285,6 +301,7 @@ def explanation_as_json(told: QueryExplanation) -> dict[str, Any]:
         "refreshes_per_day": told.refreshes_per_day,
         "share_of_weight": told.share_of_weight,
         "target": told.target,
+        "promise": told.promise,
     }
 
 

@@ -105,9 +105,8 @@ class QualityMonitor:
         for one in refreshes:
             hours.setdefault(one[0].at // HOUR, []).append(one)
         for hour, ended in hours.items():
-            waited = [
-                measure_delays(refresh, before) for refresh, before in ended if before is not None and refresh.published
-            ]
+            told = [(one, measure_delays(one, before)) for one, before in ended if before is not None and one.published]
+            waited = [delays for _, delays in told]
             self.tally.record(
                 hour * HOUR,
                 requests=len(ended),
@@ -115,6 +114,7 @@ class QualityMonitor:
                 got=sum(refresh.new for refresh, before in ended if before is not None),
                 lost=sum(refresh.lost for refresh, _ in ended),
                 delays=np.concatenate(waited) if waited else np.empty(0),
+                missing=sum(float(delays.sum()) / max(one.window or 1, 1) for one, delays in told),
             )
 
     async def make_report(self, now: float) -> QualityReport:

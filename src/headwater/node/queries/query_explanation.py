@@ -10,6 +10,7 @@ from headwater.language.normal_form import list_read_feeds
 from headwater.model import QueryFeed
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.quality import targets
+from headwater.node.quality.promises import PromiseReport, find_promise
 from headwater.node.queries.demand import DemandModel, load_reader_weights
 from headwater.query.index.access_path import AccessExplanation, count_feature_shares, explain_access
 from headwater.query.items.analysed_item import AnalysedItem
@@ -70,6 +71,7 @@ class QueryExplanation:
     share_of_weight: float  # the part of its feeds' weight that this query gives
     asks: bool  # whether it has a TARGET
     target: TargetOutcome | None  # the latest outcome that the server computed
+    promise: PromiseReport | None  # its TARGET as promised, predicted and measured
 
 
 async def load_scope(store: Store) -> tuple[SourceScope, dict[int, CreateFeed], dict[int, Origin]]:
@@ -133,6 +135,7 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
         share_of_weight=min(sum(source.due_to_query for source in sources) / weight, 1.0) if weight else 0.0,
         asks=definitions[query.id].query.target is not None,
         target=target,
+        promise=await find_promise(store, query.name, now) if definitions[query.id].query.target else None,
     )
 
 

@@ -13,12 +13,15 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from html import escape
 
+import msgspec
 import structlog
 
 from headwater.errors import InputError
 from headwater.fetch.client import Fetcher
 from headwater.loops import StepLoop
+from headwater.model import Entry
 from headwater.publish.delivery.delivery_templates import DeliveryTemplate, render_in_worker, start_renderers
 from headwater.publish.delivery.sinks import (
     DeliveryFailed,
@@ -131,12 +134,16 @@ class Deliverer(StepLoop):
         return "failed", self._clock() + retry_wait(first.attempts, self._first_wait, self._longest_wait), reason
 
     async def _build_message(self, batch: Sequence[Delivery]) -> DeliveryMessage | None:
+        first = batch[0]
+        if first.alert is not None:
+            about = Entry(id=f"alert {first.batch or first.id}", title=f"{first.query}: promise broken")
+            entry = msgspec.structs.replace(about, summary=escape(first.alert), published=first.at)
+            return DeliveryMessage(first.batch or str(first.id), first.query, first.address, [entry], first.at)
         hits = await self._store.read(find_hits, [one.hit_id for one in batch])
         if not hits:
             return None
         feeds = await self._store.read(find_feeds, {hit.item.feed_id for hit in hits})
         items = [to_entry(hit.item, feeds.get(hit.item.feed_id)) for hit in hits]
-        first = batch[0]
         at = first.slot if first.slot is not None else hits[0].arrived
         message = DeliveryMessage(first.batch or str(first.id), first.query, first.address, items, at)
         return message if first.kind == "webhook" else await self._apply_template(message)

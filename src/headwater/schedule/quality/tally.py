@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.arrays import Floats
+from headwater.schedule.quality.promise_record import PromiseCounts
 from headwater.times import DAY, HOUR
 
 HOURS_KEPT = 25  # a day and the current hour
 DELAY_EDGES = np.geomspace(1.0, 31 * DAY, 80)  # the bins make delays accurate to a fifth
 MEDIAN_ITEMS, P95_ITEMS = 5, 20  # a quantile of fewer says nothing
-_SUMS = ("requests", "bytes", "got", "lost", "dated", "waited")
+_SUMS = ("requests", "bytes", "got", "lost", "dated", "waited", "missing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +60,28 @@ class Tally:
         self._sums = np.zeros((HOURS_KEPT, len(_SUMS)))
         self._delays = np.zeros((HOURS_KEPT, len(DELAY_EDGES) + 1))
 
-    def record(self, at: float, *, weight: float, got: int, lost: float, delays: Floats, requests: int = 1) -> None:
-        """Count one refresh, or several of the same hour together."""
+    def record(
+        self,
+        at: float,
+        *,
+        weight: float,
+        got: int,
+        lost: float,
+        delays: Floats,
+        requests: int = 1,
+        missing: float = 0.0,
+    ) -> None:
+        """Count one refresh, or several of the same hour together.
+
+        `missing` are the seconds during which items were shown and not fetched, as shares of their windows.
+        """
         hour = int(at // HOUR)
         place = hour % HOURS_KEPT
         if self._hour[place] > hour:
             return  # older than the tally reaches
         if self._hour[place] < hour:
             self._hour[place], self._sums[place], self._delays[place] = hour, 0.0, 0.0
-        self._sums[place] += (requests, weight, got, lost, len(delays), delays.sum())
+        self._sums[place] += (requests, weight, got, lost, len(delays), delays.sum(), missing)
         if len(delays):
             np.add.at(self._delays[place], np.searchsorted(DELAY_EDGES, delays), 1)
 
@@ -75,11 +89,19 @@ class Tally:
         """Sum up the current hour and the `hours` before it."""
         this = int(now // HOUR)
         mine = (self._hour > this - hours - 1) & (self._hour <= this)
-        requests, weight, got, lost, dated, waited = self._sums[mine].sum(0).tolist()
+        requests, weight, got, lost, dated, waited, _ = self._sums[mine].sum(0).tolist()
         counts = self._delays[mine].sum(0)
         delay = summarise_delays(int(dated), waited, counts)
         share = got / (got + lost) if got + lost > 0 else None
         return TallyPeriod(int(requests), int(weight), int(got), float(lost), share, delay)
+
+    def count_hour(self, hour: int, feeds: int) -> PromiseCounts:
+        """Return the counts of one hour (since 1970), in which so many feeds were watched."""
+        place = hour % HOURS_KEPT
+        if self._hour[place] != hour:
+            return PromiseCounts()
+        _, _, got, lost, dated, waited, missing = self._sums[place].tolist()
+        return PromiseCounts(int(got), lost, int(dated), 0, waited, missing, feeds * HOUR)
 
     def save(self) -> dict[str, NDArray[Any]]:
         return {"hour": self._hour, "sums": self._sums, "delays": self._delays}

@@ -19,7 +19,8 @@ class Delivery:
     """An item of a query feed on its way to one sink. `kind` is email, webhook or notify.
 
     `state` is due, failed (to be tried again at `due`), sent or dead (given up). Deliveries with one `batch` go in one
-    message; `slot` is the time of a digest. `message` describes the last attempt.
+    message; `slot` is the time of a digest. `message` describes the last attempt. An `alert` is a sentence about the
+    query feed itself, without an item; its `item_id` is negative.
     """
 
     id: int
@@ -36,6 +37,7 @@ class Delivery:
     attempts: int = 0
     at: float = 0.0
     message: str | None = None
+    alert: str | None = None
 
 
 CHUNK = 500
@@ -56,6 +58,7 @@ def add_deliveries(connection: Connection, new: Iterable[Delivery]) -> None:
             "slot": one.slot,
             "attempts": 0,
             "at": one.at,
+            "alert": one.alert,
         }
         for one in new
     ]
@@ -122,6 +125,7 @@ def _read_delivery(row: Row[Any], batch: str | None = None) -> Delivery:
         row.attempts + (batch is not None),
         row.at,
         row.message,
+        row.alert,
     )
 
 

@@ -40,6 +40,7 @@ delivery = Table(
     Column("attempts", Integer, nullable=False),
     Column("at", Double, nullable=False),  # of the last change
     Column("message", Text),
+    Column("alert", Text),  # a sentence about the query feed itself, instead of an item
     UniqueConstraint("query_id", "item_id", "kind", "address"),
     Index(None, "due"),
     Index(None, "batch"),

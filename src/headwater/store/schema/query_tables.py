@@ -123,6 +123,29 @@ selectivity = Table(
 )
 
 
+# One record per hour of each query with a TARGET, and of the server as a whole (query 0): what was promised, predicted
+# and measured, and whether the promise was kept in the day before.
+promise_hour = Table(
+    "promise_hour",
+    metadata,
+    Column("query_id", Id, primary_key=True, autoincrement=False),
+    Column("hour", Integer, primary_key=True, autoincrement=False),
+    Column("promised", Text, nullable=False),  # JSON: completeness, freshness, delay
+    Column("predicted", Text, nullable=False),  # the same
+    Column("got", BigInteger, nullable=False),
+    Column("lost", Double, nullable=False),
+    Column("dated", BigInteger, nullable=False),
+    Column("in_time", BigInteger, nullable=False),
+    Column("waited", Double, nullable=False),
+    Column("missing", Double, nullable=False),
+    Column("watched", Double, nullable=False),
+    Column("kept", Boolean),
+    Column("why", Text, nullable=False),
+    Index(None, "hour"),
+    sqlite_with_rowid=False,
+)
+
+
 offered_count = Table(
     "offered_count",
     metadata,

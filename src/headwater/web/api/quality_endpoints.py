@@ -11,6 +11,7 @@ from headwater.cluster.cluster_status import ClusterStatus, read_cluster_status
 from headwater.errors import NotFound
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.quality.belief_sample import estimate_quality_by_budget
+from headwater.node.quality.promises import PromiseReport, load_promises
 from headwater.node.quality.quality_history import QualityPoint, load_history
 from headwater.node.quality.quality_report import QualityReport, load_last_report
 from headwater.schedule.quality.what_if import PredictedQuality
@@ -128,6 +129,12 @@ async def show_quality(call: ApiCall) -> QualityReport:
         return report
     mine = {one.feed_id for one in await call.store.read(list_subscriptions, call.user.id)}
     return replace(report, losing=tuple(one for one in report.losing if one.feed_id in mine))
+
+
+@quality_group.get("/quality/promises", ADMIN)
+async def list_promises(call: ApiCall) -> ListPage[PromiseReport]:
+    """List what the server and its queries with a TARGET promise, what was measured, and whether it is kept."""
+    return ListPage(items=await load_promises(call.store, call.now), next=None)
 
 
 class QualityPointView(ResponseBody, frozen=True):

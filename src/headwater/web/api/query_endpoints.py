@@ -11,6 +11,7 @@ from headwater.language import EVERY, parse
 from headwater.language.ast import CreateFeed
 from headwater.language.formatter import format_script
 from headwater.model import Item, QueryFeed
+from headwater.node.quality.promises import PromiseReport
 from headwater.node.queries.preview import preview_queries
 from headwater.node.queries.query_explanation import SourceShare, explain_query
 from headwater.query.index.access_path import AccessExplanation
@@ -287,6 +288,7 @@ class QueryExplanationView(ResponseBody, frozen=True):
     per_day: float
     refreshes_per_day: float
     share_of_weight: float
+    promise: PromiseReport | None
 
 
 @query_group.get("/queries/{name}/explanation", ADMIN)
@@ -303,6 +305,7 @@ async def explain_query_feed(call: ApiCall, asked: QueryParameters) -> QueryExpl
         per_day=told.statistics.per_day,
         refreshes_per_day=told.refreshes_per_day,
         share_of_weight=told.share_of_weight,
+        promise=told.promise,
     )
 
 

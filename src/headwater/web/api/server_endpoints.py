@@ -125,6 +125,9 @@ Budget = Annotated[float, Meta(gt=0, le=1e6, description="requests per minute")]
 Share = Annotated[float, Meta(gt=0, lt=1)]
 Seconds = Annotated[float, Meta(gt=0, le=1e9, description="mean delay in seconds")]
 Days = Annotated[float, Meta(gt=0, le=1e6, description="older items are deleted; null keeps all")]
+AlertHours = Annotated[
+    float, Meta(gt=0, le=1e6, description="hours after which a missed TARGET is told to the receiver; null: never")
+]
 ItemCount = Annotated[
     int, Meta(gt=0, le=2**31, description="the number of newest items kept per feed; older items are deleted")
 ]
@@ -152,6 +155,7 @@ class SettingsView(ResponseBody, frozen=True):
     target_completeness: float | None
     target_freshness: float | None
     target_delay: float | None
+    alert_hours: float | None
     keep_days: float | None
     keep_per_feed: int | None
     only_wanted_by_queries: bool
@@ -192,6 +196,7 @@ class SettingsChange(RequestBody, frozen=True):
     target_completeness: Share | UnsetType | None = UNSET
     target_freshness: Share | UnsetType | None = UNSET
     target_delay: Seconds | UnsetType | None = UNSET
+    alert_hours: AlertHours | UnsetType | None = UNSET
     keep_days: Days | UnsetType | None = UNSET
     keep_per_feed: ItemCount | UnsetType | None = UNSET
     readers_add: ReaderQuotaText | UnsetType = UNSET

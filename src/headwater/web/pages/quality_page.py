@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from headwater.errors import InputError
 from headwater.node.quality.belief_sample import estimate_quality_by_budget
+from headwater.node.quality.promises import PromiseReport, load_promises
 from headwater.node.quality.quality_history import QualityPoint, load_history
 from headwater.node.quality.quality_report import LosingFeed, QualityReport, load_last_report
 from headwater.schedule.quality.what_if import PredictedQuality
@@ -66,6 +67,7 @@ class QualityPage:
     losing: tuple[LosingFeed, ...]
     accepted: int
     weights: dict[int, float]
+    promises: tuple[PromiseReport, ...]
 
 
 async def load_quality_page(site: Site, now: float, zone: tzinfo = UTC) -> QualityPage:
@@ -90,6 +92,7 @@ async def load_quality_page(site: Site, now: float, zone: tzinfo = UTC) -> Quali
         losing=losing,
         accepted=len(accepted),
         weights={id: feed.weight for id, feed in known.items()},
+        promises=tuple(one for one in await load_promises(site.store, now) if one.promised),
     )
 
 

@@ -16,6 +16,7 @@ from headwater.language.formatter import format_script
 from headwater.language.highlighter import highlight_script
 from headwater.language.parsing.lexer import KEYWORDS
 from headwater.model import QueryFeed
+from headwater.node.quality.promises import PromiseReport, find_promise
 from headwater.store.content.feeds import count_feed_tags
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.hits import QueryStatistics, compute_query_statistics, count_hits_by_query
@@ -72,6 +73,7 @@ class EditorPage:
     previews: tuple[ShownPreview, ...] | None = None
     addresses: tuple[tuple[str, str], ...] = ()
     form: dict[str, str] = field(default_factory=dict)
+    promise: PromiseReport | None = None
 
 
 def highlight_query(text: str) -> Markup:
@@ -213,6 +215,7 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
         previews=previews,
         addresses=tuple(_published_addresses(visit.site.base_url, query.name)) if query else (),
         form=edited.form,
+        promise=await find_promise(store, query.name, visit.now) if query else None,
     )
     values: dict[str, Any] = {"gallery": GALLERY, "fields": FIELDS, "keywords": " ".join(sorted(KEYWORDS))}
     tags = [tag for tag, _ in (await store.read(count_feed_tags))[:200]]

@@ -62,6 +62,7 @@ NUMBER_HINTS = {
     "target_completeness": "a share of all items, such as .99, or blank",
     "target_freshness": "a share of the items in the feeds, such as .9, or blank",
     "target_delay": "seconds, such as 600, or blank",
+    "alert_hours": "hours, such as 6, or blank",
     "keep_days": "days, such as 365, or blank",
     "keep_per_feed": "a number of items, such as 1000, or blank",
 }

@@ -12,6 +12,7 @@ from headwater.cluster.cluster_status import describe_holdings, read_cluster_sta
 from headwater.errors import NotFound
 from headwater.model import Feed, Item, Refresh
 from headwater.node.crawl.crawl_status import CrawlStatus
+from headwater.node.quality.promises import PromiseReport, load_promises
 from headwater.node.quality.quality_report import QualityReport, load_last_report
 from headwater.settings import is_shared_database
 from headwater.store.content.feeds import find_feeds
@@ -19,7 +20,7 @@ from headwater.store.content.items import list_items
 from headwater.store.content.refreshes import ActivitySummary, summarise_activity
 from headwater.store.readers.accounts import ADMIN, READ
 from headwater.store.store import Store
-from headwater.web.metrics import CONTENT_TYPE, ClusterCollector, render_metrics
+from headwater.web.metrics import CONTENT_TYPE, ClusterCollector, PromiseCollector, render_metrics
 from headwater.web.page import OPEN, PageGroup, Visit
 from headwater.web.shared.article_html import followable_link
 from headwater.web.site import json_response
@@ -99,8 +100,18 @@ async def show_health(visit: Visit) -> Response:
             "network_away_since": status.network_away_since,
             "queries": status.queries,
             "targets": [asdict(aim) for aim in status.aims],
+            "promises": [asdict(one) for one in await _load_promises(visit)],
         }
     )
+
+
+async def _load_promises(visit: Visit) -> list[PromiseReport]:
+    """Load the promises, up to a minute old: monitors ask every few seconds."""
+    site = visit.site
+    found: list[PromiseReport] = await site.timed_cache.get_or_gather(
+        "promises", 0, lambda: load_promises(site.store, visit.now)
+    )
+    return found
 
 
 @pages.get("/metrics", OPEN)
@@ -109,4 +120,6 @@ async def show_metrics(visit: Visit) -> Response:
     report = await load_last_report(visit.store)
     shared = is_shared_database(visit.site.settings)
     more = [ClusterCollector(await read_cluster_status(visit.store))] if shared else []
-    return Response(render_metrics(summary, visit.site.status(), report, more), media_type=CONTENT_TYPE)
+    promises = await _load_promises(visit)
+    figures = render_metrics(summary, visit.site.status(), report, [*more, PromiseCollector(promises)])
+    return Response(figures, media_type=CONTENT_TYPE)

@@ -1,0 +1,311 @@
+"""Measures every promise by the hour, judges it, says why it was broken, and alerts whoever reads the query.
+
+Pages, commands, `/health` and metrics read the saved records by `load_promises`, so they show the same figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from headwater.language.ast import CreateFeed
+from headwater.model import Known
+from headwater.node.crawl.crawl_status import TargetOutcome
+from headwater.node.queries.demand import DemandModel
+from headwater.publish.delivery.delivery_planner import KINDS
+from headwater.schedule.quality.least_budget import BudgetPlan, QualityTarget
+from headwater.schedule.quality.promise_record import (
+    FEWEST_ITEMS,
+    MeasuredQuality,
+    PromiseCounts,
+    describe_measured,
+    describe_target,
+    judge_promise,
+    measure_quality,
+)
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.feeds import find_feeds
+from headwater.store.publishing.deliveries import Delivery, add_deliveries
+from headwater.store.queries.promise_hours import (
+    SERVER,
+    PromiseHour,
+    count_hits_by_feed,
+    delete_promise_hours,
+    find_latest_hours,
+    list_promise_hours,
+    save_promise_hours,
+    sum_losses,
+)
+from headwater.store.queries.query_feeds import list_all_query_feeds
+from headwater.store.store import Store
+from headwater.times import HOUR, format_duration
+
+PERIODS = {"hour": 1, "day": 24, "week": 168}  # hours before the current one
+KEPT_HOURS = 35 * 24  # records
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseReport:
+    """A promise of a query feed, or of the server (`query` is None), with its quality over three periods.
+
+    `promised` is empty where nothing is promised and the quality is only measured. `predicted` has completeness,
+    freshness and mean delay as far as the server expects any. `broken_since` is the start of the hour since which the
+    promise is not kept.
+    """
+
+    query: str | None
+    promised: str
+    predicted: dict[str, float]
+    hour: MeasuredQuality
+    day: MeasuredQuality
+    week: MeasuredQuality
+    kept: bool | None
+    broken_since: float | None
+    why: str
+    measured: str  # the day in words
+
+
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    """A promise to be measured: its query, the shares of its feeds' items that it keeps, and what the plan expects."""
+
+    query_id: int
+    name: str
+    target: QualityTarget
+    shares: Mapping[int, float]
+    predicted: Mapping[str, float]
+    message: str  # of the plan, if it cannot be kept
+    create: CreateFeed
+
+
+def read_target(create: CreateFeed) -> QualityTarget | None:
+    """Return the TARGET of a query; None if it has none."""
+    asked = create.query.target
+    if asked is None:
+        return None
+    # A share of exactly 1 cannot be promised: no number of items would show it.
+    wanted = [None if x is None else min(max(x, 1e-4), 0.9999) for x in (asked.completeness, asked.freshness)]
+    return QualityTarget(wanted[0], wanted[1], None if asked.delay is None else float(asked.delay.seconds))
+
+
+class PromiseKeeper:
+    """Measures the promises of a store and saves a record per query and hour."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def measure_server(
+        self, hours: Mapping[int, PromiseCounts], target: QualityTarget | None, expected: BudgetPlan | None
+    ) -> None:
+        """Save the server's counts by hour, and whether its target (if it has one) is kept."""
+        predicted = {} if expected is None else _predict(expected.completeness, expected.freshness, expected.delay)
+        latest = max(hours, default=0)
+        past = await self._store.read(list_promise_hours, latest - PERIODS["week"], SERVER)
+        for hour, counts in sorted(hours.items()):
+            record = PromiseHour(SERVER, hour, _as_mapping(target), predicted, counts, None, "")
+            past = [*(one for one in past if one.hour != hour), record]
+            if target is not None:
+                broken = expected.message if expected is not None and not expected.reached else ""
+                record = _judge(record, past, target, broken, deadline=False)
+            await self._store.write(save_promise_hours, [record])
+            past[-1] = record
+
+    async def measure_queries(
+        self,
+        definitions: Mapping[int, CreateFeed],
+        model: DemandModel,
+        outcomes: Sequence[TargetOutcome],
+        now: float,
+        alert_hours: float | None,
+    ) -> None:
+        """Save the records of the hours since the last one, of every query with a TARGET; alert where one is broken."""
+        expected = {one.query: one for one in outcomes}
+        this = int(now // HOUR)
+        measured = await self._store.read(find_latest_hours)
+        for query_id, create in definitions.items():
+            target = read_target(create)
+            if target is None:
+                continue
+            outcome = expected.get(create.name.name)
+            promise = _Promise(
+                query_id,
+                create.name.name,
+                target,
+                {feed: model.estimate_selectivity(query_id, feed) for feed in model.list_feeds(query_id)},
+                {} if outcome is None else _predict(outcome.completeness, outcome.freshness, outcome.delay),
+                "" if outcome is None or outcome.reached else outcome.message,
+                create,
+            )
+            # The last record may be of an unfinished hour, and a server that was away has missed some.
+            first = max(measured.get(query_id, this - PERIODS["day"]), this - PERIODS["week"])
+            for hour in range(min(first, this), this + 1):
+                await self._measure_hour(promise, hour, now, alert_hours)
+        await self._store.write(delete_promise_hours, this - KEPT_HOURS)
+
+    async def _measure_hour(self, promise: _Promise, hour: int, now: float, alert_hours: float | None) -> None:
+        counts = await self._count(promise, hour * HOUR, (hour + 1) * HOUR, now)
+        record = PromiseHour(
+            promise.query_id, hour, _as_mapping(promise.target), promise.predicted, _sum(counts.values()), None, ""
+        )
+        past = await self._store.read(list_promise_hours, hour - PERIODS["week"], promise.query_id)
+        past = [*(one for one in past if one.hour < hour), record]
+        record = _judge(record, past, promise.target, promise.message, deadline=True)
+        if record.kept is False and not promise.message:
+            record = replace(record, why=await self._find_culprit(promise, now) or record.why)
+        await self._store.write(save_promise_hours, [record])
+        since = find_broken_since([*past[:-1], record])
+        if since is not None and alert_hours is not None and now - since >= alert_hours * HOUR:
+            await self._send_alert(promise, record, since, now)
+
+    async def _count(self, promise: _Promise, start: float, end: float, now: float) -> dict[int, PromiseCounts]:
+        """Count by source feed; of lost items the share counts that the query would have kept."""
+        caught = await self._store.read(count_hits_by_feed, promise.query_id, start, end, promise.target.delay)
+        lost = await self._store.read(sum_losses, promise.shares, start, end)
+        return {
+            feed: caught.get(feed, PromiseCounts())
+            + PromiseCounts(lost=lost.get(feed, 0.0) * share, watched=share * max(min(end, now) - start, 0.0))
+            for feed, share in promise.shares.items()
+        }
+
+    async def _find_culprit(self, promise: _Promise, now: float) -> str:
+        """Name the feed to which most of the missed items of the last day belong, and what holds it back."""
+        counts = await self._count(promise, now - PERIODS["day"] * HOUR, now + 1, now)
+        measured = measure_quality(_sum(counts.values()))
+        only_loss = replace(promise.target, delay=None) if promise.target.completeness is not None else None
+        losing = only_loss is not None and judge_promise(only_loss, measured, deadline=True) is False
+        missed = {
+            feed: one.lost if losing else one.dated - one.in_time for feed, one in counts.items() if one.got or one.lost
+        }
+        feed = max(missed, key=missed.__getitem__, default=None)
+        if feed is None or missed[feed] <= 0:
+            return ""
+        known = (await self._store.read(load_feed_states, [feed])).get(feed)
+        named = (await self._store.read(find_feeds, [feed])).get(feed)
+        if known is None or named is None:
+            return ""
+        what = "lost" if losing else "late"
+        share = f"{missed[feed]:.0f} of {sum(missed.values()):.0f} {what} items are from {named.title or named.url}"
+        return f"{share}: {_describe_pause(known, losing)}."
+
+    async def _send_alert(self, promise: _Promise, record: PromiseHour, since: float, now: float) -> None:
+        """Queue one alert per broken spell to the receiver of the query."""
+        deliver = promise.create.query.deliver
+        log.warning("promise_broken", query=promise.name, since=since, why=record.why)
+        if deliver is None or deliver.kind not in KINDS or not deliver.address:
+            return
+        alert = (
+            f"{promise.name} promises {describe_target(promise.target, deadline=True)}. This has not been kept for "
+            f"{format_duration(now - since)}. {record.why}"
+        )
+        row = Delivery(
+            *(0, promise.query_id, promise.name, 0, -int(since // HOUR), KINDS[deliver.kind], deliver.address, now),
+            at=now,
+            alert=alert,
+        )
+        await self._store.write(add_deliveries, [row])
+
+
+def _judge(
+    record: PromiseHour, past: Sequence[PromiseHour], target: QualityTarget, message: str, *, deadline: bool
+) -> PromiseHour:
+    """Judge the day up to a record's hour, or the week where a day has too few items."""
+    for hours in (PERIODS["day"], PERIODS["week"]):
+        measured = measure_quality(_sum(one.counts for one in past if one.hour >= record.hour - hours))
+        kept = judge_promise(target, measured, deadline=deadline)
+        if kept is not None:
+            break
+    said = describe_measured(target, measured, deadline=deadline)
+    if kept:
+        return replace(record, kept=True, why="")
+    if kept is False:
+        return replace(record, kept=False, why=message or f"Measured: {said}.")
+    if not measured.items:
+        why = "Nothing was published yet that it keeps."
+    elif target.delay is not None and not measured.dated:
+        why = "Its feeds show no dates, so the delay cannot be measured."
+    else:
+        why = f"Too early to tell: {measured.items:,} items so far, at least {FEWEST_ITEMS} are needed."
+    return replace(record, kept=None, why=f"{why} {message}".strip())
+
+
+def _describe_pause(known: Known, losing: bool) -> str:
+    """Say what holds a feed back: its failures, its server's word, or its window."""
+    if known.failures:
+        return f"its last {known.failures} refreshes failed"
+    last = known.last_refresh or 0.0
+    pause = max((known.fresh_until or last) - last, (known.not_before or last) - last, known.hints.ttl or 0.0)
+    if pause > 0:
+        return f"its server allows one request every {format_duration(pause)}"
+    if losing:
+        return f"its document shows only {len(known.window)} items, and more came between two polls"
+    return "it was polled too rarely"
+
+
+def find_broken_since(records: Sequence[PromiseHour]) -> float | None:
+    """Return the start of the first hour since which a promise is broken; None if it is not.
+
+    Hours without a judgement do not end the spell.
+    """
+    since = None
+    for one in records:
+        if one.kept is False:
+            since = one.hour * HOUR if since is None else since
+        elif one.kept:
+            since = None
+    return since
+
+
+async def load_promises(store: Store, now: float) -> list[PromiseReport]:
+    """Load the promises as last measured: the server first, then the queries with a TARGET, by name."""
+    this = int(now // HOUR)
+    records: dict[int, list[PromiseHour]] = {}
+    for one in await store.read(list_promise_hours, this - PERIODS["week"]):
+        records.setdefault(one.query_id, []).append(one)
+    names: dict[int, str | None] = {query.id: query.name for query in await store.read(list_all_query_feeds)}
+    names[SERVER] = None
+    found = [_report(names[id], some, this) for id, some in records.items() if id in names]
+    return sorted(found, key=lambda one: (one.query is not None, one.query or ""))
+
+
+async def find_promise(store: Store, query: str, now: float) -> PromiseReport | None:
+    """Return the promise of a query feed as last measured; None if there is no record yet."""
+    return next((one for one in await load_promises(store, now) if one.query == query), None)
+
+
+def _report(name: str | None, records: Sequence[PromiseHour], this: int) -> PromiseReport:
+    last, deadline = records[-1], name is not None
+    target = QualityTarget(**last.promised) if last.promised else None
+    periods = {}
+    for period, hours in PERIODS.items():
+        measured = measure_quality(_sum(one.counts for one in records if one.hour >= this - hours))
+        kept = None if target is None else judge_promise(target, measured, deadline=deadline)
+        periods[period] = replace(measured, kept=kept)
+    return PromiseReport(
+        query=name,
+        promised="" if target is None else describe_target(target, deadline=deadline),
+        predicted=dict(last.predicted),
+        hour=periods["hour"],
+        day=periods["day"],
+        week=periods["week"],
+        kept=last.kept,
+        broken_since=find_broken_since(records),
+        why=last.why,
+        measured="" if target is None else describe_measured(target, periods["day"], deadline=deadline),
+    )
+
+
+def _predict(completeness: float | None, freshness: float | None, delay: float | None) -> dict[str, float]:
+    figures = {"completeness": completeness, "freshness": freshness, "delay": delay}
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def _as_mapping(target: QualityTarget | None) -> dict[str, float]:
+    return {} if target is None else _predict(target.completeness, target.freshness, target.delay)
+
+
+def _sum(counts: Iterable[PromiseCounts]) -> PromiseCounts:
+    return sum(counts, PromiseCounts())

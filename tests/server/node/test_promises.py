@@ -1,0 +1,236 @@
+"""A TARGET is measured over the items that its query keeps, judged, explained, shown and alerted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from processed import World
+from starlette.applications import Starlette
+from starlette.types import Message
+
+from headwater.model import Ending, Refresh, Verdict
+from headwater.node.crawl.crawl_status import TargetOutcome
+from headwater.node.quality.promises import PromiseKeeper, PromiseReport, find_broken_since, load_promises
+from headwater.node.queries.demand import DemandModel
+from headwater.node.queries.query_explanation import explain_query, load_scope
+from headwater.publish.delivery.deliverer import Deliverer
+from headwater.publish.delivery.sinks import DeliveryMessage, Sink
+from headwater.schedule.quality.least_budget import QualityTarget
+from headwater.schedule.quality.promise_record import PromiseCounts
+from headwater.settings import load_settings
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.opening import open_store
+from headwater.store.publishing.deliveries import list_deliveries
+from headwater.store.queries.promise_hours import SERVER, PromiseHour, list_promise_hours
+from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
+from headwater.times import HOUR
+from headwater.web.app import create_app
+from support.idle_node import make_idle_node
+from support.store_samples import NOW, a_verdict
+
+SCRIPT = """CREATE FEED Alarm AS RETURN ALL WHERE TITLE CONTAINS "lava"
+TARGET DELAY <= 2 MINUTES DELIVER TO WEBHOOK "https://hook.example/"; """
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with await open_store(f"sqlite:///{tmp_path / 'p.sqlite'}") as store:
+        made = World(store)
+        made.now = NOW - NOW % HOUR
+        await made.begin()
+        await made.publish("iris", "old lava")  # a feed's first document is history
+        await made.run(SCRIPT)
+        await made.process()
+        yield made
+
+
+async def arrive(world: World, number: int, delay: float, lost: float = 0.0, **more: object) -> None:
+    """Publish an item `delay` seconds before the refresh that finds it."""
+    world.now += 60
+    feed = world.feeds["iris"]
+    title = str(more.pop("title", "lava"))
+    item = world.item("iris", f"{title} {number}", published=world.now - delay, **more)
+    made = a_verdict(feed, item, at=world.now)
+    refresh = Refresh(feed.id, world.now, Ending.CHANGED, 200, new=1, window=20, lost=lost)
+    await save_refreshes(world.store, [Verdict(refresh, made.known, made.new)])
+    await world.process()
+
+
+async def measure(world: World, outcome: TargetOutcome | None = None, alert: float | None = None) -> PromiseReport:
+    scope, definitions, _ = await load_scope(world.store)
+    model = DemandModel(
+        definitions, scope, await world.store.read(list_selectivity), await world.store.read(load_offered_counts)
+    )
+    outcomes = [] if outcome is None else [outcome]
+    await PromiseKeeper(world.store).measure_queries(definitions, model, outcomes, world.now, alert)
+    (promise,) = [one for one in await load_promises(world.store, world.now) if one.query == "Alarm"]
+    return promise
+
+
+async def test_before_anything_came_nothing_is_claimed(world: World) -> None:
+    promise = await measure(world)
+    assert (promise.kept, promise.day.items, promise.day.in_time) == (None, 0, None)
+    assert promise.why == "Nothing was published yet that it keeps."
+    assert promise.promised == "delay at most 2 min for 95 of 100 items"
+
+
+async def test_a_promise_is_kept_by_the_items_that_the_query_keeps(world: World) -> None:
+    for number in range(60):
+        await arrive(world, number, 50.0)
+        await arrive(world, number, 50.0, title="sport")  # not the query's
+    promise = await measure(world)
+    assert promise.kept is True
+    assert (promise.day.items, promise.day.in_time, promise.day.delay) == (60, 1.0, 50.0)
+    assert promise.day.freshness is not None
+    assert promise.day.freshness > 0.9
+    assert promise.measured == "100 % of 60 items within 2 min, 50 s on average"
+
+
+async def test_a_few_items_are_too_early_to_tell(world: World) -> None:
+    for number in range(5):
+        await arrive(world, number, 30.0)
+    promise = await measure(world)
+    assert promise.kept is None
+    assert promise.why == "Too early to tell: 5 items so far, at least 20 are needed."
+
+
+async def test_items_without_dates_have_no_delay(world: World) -> None:
+    for number in range(30):
+        await arrive(world, number, 0.0, dated=False)
+    promise = await measure(world)
+    assert (promise.kept, promise.day.items, promise.day.delay) == (None, 30, None)
+    assert "show no dates" in promise.why
+
+
+async def test_late_items_break_it_and_name_the_feed_and_its_servers_word(world: World) -> None:
+    for number in range(30):
+        world.now += 3540
+        await arrive(world, number, 3000.0)
+    known = (await world.store.read(load_feed_states, [world.feeds["iris"].id]))[world.feeds["iris"].id]
+    held = Verdict(
+        Refresh(known.feed_id, world.now + 1, Ending.UNCHANGED, 304),
+        type(known)(
+            known.feed_id, known.url, window=known.window, last_refresh=world.now + 1, last_success=world.now + 1,
+            fresh_until=world.now + 3601,
+        ),
+    )  # fmt: skip
+    await save_refreshes(world.store, [held])
+    promise = await measure(world)
+    assert promise.kept is False
+    assert "late items are from https://iris.example/rss: its server allows one request every 1 h" in promise.why
+    assert promise.broken_since is not None
+    told = await explain_query(world.store, load_settings(), "Alarm", world.now)
+    assert told.promise == promise
+
+
+async def test_the_plan_says_by_how_much_the_budget_is_too_small(world: World) -> None:
+    for number in range(30):
+        world.now += 600
+        await arrive(world, number, 600.0)
+    short = TargetOutcome("Alarm", False, 9.0, 1.0, 0.9, 600.0, 2, "It takes 9 requests a minute, 5 more.")
+    promise = await measure(world, short)
+    assert (promise.kept, promise.why) == (False, "It takes 9 requests a minute, 5 more.")
+    assert promise.predicted == {"completeness": 1.0, "freshness": 0.9, "delay": 600.0}
+
+
+async def test_losses_count_by_the_share_that_the_query_keeps(world: World) -> None:
+    await world.run(
+        'CREATE OR REPLACE FEED Alarm AS RETURN ALL WHERE TITLE CONTAINS "lava" TARGET COMPLETENESS >= 0.99;'
+    )
+    await world.process()
+    for number in range(40):
+        await arrive(world, number, 30.0)
+        await arrive(world, number, 30.0, title="sport", lost=1.0)
+    promise = await measure(world)
+    assert promise.day.completeness == pytest.approx(40 / 60, abs=0.02)  # half of the 40 lost ones would be its own
+    assert promise.kept is False
+    assert "lost items are from" in promise.why
+
+
+class Receiver(Sink):
+    def __init__(self) -> None:
+        self.got: list[DeliveryMessage] = []
+
+    async def send(self, message: DeliveryMessage) -> None:
+        self.got.append(message)
+
+
+async def test_a_promise_broken_for_too_long_is_told_once_to_the_receiver(world: World) -> None:
+    for number in range(30):
+        world.now += 600
+        await arrive(world, number, 600.0)
+    await measure(world, alert=8.0)
+    assert await world.store.read(list_deliveries) == []  # broken for five hours only
+    world.now += 6 * HOUR
+    for _ in range(2):
+        await measure(world, alert=8.0)
+    (alert,) = await world.store.read(list_deliveries)
+    assert alert.alert is not None
+    assert "Alarm promises delay at most 2 min for 95 of 100 items. This has not been kept for" in alert.alert
+    receiver = Receiver()
+    deliverer = Deliverer(world.store, {"webhook": receiver}, clock=lambda: world.now)
+    try:
+        assert await deliverer.step()
+    finally:
+        await deliverer.close()
+    (message,) = receiver.got
+    assert message.items[0].title == "Alarm: promise broken"
+    assert await world.store.read(list_deliveries, ["sent"]) != []
+    await measure(world, alert=None)
+    assert len(await world.store.read(list_deliveries)) == 1
+
+
+async def test_the_server_has_a_record_with_and_without_a_target(world: World) -> None:
+    keeper, hour = PromiseKeeper(world.store), int(world.now // HOUR)
+    some = PromiseCounts(got=90, lost=10.0, dated=90, waited=9000.0, missing=450.0, watched=7200.0)
+    await keeper.measure_server({hour - 1: some, hour: some}, None, None)
+    (server,) = await load_promises(world.store, world.now)
+    assert (server.query, server.promised, server.kept) == (None, "", None)
+    assert (server.day.items, server.day.completeness, server.day.delay) == (200, 0.9, 100.0)
+    await keeper.measure_server({hour: some}, QualityTarget(completeness=0.99), None)
+    (server,) = await load_promises(world.store, world.now)
+    assert (server.kept, server.promised) == (False, "completeness at least 99 %")
+    assert server.why == "Measured: 90.0 % of 200 items caught."
+    assert len(await world.store.read(list_promise_hours, 0, SERVER)) == 2
+
+
+def test_a_broken_spell_ends_only_with_a_kept_hour() -> None:
+    def records(*kept: bool | None) -> list[PromiseHour]:
+        return [PromiseHour(1, hour, {}, {}, PromiseCounts(), one, "") for hour, one in enumerate(kept)]
+
+    assert find_broken_since(records(True, None)) is None
+    assert find_broken_since(records(True, False, None, False)) == HOUR
+    assert find_broken_since(records(False, True, False)) == 2 * HOUR
+
+
+async def get_page(app: Starlette, path: str) -> str:
+    """Return a page, asked for without a network."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+    scope |= {"headers": [], "client": ("127.0.0.1", 5000), "http_version": "1.1", "server": ("localhost", 80)}
+    await app({**scope, "scheme": "http"}, receive, send)
+    return b"".join(message.get("body", b"") for message in sent).decode()
+
+
+async def test_pages_explain_health_and_metrics_show_the_same(world: World) -> None:
+    for number in range(60):
+        await arrive(world, number, 50.0)
+    await measure(world)
+    app = create_app(make_idle_node(world.store, clock=lambda: world.now), clock=lambda: world.now)
+
+    seen = {path: await get_page(app, path) for path in ("/health", "/metrics", "/queries/Alarm", "/quality")}
+    assert '"in_time":1.0' in seen["/health"]
+    assert 'headwater_promise_kept{query="Alarm"} 1.0' in seen["/metrics"]
+    assert 'headwater_promise_items{query="Alarm"} 60.0' in seen["/metrics"]
+    assert "Delay at most 2 min for 95 of 100 items" in seen["/queries/Alarm"]
+    assert "100 % of 60 items within 2 min, 50 s on average" in seen["/quality"]
