@@ -1,7 +1,7 @@
 """Recovers documents that are not well formed item by item, so that damage stays within the item it hits.
 
 The tags of items are found in the text, without a tree. Each item is parsed by itself; if it is not well formed, the
-fields that it should have are found in the same way, and markup inside them is escaped.
+fields that it should have are found in the same way, and markup inside them becomes text.
 """
 
 from __future__ import annotations
@@ -142,10 +142,10 @@ def mend_item(inner: str) -> str:
     """Return the inside of a damaged item with its fields well formed.
 
     A field that was not closed ends where the next one begins; an end tag alone closes the text before it; markup
-    inside a field is escaped.
+    inside a field becomes text.
 
     >>> mend_item("<title>a<link>/b</link><description>c<br>d</description>e</guid>")
-    '<title>a</title><link>/b</link><description>c&lt;br&gt;d</description><guid>e</guid>'
+    '<title>a</title><link>/b</link><description><![CDATA[c<br>d]]></description><guid>e</guid>'
     """
     inner = _escape_cdata(inner)
     parts: list[str] = []
@@ -176,11 +176,21 @@ def mend_item(inner: str) -> str:
 
 def _escape_cdata(text: str) -> str:
     """Return text with the contents of CDATA sections escaped; a section without an end is markup."""
-    first, *others = text.split("<![CDATA[")
-    parts = [first]
-    for other in others:
-        inside, end, behind = other.partition("]]>")
-        parts += (escape(inside, quote=False), behind) if end else (other,)
+    parts: list[str] = []
+    at, end = 0, -1
+    while (start := text.find("<![CDATA[", at)) >= 0:
+        if end < start:
+            end = text.find("]]>", start)
+            if end < 0:
+                break
+        following = text.find("<![CDATA[", start + 9, end)
+        if following >= 0:
+            parts.append(text[at:start])
+            at = start + 9
+        else:
+            parts += (text[at:start], escape(text[start + 9 : end], quote=False))
+            at = end + 3
+    parts.append(text[at:].replace("<![CDATA[", ""))
     return "".join(parts).replace("]]>", "")
 
 
@@ -204,6 +214,6 @@ def _escape_value(name: str, text: str, short: bool = False) -> str:
     Text that is partly escaped was meant as escaped HTML, other text with tags as HTML.
     """
     if name in _HTML_FIELDS and not (short and name == "title"):
-        return text.replace("<", "&lt;") if "&lt;" in text or "<" not in text else escape(text, quote=False)
+        return text.replace("<", "&lt;") if "&lt;" in text or "<" not in text else f"<![CDATA[{text}]]>"
     text = text.rpartition(">")[2] if short else _ANY_TAG.sub("", text)
     return text.replace("<", "&lt;")

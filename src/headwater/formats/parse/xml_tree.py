@@ -18,7 +18,6 @@ from headwater.formats.values.text import WINDOWS_1252, replace_forbidden
 _ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});?")
 _PREDEFINED = frozenset({"amp", "lt", "gt", "quot", "apos"})
 _BARE_AMPERSAND = re.compile(r"&(?!#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z_][\w.\-]{0,63};)")
-_CDATA = re.compile(r"<!\[CDATA\[.*?\]\]>", re.DOTALL)
 _DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE)
 # Entities that a document may declare: plain text or one character reference. Nested ones are how bombs are built.
 _SAFE_ENTITY = re.compile(
@@ -26,6 +25,9 @@ _SAFE_ENTITY = re.compile(
 )
 _CHARACTER = re.compile(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?")
 _TRUNCATED_CDATA = re.compile(r"<!\[?[A-Z]{0,5}\Z")  # a CDATA section that breaks off at its start
+_BYTES_PER_ATTRIBUTE = 20  # a document with more attributes may have a tag with very many
+_LONG_TAG = re.compile(rb"<[A-Za-z_][^<]{10000,}")
+_FIRST_ATTRIBUTES = re.compile(rb"""<[^\s<>/]+(?:\s+[^\s=<>]+\s*=\s*(?:"[^"]*"|'[^']*')){100}""")
 _XML_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
@@ -40,6 +42,8 @@ class ParsedXml(msgspec.Struct, frozen=True):
 
 def parse_xml(body: bytes, charset: str | None = None) -> ParsedXml:
     """Parse a document. Raises NotAFeed if nothing can be recovered."""
+    if body.count(b"=") * _BYTES_PER_ATTRIBUTE > len(body):
+        body = _LONG_TAG.sub(_limit_attributes, body)
     head = body[:4096]
     declared = encodings.find_declared_encoding(head)
     if b"\0" not in head[:4] and b"<!DOCTYPE" not in head:
@@ -55,6 +59,12 @@ def parse_xml(body: bytes, charset: str | None = None) -> ParsedXml:
             except (etree.XMLSyntaxError, ValueError):
                 pass
     return _decode_and_parse(body, charset or declared)
+
+
+def _limit_attributes(found: re.Match[bytes]) -> bytes:
+    """Return a long tag with its first attributes only: a tree needs thirty times the memory of a short attribute."""
+    kept = _FIRST_ATTRIBUTES.match(found[0])
+    return found[0] if kept is None else kept[0] + found[0][found[0].find(b">", kept.end()) :]
 
 
 def _decode_and_parse(body: bytes, charset: str | None) -> ParsedXml:
@@ -146,9 +156,9 @@ def _change_outside_cdata(text: str, change: Callable[[str], str]) -> str:
         return change(text)
     parts: list[str] = []
     at = 0
-    for found in _CDATA.finditer(text):
-        parts += (change(text[at : found.start()]), found[0])
-        at = found.end()
+    while (start := text.find("<![CDATA[", at)) >= 0 and (end := text.find("]]>", start)) >= 0:
+        parts += (change(text[at:start]), text[start : end + 3])
+        at = end + 3
     parts.append(change(text[at:]))
     return "".join(parts)
 

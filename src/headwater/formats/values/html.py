@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import nh3
 from lxml import etree
 
+from headwater.formats.values.html_limits import limit_html
 from headwater.formats.values.text import (
     CONTENT_LIMIT,
     decode_references,
@@ -105,7 +106,7 @@ def clean_html(text: str, base: str | None) -> str | None:
     """Return safe HTML, its relative links resolved against `base`; None when nothing is left."""
     if "<" in text:
         has_numbers = "&#" in text
-        text = get_nh3_cleaner(base if _RELATIVE.search(text) else None).clean(text)
+        text = get_nh3_cleaner(base if _RELATIVE.search(text) else None).clean(limit_html(text))
         if has_numbers:
             text = replace_forbidden(text)  # nh3 writes the characters that references name, forbidden ones too
     elif "&" in text:
