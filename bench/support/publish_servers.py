@@ -37,6 +37,7 @@ from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.content.websub_leases import WebSubLease, add_leases
 from headwater.store.opening import open_store
+from headwater.store.publishing.private_feeds import set_private
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
@@ -94,6 +95,7 @@ async def _fill(store: Store) -> None:
     now = time.time()
     (added,) = await store.write(add_and_subscribe, [NewFeed("https://example.org/feed")], now)
     await store.write(run_script, f"CREATE FEED everything AS RETURN ALL KEEP LAST {ITEMS} ITEMS", now)
+    await store.write(set_private, "/feeds/everything", False)
     processor = QueryProcessor(store)
     await processor.load()
     await processor.step()
@@ -151,6 +153,7 @@ def busy_node(told: Connection, folder: str, hook: str, per_second: int, seconds
             await node.store.write(add_leases, [replace(at_hub, state="active", since=now, until=now + 7200)])
             text = f'CREATE FEED probes AS RETURN ALL WHERE TITLE CONTAINS "probe" DELIVER TO WEBHOOK "{hook}"'
             await node.store.write(run_script, text, now)
+            await node.store.write(set_private, "/feeds/probes", False)
             assert node.processor is not None
             assert isinstance(node.crawl, LocalCrawl)
             feed_table = node.crawl.scheduler.feed_table

@@ -319,7 +319,8 @@ class QueryFeed:
 
     `text` applies to outbox entries after `position`. `active` is the definition that the query processor runs: the
     previous one until it reaches that position. `problem` says why a definition cannot run. `form` is `text` in parsed,
-    binary form.
+    binary form. `reader_id` is the reader whose query it is, None for the server's; `visibility` is private (its owner
+    reads it), shared (every account of the server) or public; None, as long as nobody has set it, is private too.
     """
 
     id: int
@@ -333,6 +334,9 @@ class QueryFeed:
     active_position: int | None = None
     problem: str | None = None
     form: bytes | None = field(default=None, repr=False, compare=False)
+    reader_id: int | None = None
+    visibility: str | None = None
+    description: str | None = None
 
     @property
     def is_pending(self) -> bool:

@@ -23,7 +23,7 @@ from headwater.store.publishing.archive_pages import (
     past_of_query,
     past_of_tag,
 )
-from headwater.store.publishing.private_feeds import add_feed_token, load_public_access
+from headwater.store.publishing.private_feeds import LIST_PATH, add_feed_token, load_public_access
 from headwater.store.queries.document_hits import list_document_hits
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
@@ -105,16 +105,20 @@ class NewFeedToken:
 
 
 def parse_path(where: str) -> str:
-    """Return the path for feeds/NAME or tags/TAG. Raises InputError for anything else."""
+    """Return the path for feeds/NAME, tags/TAG or feeds.opml. Raises InputError for anything else."""
+    if where.strip("/") == "feeds.opml":
+        return LIST_PATH
     kind, slash, name = where.strip("/").partition("/")
     if kind not in ("feeds", "tags") or not slash or not name:
-        raise InputError(f"“{where}” is not a published path. Use feeds/NAME or tags/TAG.")
+        raise InputError(f"“{where}” is not a published path. Use feeds/NAME, tags/TAG or feeds.opml.")
     return f"/{kind}/{name}"
 
 
 async def find_path(store: Store, where: str) -> str:
     """Return the path of an existing channel. Raises NotFound."""
     path = parse_path(where)
+    if path == LIST_PATH:
+        return path
     found = await find_channel(store, path)
     if found is None:
         what = "tag" if path.startswith("/tags/") else "query feed"
@@ -127,5 +131,6 @@ async def create_feed_token(store: Store, where: str, label: str, base: str, now
     path = await find_path(store, where)
     token = secrets.token_urlsafe(24)
     await store.write(add_feed_token, path, hashlib.sha256(token.encode()).digest(), label, now)
-    private = path.casefold() in (await store.read(load_public_access)).private
-    return NewFeedToken(path, token, f"{base.rstrip('/')}{quote(path)}.rss?token={token}", private)
+    private = path.casefold() not in (await store.read(load_public_access)).public
+    format = "opml" if path == LIST_PATH else "rss"
+    return NewFeedToken(path, token, f"{base.rstrip('/')}{quote(path)}.{format}?token={token}", private)

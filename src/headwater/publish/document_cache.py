@@ -31,7 +31,13 @@ from headwater.publish.published_documents import (
     to_entries,
 )
 from headwater.store.content.feeds import find_feeds, list_feeds
-from headwater.store.publishing.private_feeds import PublicAccess, load_public_access, read_publication_version
+from headwater.store.publishing.private_feeds import (
+    LIST_PATH,
+    PublicAccess,
+    load_public_access,
+    read_access_version,
+    read_publication_version,
+)
 from headwater.store.queries.hits import find_last_hit, list_hits_after
 from headwater.store.readers.accounts import find_owner
 from headwater.store.readers.subscriptions import list_subscriptions
@@ -80,12 +86,12 @@ class DocumentCache:
         self._cached: OrderedDict[DocumentKey, CachedDocument] = OrderedDict()
         self._bytes = 0
         self._version: Hashable = None
-        self._access = PublicAccess()
+        self._access, self._access_version = PublicAccess(), (-1, -1)
         self._checked_at, self._expired = float("-inf"), False
         self._locks: dict[DocumentKey, asyncio.Lock] = {}
         self._check_lock = asyncio.Lock()
 
-    async def may_read(self, path: str, token: str | None) -> bool:
+    async def is_open_to(self, path: str, token: str | None) -> bool:
         """Return whether a feed is public or the token opens it."""
         await self.refresh_version()
         return not self.is_private(path) or self.token_opens(token, path)
@@ -96,8 +102,8 @@ class DocumentCache:
         return self._access.tokens.get(given) == path.casefold()
 
     def is_private(self, path: str) -> bool:
-        """Return whether a feed was private at the last check."""
-        return bool(self._access.private) and path.casefold() in self._access.private
+        """Return whether a feed was not public at the last check."""
+        return path.casefold() not in self._access.public
 
     @property
     def is_current(self) -> bool:
@@ -114,15 +120,16 @@ class DocumentCache:
         self._checked_at, self._expired = float("-inf"), True
 
     async def find_document(
-        self, path: str, format: str, page: PageAddress | None, token: str | None
+        self, path: str, format: str, page: PageAddress | None, token: str | None, *, signed_in: bool = False
     ) -> CachedDocument | None:
         """Return the document, or None if it does not exist or the token does not open it.
 
-        Both cases look the same, so that strangers learn nothing about private feeds.
+        Both cases look the same, so that strangers learn nothing about private feeds. `signed_in` is for an account
+        that may read the feed, and needs no token.
         """
         if not self.is_current:
             await self.refresh_version()
-        if not self.is_private(path):
+        if signed_in or not self.is_private(path):
             token = None
         elif not self.token_opens(token, path):
             return None
@@ -192,10 +199,11 @@ class DocumentCache:
         async with self._check_lock:
             if time.monotonic() - self._checked_at > CHECK_SECONDS:
                 self._expired = False
+                access_version = await self._store.read(read_access_version)
                 version = await self._store.read(read_publication_version)
-                if version != self._version:
+                if access_version != self._access_version:
                     self._access = await self._store.read(load_public_access)
-                self._version = version
+                self._version, self._access_version = version, access_version
                 if not self._expired:  # otherwise the version may be older than the change
                     self._checked_at = time.monotonic()
 
@@ -257,7 +265,7 @@ class DocumentCache:
     ) -> CachedDocument | None:
         path = place.path
         tag = path.removeprefix("/tags/") if path.startswith("/tags/") else None
-        if tag is None and path != "/feeds":
+        if tag is None and path != LIST_PATH:
             return None
         feeds = await self._store.read(list_feeds, tag=tag)
         if tag is not None and not feeds:

@@ -18,7 +18,7 @@ from headwater.formats.opml import Outline
 from headwater.formats.values.languages import to_valid_tag
 from headwater.formats.values.links import is_web_url
 from headwater.formats.write import CONTENT_TYPES, write_atom, write_json, write_opml, write_rss
-from headwater.formats.write.addresses import build_published_identity, remove_token, to_uri
+from headwater.formats.write.addresses import build_published_identity, may_hold_secret, public_address, to_uri
 from headwater.formats.write.markup import escape_text, format_rfc3339, write_element
 from headwater.model import Document, Entry, Feed, Item, Source
 
@@ -135,7 +135,7 @@ def parse_topic(url: str, base: str) -> DocumentKey | None:
 
 def to_entry(item: Item, feed: Feed | None) -> Entry:
     """Convert an item to a published entry that names its source feed."""
-    source = item.source or (None if feed is None else Source(remove_token(feed.url), feed.title))
+    source = item.source or (None if feed is None else Source(public_address(feed.url, feed.link), feed.title))
     return Entry(
         id=entry_id(item, feed),
         link=None if item.link is None else to_uri(item.link),
@@ -207,5 +207,11 @@ def render_document(document: Document) -> bytes:
 
 
 def render_opml(feeds: Iterable[Feed], title: str) -> bytes:
-    """Return a subscription list as OPML."""
-    return write_opml([Outline(feed.url, feed.title, feed.link, feed.tags) for feed in feeds], title)
+    """Return a subscription list as OPML. Feeds whose addresses may hold a secret are named by their site."""
+    return write_opml([_list_feed(feed) for feed in feeds], title)
+
+
+def _list_feed(feed: Feed) -> Outline:
+    if may_hold_secret(feed.url):
+        return Outline("", feed.title, public_address(feed.url, feed.link), feed.tags)
+    return Outline(feed.url, feed.title, feed.link, feed.tags)

@@ -17,15 +17,18 @@ from importlib import import_module
 import structlog
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from headwater.errors import HeadwaterError, NotFound, StoreError
 from headwater.node.aggregator import Aggregator
 from headwater.node.websub.push_service import PushService
 from headwater.publish.document_cache import DocumentCache
+from headwater.store.publishing.private_feeds import may_read_path
+from headwater.store.readers.accounts import READ
 from headwater.web import pages
 from headwater.web.api.api_app import answer_unknown_path, build_api
 from headwater.web.auth.authentication import Authenticator, Forbidden, NotSignedIn, login_url
@@ -61,12 +64,22 @@ def create_app(
     site = Site(aggregator, login, base=base, oidc=oidc, clock=clock)
     errors = ErrorPages(site)
     documents = push_service.documents if push_service else DocumentCache(store, base, clock=clock)
+
+    async def may_read(scope: Scope, path: str) -> bool:
+        try:
+            found = await login.authenticator.identify(HTTPConnection(scope))
+        except (NotSignedIn, Forbidden, RequestRefused):
+            return False
+        signed_in = found.by != "open"
+        return READ in found.scopes and await store.read(may_read_path, path, found.user, signed_in=signed_in)
+
     app = PublishedResponses(
         documents,
+        may_read,
         routes=[
             *build_routes(find_page_groups(), site),
             *build_greader_routes(site),
-            *LiveEndpoint(store, documents, aggregator.live).routes(),
+            *LiveEndpoint(store, documents, aggregator.live, may_read).routes(),
             *(WebSubEndpoints(push_service).routes() if push_service else ()),
             Route("/favicon.ico", show_icon),
             build_api(site),

@@ -71,6 +71,8 @@ async def fetcher() -> AsyncIterator[Fetcher]:
 @pytest.fixture
 async def bench(store: Store, fetcher: Fetcher) -> AsyncIterator[Bench]:
     made = Bench(store, fetcher)
+    for path in ("/feeds", "/tags/news"):
+        await store.write(set_private, path, False)
     async with AsyncExitStack() as stack:
         app = create_app(make_idle_node(store), push_service=made)  # type: ignore[arg-type]
         made.url = await stack.enter_async_context(served(app))

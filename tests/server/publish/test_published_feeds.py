@@ -15,7 +15,7 @@ from headwater.formats.opml import read_opml
 from headwater.publish import document_cache
 from headwater.store.content.feeds import list_feeds
 from headwater.store.content.verdicts import save_refreshes
-from headwater.store.publishing.private_feeds import read_publication_version
+from headwater.store.publishing.private_feeds import read_publication_version, set_private
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item, intercept_reads, one_feed
@@ -243,6 +243,7 @@ async def test_a_change_during_a_check_is_seen_by_the_next_request(
 ) -> None:
     feed = await one_feed(store, tags=("news",))
     await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "https://example.org/old"))])
+    await store.write(set_private, "/tags/news", False)
     documents = document_cache.DocumentCache(store, BASE)
     assert await documents.find_document("/tags/news", "json", None, None) is not None
     documents.expire()

@@ -32,6 +32,7 @@ async def lava(store: Store, count: int = 3, keep: int = 50) -> tuple[Feed, Quer
     await store.write(
         run_script, f'CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST {keep} ITEMS', NOW
     )
+    await store.write(set_private, "/feeds/Lava", False)
     processor = QueryProcessor(store, clock=lambda: NOW)
     await processor.load()
     await processor.step()

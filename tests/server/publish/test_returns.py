@@ -14,6 +14,7 @@ from headwater.publish.published_documents import to_entry
 from headwater.store.content.items import list_items
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
+from headwater.store.publishing.private_feeds import set_private
 from headwater.store.queries.hits import list_hits_after
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
@@ -94,6 +95,7 @@ async def test_the_same_identity_from_somewhere_else_is_another_item(world: Worl
 
 async def test_where_an_item_was_first_published_survives_every_hop(world: World) -> None:
     await world.arrive((OTHER, "urn:x:1", FIRST))
+    await world.store.write(set_private, "/feeds/a", False)
     for suffix in ("atom", "rss", "json"):
         found = await DocumentCache(world.store, "https://us.example").find_document("/feeds/a", suffix, None, None)
         assert found is not None

@@ -31,6 +31,7 @@ from headwater.store.content.websub_leases import (
     list_pushed_feeds,
 )
 from headwater.store.maintenance.trash import move_feed_to_trash
+from headwater.store.publishing.private_feeds import set_private
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.subscriptions import add_and_subscribe
@@ -173,6 +174,7 @@ async def test_a_hub_that_confirms_during_a_scan_is_not_forgotten(
 async def test_a_pushed_item_is_in_the_query_feed_without_a_poll(followed: Followed) -> None:
     node, pushing, origin, feed = followed
     await node.store.write(run_script, 'CREATE FEED lava AS RETURN ALL WHERE TITLE CONTAINS "lava"', time.time())
+    await node.store.write(set_private, "/feeds/lava", False)
     await until(lambda: node.processor.definitions, "the query runs")
     polls = origin.polls
     stream = node.live.follow_query(await node.store.read(find_query_feed, "lava"), None)

@@ -23,6 +23,7 @@ from headwater.store.content.outbox import find_last_position, read_checkpoint
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.content.websub_leases import list_pushed_feeds
 from headwater.store.opening import open_store
+from headwater.store.publishing.private_feeds import set_private
 from headwater.store.queries.hits import list_hits_after
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
@@ -76,6 +77,7 @@ async def server(folder: Path, name: str) -> AsyncIterator[Server]:
         async with await open_store(f"sqlite:///{folder / 'headwater.sqlite'}") as store:
             text = f'CREATE FEED {name} AS RETURN ALL WHERE TITLE CONTAINS "lava"'
             await store.write(run_script, text, time.time())
+            await store.write(set_private, f"/feeds/{name}", False)
             yield Server(name, base, store)
     finally:
         process.send_signal(signal.SIGTERM)

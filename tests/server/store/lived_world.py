@@ -23,7 +23,7 @@ from headwater.store.maintenance.trash import (
     move_user_to_trash,
 )
 from headwater.store.maintenance.trash_entries import Remover
-from headwater.store.publishing.private_feeds import add_feed_token, revoke_feed_tokens, set_private
+from headwater.store.publishing.private_feeds import add_feed_token, revoke_feed_tokens, set_visibility
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import drop_query_feed, run_script
 from headwater.store.readers.accounts import ApiToken, User, add_api_token, add_user, claim_ownership
@@ -104,7 +104,7 @@ async def lived_world(store: Store, seed: int = 1) -> World:
     await store.write(mark_stream_read, bob.id, now=NOW + 300)
     token = await store.write(add_api_token, ada.id, SECRET, "laptop", ["read", "write"], NOW)
     await store.write(add_api_token, bob.id, PHONE, "phone", ["read"], NOW)
-    await store.write(set_private, "/feeds/Lava", True)
+    await store.write(set_visibility, "/feeds/Lava", "shared")
     await store.write(add_feed_token, "/feeds/Lava", b"t" * 32, "reader", NOW)
     endless = feed_state.update().where(feed_state.c.feed_id == feeds[0].id).values(next_refresh=float("inf"))
     await store.write(lambda connection: connection.execute(endless))

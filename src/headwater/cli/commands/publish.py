@@ -1,4 +1,4 @@
-"""`headwater publish`: make published feeds private or public, and manage their tokens."""
+"""`headwater publish`: choose who may read published feeds, and manage their tokens."""
 
 from __future__ import annotations
 
@@ -14,54 +14,80 @@ from headwater.cli.views.trash import print_undo_hint
 from headwater.publish import channels
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.publishing import private_feeds
-from headwater.store.publishing.private_feeds import list_feed_tokens, load_public_access, set_private
+from headwater.store.publishing.private_feeds import (
+    list_feed_tokens,
+    list_restricted_paths,
+    load_public_access,
+    set_visibility,
+)
 
 if TYPE_CHECKING:
     from headwater.publish.channels import NewFeedToken
     from headwater.settings import Settings
     from headwater.store.store import Store
 
-FeedPath = Annotated[str, typer.Argument(metavar="feeds/NAME|tags/TAG", help="A query feed or a tag.")]
+FeedPath = Annotated[
+    str, typer.Argument(metavar="feeds/NAME|tags/TAG|feeds.opml", help="A query feed, a tag, or the list of feeds.")
+]
 
 top = typer.Typer()
-publish = make_group("Make published feeds private or public, and manage their tokens.")
+publish = make_group("Choose who may read published feeds, and manage their tokens.")
 top.add_typer(publish, name="publish")
 
 
-def _render_private_feeds(found: dict[str, Any]) -> None:
-    out.print("Private:" if found["private"] else "Everything is public.")
-    for path in found["private"]:
-        labels = [token.label or "(no label)" for token in found["tokens"] if token.path == path]
-        out.print(f"  {escape(path)}  {escape(', '.join(labels)) or 'no tokens: nobody can read it'}")
+def _render_published(found: dict[str, Any]) -> None:
+    for heading in ("public", "shared", "private"):
+        if not found[heading]:
+            continue
+        out.print(f"{heading.capitalize()}:")
+        for path in found[heading]:
+            labels = [token.label or "(no label)" for token in found["tokens"] if token.path == path]
+            out.print(f"  {escape(path)}{'  ' if labels else ''}{escape(', '.join(labels))}")
+    out.print("Everything else is private." if found["public"] else "Nothing is public: headwater publish public FEED")
 
 
-@command(publish, "list", view=_render_private_feeds, example="headwater publish list --json")
-async def list_private_feeds(store: Store) -> dict[str, Any]:
-    """List private feeds and their tokens. Everything else is public."""
+@command(publish, "list", view=_render_published, example="headwater publish list --json")
+async def list_published(store: Store) -> dict[str, Any]:
+    """List the feeds that were made public, shared with all accounts or private, and their tokens.
+
+    Everything else is private.
+    """
+    restricted = await store.read(list_restricted_paths)
     return {
-        "private": sorted((await store.read(load_public_access)).private),
+        "public": sorted((await store.read(load_public_access)).public),
+        "shared": [path for path, visibility in restricted.items() if visibility == "shared"],
+        "private": [path for path, visibility in restricted.items() if visibility == "private"],
         "tokens": await store.read(list_feed_tokens),
     }
 
 
 def _render_access(result: dict[str, Any]) -> None:
-    out.print(f"{escape(result['path'])} is {'private' if result['private'] else 'public'} now.")
+    shared = " and shared with all accounts" if result.get("shared") else ""
+    out.print(f"{escape(result['path'])} is {'private' if result['private'] else 'public'}{shared} now.")
 
 
 @command(publish, "private", view=_render_access, example="headwater publish private feeds/quakes")
 async def make_private(store: Store, where: FeedPath) -> dict[str, Any]:
-    """Make a feed private: only tokens can read it."""
-    path = await channels.find_path(store, where)
-    await store.write(set_private, path, True)
-    return {"path": path, "private": True}
+    """Make a feed private: its owner and holders of a token can read it."""
+    return await _set_visibility(store, where, "private")
+
+
+@command(publish, "shared", view=_render_access, example="headwater publish shared feeds/quakes")
+async def make_shared(store: Store, where: FeedPath) -> dict[str, Any]:
+    """Share a query feed with all accounts of the server."""
+    return await _set_visibility(store, where, "shared")
 
 
 @command(publish, "public", view=_render_access, example="headwater publish public feeds/quakes")
 async def make_public(store: Store, where: FeedPath) -> dict[str, Any]:
     """Make a feed public: everybody can read it."""
-    path = channels.parse_path(where)
-    await store.write(set_private, path, False)
-    return {"path": path, "private": False}
+    return await _set_visibility(store, where, "public")
+
+
+async def _set_visibility(store: Store, where: str, visibility: str) -> dict[str, Any]:
+    path = await channels.find_path(store, where)
+    await store.write(set_visibility, path, visibility)
+    return {"path": path, "private": visibility != "public"} | ({"shared": True} if visibility == "shared" else {})
 
 
 def _render_token(token: NewFeedToken) -> None:

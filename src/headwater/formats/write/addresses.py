@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from urllib.parse import quote
+from urllib.parse import SplitResult, quote, urlsplit
 
 from headwater.formats.values.text import replace_forbidden
 
@@ -94,6 +94,60 @@ def build_published_identity(identity: str, feed_url: str) -> str:
     if known.startswith(_GLOBAL):
         return to_iri(known, known)  # Atom allows no spaces, and all formats must agree
     return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{remove_token(feed_url)}#{known}')}"
+
+
+def public_address(url: str, link: str | None) -> str:
+    """Return the address by which others may know a feed: the one it is fetched from, unless that may hold a secret;
+    then its site.
+
+    The link of the site loses its query, and its path where that may hold a secret too or is the fetch address.
+
+    >>> public_address("https://example.org/feed.xml", "https://example.org/blog/")
+    'https://example.org/feed.xml'
+    >>> public_address("https://example.org/feed?key=s3cret", "https://example.org/blog/?ref=rss")
+    'https://example.org/blog/'
+    >>> public_address("https://example.org/users/ada/feed", "https://example.org/users/ada")
+    'https://example.org/'
+    """
+    url = remove_token(url)
+    parts = _split_web_address(url)
+    if parts is None or not may_hold_secret(url):
+        return url
+    site = _split_web_address(link) or parts._replace(path="/")
+    if site.path == parts.path or _has_secret_path(site.path):
+        site = site._replace(path="/")
+    host = site.netloc.rpartition("@")[2]
+    return f"{site.scheme}://{host}{site.path or '/'}"
+
+
+def may_hold_secret(url: str) -> bool:
+    """Return whether an address may contain a key or a person's name: in its query, before its host or in its path.
+
+    >>> [may_hold_secret(f"https://a.example/{rest}") for rest in ("feed.xml", "feed?key=1", "f/1f0a9c7be24d11ef/rss")]
+    [False, True, True]
+    """
+    parts = _split_web_address(url)
+    return parts is not None and (bool(parts.query) or "@" in parts.netloc or _has_secret_path(parts.path))
+
+
+def _split_web_address(link: str | None) -> SplitResult | None:
+    try:
+        parts = urlsplit(link or "")
+    except ValueError:
+        return None
+    return parts if parts.scheme in ("http", "https") and parts.netloc else None
+
+
+_KEY = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_=~+.-]{16,}")
+_WORDS = re.compile(r"(?:[A-Za-z]+|[0-9]+)(?:[-_.](?:[A-Za-z]+|[0-9]+))+")
+_PERSONAL = re.compile(r"[~@].*|u|users?|accounts?|members?|private|personal|secret|keys?|tokens?|auth", re.IGNORECASE)
+
+
+def _has_secret_path(path: str) -> bool:
+    """Return whether a part of a path names a person, or is random: long, of letters and digits, and not words with
+    hyphens between."""
+    parts = path.split("/")
+    return any(_PERSONAL.fullmatch(part) or (_KEY.fullmatch(part) and not _WORDS.fullmatch(part)) for part in parts)
 
 
 def remove_token(url: str) -> str:

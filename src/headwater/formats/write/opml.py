@@ -10,17 +10,20 @@ from headwater.formats.write.markup import DECLARATION, escape_text, write_eleme
 
 
 def write_opml(feeds: Iterable[Outline], title: str = "Subscriptions") -> bytes:
-    """Write an OPML list. A feed is in the folder of its first tag; its other tags are in `category`."""
+    """Write an OPML list. A feed is in the folder of its first tag; its other tags are in `category`.
+
+    A feed without an address, which others may not know, is a link to its site.
+    """
     folders: dict[str | None, list[str]] = {}
     for feed in feeds:
-        name = feed.title or feed.url
+        name = feed.title or feed.url or feed.link or "Untitled"
+        site = to_uri(feed.link) if feed.link else None
+        address = {"type": "rss", "xmlUrl": feed.url, "htmlUrl": site} if feed.url else {"type": "link", "url": site}
         line = write_element(
             "outline",
             text=name,
             title=name,
-            type="rss",
-            xmlUrl=feed.url,
-            htmlUrl=to_uri(feed.link) if feed.link else None,
+            **address,
             category=",".join(tag.replace(",", " ") for tag in feed.tags[1:]) or None,
         )
         folders.setdefault(feed.tags[0] if feed.tags else None, []).append(line)

@@ -30,6 +30,7 @@ from headwater.model import QueryFeed
 from headwater.node.queries.backfill import is_stateless
 from headwater.query import Engine
 from headwater.query.items.origin import Origin
+from headwater.query.reader_scope import limit_to_reader
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.store.queries import query_feeds
 from headwater.store.queries.document_hits import load_item_origins
@@ -116,15 +117,16 @@ class QueryDefinitions:
         for query in known:
             if query.active is None:
                 continue
-            create = unpack_statement(query.form, query.active) if query.active == query.text else None
-            if create is None:
+            written = unpack_statement(query.form, query.active) if query.active == query.text else None
+            if written is None:
                 try:
-                    create = query_feeds.read_definition(query.active)
+                    written = query_feeds.read_definition(query.active)
                 except (HeadwaterError, ValueError) as error:
                     log.error("query_not_understood", query=query.name, error=str(error))
                     continue
                 if query.active == query.text:
-                    forms.append((query, pack_statement(create)))
+                    forms.append((query, pack_statement(written)))
+            create = limit_to_reader(written, query.reader_id)
             if list_read_feeds(create.query):
                 above[create.name.key] = query, create
             else:
@@ -257,7 +259,7 @@ class QueryDefinitions:
 
 def _read_pending(query: QueryFeed) -> _PendingDefinition:
     try:
-        definition = query_feeds.read_definition(query.text, query.form).query
+        definition = query_feeds.read_query(query).query
     except (HeadwaterError, ValueError):
         return _PendingDefinition(query, False, frozenset())  # refused with its message when its turn comes
     return _PendingDefinition(
@@ -301,7 +303,7 @@ class DefinitionReader:
         found: dict[int, CreateFeed] = {}
         for query in await self._store.read(list_all_query_feeds):
             try:
-                found[query.id] = query_feeds.read_definition(query.text, query.form)
+                found[query.id] = query_feeds.read_query(query)
             except (HeadwaterError, ValueError) as error:
                 log.error("query_not_understood", query=query.name, error=str(error))
         self._origins = await self._store.read(load_item_origins) if found else {}  # asked about by queries only

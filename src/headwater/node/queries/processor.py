@@ -393,7 +393,7 @@ def _advance_checkpoints(connection: Connection, end: int) -> None:
 
 
 def _parse_definitions(group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Query]]:
-    return [(query, query_feeds.read_definition(query.text, query.form).query) for query in group]
+    return [(query, query_feeds.read_query(query).query) for query in group]
 
 
 def _create_checkpoints(connection: Connection) -> None:

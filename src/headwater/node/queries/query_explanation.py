@@ -25,7 +25,7 @@ from headwater.store.queries.query_feeds import (
     find_dependents,
     find_query_feed,
     list_all_query_feeds,
-    read_definition,
+    read_query,
 )
 from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
 from headwater.store.store import Store
@@ -77,9 +77,7 @@ class QueryExplanation:
 async def load_scope(store: Store) -> tuple[SourceScope, dict[int, CreateFeed], dict[int, Origin]]:
     """Load the stored feeds and definitions."""
     origins = await store.read(load_item_origins)
-    definitions = {
-        query.id: read_definition(query.text, query.form) for query in await store.read(list_all_query_feeds)
-    }
+    definitions = {query.id: read_query(query) for query in await store.read(list_all_query_feeds)}
     return SourceScope(origins, {one.name.key: one.query for one in definitions.values()}), definitions, origins
 
 

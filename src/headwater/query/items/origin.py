@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
 
 from headwater.formats.values.links import normalise_url
 from headwater.language.ast import RegisterFeed
@@ -13,7 +14,8 @@ from headwater.language.ast import RegisterFeed
 class Origin:
     """The source feed of an item: its name in queries (if any), address and tags.
 
-    `registered` is False for a feed that exists only because a query contains its address; ALL does not read it.
+    `registered` is False for a feed that exists only because a query contains its address, or that is private to a
+    reader; ALL does not read it.
     """
 
     name: str | None
@@ -21,6 +23,7 @@ class Origin:
     tags: tuple[str, ...] = ()
     registered: bool = True
     aliases: tuple[str, ...] = ()
+    title: str | None = None
 
     def has_name(self, name: str) -> bool:
         """Return whether this is a name or an alias of the feed."""
@@ -33,8 +36,8 @@ class Origin:
 
     @property
     def label(self) -> str:
-        """The value of the placeholder {source}."""
-        return self.name or self.url
+        """The value of the placeholder {source}: never the address, which may contain a key."""
+        return self.name or self.title or urlsplit(self.url).hostname or self.url
 
 
 def apply_registrations(origin: Origin, registered: Iterable[RegisterFeed]) -> Origin:

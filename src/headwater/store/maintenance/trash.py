@@ -34,12 +34,13 @@ from headwater.store.maintenance.trash_entries import (
     insert_table_rows,
     take_rows,
 )
-from headwater.store.queries import query_feeds
+from headwater.store.queries import query_access, query_feeds
 from headwater.store.readers import accounts, marks, subscriptions
 from headwater.store.readers.accounts import SCOPES
 from headwater.store.saved_state import FEEDS, PUBLISHED, QUERIES, bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_tag
 from headwater.store.schema.item_tables import article_query, item
+from headwater.store.schema.publication_tables import feed_token
 from headwater.store.schema.query_tables import QUERY_IS_LIVE, implicit_feed, query_address, query_feed
 from headwater.store.schema.reader_tables import (
     USER_IS_LIVE,
@@ -77,6 +78,11 @@ def move_query_feeds_to_trash(connection: Connection, ids: Sequence[int], by: Re
         rows[table.name] = []
         for chunk in chunks(sorted(ids), CHUNK):
             rows[table.name] += take_rows(connection, table, table.c.query_id.in_(chunk))
+    # Tokens go along: another query feed of the same name must not be opened by them.
+    paths = [f"/feeds/{name}" for name in sorted(names)]
+    rows[feed_token.name] = []
+    for some in chunks(paths, CHUNK):
+        rows[feed_token.name] += take_rows(connection, feed_token, feed_token.c.path.in_(some))
     for chunk in chunks(sorted(ids), CHUNK):
         connection.execute(update(query_feed).where(query_feed.c.id.in_(chunk)).values(deleted_at=by.at))
     bump_revision(connection, QUERIES)
@@ -84,12 +90,24 @@ def move_query_feeds_to_trash(connection: Connection, ids: Sequence[int], by: Re
 
 
 def move_user_to_trash(connection: Connection, user_id: int, by: Remover) -> int:
-    """Move an account to the trash: sessions end for good, tokens open nothing. Its feeds are polled until it is
-    deleted."""
+    """Move an account to the trash: sessions end for good, tokens open nothing, its query feeds go to the trash too.
+    Its feeds are polled until it is deleted."""
     gone = accounts.require_removable(connection, user_id)
     accounts.end_all_sessions(connection, user_id)
+    _trash_queries_of_reader(connection, user_id, by)
     connection.execute(update(user).where(user.c.id == user_id).values(deleted_at=by.at))
     return add_trash_entry(connection, by, TRASHED_USER, gone.name, {}, [user_id])
+
+
+def _trash_queries_of_reader(connection: Connection, user_id: int, by: Remover) -> None:
+    """Move the query feeds of a reader to the trash, in an entry of their own, with those that read them."""
+    own = connection.execute(
+        select(query_feed.c.id, query_feed.c.name).where(query_feed.c.reader_id == user_id, QUERY_IS_LIVE)
+    ).all()
+    if own:
+        others = query_feeds.find_dependents(connection, [row.name for row in own])
+        ids = sorted({row.id for row in own} | {other.id for other in others})
+        move_query_feeds_to_trash(connection, ids, by)
 
 
 def move_subscription_to_trash(connection: Connection, user_id: int, feed_id: int, by: Remover) -> int:
@@ -104,6 +122,7 @@ def move_subscription_to_trash(connection: Connection, user_id: int, feed_id: in
     marked = (mark.c.user_id == user_id, mark.c.feed_id == feed_id, mark.c.starred.is_(None))
     rows[mark.name] = take_rows(connection, mark, *marked)
     bump_revision(connection, PUBLISHED)
+    bump_revision(connection, FEEDS)
     subscriptions.release_unwanted_feeds(connection, [feed_id])
     return add_trash_entry(connection, by, TRASHED_SUBSCRIPTION, mine.title, rows)
 
@@ -160,7 +179,8 @@ def list_trash(
     query = select(trash.c.id, trash.c.kind, trash.c.label, trash.c.at, trash.c.user_id)
     query = query.where(trash.c.at >= now - TRASH_SECONDS).order_by(trash.c.id.desc()).limit(MOST_LISTED)
     if who is not None:
-        mine = trash.c.kind.not_in(SERVER_KINDS) & (trash.c.user_id == who)
+        personal = or_(trash.c.kind.not_in(SERVER_KINDS), trash.c.kind == TRASHED_QUERY_FEED)
+        mine = personal & (trash.c.user_id == who)
         query = query.where(or_(mine, trash.c.kind.in_(SERVER_KINDS)) if "admin" in scopes else mine)
     return [
         TrashEntry(row.id, row.kind, row.label, row.at, row.at + TRASH_SECONDS, row.user_id)
@@ -209,8 +229,8 @@ def restore_from_trash(
         _check_token_scopes(rows, scopes)
     ref = _RESTORE[entry.kind](connection, objects, rows)
     connection.execute(delete(trash).where(trash.c.id == number))
-    if query_feeds.pause_unreferenced_feeds(connection):
-        bump_revision(connection, FEEDS)
+    query_feeds.pause_unreferenced_feeds(connection)
+    bump_revision(connection, FEEDS)
     bump_revision(connection, PUBLISHED)
     return RestoredObject(entry.kind, entry.label, ref)
 
@@ -218,7 +238,8 @@ def restore_from_trash(
 def _may_restore(kind: str, by: int | None, who: int | None, scopes: Collection[str]) -> bool:
     if who is None:
         return True
-    return "admin" in scopes if kind in SERVER_KINDS else by == who
+    own = by == who and (kind not in SERVER_KINDS or kind == TRASHED_QUERY_FEED)  # a reader's own query feed
+    return own or (kind in SERVER_KINDS and "admin" in scopes)
 
 
 def _restore_feed(connection: Connection, objects: list[int], rows: TrashRows) -> int:
@@ -282,6 +303,10 @@ def _restore_subscription(connection: Connection, objects: list[int], rows: Tras
         for row in rows.get(table.name, ()):
             if connection.execute(select(target).where(target == row[column], is_live)).first() is None:
                 raise InputError("What it was a subscription to is not here any more. Bring that back first.")
+            if table is query_subscription:
+                reader = accounts.find_user(connection, row["user_id"])
+                if not query_access.may_read_query_id(connection, reader, row["query_id"]):
+                    raise InputError("The query feed is private now. Ask its owner to share it.")
             connection.execute(delete(table).where(table.c.user_id == row["user_id"], table.c[column] == row[column]))
     insert_table_rows(connection, {name: some for name, some in rows.items() if name != mark.name})
     _restore_marks(connection, rows.get(mark.name, ()))

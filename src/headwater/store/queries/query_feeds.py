@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, or_, select, update
 
 from headwater.errors import NotFound, QueryError
 from headwater.language import Catalogue, reread
@@ -17,13 +17,14 @@ from headwater.language.binary_form import pack_statement, unpack_statement
 from headwater.language.diagnostics import quote_input
 from headwater.language.normal_form import list_read_feeds
 from headwater.model import QueryFeed
+from headwater.query.reader_scope import limit_to_reader
 from headwater.store.content import outbox
 from headwater.store.database.dialect import chunks
 from headwater.store.queries import hits
 from headwater.store.saved_state import QUERIES, bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_tag
 from headwater.store.schema.query_tables import QUERY_IS_LIVE, implicit_feed, query_address, query_feed
-from headwater.store.schema.reader_tables import query_subscription
+from headwater.store.schema.reader_tables import subscription, subscription_tag
 
 CHUNK = 1000
 
@@ -33,11 +34,16 @@ def read_definition(text: str, form: bytes | None = None) -> CreateFeed:
     return unpack_statement(form, text) or reread(text)
 
 
+def read_query(query: QueryFeed) -> CreateFeed:
+    """Return the latest definition as it is run: the query of a reader reads what that reader may see."""
+    return limit_to_reader(read_definition(query.text, query.form), query.reader_id)
+
+
 def read_running_definition(query: QueryFeed) -> CreateFeed:
     """Return the definition that the query processor runs, or the one that it will run first."""
     if query.active is None or query.active == query.text:
-        return read_definition(query.text, query.form)
-    return read_definition(query.active)
+        return read_query(query)
+    return limit_to_reader(read_definition(query.active), query.reader_id)
 
 
 class _LazyDefinitions(Mapping[str, Query]):
@@ -72,17 +78,23 @@ class StoredCatalogue(Catalogue):
         return _LazyDefinitions(self.stored)
 
 
-def load_catalogue(connection: Connection) -> StoredCatalogue:
-    """Load everything that a query can name: feeds, tags and query feeds."""
-    named = connection.execute(select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None), FEED_IS_LIVE)).all()
-    tags = connection.execute(select(feed_tag.c.tag).distinct()).scalars()
-    kept = (query_feed.c.key, query_feed.c.name, query_feed.c.text, query_feed.c.form)
+def load_catalogue(connection: Connection, reader_id: int | None = None) -> StoredCatalogue:
+    """Load everything that a query can name: feeds, tags and query feeds.
+
+    For a reader: the feeds that this reader subscribes to, the reader's tags, and the query feeds that are the reader's
+    own, shared or public.
+    """
+    named = select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None), FEED_IS_LIVE)
+    tags = select(feed_tag.c.tag).distinct()
+    kept = select(query_feed.c.key, query_feed.c.name, query_feed.c.text, query_feed.c.form).where(QUERY_IS_LIVE)
+    if reader_id is not None:
+        named = named.join(subscription, subscription.c.feed_id == feed.c.id).where(subscription.c.user_id == reader_id)
+        tags = select(subscription_tag.c.tag).where(subscription_tag.c.user_id == reader_id).distinct()
+        kept = kept.where(or_(query_feed.c.reader_id == reader_id, query_feed.c.visibility.in_(("shared", "public"))))
     return StoredCatalogue(
-        sources={row.name: row.url for row in named},
-        tags=frozenset(tags),
-        stored={
-            key: (name, text, form) for key, name, text, form in connection.execute(select(*kept).where(QUERY_IS_LIVE))
-        },
+        sources={row.name: row.url for row in connection.execute(named)},
+        tags=frozenset(connection.execute(tags).scalars()),
+        stored={key: (name, text, form) for key, name, text, form in connection.execute(kept)},
     )
 
 
@@ -116,13 +128,12 @@ def list_changed_query_feeds(
 
 
 def list_query_feeds(
-    connection: Connection, *, after: int = 0, limit: int = 100, subscriber: int | None = None
+    connection: Connection, *, after: int = 0, limit: int = 100, which: ColumnElement[bool] | None = None
 ) -> list[QueryFeed]:
-    """List query feeds by id, beyond `after`: all, or those that a user subscribes to."""
+    """List query feeds by id, beyond `after`: all, or those of a condition."""
     query = _QUERY_FEEDS.where(query_feed.c.id > after).order_by(query_feed.c.id).limit(limit)
-    if subscriber is not None:
-        mine = select(query_subscription.c.query_id).where(query_subscription.c.user_id == subscriber)
-        query = query.where(query_feed.c.id.in_(mine))
+    if which is not None:
+        query = query.where(which)
     return [_read_query_feed(row) for row in connection.execute(query)]
 
 
@@ -148,7 +159,8 @@ def find_query_feed(connection: Connection, name: str) -> QueryFeed:
     """Find a query feed by name. Raises NotFound with a suggestion."""
     row = connection.execute(_QUERY_FEEDS.where(query_feed.c.key == name.casefold())).first()
     if row is None:
-        names = connection.execute(select(query_feed.c.name).where(QUERY_IS_LIVE).limit(10_000)).scalars().all()
+        known = select(query_feed.c.name).where(QUERY_IS_LIVE, query_feed.c.reader_id.is_(None))
+        names = connection.execute(known.limit(10_000)).scalars().all()
         close = difflib.get_close_matches(name[:60], names, n=1, cutoff=0.6)
         hint = f"Did you mean {close[0]}?" if close else "“headwater query list” shows all."
         raise NotFound(f"There is no query feed {quote_input(name)}. {hint}")
@@ -156,24 +168,24 @@ def find_query_feed(connection: Connection, name: str) -> QueryFeed:
 
 
 def save_definitions(
-    connection: Connection, creates: Sequence[CreateFeed], now: float, author: int
+    connection: Connection, creates: Sequence[CreateFeed], now: float, author: int, reader_id: int | None = None
 ) -> tuple[dict[str, int], set[str]]:
     """Create or replace query feeds, in the caller's transaction; they apply to outbox entries from now on.
 
-    Returns their ids by folded name, and the names that existed before.
+    New ones belong to `reader_id`, or to the server. Returns their ids by folded name, and the names that existed.
     """
     outbox.lock_outbox(connection)
     position = outbox.find_last_position(connection)
     revision = bump_revision(connection, QUERIES)
     rows = {create.name.key: _definition_row(create, position, revision, author) for create in creates}
-    there = _find_ids(connection, rows)
-    new = [row | {"created": now} for key, row in rows.items() if key not in there]
+    there = find_ids(connection, rows)
+    new = [row | {"created": now, "reader_id": reader_id} for key, row in rows.items() if key not in there]
     if new:
         connection.execute(insert(query_feed), new)
     replaced = [row | {"of_query": there[key], "replaced": now} for key, row in rows.items() if key in there]
     if replaced:
         connection.execute(_REPLACE, replaced)
-    return _find_ids(connection, rows), set(there)
+    return find_ids(connection, rows), set(there)
 
 
 def _definition_row(create: CreateFeed, position: int, revision: int, author: int) -> dict[str, Any]:
@@ -217,7 +229,8 @@ def save_packed_forms(connection: Connection, forms: Sequence[tuple[QueryFeed, b
         connection.execute(_SET_FORM, rows)
 
 
-def _find_ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
+def find_ids(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
+    """Find the ids of query feeds by folded name."""
     found: dict[str, int] = {}
     for chunk in chunks(keys, CHUNK):
         query = select(query_feed.c.key, query_feed.c.id).where(query_feed.c.key.in_(chunk), QUERY_IS_LIVE)

@@ -18,7 +18,8 @@ from headwater.store.content import feeds
 from headwater.store.content.feeds import NewFeed
 from headwater.store.maintenance import trash
 from headwater.store.maintenance.trash_entries import Remover
-from headwater.store.queries import query_feeds
+from headwater.store.queries import query_feeds, query_ownership
+from headwater.store.queries.query_ownership import ReaderLimits
 from headwater.store.readers import accounts, subscriptions
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed
@@ -54,21 +55,31 @@ IMPLICIT_WEIGHT = 0.0  # of feeds that nobody subscribes to: queries add weight 
 
 
 def run_script(
-    connection: Connection, text: str, now: float, *, subscriber: int | None = None, replacing: Container[str] = ()
+    connection: Connection,
+    text: str,
+    now: float,
+    *,
+    subscriber: int | None = None,
+    replacing: Container[str] = (),
+    limits: ReaderLimits | None = None,
 ) -> ScriptResult:
     """Run a script in the caller's writing transaction. QueryError lists everything that is wrong with it.
 
     `subscriber`, by default the owner, is subscribed to new query feeds; their digests follow that user's time zone.
-    Query feeds of `replacing` need no OR REPLACE (`language.parse`). The same user can restore dropped feeds.
+    Query feeds of `replacing` need no OR REPLACE (`language.parse`). The same user can restore dropped feeds. A reader
+    creates and drops query feeds of their own, within `limits`.
     """
-    script = parse(text, query_feeds.load_catalogue(connection), replacing=replacing)
+    author = accounts.find_user(connection, subscriber) if subscriber else accounts.find_owner(connection)
+    reader_id = None if author.is_owner else author.id
+    script = parse(text, query_feeds.load_catalogue(connection, reader_id), replacing=replacing)
+    query_ownership.check_script(connection, script.statements, author, limits)
     report = Diagnostics(text)
     done: list[StatementResult] = []
     undo: list[int] = []
     for kind, run in groupby(script.statements, type):
         if kind is CreateFeed:
             done += _create_query_feeds(
-                connection, [each for each in run if isinstance(each, CreateFeed)], now, subscriber
+                connection, [each for each in run if isinstance(each, CreateFeed)], now, author.id, reader_id
             )
             continue
         if kind is DropFeed:
@@ -85,12 +96,11 @@ def run_script(
 
 
 def drop_query_feed(connection: Connection, name: str, cascade: bool = False, *, by: Remover) -> DroppedQueries:
-    """Drop a query feed; with `cascade` also the query feeds that read it."""
+    """Drop a query feed; with `cascade` also the query feeds that read it, if the remover may drop them too."""
     found = query_feeds.find_query_feed(connection, name)
     users = query_feeds.find_dependents(connection, [name])
-    if users and not cascade:
-        listed = ", ".join(user.name for user in users)
-        raise InputError(f"Feed {found.name} is used by {listed}. With --cascade they are dropped too.")
+    remover = None if by.user_id is None else accounts.find_user(connection, by.user_id)
+    query_ownership.check_drop(found, users, remover, cascade)
     undo: list[int] = []
     done = _drop_objects(connection, [(found.name, cascade)], by, undo)
     if query_feeds.pause_unreferenced_feeds(connection):
@@ -99,12 +109,11 @@ def drop_query_feed(connection: Connection, name: str, cascade: bool = False, *,
 
 
 def _create_query_feeds(
-    connection: Connection, statements: Sequence[CreateFeed], now: float, subscriber: int | None
+    connection: Connection, statements: Sequence[CreateFeed], now: float, author: int, reader_id: int | None
 ) -> list[StatementResult]:
     """Create or replace query feeds all at once, because a script may contain a hundred thousand."""
     last = {statement.name.key: statement for statement in statements}
-    author = subscriber or accounts.find_owner(connection).id
-    ids, there = query_feeds.save_definitions(connection, list(last.values()), now, author)
+    ids, there = query_feeds.save_definitions(connection, list(last.values()), now, author, reader_id)
     new = [id for key, id in ids.items() if key not in there]
     subscriptions.subscribe_to_query_feeds(connection, author, new, now)
     used = {key: _list_addresses(statement) for key, statement in last.items()}

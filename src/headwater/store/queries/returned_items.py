@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, delete, select
 
 from headwater.formats.values.links import normalise_url
-from headwater.formats.write.addresses import build_published_identity, remove_token
+from headwater.formats.write.addresses import build_published_identity, public_address
 from headwater.model import Item
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.schema.feed_tables import feed
@@ -26,17 +26,20 @@ if TYPE_CHECKING:
 CHUNK = 200
 
 
-def origin_key(item: Item, feed_url: str) -> bytes:
-    """Return 128 bits that stand for the feed in which an item was first published and its identity there."""
-    first = remove_token(feed_url) if item.source is None else item.source.url
+def origin_key(item: Item, feed_url: str, site: str | None) -> bytes:
+    """Return 128 bits that stand for the feed in which an item was first published and its identity there.
+
+    The feed is known by the address that published documents give.
+    """
+    first = public_address(feed_url, site) if item.source is None else item.source.url
     name = build_published_identity(item.identity, feed_url)
     return hashlib.sha256(f"{normalise_url(first)}\0{name}".encode("utf-8", "replace")).digest()[:16]
 
 
 def drop_returned(connection: Connection, new: Sequence[NewHit]) -> list[NewHit]:
     """Drop new hits that are returns, and remember the origins of the others."""
-    urls = _find_feed_urls(connection, {one.hit.original.feed_id for one in new})
-    keys = [origin_key(one.hit.original, urls.get(one.hit.original.feed_id, "")) for one in new]
+    known_feeds = _find_feed_addresses(connection, {one.hit.original.feed_id for one in new})
+    keys = [origin_key(one.hit.original, *known_feeds.get(one.hit.original.feed_id, ("", None))) for one in new]
     named = [(one.query_id, key) for one, key in zip(new, keys, strict=True) if one.hit.original.source is not None]
     known = _find_origins(connection, named)
     kept: list[NewHit] = []
@@ -59,11 +62,11 @@ def delete_origins_of_queries(connection: Connection, query_ids: Sequence[int]) 
     connection.execute(delete(origin).where(origin.c.query_id.in_(query_ids)))
 
 
-def _find_feed_urls(connection: Connection, ids: set[int]) -> dict[int, str]:
-    found: dict[int, str] = {}
+def _find_feed_addresses(connection: Connection, ids: set[int]) -> dict[int, tuple[str, str | None]]:
+    found: dict[int, tuple[str, str | None]] = {}
     for chunk in chunks(sorted(ids), CHUNK):
-        rows = connection.execute(select(feed.c.id, feed.c.url).where(feed.c.id.in_(chunk)))
-        found.update((row.id, row.url) for row in rows)
+        rows = connection.execute(select(feed.c.id, feed.c.url, feed.c.link).where(feed.c.id.in_(chunk)))
+        found.update((row.id, (row.url, row.link)) for row in rows)
     return found
 
 

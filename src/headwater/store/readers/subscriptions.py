@@ -116,6 +116,7 @@ def subscribe_to_feeds(
     ]
     if rows:
         connection.execute(insert_or_ignore(connection, subscription), rows)
+        bump_revision(connection)  # queries see what their owners subscribe to
     tagged = [{"user_id": user_id, "feed_id": id, "tag": tag} for id, tags in wanted.items() for tag in sorted(tags)]
     if tagged:
         connection.execute(insert_or_ignore(connection, subscription_tag), tagged)
@@ -265,7 +266,7 @@ def _change_feed_tags(
             connection.execute(
                 insert_or_ignore(connection, feed_tag), [{"feed_id": feed_id, "tag": tag} for tag in added]
             )
-        bump_revision(connection)
+    bump_revision(connection)
 
 
 def _change_query_tags(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint
+from sqlalchemy import Boolean, Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint
 
 from headwater.store.schema.metadata import Id, feed_reference, metadata
 from headwater.store.schema.storable_text import StorableText
 
-# Published feeds that can only be read with a token; all others are public. Paths are case-folded: /feeds/name.
-private_feed = Table("private_feed", metadata, Column("path", Text, primary_key=True))
+# Tags (/tags/name) and the owner's list (/feeds) that their owner made public or private; the others are private. Paths
+# are case-folded. Query feeds have their `visibility`.
+published_path = Table(
+    "published_path",
+    metadata,
+    Column("path", Text, primary_key=True),
+    Column("public", Boolean, nullable=False),
+)
 
 feed_token = Table(
     "feed_token",

@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 
 from headwater.store.schema.metadata import Id, feed_reference, metadata, unique_outside_trash
+from headwater.store.schema.storable_text import StorableText
 
 # Query feeds. `text` is the latest definition; it applies from the outbox's `position` on. `active` is the definition
 # that the query processor runs: the previous one until it has reached that position. `form` is `text` parsed and
@@ -39,6 +40,9 @@ query_feed = Table(
     Column("form", LargeBinary),
     Column("revision", BigInteger, nullable=False, server_default="0"),
     Column("author_id", Id),  # the last author, whose time zone its digests follow; kept when the account is deleted
+    Column("reader_id", Id),  # the reader whose query it is; None for the server's, which every owner manages
+    Column("visibility", Text),  # private, shared, public; None, as long as nobody has set it, is private too
+    Column("description", StorableText),
     Column("deleted_at", Double),  # moved to the trash then
     unique_outside_trash("query_feed_key", "key"),
     Index(None, "revision"),

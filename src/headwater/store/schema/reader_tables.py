@@ -69,6 +69,7 @@ session = Table(
     Column("created", Double, nullable=False),
     Column("last_seen", Double, nullable=False),
     Column("expires", Double, nullable=False),
+    Column("token_id", Id),  # the API token it was started with, and with which it ends
     Index(None, "user_id"),
     sqlite_with_rowid=False,
 )

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headwater.errors import InputError, NotFound
 from headwater.model import Enclosure
 from headwater.store.queries.hits import find_showing_queries
-from headwater.store.queries.query_feeds import list_query_feeds
+from headwater.store.queries.query_access import list_readable_queries
 from headwater.store.readers import marks, unread_counts
 from headwater.store.readers.marks import mark_stream_read, undo_mark_read
 from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items
@@ -187,10 +187,8 @@ async def show_item(call: ApiCall, asked: ItemParameters) -> FullItemView:
     item = one.item
     emitted = await call.store.read(find_showing_queries, [item.id] if item.id is not None else [])
     shown = emitted[item.id].by if item.id in emitted else set()
-    if shown and not call.user.is_owner:
-        shown &= {
-            query.name for query in await call.store.read(list_query_feeds, subscriber=call.user.id, limit=10_000)
-        }
+    if shown:
+        shown &= {query.name for query in await call.store.read(list_readable_queries, call.user, limit=100_000)}
     return FullItemView(
         **_item_fields(one),
         content=item.content,

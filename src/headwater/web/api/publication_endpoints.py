@@ -11,11 +11,14 @@ from headwater.publish import channels
 from headwater.store.publishing import deliveries, private_feeds
 from headwater.store.publishing.deliveries import Delivery, retry_deliveries
 from headwater.store.publishing.private_feeds import (
+    LIST_PATH,
     PrivateFeedToken,
     list_feed_tokens,
+    list_restricted_paths,
     load_public_access,
     revoke_feed_tokens,
 )
+from headwater.store.queries.query_access import PRIVATE, SHARED
 from headwater.web.api.api_types import (
     Cursor,
     Id,
@@ -28,6 +31,7 @@ from headwater.web.api.api_types import (
     paginate,
 )
 from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
+from headwater.web.shared.query_permissions import find_own_query
 
 delivery_group = EndpointGroup(
     "deliveries", "Mails, webhooks and notifications of query feeds; dead ones have failed for good."
@@ -99,18 +103,25 @@ publication_group = EndpointGroup(
 TokenLabel = Annotated[str, Meta(max_length=200, pattern=r"^[^\u0000-\u001f\u007f]*$")]
 
 
-class PrivateFeedsView(ResponseBody, frozen=True):
-    """The private feeds and their tokens; everything else is public."""
+class PublishedFeedsView(ResponseBody, frozen=True):
+    """The feeds that were made public, shared with all accounts or private, and their tokens; the rest is private."""
 
     private: list[str]
+    shared: list[str]
+    public: list[str]
     tokens: list[PrivateFeedToken]
 
 
 @publication_group.get("/published", ADMIN)
-async def list_published(call: ApiCall) -> PrivateFeedsView:
-    """List the private feeds and their tokens, without the secrets."""
-    access = await call.store.read(load_public_access)
-    return PrivateFeedsView(private=sorted(access.private), tokens=await call.store.read(list_feed_tokens))
+async def list_published(call: ApiCall) -> PublishedFeedsView:
+    """List who may read which feed, and the tokens of private feeds without the secrets."""
+    restricted = await call.store.read(list_restricted_paths)
+    return PublishedFeedsView(
+        private=[path for path, visibility in restricted.items() if visibility == PRIVATE],
+        shared=[path for path, visibility in restricted.items() if visibility == SHARED],
+        public=sorted((await call.store.read(load_public_access)).public),
+        tokens=await call.store.read(list_feed_tokens),
+    )
 
 
 class PublicationParameters(Parameters, frozen=True):
@@ -129,10 +140,24 @@ class PrivacyView(ResponseBody, frozen=True):
 
 @publication_group.put("/published/{kind}/{name}", ADMIN)
 async def set_private(call: ApiCall, asked: PublicationParameters, given: PrivacyRequest) -> PrivacyView:
-    """Make a query feed or a tag private, or public again."""
-    path = await channels.find_path(call.store, f"{asked.kind}/{asked.name}")
+    """Make a query feed of the server or a tag public, or private again."""
+    path = await _find_own_path(call, asked)
     await call.store.write(private_feeds.set_private, path, given.private)
     return PrivacyView(path=path, private=given.private)
+
+
+@publication_group.put("/published/feeds.opml", ADMIN)
+async def set_list_private(call: ApiCall, given: PrivacyRequest) -> PrivacyView:
+    """Make the subscription list `/feeds.opml` public, or private again."""
+    await call.store.write(private_feeds.set_private, LIST_PATH, given.private)
+    return PrivacyView(path=LIST_PATH, private=given.private)
+
+
+async def _find_own_path(call: ApiCall, asked: PublicationParameters | FeedTokenParameters) -> str:
+    """Return the path of a tag or of a query feed that the caller owns. Raises NotFound or Forbidden."""
+    if asked.kind == "feeds":
+        return f"/feeds/{(await find_own_query(call.store, call.user, asked.name)).name}"
+    return await channels.find_path(call.store, f"{asked.kind}/{asked.name}")
 
 
 class FeedTokenRequest(RequestBody, frozen=True):
@@ -151,9 +176,8 @@ class CreatedFeedToken(ResponseBody, frozen=True):
 @publication_group.post("/published/{kind}/{name}/tokens", ADMIN, status=201)
 async def give_token(call: ApiCall, asked: PublicationParameters, given: FeedTokenRequest) -> CreatedFeedToken:
     """Create a token for a private feed."""
-    made = await channels.create_feed_token(
-        call.store, f"{asked.kind}/{asked.name}", given.label, call.site.base_url, call.now
-    )
+    path = await _find_own_path(call, asked)
+    made = await channels.create_feed_token(call.store, path, given.label, call.site.base_url, call.now)
     return CreatedFeedToken(path=made.path, token=made.token, url=made.url, private=made.private)
 
 
@@ -171,5 +195,7 @@ class RevokedTokensView(RemovedView, frozen=True):
 async def revoke_tokens(call: ApiCall, asked: FeedTokenParameters) -> RevokedTokensView:
     """Revoke the tokens of a private feed."""
     path = f"/{asked.kind}/{asked.name}"
+    if asked.kind == "feeds":
+        path = await _find_own_path(call, asked)
     number, undo = await call.store.write(revoke_feed_tokens, path, asked.label, by=call.remover)
     return RevokedTokensView(revoked=number, undo=undo)

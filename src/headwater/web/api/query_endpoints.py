@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from headwater.errors import InputError, NotFound, QueryError
+from headwater.errors import InputError, QueryError
 from headwater.language import EVERY, parse
 from headwater.language.ast import CreateFeed
 from headwater.language.formatter import format_script
@@ -20,10 +20,11 @@ from headwater.store.content.articles import want_articles
 from headwater.store.queries import query_scripts
 from headwater.store.queries.document_hits import load_item_origins
 from headwater.store.queries.hits import StoredHit, compute_query_statistics, count_hits_by_query, list_latest_hits
-from headwater.store.queries.query_feeds import find_query_feed, list_query_feeds, load_catalogue
+from headwater.store.queries.query_access import PRIVATE, find_readable_query, list_readable_queries, owns_query
+from headwater.store.queries.query_feeds import load_catalogue
 from headwater.store.queries.query_scripts import StatementResult, drop_query_feed
 from headwater.store.queries.selectivity import list_selectivity
-from headwater.store.readers.subscriptions import require_query_subscription
+from headwater.store.readers.accounts import User
 from headwater.web.api.api_types import (
     Cursor,
     Id,
@@ -40,17 +41,22 @@ from headwater.web.api.api_types import (
 from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
 from headwater.web.api.feed_endpoints import ArticleWish
 from headwater.web.api.openapi import ErrorDetail, script_messages
+from headwater.web.shared.query_permissions import find_own_query
 
 query_group = EndpointGroup(
-    "queries", "Standing queries and their query feeds. Owners manage them; readers see those they subscribe to."
+    "queries",
+    "Standing queries and their query feeds: yours with their definitions, and the results of those that others share.",
 )
 
 
 class QueryView(ResponseBody, frozen=True):
-    """A query feed."""
+    """A query feed. Its text is empty unless it is yours."""
 
     id: int
     name: str
+    description: str | None
+    visibility: Literal["private", "shared", "public"]
+    mine: bool
     text: str
     items: int
     last_match: float | None
@@ -61,38 +67,31 @@ class QueryView(ResponseBody, frozen=True):
     problem: str | None
 
 
-def view_query(query: QueryFeed, items: int, last: float | None) -> QueryView:
-    live = not query.is_pending and query.problem is None
-    return QueryView.from_row(query, items=items, last_match=last, live=live)
+def view_query(query: QueryFeed, user: User, items: int, last: float | None) -> QueryView:
+    """Show a query feed to a user: the definition, and what is wrong with it, only to its owner."""
+    live, mine = not query.is_pending and query.problem is None, owns_query(user, query)
+    hidden = {} if mine else {"text": "", "problem": None}
+    shown = {"visibility": query.visibility or PRIVATE, "mine": mine, "items": items, "last_match": last, "live": live}
+    return QueryView.from_row(query, **shown, **hidden)
 
 
 async def find_visible_query(call: ApiCall, name: str) -> QueryFeed:
-    """Return a query feed that the caller may see: owners see all, readers those they subscribe to. Raise NotFound."""
-    if call.user.is_owner:
-        return await call.store.read(find_query_feed, name)
-    try:
-        query = await call.store.read(find_query_feed, name)
-        await call.store.read(require_query_subscription, call.user.id, query.id)
-    except NotFound as error:  # the store's message suggests names that this reader must not see
-        raise NotFound(f"There is no query feed “{name}” among your subscriptions.") from error
-    return query
+    """Return a query feed whose result the caller may see. Raise NotFound."""
+    return await call.store.read(find_readable_query, call.user, name)
 
 
 @query_group.get("/queries")
 async def list_queries(call: ApiCall, asked: ListParameters) -> ListPage[QueryView]:
-    """List the query feeds in the order in which they were created."""
+    """List the query feeds that you may read, in the order in which they were created."""
     after = decode_cursor(asked.cursor, int)
     rows = await call.store.read(
-        list_query_feeds,
-        after=after[0] if after else 0,
-        limit=asked.limit + 1,
-        subscriber=None if call.user.is_owner else call.user.id,
+        list_readable_queries, call.user, after=after[0] if after else 0, limit=asked.limit + 1
     )
     counts = await call.store.read(count_hits_by_query, [query.id for query in rows])
 
     def counted(query: QueryFeed) -> QueryView:
         items, last = counts.get(query.id, (0, None))
-        return view_query(query, items, last)
+        return view_query(query, call.user, items, last)
 
     return paginate(rows, asked.limit, counted, lambda query: (query.id,))
 
@@ -203,7 +202,7 @@ class QuerySourceView(ResponseBody, frozen=True):
 
 
 class FullQueryView(QueryView, frozen=True):
-    """A query feed with its statistics, and the share of each source's items that it keeps."""
+    """A query feed with its statistics and, if it is yours, the share of each source's items that it keeps."""
 
     recent: int
     days: float
@@ -216,8 +215,8 @@ async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
     """Show a query feed with its definition, statistics and sources."""
     query = await find_visible_query(call, asked.name)
     statistics = await call.store.read(compute_query_statistics, query.id, call.now)
-    origins = await call.store.read(load_item_origins)
-    base = view_query(query, statistics.hits, statistics.last)
+    base = view_query(query, call.user, statistics.hits, statistics.last)
+    origins = await call.store.read(load_item_origins) if base.mine else {}
     sources = [
         QuerySourceView(
             feed=one.feed_id,
@@ -225,7 +224,7 @@ async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
             kept=one.kept,
             offered=one.offered,
         )
-        for one in await call.store.read(list_selectivity, query.id)
+        for one in (await call.store.read(list_selectivity, query.id) if base.mine else ())
     ]
     return FullQueryView(
         **{name: getattr(base, name) for name in base.__struct_fields__},
@@ -265,14 +264,15 @@ class DroppedQueryView(RemovedView, frozen=True):
 @query_group.delete("/queries/{name}", ADMIN)
 async def drop_query(call: ApiCall, asked: DropQueryParameters) -> DroppedQueryView:
     """Drop a query feed and its results; its sources stay."""
-    gone = await call.store.write(drop_query_feed, asked.name, asked.cascade, by=call.remover)
+    query = await find_own_query(call.store, call.user, asked.name)
+    gone = await call.store.write(drop_query_feed, query.name, asked.cascade, by=call.remover)
     return DroppedQueryView(dropped=list(gone.names), undo=gone.undo)
 
 
 @query_group.put("/queries/{name}/articles", ADMIN)
 async def want_query_articles(call: ApiCall, asked: QueryParameters, given: ArticleWish) -> None:
     """Turn fetching the full articles of a query feed on or off."""
-    query = await call.store.read(find_query_feed, asked.name)
+    query = await find_own_query(call.store, call.user, asked.name)
     await call.store.write(want_articles, "query", query.id, given.wanted)
 
 
@@ -294,7 +294,8 @@ class QueryExplanationView(ResponseBody, frozen=True):
 @query_group.get("/queries/{name}/explanation", ADMIN)
 async def explain_query_feed(call: ApiCall, asked: QueryParameters) -> QueryExplanationView:
     """Explain a query feed: its sources, its index access, its cost and yield."""
-    told = await explain_query(call.store, call.site.settings, asked.name, call.now)
+    query = await find_own_query(call.store, call.user, asked.name)
+    told = await explain_query(call.store, call.site.settings, query.name, call.now)
     return QueryExplanationView(
         name=told.query.name,
         reads=list(told.reads),

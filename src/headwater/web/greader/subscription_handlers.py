@@ -17,9 +17,7 @@ from headwater.store.maintenance.trash import (
     move_tag_to_trash,
 )
 from headwater.store.maintenance.trash_entries import Remover
-from headwater.store.publishing.private_feeds import load_public_access
-from headwater.store.queries.query_feeds import find_query_names
-from headwater.store.readers.accounts import ADMIN
+from headwater.store.queries.query_access import may_read_query_id
 from headwater.store.readers.item_labels import count_item_labels, rename_label
 from headwater.store.readers.streams import Stream
 from headwater.store.readers.subscriptions import (
@@ -118,7 +116,8 @@ class SubscriptionHandlers:
         self, call: GReaderCall, asked: stream_ids.StreamRequest, title: str | None, add: list[str]
     ) -> None:
         if asked.which.query is not None:
-            await self._refuse_private(call, asked.which.query)
+            if not await self._store.read(may_read_query_id, call.user, asked.which.query):
+                raise NotFound(f"There is no query feed {asked.which.query}.")
             await self._store.write(subscribe_to_query_feed, call.user.id, asked.which.query, self._site.clock())
             which = asked.which
         elif asked.url is not None:
@@ -127,13 +126,6 @@ class SubscriptionHandlers:
         else:
             which = await self._find_target(call, asked)
         await self._change_subscription(call, which, title, add, [])
-
-    async def _refuse_private(self, call: GReaderCall, query_id: int) -> None:
-        """Raise NotFound for a query feed that does not exist or is published only for holders of a token."""
-        name = (await self._store.read(find_query_names, [query_id])).get(query_id)
-        private = (await self._store.read(load_public_access)).private
-        if name is None or (f"/feeds/{name}".casefold() in private and ADMIN not in call.scopes):
-            raise NotFound(f"There is no query feed {query_id}.")
 
     async def _unsubscribe(self, call: GReaderCall, which: Stream) -> None:
         by = Remover(call.user.id, self._site.clock())  # clients cannot undo this, but the web pages can

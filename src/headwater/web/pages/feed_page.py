@@ -19,9 +19,10 @@ from headwater.store.content.items import count_items
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.maintenance.trash import move_feed_to_trash, move_subscription_to_trash
 from headwater.store.maintenance.trash_entries import Remover
-from headwater.store.queries.query_feeds import find_query_names
+from headwater.store.queries.query_access import may_read_query
+from headwater.store.queries.query_feeds import find_query_feeds
 from headwater.store.queries.selectivity import list_selectivity
-from headwater.store.readers.accounts import ADMIN, READ, WRITE
+from headwater.store.readers.accounts import ADMIN, READ, WRITE, User
 from headwater.store.readers.subscriptions import find_subscription
 from headwater.store.store import Store
 from headwater.times import WEEK, format_relative, format_time, name_zone
@@ -71,12 +72,14 @@ class FeedPage:
         return self.told.feed
 
 
-async def load_feed_page(store: Store, settings: Settings, feed_id: int, now: float, zone: tzinfo = UTC) -> FeedPage:
+async def load_feed_page(
+    store: Store, settings: Settings, user: User, feed_id: int, now: float, zone: tzinfo = UTC
+) -> FeedPage:
     """Load the values of the page. Raises NotFound."""
     told = await explain_feed_schedule(store, settings, feed_id, now)
     refreshes = await store.read(list_refreshes, feed_id, since=now - WEEK, limit=SHOWN_REFRESHES)
     sources = [one.query_id for one in await store.read(list_selectivity) if one.feed_id == feed_id and one.kept]
-    names = await store.read(find_query_names, sources)
+    queries = [query for query in await store.read(find_query_feeds, sources) if may_read_query(user, query)]
     return FeedPage(
         told=told,
         sentences=explain_schedule(told, refreshes, now, zone),
@@ -85,7 +88,7 @@ async def load_feed_page(store: Store, settings: Settings, feed_id: int, now: fl
         refreshes=tuple(refreshes[:20]),
         items=await store.read(count_items, feed_id),
         alike=tuple(await store.read(find_similar_feeds, feed_id)),
-        queries=tuple(names[id] for id in sources if id in names),
+        queries=tuple(query.name for query in queries),
     )
 
 
@@ -156,7 +159,7 @@ async def show_feed(visit: Visit) -> Response:
 
 async def _render_feed(visit: Visit, feed_id: int, merging: Feed | None = None) -> Response:
     """Render the page; with `merging`, it asks whether to merge that feed into this one."""
-    page = await load_feed_page(visit.store, visit.site.settings, feed_id, visit.now, visit.zone)
+    page = await load_feed_page(visit.store, visit.site.settings, visit.user, feed_id, visit.now, visit.zone)
     mine = await visit.store.read(find_subscription, visit.user.id, feed_id=feed_id)
     owner = visit.user.is_owner
     return visit.render("feed_page.html", page=page, subscribed=mine is not None, may_change=owner, merging=merging)

@@ -20,13 +20,15 @@ from headwater.node.quality.promises import PromiseReport, find_promise
 from headwater.store.content.feeds import count_feed_tags
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.hits import QueryStatistics, compute_query_statistics, count_hits_by_query
-from headwater.store.queries.query_feeds import find_query_feed, list_query_feeds, load_catalogue
+from headwater.store.queries.query_access import list_readable_queries, owns_query
+from headwater.store.queries.query_feeds import load_catalogue
 from headwater.store.queries.query_scripts import drop_query_feed, run_script
-from headwater.store.readers.accounts import ADMIN, READ
+from headwater.store.readers.accounts import ADMIN, READ, User
 from headwater.store.store import Store
 from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.query_builder import FIELDS, build_query
 from headwater.web.pages.query_preview import ShownPreview, preview_script
+from headwater.web.shared.query_permissions import find_own_query
 from headwater.web.site import json_response, parse_integer
 
 LIST_SIZE = 200
@@ -49,6 +51,7 @@ class ListedQuery:
     query: QueryFeed
     items: int
     last: float | None
+    mine: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +104,15 @@ def _collect_messages(told: tuple[object, ...]) -> tuple[Message, ...]:
     return tuple(one for one in told if isinstance(one, Message))
 
 
-async def list_queries(store: Store, after: int, limit: int) -> list[ListedQuery]:
-    """List query feeds after an id, in the order of creation."""
-    found = await store.read(list_query_feeds, after=after, limit=limit)
+async def list_queries(store: Store, user: User, after: int, limit: int) -> list[ListedQuery]:
+    """List the query feeds that a user may read after an id, in the order of creation."""
+    found = await store.read(list_readable_queries, user, after=after, limit=limit)
     counts = await store.read(count_hits_by_query, [query.id for query in found])
-    return [ListedQuery(query, *counts.get(query.id, (0, None))) for query in found]
+    rows = []
+    for query in found:
+        items, last = counts.get(query.id, (0, None))
+        rows.append(ListedQuery(query, items, last, owns_query(user, query)))
+    return rows
 
 
 async def save_query(store: Store, text: str, now: float, author: int) -> tuple[str, str | None]:
@@ -121,7 +128,7 @@ async def save_query(store: Store, text: str, now: float, author: int) -> tuple[
 @pages.get("/queries", READ)
 async def show_queries(visit: Visit) -> Response:
     after = parse_integer(visit.query("after"), 0, 2**53) or 0
-    rows = await list_queries(visit.store, after, LIST_SIZE + 1)
+    rows = await list_queries(visit.store, visit.user, after, LIST_SIZE + 1)
     return visit.render(
         "query_list_page.html",
         rows=rows[:LIST_SIZE],
@@ -142,7 +149,7 @@ async def show_new_query(visit: Visit) -> Response:
 
 @pages.get("/queries/{name}", ADMIN)
 async def show_query(visit: Visit) -> Response:
-    query = await visit.store.read(find_query_feed, visit.path("name"))
+    query = await find_own_query(visit.store, visit.user, visit.path("name"))
     return await _render_editor(visit, EditedQuery(query.text, query))
 
 

@@ -10,15 +10,17 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from headwater.errors import InputError, NotFound
+from headwater.formats.write.addresses import public_address
 from headwater.model import Feed, Item
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import find_present_words, list_searched_words
 from headwater.store.content.feeds import count_feeds, find_feeds
 from headwater.store.database.item_ids import find_last_settled_item
 from headwater.store.queries.hits import find_showing_queries
-from headwater.store.queries.query_feeds import find_query_feed, read_definition
+from headwater.store.queries.query_access import find_readable_query, owns_query
+from headwater.store.queries.query_feeds import read_definition
 from headwater.store.readers import marks
-from headwater.store.readers.accounts import READ, WRITE
+from headwater.store.readers.accounts import READ, WRITE, User
 from headwater.store.readers.marks import mark_items_read, undo_mark_read
 from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items
 from headwater.store.readers.streams import Stream, StreamQuery
@@ -156,7 +158,7 @@ async def show_search(visit: Visit) -> Response:
 async def _show_stream(visit: Visit, kind: str, key: str, item: str | None = None) -> Response:
     store, user = visit.store, visit.user
     mine = await visit.site.reader_feeds.load_feeds(user.id, has=parse_integer(key) if kind == "feed" else None)
-    place = await find_stream(store, mine, kind, key)
+    place = await find_stream(store, user, mine, kind, key)
     unread = visit.query("show") == "unread"
     before = _parse_cursor(visit.query("before"))
     settled = await store.read(find_last_settled_item)
@@ -228,7 +230,7 @@ async def _load_article(
     (reading,) = found
     subscription = mine.feeds.get(reading.item.feed_id)
     feed = (await visit.store.read(find_feeds, [reading.item.feed_id])).get(reading.item.feed_id)
-    feed_title = (feed.title or feed.url) if feed else "a removed feed"
+    feed_title = (feed.title or public_address(feed.url, feed.link)) if feed else "a removed feed"
     return OpenedArticle(
         reading=reading,
         title=reading.item.title or "Untitled",
@@ -236,7 +238,7 @@ async def _load_article(
         feed_title=subscription.title if subscription else feed_title,
         tags=subscription.tags if subscription else (),
         content=clean_for_page(reading.item.content or reading.item.summary, visit.site.pictures.picture_url),
-        because=await explain_match(visit.store, reading.item),
+        because=await explain_match(visit.store, visit.user, reading.item),
         here=f"{path}{sign}item={reading.id}",
         back=path,
     )
@@ -275,7 +277,7 @@ async def mark_items(visit: Visit) -> Response:
 async def mark_stream_read(visit: Visit) -> Response:
     """Mark everything of a stream read that had arrived, and was stored, when its page was loaded."""
     mine = await visit.site.reader_feeds.load_feeds(visit.user.id)
-    place = await find_stream(visit.store, mine, visit.form.get("kind", "all"), visit.form.get("key", ""))
+    place = await find_stream(visit.store, visit.user, mine, visit.form.get("kind", "all"), visit.form.get("key", ""))
     now = visit.now
     try:
         until = min(float(visit.form.get("until", "")), now)
@@ -307,7 +309,7 @@ async def undo_marks(visit: Visit) -> Response:
 async def count_waiting(visit: Visit) -> Response:
     """Count the items that have arrived in a stream since its page was loaded."""
     mine = await visit.site.reader_feeds.load_feeds(visit.user.id)
-    place = await find_stream(visit.store, mine, visit.query("kind", "all"), visit.query("key"))
+    place = await find_stream(visit.store, visit.user, mine, visit.query("kind", "all"), visit.query("key"))
     try:
         since = float(visit.query("since"))
     except ValueError as error:
@@ -324,8 +326,8 @@ async def show_unread_counts(visit: Visit) -> Response:
     return json_response(await count_unread_by_path(visit.store, visit.user.id, _parse_ids(visit.query("feeds"))))
 
 
-async def explain_match(store: Store, item: Item) -> tuple[MatchReason, ...]:
-    """Find the query feeds that show an item, with their words that occur in it."""
+async def explain_match(store: Store, user: User, item: Item) -> tuple[MatchReason, ...]:
+    """Find the query feeds that show an item and that the user may read; with the words of the user's own."""
     if item.id is None:
         return ()
     emitted = (await store.read(find_showing_queries, [item.id])).get(item.id)
@@ -335,15 +337,12 @@ async def explain_match(store: Store, item: Item) -> tuple[MatchReason, ...]:
     found = []
     for name in sorted(emitted.by):
         try:
-            query = await store.read(find_query_feed, name)
+            query = await store.read(find_readable_query, user, name)
         except NotFound:
             continue
-        found.append(
-            MatchReason(
-                query.name,
-                find_present_words(texts, list_searched_words(read_definition(query.active or query.text).query)),
-            )
-        )
+        searched = list_searched_words(read_definition(query.active or query.text).query)
+        words = find_present_words(texts, searched) if owns_query(user, query) else ()
+        found.append(MatchReason(query.name, words))
     return tuple(found)
 
 

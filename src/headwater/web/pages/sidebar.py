@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from headwater.errors import NotFound
-from headwater.store.queries.query_feeds import find_query_feed, find_query_names
+from headwater.store.queries.query_access import find_readable_query
+from headwater.store.queries.query_feeds import find_query_names
+from headwater.store.readers.accounts import User
 from headwater.store.readers.streams import Stream
 from headwater.store.readers.subscriptions import Subscription
 from headwater.store.readers.unread_counts import UnreadCounts, count_unread
@@ -126,7 +128,7 @@ def _unread_of(counts: UnreadCounts, one: Subscription) -> int:
     return found.count if found else 0
 
 
-async def find_stream(store: Store, mine: ReaderFeeds, kind: str, key: str) -> OpenStream:
+async def find_stream(store: Store, user: User, mine: ReaderFeeds, kind: str, key: str) -> OpenStream:
     """The stream of an address; NotFound if there is none that this person reads."""
     if kind == "all":
         return OpenStream("/read/all", "All items", Stream())
@@ -137,6 +139,6 @@ async def find_stream(store: Store, mine: ReaderFeeds, kind: str, key: str) -> O
     if kind == "feed" and (number := parse_integer(key)) in mine.feeds:
         return OpenStream(f"/read/feed/{number}", mine.feed_title(number), Stream(feed=number), "feed", str(number))
     if kind == "query":
-        query = await store.read(find_query_feed, key)
+        query = await store.read(find_readable_query, user, key)
         return OpenStream(query_path(query.name), query.name, Stream(query=query.id), "query", query.name)
     raise NotFound("You do not subscribe to this. The list on the left has your feeds.")

@@ -12,6 +12,7 @@ requested thousands of times between two changes, so its responses are prepared 
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from typing import Any
 
@@ -25,6 +26,9 @@ from headwater.web.security_headers import SECURITY_HEADERS
 
 Headers = list[tuple[bytes, bytes]]
 ReadyResponse = tuple[int, Headers, bytes]
+MayRead = Callable[[Scope, str], Awaitable[bool]]
+"""Tells whether the sender of a request has an account that may read the feed at a path."""
+
 MAX_AGE, MAX_AGE_ARCHIVE = 60, 86_400
 _PAGE_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 _GZIP_SUFFIX = "-gz"
@@ -34,8 +38,9 @@ _ZERO_WEIGHT = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
 class DocumentResponses:
     """Chooses the responses to requests for published documents."""
 
-    def __init__(self, documents: DocumentCache) -> None:
+    def __init__(self, documents: DocumentCache, may_read: MayRead) -> None:
         self._documents = documents
+        self._may_read = may_read
         self._header_cache: dict[tuple[int, bool], tuple[CachedDocument, dict[bool, tuple[Headers, Headers]]]] = {}
 
     async def find_response(self, scope: Scope, key: DocumentKey | str) -> ReadyResponse:
@@ -46,6 +51,8 @@ class DocumentResponses:
             return _text_response(404, key)
         try:
             found = await self._documents.find_document(*key)
+            if found is None and self._documents.is_private(key[0]) and await self._may_read(scope, key[0]):
+                found = await self._documents.find_document(*key, signed_in=True)
         except StoreError as error:
             return _text_response(503, str(error))
         if found is None:
@@ -129,9 +136,9 @@ def _delta_headers(whole: Headers, part: bytes) -> Headers:
 class PublishedResponses(Starlette):
     """An application that serves published documents before its middleware, which costs as much as the response."""
 
-    def __init__(self, documents: DocumentCache, **options: Any) -> None:
+    def __init__(self, documents: DocumentCache, may_read: MayRead, **options: Any) -> None:
         super().__init__(**options)
-        self._responses = DocumentResponses(documents)
+        self._responses = DocumentResponses(documents, may_read)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = self._responses.find_ready_response(scope)
@@ -177,7 +184,7 @@ def _explain_missing(key: DocumentKey) -> str:
     path, format, page, _ = key
     if page is not None:
         return f"{path}.{format} has no page {page.value}."
-    return f"Nothing is published at {path}.{format}, or it needs a valid token."
+    return f"Nothing is public at {path}.{format}. A private feed needs a valid token, or an account that may read it."
 
 
 def _accepts_gzip(accepts: bytes) -> bool:

@@ -131,7 +131,7 @@ async def test_hostile_scripts_are_refused(server: Any) -> None:
 
 
 async def test_private_feeds_have_tokens_that_are_shown_once(fed: Any) -> None:
-    assert await fed.owner("GET", "/published") == {"private": [], "tokens": []}
+    assert await fed.owner("GET", "/published") == {"private": [], "shared": [], "public": [], "tokens": []}
     await fed.owner("PUT", "/published/tags/news", json={"private": True})
     made = await fed.owner("POST", "/published/tags/news/tokens", 201, json={"label": "phone"})
     assert made["url"] == f"https://feeds.example.org/tags/news.rss?token={made['token']}"

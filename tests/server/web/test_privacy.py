@@ -1,0 +1,185 @@
+"""Who sees what: feeds, tags and lists are private until their owner publishes them, and addresses are secrets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from headwater.credentials import hash_password, hash_secret
+from headwater.model import Feed
+from headwater.node.queries.processor import QueryProcessor
+from headwater.store.content.feeds import NewFeed
+from headwater.store.content.verdicts import save_refreshes
+from headwater.store.publishing.private_feeds import set_visibility
+from headwater.store.queries.hits import list_latest_hits
+from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_scripts import run_script
+from headwater.store.readers.accounts import User, add_api_token, add_user, claim_ownership
+from headwater.store.readers.streams import HIT_ID_OFFSET
+from headwater.store.readers.subscriptions import add_and_subscribe
+from headwater.store.store import Store
+from headwater.web.app import create_app
+from support.idle_node import make_idle_node
+from support.store_samples import NOW, a_verdict, an_item
+
+SECRET, PRIVATE_KEY = "s3cret-key-of-the-owner", "k3y-of-bo"
+FORMATS = ("rss", "atom", "json", "html")
+
+
+@dataclass
+class Town:
+    """A server with an owner, two readers and a stranger; each has a feed, and the owner's query reads ALL."""
+
+    store: Store
+    processor: QueryProcessor
+    users: dict[str, User]
+    feeds: dict[str, Feed]
+    app: object
+    refreshes: int = 0
+
+    def ask(self, name: str | None = None) -> httpx.AsyncClient:
+        """A client far away, with the token of a user or without."""
+        headers = {} if name is None else {"Authorization": f"Bearer token of {name}"}
+        transport = httpx.ASGITransport(self.app, client=("192.0.2.9", 5000))  # type: ignore[arg-type]
+        return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
+
+    async def publish(self, name: str, *titles: str) -> None:
+        feed = self.feeds[name]
+        items = [an_item(feed.id, f"{name}-{title}", title=title) for title in titles]
+        self.refreshes += 1
+        await save_refreshes(self.store, [a_verdict(feed, *items, at=NOW + self.refreshes)])
+        await self.match()
+
+    async def match(self) -> None:
+        while await self.processor.step():
+            pass
+
+    async def titles(self, query: str) -> set[str | None]:
+        found = await self.store.read(find_query_feed, query)
+        return {hit.item.title for hit in await self.store.read(list_latest_hits, found.id, limit=100)}
+
+
+@pytest.fixture
+async def town(web_store: Store) -> Town:
+    owner = await web_store.write(claim_ownership, "Ada", hash_password("correct horse"))
+    assert owner is not None
+    users = {"Ada": owner}
+    for name in ("Bo", "Cy"):
+        users[name] = await web_store.write(add_user, name, None, NOW)
+    addresses = {
+        "Ada": NewFeed(
+            f"https://a.example/ada-l/feed?key={SECRET}", title="Ada's papers", link="https://a.example/blog"
+        ),
+        "Bo": NewFeed(f"https://b.example/feed?key={PRIVATE_KEY}", title="Bo's bank"),
+        "Cy": NewFeed("https://c.example/feed", title="Cy's news"),
+    }
+    feeds = {}
+    for name, user in users.items():
+        scopes = ("read", "write", "admin") if user.is_owner else ("read", "write")
+        await web_store.write(add_api_token, user.id, hash_secret(f"token of {name}"), "", scopes, NOW)
+        new = NewFeed(addresses[name].url, title=addresses[name].title, link=addresses[name].link, tags=("papers",))
+        (added,) = await web_store.write(add_and_subscribe, [new], NOW, subscriber=user.id)
+        feeds[name] = added.feed
+    processor = QueryProcessor(web_store, clock=lambda: NOW)
+    await processor.load()
+    made = Town(web_store, processor, users, feeds, create_app(make_idle_node(web_store), clock=lambda: NOW))
+    text = (
+        'CREATE FEED Everything AS RETURN ALL SET TITLE = "{title} ({source})" DELIVER TO WEBHOOK "https://h.example/x"'
+    )
+    await web_store.write(run_script, text, NOW)
+    await made.match()
+    for name in users:
+        await made.publish(name, f"news of {name}")
+    return made
+
+
+async def test_nothing_is_public_until_its_owner_publishes_it(town: Town) -> None:
+    paths = [f"/feeds/Everything.{format}" for format in FORMATS]
+    paths += [f"/tags/papers.{format}" for format in (*FORMATS, "opml")]
+    paths += ["/feeds.opml", "/feeds/Everything/live"]
+    async with town.ask() as stranger, town.ask("Bo") as reader, town.ask("Ada") as owner:
+        for path in paths:
+            assert (await stranger.get(path)).status_code == 404, path
+            assert (await reader.get(path)).status_code == 404, path
+            if not path.endswith("/live"):
+                answer = await owner.get(path)
+                assert (answer.status_code, answer.headers["cache-control"].split(",")[0]) == (200, "private"), path
+    for path in ("/feeds", "/tags/papers", "/feeds/Everything"):
+        await town.store.write(set_visibility, path, "public")
+    published = create_app(make_idle_node(town.store), clock=lambda: NOW)
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(published, client=("192.0.2.9", 1)), base_url="http://localhost"
+    ) as stranger:
+        for path in paths[:-1]:
+            assert (await stranger.get(path)).status_code == 200, path
+
+
+async def test_published_documents_never_name_a_fetch_address(town: Town) -> None:
+    async with town.ask("Ada") as owner:
+        for path in (*(f"/feeds/Everything.{f}" for f in FORMATS), *(f"/tags/papers.{f}" for f in (*FORMATS, "opml"))):
+            body = (await owner.get(path)).text
+            assert "papers" in body, path
+            assert SECRET not in body, path
+            assert "ada-l" not in body, path
+            assert PRIVATE_KEY not in body, path
+        assert SECRET not in (await owner.get("/feeds.opml")).text
+    assert "https://a.example/blog" in (await _as_owner(town, "/feeds/Everything.atom"))
+
+
+async def _as_owner(town: Town, path: str) -> str:
+    async with town.ask("Ada") as owner:
+        return (await owner.get(path)).text
+
+
+async def test_the_servers_queries_do_not_see_the_feeds_of_readers(town: Town) -> None:
+    assert await town.titles("Everything") == {"news of Ada (Ada's papers)"}
+    # A feed that the owner subscribes to as well is the server's, from then on.
+    await town.store.write(add_and_subscribe, [NewFeed(town.feeds["Cy"].url)], NOW)
+    await town.publish("Cy", "more of Cy")
+    assert await town.titles("Everything") == {"news of Ada (Ada's papers)", "more of Cy (Cy's news)"}
+
+
+async def test_a_reader_cannot_subscribe_to_a_private_query_by_its_number(town: Town) -> None:
+    query = await town.store.read(find_query_feed, "Everything")
+    stream = f"feed/{HIT_ID_OFFSET + query.id}"
+    async with town.ask("Bo") as reader:
+        form = {"ac": "subscribe", "s": stream}
+        assert (await reader.post("/reader/api/0/subscription/edit", data=form)).status_code == 404
+        assert (await reader.get("/api/v1/queries")).json()["items"] == []
+        for path in (
+            "/api/v1/queries/Everything",
+            "/api/v1/queries/Everything/items",
+            "/api/v1/items?query=Everything",
+        ):
+            assert (await reader.get(path)).status_code == 404, path
+        assert (await reader.get("/read/query/Everything")).status_code == 404
+
+
+async def test_others_see_name_description_and_result_of_a_shared_query(town: Town) -> None:
+    await town.store.write(set_visibility, "/feeds/Everything", "shared")
+    query = await town.store.read(find_query_feed, "Everything")
+    async with town.ask("Bo") as reader, town.ask() as stranger:
+        form = {"ac": "subscribe", "s": f"feed/{HIT_ID_OFFSET + query.id}"}
+        assert (await reader.post("/reader/api/0/subscription/edit", data=form)).status_code == 200
+        shown = (await reader.get("/api/v1/queries/Everything")).json()
+        assert (shown["text"], shown["sources"], shown["mine"], shown["visibility"]) == ("", [], False, "shared")
+        assert (await reader.get("/feeds/Everything.atom")).status_code == 200
+        item = (await reader.get("/api/v1/items?query=Everything")).json()["items"][0]["id"]
+        number = HIT_ID_OFFSET + int(item.removeprefix("q"))
+        page = await reader.get(f"/read/query/Everything?item={number}")
+        assert page.status_code == 200, page.text[-900:]
+        pages = [
+            page.text,
+            (await reader.get("/queries")).text,
+            (await reader.get("/reader/api/0/subscription/list")).text,
+        ]
+        for text in pages:
+            assert "h.example" not in text
+            assert SECRET not in text
+        assert (await stranger.get("/feeds/Everything.atom")).status_code == 404
+    await town.store.write(set_visibility, "/feeds/Everything", "private")
+    async with town.ask("Bo") as reader:
+        assert "Everything" not in (await reader.get("/reader/api/0/subscription/list")).text
+        assert (await reader.get("/api/v1/queries/Everything")).status_code == 404
