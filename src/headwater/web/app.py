@@ -1,6 +1,6 @@
 """Builds the Starlette application: routes, middleware, error answers.
 
-request ─► PublishedResponses (published documents) ─► SecurityHeaders ─► routes
+request ─► PublishedResponses (published documents) ─► Compression ─► SecurityHeaders ─► routes
               pages/*       every module with a `pages` group
               api           the JSON API under /api
               greader       the Google Reader API
@@ -35,6 +35,7 @@ from headwater.web.auth.authentication import Authenticator, Forbidden, NotSigne
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.auth.oidc import OidcProvider
 from headwater.web.auth.password_login import PasswordLogin
+from headwater.web.compression import Compression
 from headwater.web.greader.greader_app import SingleSlashes, build_greader_routes
 from headwater.web.page import PageGroup, build_routes
 from headwater.web.published.document_responses import PublishedResponses
@@ -86,6 +87,7 @@ def create_app(
             Mount("/static", StaticFiles(directory=WEB_FOLDER / "static")),
         ],
         middleware=[
+            Middleware(Compression),
             Middleware(SecurityHeaders),
             Middleware(SingleSlashes),
         ],

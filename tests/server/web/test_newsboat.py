@@ -24,6 +24,8 @@ from headwater.farm.farm import Farm
 from headwater.fetch.client import Fetcher
 from headwater.node.new_feed import add_feed_from_address
 from headwater.node.queries.processor import QueryProcessor
+from headwater.store.content.feeds import list_feeds
+from headwater.store.content.verdicts import save_refreshes
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.accounts import claim_ownership, find_owner
 from headwater.store.readers.marks import mark_items
@@ -32,6 +34,7 @@ from headwater.store.readers.streams import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store
+from support.store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
 PASSWORD = 'a "quoted" password'
@@ -165,6 +168,24 @@ async def test_newsboat_reads_what_we_have_and_marks_what_it_reads(newsboat: New
     await newsboat.typed("A", until=lambda: _fewer(unread, 1))
     again = await newsboat.execute("reload", "print-unread")
     assert int(again.split()[0]) < int(said.split()[0])
+
+
+async def test_the_second_sync_of_newsboat_brings_new_items_and_what_was_read_elsewhere(
+    newsboat: Newsboat, web_store: Store
+) -> None:
+    owner = await web_store.read(find_owner)
+    await newsboat.execute("reload")
+    before = newsboat.cached()
+    (feed, *_) = await web_store.read(list_feeds)
+    new = an_item(feed.id, "https://example.org/new", published=time.time(), first_seen=time.time())
+    await save_refreshes(web_store, [a_verdict(feed, new, at=time.time())])
+    read = next(id for id, unread in before.items() if unread and id < HIT_ID_OFFSET)
+    await web_store.write(mark_items, owner.id, [read], time.time(), read=True)
+    await newsboat.execute("reload")
+    after = newsboat.cached()
+    assert not after[read]
+    assert len(after) == len(before) + 1
+    assert all(after[id] for id in after.keys() - before.keys())
 
 
 async def _fewer(count: Callable[[], Awaitable[int]], than: int) -> bool:

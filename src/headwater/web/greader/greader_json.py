@@ -18,6 +18,8 @@ from headwater.store.readers.unread_counts import UnreadCount, UnreadCounts
 from headwater.web.greader.stream_ids import LABEL_PREFIX, LONG_PREFIX, READ, READING_LIST, STARRED, feed_stream_id
 
 _NO_LABELS: Mapping[int, Sequence[str]] = {}
+# Liferea (up to 1.16 at least) looks for the state in the first category, and for a backslash before each slash.
+_READ_FOR_LIFEREA = READ.replace("/", "\\/")
 _BITS = (1 << 64) - 1
 _PLAIN = re.compile(r"https?://[a-zA-Z0-9.:-]+(?=[/?#]|\Z)")
 
@@ -58,12 +60,21 @@ def icon_url(site: str) -> str:
 
 
 class ItemShaper:
-    """Shapes items; the fields that all items of a feed share are built once. `labels` are those of items, by id."""
+    """Shapes items; the fields that all items of a feed share are built once.
+
+    `labels` are those of items, by id. `for_liferea` marks read items as Liferea looks for it.
+    """
 
     def __init__(
-        self, subscriptions: Iterable[Subscription], base: str, labels: Mapping[int, Sequence[str]] = _NO_LABELS
+        self,
+        subscriptions: Iterable[Subscription],
+        base: str,
+        labels: Mapping[int, Sequence[str]] = _NO_LABELS,
+        *,
+        for_liferea: bool = False,
     ) -> None:
         self._labels = labels
+        self._for_liferea = for_liferea
         self._subscriptions = {_source_number(one.feed_id, one.query_id): one for one in subscriptions}
         self._base = base
         self._feed_fields: dict[int, tuple[dict[str, str], list[str], str]] = {}
@@ -76,6 +87,8 @@ class ItemShaper:
             categories = [*categories, *([READ] if one.read else ()), *([STARRED] if one.starred else ())]
         if labels := self._labels.get(item.id or 0):
             categories = list(dict.fromkeys([*categories, *(LABEL_PREFIX + label for label in labels)]))
+        if self._for_liferea and one.read:
+            categories = [_READ_FOR_LIFEREA, *categories]
         href = item.link or site
         shown: dict[str, Any] = {
             "id": f"{LONG_PREFIX}{one.id & _BITS:016x}",

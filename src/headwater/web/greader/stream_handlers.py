@@ -76,7 +76,7 @@ class StreamHandlers:
         name = call.request.path_params.get("stream") or call.given.first_value("s") or stream_ids.READING_LIST
         asked = await self._read_stream(call, name)
         page, subscriptions, labels = await self._load_page(call, asked)
-        shape = greader_json.ItemShaper(subscriptions, self._site.base_url, labels)
+        shape = self._make_shaper(call, subscriptions, labels)
         answer: dict[str, object] = {
             "direction": "ltr",
             "id": name,
@@ -107,9 +107,15 @@ class StreamHandlers:
         if len(numbers) > MAX_CONTENTS:
             raise InputError(f"Too many fields `i`: request at most {MAX_CONTENTS:,} items at a time.")
         found, subscriptions, labels = await self._store.read(_find_items, call.user.id, numbers)
-        shape = greader_json.ItemShaper(subscriptions, self._site.base_url, labels)
+        shape = self._make_shaper(call, subscriptions, labels)
         items = [shape(one) for one in found]
         return json_response({"id": stream_ids.READING_LIST, "updated": int(self._site.clock()), "items": items})
+
+    def _make_shaper(
+        self, call: GReaderCall, subscriptions: list[Subscription], labels: ItemLabels
+    ) -> greader_json.ItemShaper:
+        by_liferea = call.request.headers.get("user-agent", "").startswith("Liferea/")
+        return greader_json.ItemShaper(subscriptions, self._site.base_url, labels, for_liferea=by_liferea)
 
     async def edit_tag(self, call: GReaderCall) -> Response:
         """Add states and labels (`a`) to the items `i`, or remove them (`r`); unknown ones are ignored."""

@@ -11,7 +11,6 @@ requested thousands of times between two changes, so its responses are prepared 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from typing import Any
@@ -22,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from headwater.errors import StoreError
 from headwater.publish.document_cache import CachedDocument, DocumentCache
 from headwater.publish.published_documents import DocumentKey, parse_document_path
+from headwater.web.compression import choose_coding
 from headwater.web.security_headers import SECURITY_HEADERS
 
 Headers = list[tuple[bytes, bytes]]
@@ -32,7 +32,7 @@ MayRead = Callable[[Scope, str], Awaitable[bool]]
 MAX_AGE, MAX_AGE_ARCHIVE = 60, 86_400
 _PAGE_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 _GZIP_SUFFIX = "-gz"
-_ZERO_WEIGHT = re.compile(r"\s*q\s*=\s*0(\.0*)?\s*")
+_GZIP_ALONE = ("gzip",)  # one compressed body is kept for each document
 
 
 class DocumentResponses:
@@ -80,7 +80,7 @@ class DocumentResponses:
                 since = value
             elif name == b"a-im":
                 manipulations = value
-        zipped = bool(accepts) and _accepts_gzip(accepts)
+        zipped = bool(accepts) and choose_coding(accepts.decode("latin-1"), _GZIP_ALONE) is not None
         full, unchanged = self._load_headers(found, private)[zipped]
         # RFC 9110 §13.2.2: If-Modified-Since counts only without If-None-Match. Only exactly the date that we sent
         # means that nothing has changed since.
@@ -185,16 +185,6 @@ def _explain_missing(key: DocumentKey) -> str:
     if page is not None:
         return f"{path}.{format} has no page {page.value}."
     return f"Nothing is public at {path}.{format}. A private feed needs a valid token, or an account that may read it."
-
-
-def _accepts_gzip(accepts: bytes) -> bool:
-    if b"gzip" not in accepts and b"*" not in accepts:
-        return False
-    accepted = {}
-    for part in accepts.decode("latin-1").lower().split(","):
-        coding, _, weight = part.partition(";")
-        accepted[coding.strip()] = not _ZERO_WEIGHT.fullmatch(weight)
-    return accepted.get("gzip", accepted.get("*", False))
 
 
 def _list_tokens(value: str) -> list[str]:
