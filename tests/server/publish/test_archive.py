@@ -20,6 +20,7 @@ from headwater.publish.document_cache import DocumentCache
 from headwater.publish.published_documents import parse_document_path, parse_topic
 from headwater.store.content.items import list_items_by_arrival
 from headwater.store.content.verdicts import save_refreshes
+from headwater.store.publishing.private_feeds import set_private
 from headwater.store.schema.item_tables import item
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item, one_feed
@@ -115,6 +116,7 @@ class World:
 
 async def make_world(store: Store) -> World:
     tag = f"t{next(COUNTER)}"
+    await store.write(set_private, f"/tags/{tag}", False)
     return World(store, await one_feed(store, f"https://example.org/{tag}", tags=(tag,)), tag)
 
 
