@@ -34,7 +34,8 @@ DOUBTFUL = [
 ]  # fmt: skip
 _ELEMENTS = """
     a abbr audio b big blockquote body br center code dd del details div dl dt em figure font form h1 h2 head hr
-    html i iframe img input li link math nobr noscript ol option p pre q rp ruby s script section select source span
+    html i iframe img input li link math mi mtext
+    mglyph annotation-xml nobr noscript ol option p pre q rp ruby s script section select source span
     strong style sub summary svg table tbody td template textarea th thead time title tr track tt u ul video x xyz
     domain path
 """.split()  # noqa: SIM905 - shorter
@@ -76,7 +77,20 @@ class _Audit(HTMLParser):
 def check_safe(html: str) -> None:
     cleaned = CleanHtmlReader().read_html(html, BASE) or ""
     found = _Audit(cleaned)
-    runs = {"script", "style", "iframe", "object", "embed", "form", "input", "svg", "math", "template", "noscript"}
+    runs = {
+        "script",
+        "style",
+        "iframe",
+        "object",
+        "embed",
+        "form",
+        "input",
+        "svg",
+        "template",
+        "noscript",
+        "mglyph",
+        "annotation-xml",
+    }
     assert not found.elements & runs
     assert "style" not in found.attributes
     assert "srcdoc" not in found.attributes

@@ -78,7 +78,10 @@ def test_entities_in_a_list_are_not_expanded() -> None:
     assert len(found.feeds[0].title or "") < 20
 
 
-plain = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Z")), min_size=1, max_size=20)
+# Ã, Â and â may begin UTF-8 that was read as another encoding, which reading mends.
+plain = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Z"), exclude_characters="ÂÃâ"), min_size=1, max_size=20
+)
 feeds = st.lists(
     st.builds(
         Outline,

@@ -164,7 +164,7 @@ def test_a_cdata_section_without_an_end_ends_with_its_item() -> None:
     <item><title>2</title><description><![CDATA[<p>two <item> </p></description></item></channel></rss>"""
     assert [(item.title, item.summary) for item in read(body).items] == [
         ("1", "<p>one</p>"),
-        ("2", "<p>two  </p>"),
+        ("2", "<p>two &lt;item&gt; </p>"),
     ]
 
 

@@ -19,7 +19,12 @@ from headwater.model import Document, Enclosure, Entry, Hints, Source
 read = partial(read_document, summaries=False)
 
 words = (
-    st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp", "Zs")), min_size=1, max_size=20)
+    # Ã, Â and â may begin UTF-8 that was read as another encoding, which reading mends.
+    st.text(
+        st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp", "Zs"), exclude_characters="ÂÃâ"),
+        min_size=1,
+        max_size=20,
+    )
     .map(replace_forbidden)
     .filter(lambda text: "<" not in text and "&" not in text and text == text.strip() and "\ufeff" not in text)
 )

@@ -88,11 +88,11 @@ def add_content(draft: EntryDraft, element: etree._Element, context: ReadContext
 
 def add_link(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
     base = context.find_base(element) if context.has_base else context.base
+    address = element.get("href")
     text = element.text
-    if text is not None and (text := text.strip()):
+    if text is not None and (text := text.strip()) and (address is None or _is_alternate(element)):
         draft.offer("link", 0, resolve_url(text, base))
         return
-    address = element.get("href")
     if address is None:
         return
     if len(element):  # with pictures inside, as a large broadcaster writes it
@@ -102,14 +102,19 @@ def add_link(draft: EntryDraft, element: etree._Element, context: ReadContext) -
         kind = element.get("type")
         draft.offer("link", 1 if kind is None or "html" in kind.lower() else 2, resolve_url(address, base))
         return
-    relation = relation.strip().lower().removeprefix("http://www.iana.org/assignments/relation/")
-    if relation == "enclosure":
-        if found := read_enclosure(element, context):
-            draft.enclosures.append(found)
-    elif relation == "alternate":
+    relations = relation.lower().replace("http://www.iana.org/assignments/relation/", "").split()
+    if "enclosure" in relations and (found := read_enclosure(element, context)):
+        draft.enclosures.append(found)
+    if "alternate" in relations:
         draft.offer("link", 2, resolve_url(address, base))
-    elif relation in ("self", "via", "related"):
-        draft.offer("link", 8 if relation == "self" else 9, resolve_url(address, base))
+    elif "self" in relations:
+        draft.offer("link", 8, resolve_url(address, base))
+    elif "via" in relations or "related" in relations:
+        draft.offer("link", 9, resolve_url(address, base))
+
+
+def _is_alternate(element: etree._Element) -> bool:
+    return "alternate" in (element.get("rel") or "alternate").lower()
 
 
 def add_guid(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:

@@ -82,9 +82,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, options: ReadO
         return read_rss_elements(build_rss_elements(value), base, options, codec, tuple(problems))
     version = _read_string(value.get("version")) or ""
     items = value.get("items")
-    if "jsonfeed.org" not in version and not (
-        isinstance(items, list) and ("title" in value or "home_page_url" in value)
-    ):
+    if "jsonfeed.org" not in version and not _has_feed_items(value):
         raise NotAFeed("This is JSON, but not a JSON Feed: it has neither its version nor items.", "json")
     number = version.rstrip("/").rpartition("/")[2]
     feed_url = resolve_url(_read_string(value.get("feed_url")), base)
@@ -112,6 +110,17 @@ def read_json(body: bytes, charset: str | None, base: str | None, options: ReadO
         encoding=codec,
         problems=tuple(problems),
     )
+
+
+def _has_feed_items(value: Mapping[str, Any]) -> bool:
+    """Say whether an object without JSON Feed's version has its items, and a title, an address or another version."""
+    items = value.get("items")
+    if not isinstance(items, list):
+        return False
+    if "title" in value or "home_page_url" in value:
+        return True
+    fields = {"id", "url", "title", "content_html", "content_text"}
+    return "version" in value and all(isinstance(item, dict) and fields & item.keys() for item in items)
 
 
 def _load_json(body: bytes, charset: str | None) -> tuple[Any, str, list[str]]:

@@ -25,6 +25,8 @@ from headwater.formats.values.text import (
 
 _MARKUP_TYPES = frozenset({"html", "text/html", "xhtml", "application/xhtml+xml", "text/x-html"})
 
+_BINARY_TYPES = frozenset({"application/octet-stream", "application/pdf", "application/zip", "application/gzip"})
+
 
 def read_text(element: etree._Element) -> str | None:
     """Return the text of an element and of all elements inside it."""
@@ -104,7 +106,9 @@ def _serialise_markup(element: etree._Element) -> str | None:
 
 
 def _is_binary(kind: str) -> bool:
-    return "/" in kind and not kind.startswith("text/") and not kind.endswith(("xml", "html", "json"))
+    """Say whether a type is known to be binary: publishers give text unknown types, and much text is valid base64."""
+    is_media = kind.startswith(("image/", "audio/", "video/", "font/")) and not kind.endswith("xml")
+    return is_media or kind in _BINARY_TYPES
 
 
 def _decode_base64(text: str, binary: bool) -> str | None:

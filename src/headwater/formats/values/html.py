@@ -12,6 +12,7 @@ import nh3
 from lxml import etree
 
 from headwater.formats.values.html_limits import limit_html
+from headwater.formats.values.html_mentions import escape_mentions
 from headwater.formats.values.text import (
     CONTENT_LIMIT,
     decode_references,
@@ -28,6 +29,13 @@ _TAGS = nh3.ALLOWED_TAGS | {
     "address", "audio", "big", "figcaption", "figure", "font", "main", "menu", "meter", "picture", "progress",
     "section", "source", "tfoot", "track", "video",
 }  # fmt: skip
+# MathML Core without elements that may contain HTML other than text.
+_MATHML_TAGS = {
+    "math", "menclose", "merror", "mfrac", "mi", "mmultiscripts", "mn", "mo", "mover", "mpadded", "mphantom",
+    "mprescripts", "mroot", "mrow", "ms", "mspace", "msqrt", "mstyle", "msub", "msubsup", "msup", "mtable", "mtd",
+    "mtext", "mtr", "munder", "munderover", "none", "semantics",
+}  # fmt: skip
+_TAGS |= _MATHML_TAGS
 _ATTRIBUTES = {tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
 for _tag, _names in {
     "*": {"dir", "lang", "title"},
@@ -38,9 +46,14 @@ for _tag, _names in {
     "img": {"align", "alt", "height", "src", "width"},
     "font": {"color"},
     "ol": {"start", "type"},
+    "math": {"display"},
+    "mi": {"mathvariant"},
+    "mo": {"stretchy", "fence", "separator"},
+    "mfrac": {"linethickness"},
+    "mtable": {"columnalign"},
 }.items():
     _ATTRIBUTES.setdefault(_tag, set()).update(_names)
-_REMOVED_WITH_CONTENT = {"script", "style", "title", "textarea", "noscript", "template"}
+_REMOVED_WITH_CONTENT = {"script", "style", "title", "textarea", "noscript", "template", "annotation", "annotation-xml"}
 
 
 # Finds attributes whose address may be relative. A false match only costs time.
@@ -93,24 +106,23 @@ class MarkupReader:
 def _repair(text: str | None) -> str | None:
     if not text:
         return None
-    if not text.isascii():
-        text = repair_mojibake(text)
+    text = repair_mojibake(text)
     return text if len(text) < _SURELY_WITHIN_LIMIT else truncate_utf8(text, CONTENT_LIMIT)
 
 
 def _escape_plain_text(text: str | None) -> str | None:
-    return truncate_utf8(escape(text, quote=False), CONTENT_LIMIT) if text else None
+    return truncate_utf8(escape(repair_mojibake(text), quote=False), CONTENT_LIMIT) if text else None
 
 
 def clean_html(text: str, base: str | None) -> str | None:
     """Return safe HTML, its relative links resolved against `base`; None when nothing is left."""
     if "<" in text:
         has_numbers = "&#" in text
-        text = get_nh3_cleaner(base if _RELATIVE.search(text) else None).clean(limit_html(text))
-        if has_numbers:
-            text = replace_forbidden(text)  # nh3 writes the characters that references name, forbidden ones too
+        text = get_nh3_cleaner(base if _RELATIVE.search(text) else None).clean(limit_html(escape_mentions(text)))
+        if has_numbers:  # nh3 writes the characters that references name, forbidden ones too
+            text = repair_mojibake(replace_forbidden(text))
     elif "&" in text:
-        text = escape(decode_references(text), quote=False)
+        text = escape(repair_mojibake(decode_references(text)), quote=False)
     if len(text) >= _SURELY_WITHIN_LIMIT:
         text = truncate_utf8(text, CONTENT_LIMIT)
     return text.strip() or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 from headwater.formats.memo import Memo
-from headwater.formats.values.text import decode_references, html_to_text
+from headwater.formats.values.text import decode_references, html_to_text, repair_mojibake
 
 _MAX_LENGTH = 500
 
@@ -34,7 +34,7 @@ def extract_name(text: str) -> str | None:
     >>> extract_name("me@example.com (Example editor)")
     'Example editor'
     """
-    text = " ".join(text[: _MAX_LENGTH * 4].split())
+    text = " ".join(repair_mojibake(text[: _MAX_LENGTH * 4]).split())
     if text[:7].lower() == "mailto:":
         text = unquote(text[7:].partition("?")[0])  # RFC 6068; it may contain the name
     if "&" in text:

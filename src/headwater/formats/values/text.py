@@ -32,8 +32,15 @@ _MARKUP = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*
 _REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _NUMBERED = re.compile(r"&#(?:[0-9]+|[xX][0-9a-fA-F]+)")
 _QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` belongs to the query of a URL
-_MOJIBAKE_BYTES = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-_MOJIBAKE_QUOTES = re.compile("â€.")
+# UTF-8 that was read as Latin-1 or windows-1252. A sequence with a control character is never meant as it stands.
+# Without one, only quotation marks and dashes (`â€™`) and the letters behind Ã and Â are mended: `café »` must stay. A
+# capital before Ã belongs to a word in capitals, and « may have its » behind one.
+_C1_BYTES = re.compile(rb"\xc2[\x80-\x9f]")
+_MOJIBAKE = re.compile(
+    "[\xc2-\xdf][\x80-\x9f]|[\xe0-\xef](?:[\x80-\x9f][\x80-\xbf]|[\xa0-\xbf][\x80-\x9f])"
+    "|[\xf0-\xf4](?:[\x80-\x9f][\x80-\xbf]{2}|[\xa0-\xbf][\x80-\x9f][\x80-\xbf])|â[€\x80].|(?<![A-ZÀ-Þ])[ÂÃ][\xa0-\xbf]",
+    re.DOTALL,
+)
 _LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
 
 
@@ -45,32 +52,33 @@ def replace_forbidden(text: str) -> str:
 
 
 def repair_mojibake(text: str) -> str:
-    """Replace characters U+0080–9F, which come from reading UTF-8 or windows-1252 as Latin-1, by the intended ones.
+    """Replace UTF-8 that was read as Latin-1 or windows-1252, and characters U+0080–9F, by the intended characters.
 
-    Most texts have none, so only the commonest are searched for: U+0080, part of every quotation mark in UTF-8, and
-    the apostrophe of windows-1252.
+    >>> repair_mojibake("caf\xc3\xa9 \x97 \xe2\u20ac\x9d"), repair_mojibake("café\xa0» AMANHÃ»")
+    ('café — ”', 'café\xa0» AMANHÃ»')
     """
     if text.isascii():
         return text
-    if "\x80" in text:
-        text = _MOJIBAKE_BYTES.sub(_decode_utf8_bytes, text)
-    if "€" in text and "â€" in text:  # UTF-8 read as windows-1252, in which U+0080 is the euro sign
-        text = _MOJIBAKE_QUOTES.sub(_decode_windows_1252, text)
-    return text if "\x92" not in text else text.translate(WINDOWS_1252)
+    raw = text.encode("utf-8", "replace")  # these searches are several times as fast in bytes
+    has_controls = b"\xc2" in raw and _C1_BYTES.search(raw) is not None
+    if not has_controls and b"\xc3\x83" not in raw and b"\xc3\x82" not in raw and b"\xc3\xa2\xe2\x82\xac" not in raw:
+        return text
+    text = _MOJIBAKE.sub(_decode_utf8_bytes, text)
+    return text.translate(WINDOWS_1252) if has_controls else text
 
 
-def _decode_windows_1252(found: re.Match[str]) -> str:
+def _decode_utf8_bytes(found: re.Match[str]) -> str:
+    """Decode a sequence; the five bytes that windows-1252 does not define are written as control characters."""
+    if found[0] in ("Ã»", "Â»") and "«" in found.string:
+        return found[0]
     try:
-        return found[0].encode("cp1252").decode("utf-8")
+        return b"".join(_encode_windows_1252(char) for char in found[0]).decode("utf-8")
     except (UnicodeEncodeError, UnicodeDecodeError):
         return found[0]
 
 
-def _decode_utf8_bytes(found: re.Match[str]) -> str:
-    try:
-        return found[0].encode("latin-1").decode("utf-8")
-    except UnicodeDecodeError:
-        return found[0]
+def _encode_windows_1252(char: str) -> bytes:
+    return char.encode("latin-1") if "\x80" <= char <= "\xff" else char.encode("cp1252")
 
 
 def truncate_utf8(text: str, limit: int) -> str:
@@ -84,8 +92,7 @@ def truncate_utf8(text: str, limit: int) -> str:
 def to_one_line(text: str, limit: int = TITLE_LIMIT) -> str | None:
     """Return plain text on one line, or None if it is empty."""
     text = text.strip()
-    if not text.isascii():
-        text = repair_mojibake(text)
+    text = repair_mojibake(text)
     if not text.isprintable():  # a line end, maybe
         text = _LINES.sub(" ", text)
     if len(text) > 500:

@@ -1,0 +1,67 @@
+"""Escapes elements that a text only mentions (“the <path> element”), which a cleaner would remove with the text behind.
+
+A tag is a mention if it has no attributes, its element is not one that HTML shows, and no end tag follows.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Tags by which most texts are written; others are looked at more closely.
+_UNUSUAL = re.compile(
+    r"<(?!/|(?:p|a|br|li|b|i|em|strong|img|div|span|code|h[1-6]|ul|ol|td|tr|pre|blockquote|figure|figcaption|hr|table|"
+    r"tbody|th|thead|sup|sub|small|section|cite|q|s|u|font|center|video|audio|source|dl|dt|dd|kbd|picture)[\s/>])[A-Za-z]"
+)
+_TOKEN = re.compile(r"<(?:(?P<foreign>/?(?:svg|math))(?=[\s/>])|(?P<name>[a-z][a-z0-9]{0,20})>)", re.IGNORECASE)
+_END_TAG = re.compile(r"</([a-z][a-z0-9]{0,20})", re.IGNORECASE)
+# Elements whose content a browser shows, or which it ignores without their content being lost.
+_SHOWN = frozenset("""
+    a abbr acronym address applet area article aside audio b base basefont bdi bdo bgsound big blink blockquote body br
+    button canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir div dl dt em embed
+    fieldset figcaption figure font footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html i image img
+    input ins isindex kbd keygen label legend li link main map mark marquee math menu menuitem meta meter nav nobr
+    object ol optgroup option output p param picture pre progress q rb rp rt rtc ruby s samp search section select slot
+    small source span strike strong sub summary sup svg table tbody td tfoot th thead time tr track tt u ul var video
+    wbr
+""".split())  # noqa: SIM905 - shorter # fmt: skip
+# Their content is text for a parser, so that tags inside them show that they are only mentioned.
+_TEXT_ONLY = frozenset({"title", "textarea"})
+_CODE = frozenset({"script", "style"})
+
+
+def escape_mentions(text: str) -> str:
+    """Return markup in which elements that are only mentioned are text.
+
+    >>> escape_mentions("<p>The <path> and the <title> element")
+    '<p>The &lt;path> and the &lt;title> element'
+    """
+    if _UNUSUAL.search(text) is None:
+        return text
+    parts: list[str] = []
+    copied, foreign, end_of_text = 0, "", len(text.rstrip())
+    last_ends = {found[1].lower(): found.start() for found in _END_TAG.finditer(text)}
+    for found in _TOKEN.finditer(text):
+        if found["foreign"] is not None:
+            name = found["foreign"].lower()
+            if foreign:
+                foreign = "" if name == f"/{foreign}" else foreign
+            elif last_ends.get(name, -1) > found.start():
+                foreign = name
+            continue
+        name = found["name"].lower()
+        if foreign or name in _SHOWN:
+            continue
+        if name in _CODE and found.end() == end_of_text:
+            continue  # broken off
+        has_end = last_ends.get(name, -1) >= found.end()
+        if not has_end or (name in _TEXT_ONLY and _is_discussed(text, found.end(), name)):
+            parts += (text[copied : found.start()], "&lt;")
+            copied = found.start() + 1
+    return "".join((*parts, text[copied:])) if parts else text
+
+
+def _is_discussed(text: str, start: int, name: str) -> bool:
+    """Say whether tags stand between the tags of a text-only element outside of a page's head."""
+    following = text.find("<", start)
+    is_end = text[following + 1 : following + 2 + len(name)].lower() == f"/{name}"
+    return not is_end and "<head" not in text[max(0, start - 2_000) : start].lower()

@@ -1,0 +1,165 @@
+"""Text arrives whole: mentions of elements, formulas, characters of other encodings, unknown types."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from xml.sax.saxutils import escape
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import NotAFeed
+from headwater.formats import read
+from headwater.formats.values.html import clean_html
+from headwater.formats.values.text import repair_mojibake
+from headwater.model import Entry
+
+
+def read_rss_item(inside: str) -> Entry:
+    (item,) = read(f"<rss><channel><item>{inside}</item></channel></rss>".encode()).items
+    return item
+
+
+def read_atom_entry(inside: str) -> Entry:
+    (item,) = read(f'<feed xmlns="http://www.w3.org/2005/Atom"><entry>{inside}</entry></feed>'.encode()).items
+    return item
+
+
+@pytest.mark.parametrize(
+    "name", ["path", "title", "textarea", "template", "script", "style", "noscript", "xmp", "plaintext", "g", "vector"]
+)
+@pytest.mark.parametrize("around", ["…", "<code>…</code>", "<p>…", "<svg><path d='M0'/></svg>…"])
+def test_the_mention_of_an_element_does_not_end_a_text(name: str, around: str) -> None:
+    text = f"The {around.replace('…', f'<{name}>')} element <b>draws</b>."
+    item = read_rss_item(f"<description>{escape(text)}</description>")
+    assert item.summary is not None
+    assert f"&lt;{name}&gt;" in item.summary
+    assert item.summary.removesuffix("</p>").endswith("<b>draws</b>.")
+
+
+def test_both_tags_of_a_mentioned_title_keep_the_text_between_them() -> None:
+    assert clean_html("<code><title></code> and <code></title></code> end", None) == (
+        "<code>&lt;title&gt;</code> and <code></code> end"
+    )
+
+
+@pytest.mark.parametrize(
+    "removed",
+    [
+        "<script>alert(1)</script>",
+        "<style>p {}</style>",
+        "<head><title>a <b></title></head>",
+        "<svg><title>x</title><path d='M0'></svg>",
+        "<template><p>x</p></template>",
+    ],
+)
+def test_elements_that_are_not_only_mentioned_are_still_removed(removed: str) -> None:
+    assert clean_html(f"<p>a</p>{removed}<p>b</p>", None) == "<p>a</p><p>b</p>"
+
+
+def test_formulas_stay_without_what_could_run() -> None:
+    formula = '<math display="block"><msup><mi>x</mi><mn>2</mn></msup><mo stretchy="false">)</mo></math>'
+    assert clean_html(f"<p>{formula}</p>", None) == f"<p>{formula}</p>"
+    hostile = "<math onclick='a()' href='javascript:a()'><mi xlink:href='javascript:a()'>x</mi>"
+    hostile += "<annotation>x</annotation></math>"
+    assert clean_html(hostile, None) == "<math><mi>x</mi></math>"
+
+
+@pytest.mark.parametrize(
+    ("published", "meant"),
+    [
+        ("&#151;", "—"),
+        ("a &#x85;", "a …"),
+        ("\x97", "—"),
+        ("â€\x9d", "”"),
+        ("â€&#157;", "”"),
+        ("â€™", "’"),
+        ("Ã©", "é"),
+        ("cafÃ© Â© 2024", "café © 2024"),
+        ("Ã\x89tÃ\xa9", "Été"),
+        ("ã\x82\xab", "カ"),
+        ("\x81", "\ufffd"),
+    ],
+)
+def test_characters_of_windows_1252_are_mended_wherever_they_stand(published: str, meant: str) -> None:
+    text = f"it {published} is"
+    item = read_rss_item(
+        f"<title>{text}</title><category>{text}</category><author>{text}</author><description>{text}</description>"
+        f"<content>&lt;p&gt;{text}&lt;/p&gt;</content>"
+    )
+    expected = f"it {meant} is"
+    assert (item.title, item.categories) == (expected, (expected,))
+    assert (item.summary, item.content) == (expected, f"<p>{expected}</p>")
+    entry = read_atom_entry(f"<title>{text}</title><summary type='text'>{text}</summary>")
+    assert (entry.title, entry.summary) == (expected, expected)
+
+
+@pytest.mark.parametrize("body", [b"it &#151; is", "it \x97 is".encode(), b"it &#x97; is"])
+def test_a_dash_is_mended_in_json_and_every_field_of_xml(body: bytes) -> None:
+    for field in (b"title", b"description", b"dc:creator", b"category"):
+        xml = b"<rss><channel><title>t</title><item><%b>%b</%b></item></channel></rss>"
+        (item,) = read(xml % (field, body, field)).items
+        shown = {b"title": item.title, b"description": item.summary, b"dc:creator": "".join(item.authors)}
+        assert shown.get(field, "".join(item.categories)) == "it — is"
+    document = {"version": "https://jsonfeed.org/version/1.1", "items": [{"id": "1", "content_text": "it \x97 is"}]}
+    assert read(orjson.dumps(document)).items[0].content == "it — is"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["café\xa0»", "«\xa0voilà\xa0»", "AMANHÃ”", "IRMÃ\xa0DE", "«AMANHÃ»", "São Paulo", "Ângela", "5\xa0°C à\xa0…"],
+)
+def test_words_that_only_look_like_mojibake_stay(text: str) -> None:
+    assert repair_mojibake(text) == text
+
+
+@given(st.text(st.characters(codec="cp1252", exclude_characters="ÂÃ\x81\x8d\x8f\x90\x9d"), max_size=60))
+def test_text_without_control_characters_stays(text: str) -> None:
+    if "â€" not in text:
+        assert repair_mojibake(text) == text
+
+
+@given(st.text(st.sampled_from("éèàüßñçøåÉÖ’“”–—…€ abc")))
+def test_utf8_read_as_latin_1_is_read_as_meant(text: str) -> None:
+    assert repair_mojibake(text.encode().decode("latin-1")) == text or not text
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/markdown", "foo/bar", "markdown", "application/x-text", "text/x-unknown"]
+)
+def test_text_of_an_unknown_type_is_text(kind: str) -> None:
+    assert read_atom_entry(f'<content type="{kind}">Test</content>').content == "Test"
+
+
+def test_binary_content_is_still_decoded_or_dropped() -> None:
+    assert read_atom_entry('<content type="application/octet-stream">PGI+aGk8L2I+</content>').content == "<b>hi</b>"
+    assert read_atom_entry('<content type="image/png">iVBORw0KGgo=</content>').content is None
+
+
+@pytest.mark.parametrize("version", ["1.0", "1", "https://example.org/v1", 1.1])
+def test_json_with_another_version_and_items_is_read(version: object) -> None:
+    body = orjson.dumps({"version": version, "items": [{"id": "1", "title": "One"}, {"url": "https://a/2"}]})
+    assert [item.title for item in read(body).items] == ["One", None]
+
+
+@pytest.mark.parametrize("items", [[1, 2], [{"sku": 5, "price": 3}], {"a": 1}])
+def test_other_json_with_a_version_is_refused(items: object) -> None:
+    with pytest.raises(NotAFeed):
+        read(orjson.dumps({"version": "1.0", "items": items}))
+
+
+_LINKS = [
+    '<link rel="enclosure" type="audio/mpeg" href="https://a/1.mp3">1.mp3</link>',
+    '<link rel="Enclosure" href="https://a/2.mp3"/>',
+    '<link rel="alternate" href="https://a/page"/>',
+    '<link rel="self" href="https://a/self"/>',
+]
+
+
+@pytest.mark.parametrize("links", list(permutations(_LINKS)))
+def test_an_enclosure_never_beats_the_alternate_link(links: tuple[str, ...]) -> None:
+    entry = read_atom_entry("".join(links))
+    assert entry.link == "https://a/page"
+    assert {one.url for one in entry.enclosures} == {"https://a/1.mp3", "https://a/2.mp3"}
