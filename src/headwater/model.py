@@ -15,12 +15,41 @@ import msgspec
 from typing_extensions import TypeVar
 
 
+class Person(msgspec.Struct, frozen=True):
+    """Somebody who wrote an item or answers for a feed: name, mail address, page."""
+
+    name: str | None = None
+    email: str | None = None
+    url: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The name, else the mail address, else the page."""
+        return self.name or self.email or self.url or ""
+
+
 class Enclosure(msgspec.Struct, frozen=True):
-    """A file attached to an item: a podcast episode, a picture."""
+    """A file attached to an item: a podcast episode, a picture. `length` is in bytes, `duration` in seconds."""
 
     url: str
     type: str | None = None
     length: int | None = None
+    width: int | None = None
+    height: int | None = None
+    duration: float | None = None
+    title: str | None = None
+    language: str | None = None
+
+
+class Episode(msgspec.Struct, frozen=True):
+    """What a podcast says about an episode. `kind` is full, trailer or bonus."""
+
+    duration: float | None = None
+    number: float | None = None
+    season: float | None = None
+    kind: str | None = None
+    chapters: Enclosure | None = None
+    transcripts: tuple[Enclosure, ...] = ()
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -61,6 +90,9 @@ Html = TypeVar("Html", default=str)
 class Entry(msgspec.Struct, Generic[Html], frozen=True):
     """One item as its document shows it. `title` is plain text; `content` and `summary` are safe HTML.
 
+    `authors` are names. `people` are the same persons with their addresses, or empty if none has an address. `image` is
+    the address of the lead picture.
+
     The server reads documents as `Document[Markup]` and cleans only new and changed items. An `Item` takes `str`, so
     that the type checker refuses to store markup that was not cleaned.
     """
@@ -77,14 +109,19 @@ class Entry(msgspec.Struct, Generic[Html], frozen=True):
     enclosures: tuple[Enclosure, ...] = ()
     language: str | None = None
     source: Source | None = None
+    image: str | None = None
+    people: tuple[Person, ...] = ()
+    episode: Episode | None = None
 
 
 class Document(msgspec.Struct, Generic[Html], frozen=True):
     """A parsed feed document. `format` is rss, atom, rdf, json or cdf with its version ("rss 2.0").
 
-    `hub` lists the WebSub hubs. `next` and `previous` are RFC 5005 or JSON Feed pages; `archived` marks them as archive
-    pages (RFC 5005 §4), and `current` is the feed's address in an archive page. `problems` describes the repairs; it is
-    empty for a clean document. `missing` estimates the items of a damaged document that could not be read.
+    `contacts` answer for the feed (managingEditor, webMaster, dc:publisher, itunes:owner); they did not write its
+    items. `hub` lists the WebSub hubs. `next` and `previous` are RFC 5005 or JSON Feed pages; `archived` marks them as
+    archive pages (RFC 5005 §4), and `current` is the feed's address in an archive page. `problems` describes the
+    repairs; it is empty for a clean document. `missing` estimates the items of a damaged document that could not be
+    read.
     """
 
     format: str
@@ -105,6 +142,7 @@ class Document(msgspec.Struct, Generic[Html], frozen=True):
     current: str | None = None
     archived: bool = False
     hints: Hints = Hints()
+    contacts: tuple[Person, ...] = ()
     items: tuple[Entry[Html], ...] = ()
     encoding: str | None = None
     problems: tuple[str, ...] = ()
@@ -257,6 +295,9 @@ class Item(msgspec.Struct, frozen=True):
     version: int = 1
     id: int | None = None
     source: Source | None = None  # the feed in which it first appeared, if that is another one
+    image: str | None = None
+    people: tuple[Person, ...] = ()
+    episode: Episode | None = None
 
 
 class Refresh(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from enum import IntEnum
 from hashlib import blake2b
 from typing import NamedTuple
 
-from headwater.formats.values.html import clean_markup, hash_markup
+from headwater.formats.values.html import clean_markup, find_first_picture, hash_markup
 from headwater.formats.values.links import is_web_url, normalise_url
 from headwater.model import Document, Entry, Markup
 
@@ -235,7 +235,8 @@ def shorten_identity(identity: str) -> str:
 
 
 def clean_entry(entry: Entry[Markup]) -> Entry:
-    """Return the entry with safe HTML."""
+    """Return the entry with safe HTML, and the first picture in it as its lead picture if it has no other."""
+    summary, content = clean_markup(entry.summary), clean_markup(entry.content)
     return Entry(
         entry.id,
         entry.link,
@@ -243,12 +244,15 @@ def clean_entry(entry: Entry[Markup]) -> Entry:
         entry.published,
         entry.updated,
         entry.authors,
-        clean_markup(entry.summary),
-        clean_markup(entry.content),
+        summary,
+        content,
         entry.categories,
         entry.enclosures,
         entry.language,
         entry.source,
+        entry.image or find_first_picture(content or summary),
+        entry.people,
+        entry.episode,
     )
 
 

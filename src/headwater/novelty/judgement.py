@@ -249,4 +249,7 @@ def _make_item(feed_id: int, identity: str, digest: str, entry: Entry, date: flo
         entry.enclosures,
         entry.language,
         source=entry.source,
+        image=entry.image,
+        people=entry.people,
+        episode=entry.episode,
     )

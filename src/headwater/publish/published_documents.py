@@ -149,6 +149,9 @@ def to_entry(item: Item, feed: Feed | None) -> Entry:
         enclosures=tuple(msgspec.structs.replace(one, url=to_uri(one.url)) for one in item.enclosures),
         language=to_valid_tag(item.language),
         source=None if source is None else msgspec.structs.replace(source, url=to_uri(source.url)),
+        image=to_uri(item.image) if item.image in [one.url for one in item.enclosures] else item.image,
+        people=item.people,
+        episode=item.episode,
     )
 
 

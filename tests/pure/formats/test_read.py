@@ -12,7 +12,7 @@ import pytest
 
 from headwater.errors import NotAFeed
 from headwater.formats import read
-from headwater.model import Enclosure, Hints
+from headwater.model import Enclosure, Episode, Hints, Person
 
 RSS = b"""<?xml version="1.0"?>
 <rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:dc="http://purl.org/dc/elements/1.1/"
@@ -56,7 +56,7 @@ def test_rss_2_is_read_field_by_field() -> None:
     assert first.summary == '<p>Short <a href="https://example.org/x" rel="noopener noreferrer">x</a></p>'
     assert (first.content, first.categories, first.language) == ("<p>Long</p>", ("a", "b"), "en-us")
     assert first.enclosures == (Enclosure("https://example.org/1.mp3", "audio/mpeg", 1234),)
-    assert (second.id, second.link, second.authors) == ("https://example.org/2", "https://example.org/2", ("Ed Itor",))
+    assert (second.id, second.link, second.authors) == ("https://example.org/2", "https://example.org/2", ())
 
 
 def test_atom_is_read_with_bases_languages_and_text_constructs() -> None:
@@ -552,18 +552,90 @@ def test_a_feed_without_updated_has_its_date_of_issue() -> None:
 
 
 @pytest.mark.parametrize(
-    ("elements", "authors"),
+    ("elements", "authors", "writers"),
     [
-        ("<i:owner><i:name>Net</i:name></i:owner><i:author>Pod</i:author>", ("Pod",)),
-        ("<webMaster>w@example.org (Web)</webMaster><i:owner><i:name>Net</i:name></i:owner>", ("Net",)),
-        ("<webMaster>w@example.org (Web)</webMaster><i:author/>", ("Web",)),
-        ("<i:author>Pod</i:author><managingEditor>e@example.org (Ed)</managingEditor>", ("Ed",)),
+        ("<i:owner><i:name>Net</i:name></i:owner><i:author>Pod</i:author>", ("Pod",), ("Pod",)),
+        ("<webMaster>w@example.org (Web)</webMaster><i:owner><i:name>Net</i:name></i:owner>", ("Net",), ()),
+        ("<webMaster>w@example.org (Web)</webMaster><i:author/>", ("Web",), ()),
+        ("<i:author>Pod</i:author><managingEditor>e@example.org (Ed)</managingEditor>", ("Ed",), ("Pod",)),
+        (
+            "<managingEditor>e@example.org (Ed)</managingEditor><author>a@example.org</author>",
+            ("Ed", "a@example.org"),
+            ("a@example.org",),
+        ),
     ],
 )
-def test_the_author_of_a_feed_is_read_from_the_best_element(elements: str, authors: tuple[str, ...]) -> None:
+def test_the_author_of_a_feed_is_read_from_the_best_element(
+    elements: str, authors: tuple[str, ...], writers: tuple[str, ...]
+) -> None:
+    """Items inherit the authors of the feed, but not its contacts."""
     space = "xmlns:i='http://www.itunes.com/dtds/podcast-1.0.dtd'"
     found = read(f"<rss {space}><channel>{elements}<item><title>one</title></item></channel></rss>".encode())
-    assert (found.authors, found.items[0].authors) == (authors, authors)
+    assert (found.authors, found.items[0].authors) == (authors, writers)
+
+
+def test_contacts_of_a_feed_are_not_authors_of_its_items() -> None:
+    found = read(
+        b"""<rss xmlns:dc='http://purl.org/dc/elements/1.1/'><channel><title>Papers</title>
+        <webMaster>www-admin@example.org</webMaster><managingEditor>ed@example.org (Ed Itor)</managingEditor>
+        <dc:publisher>Press</dc:publisher><item><title>one</title></item>
+        <item><title>two</title><author>ann@example.org (Ann)</author><dc:creator>Bob</dc:creator></item>
+        </channel></rss>"""
+    )
+    assert found.contacts == (
+        Person(None, "www-admin@example.org"),
+        Person("Ed Itor", "ed@example.org"),
+        Person("Press"),
+    )
+    assert [(item.authors, item.people) for item in found.items] == [
+        ((), ()),
+        (("Ann", "Bob"), (Person("Ann", "ann@example.org"), Person("Bob"))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("element", "person"),
+    [
+        ("<author><name>Ann</name><email>ann@example.org</email><uri>/ann</uri></author>",
+         Person("Ann", "ann@example.org", "https://example.org/ann")),
+        ("<author><email>ann@example.org</email></author>", Person(None, "ann@example.org")),
+        ("<author><name>Ann &lt;ann@example.org&gt;</name></author>", Person("Ann", "ann@example.org")),
+        ("<author><name>@ann</name><uri>https://example.org/ann</uri></author>",
+         Person("@ann", None, "https://example.org/ann")),
+    ],
+)  # fmt: skip
+def test_name_mail_and_page_of_a_person_are_apart(element: str, person: Person) -> None:
+    body = f"<feed xmlns='http://www.w3.org/2005/Atom'><title>t</title><entry><id>1</id>{element}</entry></feed>"
+    (item,) = read(body.encode(), url="https://example.org/feed").items
+    assert (item.people, item.authors) == ((person,), (person.label,))
+
+
+def test_podcast_fields_and_media_sizes_are_read() -> None:
+    (item,) = read(
+        b"""<rss xmlns:i='http://www.itunes.com/dtds/podcast-1.0.dtd' xmlns:p='https://podcastindex.org/namespace/1.0'
+        xmlns:m='http://search.yahoo.com/mrss/'><channel><title>t</title><item><title>one</title>
+        <enclosure url='https://example.org/1.mp3' type='audio/mpeg' length='1000'/><i:image href='https://example.org/1.jpg'/>
+        <i:duration>1:02:03</i:duration><i:episode>7</i:episode><i:season>2</i:season><i:episodeType>Bonus</i:episodeType>
+        <p:transcript url='https://example.org/1.vtt' type='text/vtt' language='en'/>
+        <p:chapters url='https://example.org/1.json' type='application/json+chapters'/>
+        <m:content url='https://example.org/1.mp4' type='video/mp4' width='640' height='360' duration='12.5'/>
+        </item></channel></rss>"""
+    ).items
+    transcript = Enclosure("https://example.org/1.vtt", "text/vtt", language="en")
+    chapters = Enclosure("https://example.org/1.json", "application/json+chapters")
+    assert item.episode == Episode(3723.0, 7.0, 2.0, "bonus", chapters, (transcript,))
+    assert item.image == "https://example.org/1.jpg"
+    assert item.enclosures == (
+        Enclosure("https://example.org/1.mp3", "audio/mpeg", 1000),
+        Enclosure("https://example.org/1.mp4", "video/mp4", None, 640, 360, 12.5),
+        Enclosure("https://example.org/1.jpg", "image/*"),
+    )
+
+
+def test_the_lead_picture_is_the_first_that_is_not_an_icon() -> None:
+    body = b"""<rss><channel><title>t</title><item><title>one</title><description>&lt;img src="https://example.org/i.png"
+    width="16" height="16"&gt;&lt;img src="https://example.org/a.png?x=1&amp;amp;y=2"&gt;</description></item></channel></rss>"""
+    assert read(body).items[0].image == "https://example.org/a.png?x=1&y=2"
 
 
 @pytest.mark.parametrize(

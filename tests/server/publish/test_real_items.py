@@ -69,8 +69,14 @@ def check(imported: Imported, format: str) -> None:
                 mine = replace(mine, authors=() if not was.authors else mine.authors)
                 mine = replace(mine, updated=None if was.updated is None else mine.updated)
             if format == "rss":  # which has no other word than 0 for a length that nobody knows
-                mine, was = unsized(mine), unsized(was)
+                mine, was = unsized(mine), without_addresses(unsized(was))
             assert facts(mine) == facts(was), (feed, was.id)
+
+
+def without_addresses(entry: Entry) -> Entry:
+    """RSS has no place for the page of an author, nor for the mail addresses of several."""
+    people = tuple(replace(one, url=None) for one in entry.people if len(entry.people) == 1 and one.email)
+    return replace(entry, people=people)
 
 
 def unsized(entry: Entry) -> Entry:
@@ -141,7 +147,8 @@ def _named(one: Any, was: str) -> str | None:
 
 def expected(was: Entry) -> dict[str, Any]:
     found: dict[str, Any] = structs.asdict(was)
-    del found["source"]
+    for name in ("source", "image", "people", "episode"):  # feedparser has other names for them
+        del found[name]
     for name in ("published", "updated"):
         found[name] = None if found[name] is None else math.floor(found[name])
     return found | {"enclosures": sorted(one.url for one in was.enclosures)}

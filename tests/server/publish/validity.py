@@ -35,7 +35,7 @@ _UUID = re.compile(r"urn:uuid:[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}
 _TAKEN_FOR_HTML = re.compile(rb"<(title|category|source)\b[^<>]*>[^<]*&(amp|lt);")
 _CHANNEL = {"title", "link", "description", "language", "lastBuildDate", "generator", "category", "image", "ttl",
             "skipHours", "skipDays", "item"}  # fmt: skip
-_ITEM = {"title", "link", "description", "pubDate", "guid", "category", "source", "enclosure"}
+_ITEM = {"author", "title", "link", "description", "pubDate", "guid", "category", "source", "enclosure"}
 _ENTRY = {"id", "title", "updated", "published", "link", "summary", "content", "author", "category", "source"}
 _FEED = {"id", "title", "updated", "subtitle", "link", "icon", "generator", "author", "category", "entry"}
 
@@ -100,6 +100,9 @@ def _rss_item(item: Any) -> Iterator[str]:
         if not (enclosure.get("length") or "").isdecimal():
             yield f"enclosure length {enclosure.get('length')!r}"
         yield from _mime(enclosure.get("type"), "enclosure", required=True)
+    yield from _count(item, "author", 0, 1, "item")
+    if "@" not in (item.findtext("author") or "@"):
+        yield "an author without a mail address"
     for media in item.iterfind(f"{MEDIA}content"):
         yield from _address(media.get("url"), "media:content url", required=True)
         yield from _mime(media.get("type"), "media:content")

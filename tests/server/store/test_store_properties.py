@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headwater.model import Enclosure, Ending, Hints, Item, Known, Refresh, Source, Validators, Verdict
+from headwater.model import Enclosure, Ending, Episode, Hints, Item, Known, Person, Refresh, Source, Validators, Verdict
 from headwater.store.content.feed_state import find_seen_identities, load_feed_states
 from headwater.store.content.items import find_item, list_items
 from headwater.store.content.outbox import find_last_position, list_outbox_entries
@@ -25,7 +25,28 @@ times = st.floats(-1e11, 1e11, allow_nan=False)
 maybe_time = st.none() | times
 counts = st.integers(0, 2**31 - 1)
 several = st.lists(texts, max_size=3).map(tuple)
-enclosures = st.builds(Enclosure, texts, maybe_text, st.none() | st.integers(0, 2**63 - 1))
+sizes = st.none() | counts
+enclosures = st.builds(
+    Enclosure,
+    texts,
+    maybe_text,
+    st.none() | st.integers(0, 2**63 - 1),
+    sizes,
+    sizes,
+    maybe_time,
+    maybe_text,
+    maybe_text,
+)
+people = st.builds(Person, maybe_text, maybe_text, maybe_text)
+episodes = st.builds(
+    Episode,
+    maybe_time,
+    maybe_time,
+    maybe_time,
+    maybe_text,
+    st.none() | enclosures,
+    st.lists(enclosures, max_size=2).map(tuple),
+)
 hints = st.builds(
     Hints,
     ttl=maybe_time,
@@ -55,6 +76,9 @@ items = st.builds(
     source=st.none() | st.builds(Source, texts, maybe_text),
     version=st.just(1),
     id=st.none(),
+    image=maybe_text,
+    people=st.lists(people, max_size=2).map(tuple),
+    episode=st.none() | episodes,
 )
 knowns = st.builds(
     Known,
@@ -118,7 +142,7 @@ async def test_what_is_saved_is_read_back(store: Store, new: list[Item], known: 
 def test_the_samples_draw_every_field() -> None:
     """A field added to the model must be drawn here too, or its round trip is not tested."""
     assert len(Known.__struct_fields__) == 20
-    assert len(Item.__struct_fields__) == 18
+    assert len(Item.__struct_fields__) == 21
     assert len(Refresh.__struct_fields__) == 16
 
 

@@ -8,28 +8,31 @@ from typing import Any
 from lxml import etree
 
 from headwater.formats.parse.context import ReadContext
-from headwater.formats.parse.elements import add_category, read_identity, read_person_names
+from headwater.formats.parse.elements import add_category, read_identity, read_people
 from headwater.formats.parse.text_constructs import read_address, read_html, read_text, read_title
 from headwater.formats.values.dates import parse_date
 from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import is_web_url, resolve_url
 from headwater.formats.values.people import drop_duplicates
 from headwater.formats.values.text import TITLE_LIMIT, truncate_utf8
-from headwater.model import Hints
+from headwater.model import Hints, Person
 
 _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
+_BY_ITUNES, _BY_GOOGLE = 0, 1  # ranks of authors
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 class ChannelDraft:
     """The best candidate for each field of the feed so far. The lowest rank wins."""
 
-    __slots__ = ("authors", "candidates", "categories", "further", "hints", "hubs")
+    __slots__ = ("authors", "candidates", "categories", "contacts", "further", "hints", "hubs", "writers")
 
     def __init__(self) -> None:
         self.candidates: dict[str, tuple[int, Any]] = {}
-        self.authors: list[str] = []
-        self.further: dict[int, list[str]] = {}
+        self.authors: list[Person] = []
+        self.further: dict[int, list[Person]] = {}
+        self.contacts: list[Person] = []
+        self.writers: list[Person] = []
         self.categories: list[str] = []
         self.hubs: list[str] = []
         self.hints: dict[str, Any] = {}
@@ -39,6 +42,13 @@ class ChannelDraft:
             held = self.candidates.get(field)
             if held is None or rank < held[0]:
                 self.candidates[field] = (rank, value)
+
+    def list_writers(self) -> list[Person]:
+        """Return the authors of items that name none: the feed's, but not its contacts."""
+        return self.writers or self.further.get(_BY_ITUNES) or self.further.get(_BY_GOOGLE) or []
+
+    def _find_best_further(self) -> list[Person]:
+        return self.further[min(self.further)] if self.further else []
 
     def to_document_fields(self) -> dict[str, Any]:
         """Return the arguments of a Document."""
@@ -50,7 +60,8 @@ class ChannelDraft:
             else None,  # the address of the feed or of its site is better than none
             **held,
             "id": truncate_utf8(identity, TITLE_LIMIT) if identity else None,
-            "authors": drop_duplicates(self.authors or (self.further[min(self.further)] if self.further else [])),
+            "authors": drop_duplicates([one.label for one in self.authors or self._find_best_further()]),
+            "contacts": tuple(dict.fromkeys(self.contacts)),
             "categories": drop_duplicates(self.categories),
             "hub": drop_duplicates(self.hubs),
             "hints": Hints(**self.hints) if self.hints else Hints(),
@@ -147,15 +158,34 @@ def identity_handler(rank: int) -> ChannelHandler:
 
 
 def add_author(draft: ChannelDraft, element: etree._Element, context: ReadContext) -> None:
-    draft.authors += read_person_names(element, context)
+    found = read_people(element, context)
+    draft.authors += found
+    draft.writers += found
+
+
+def add_editor(draft: ChannelDraft, element: etree._Element, context: ReadContext) -> None:
+    found = read_people(element, context)
+    draft.authors += found
+    draft.contacts += found
+
+
+def contact_handler(rank: int) -> ChannelHandler:
+    """Return a handler for people who answer for the feed, and are named as its authors if nobody else is."""
+
+    def handle(draft: ChannelDraft, element: etree._Element, context: ReadContext) -> None:
+        if found := read_people(element, context):
+            draft.further.setdefault(rank, []).extend(found)
+            draft.contacts += found
+
+    return handle
 
 
 def secondary_author_handler(rank: int) -> ChannelHandler:
     """Return a handler for elements that name an author if no other does. Only those of the best rank count."""
 
     def handle(draft: ChannelDraft, element: etree._Element, context: ReadContext) -> None:
-        if names := read_person_names(element, context):
-            draft.further.setdefault(rank, []).extend(names)
+        if found := read_people(element, context):
+            draft.further.setdefault(rank, []).extend(found)
 
     return handle
 
@@ -267,15 +297,15 @@ CHANNEL_HANDLERS: dict[str, ChannelHandler] = {
     "date": updated_handler(3),
     "pubdate": updated_handler(4),
     "published": updated_handler(5),
-    "managingeditor": add_author,
+    "managingeditor": add_editor,
     "author": add_author,
     "dc:creator": add_author,
     "dc:author": add_author,
-    "itunes:author": secondary_author_handler(0),
-    "googleplay:author": secondary_author_handler(1),
-    "itunes:owner": secondary_author_handler(2),
-    "dc:publisher": secondary_author_handler(3),
-    "webmaster": secondary_author_handler(4),
+    "itunes:author": secondary_author_handler(_BY_ITUNES),
+    "googleplay:author": secondary_author_handler(_BY_GOOGLE),
+    "itunes:owner": contact_handler(2),
+    "dc:publisher": contact_handler(3),
+    "webmaster": contact_handler(4),
     "category": add_category_element,
     "dc:subject": add_category_element,
     "itunes:category": add_category_element,

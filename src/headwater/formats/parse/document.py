@@ -140,7 +140,7 @@ def _read_document(
     fields = draft.to_document_fields()
     if len(elements) > MAX_ITEMS:
         context.problems.append(f"only the first {MAX_ITEMS} of {len(elements)} items were read")
-    inherited = FeedDefaults(fields.get("language"), fields["authors"])
+    inherited = FeedDefaults(fields.get("language"), tuple(draft.list_writers()))
     table = get_handler_table(context.names)
     items = [read_entry(element, context, inherited, table) for element in elements[:MAX_ITEMS]]
     while context.nested and len(items) < MAX_ITEMS:

@@ -17,7 +17,7 @@ from headwater.formats.values.dates import parse_date
 from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import is_web_url, resolve_url
 from headwater.formats.values.text import SHORT_LINES, TITLE_LIMIT, to_one_line, truncate_utf8
-from headwater.model import Enclosure, Source
+from headwater.model import Enclosure, Person, Source
 
 _MAX_CATEGORIES = 1_000
 _TYPE_OF_MEDIUM = {"image": "image/*", "video": "video/*", "audio": "audio/*"}
@@ -143,21 +143,21 @@ def read_identity(element: etree._Element, context: ReadContext) -> str | None:
 
 
 def add_author(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    draft.authors += read_person_names(element, context)
+    draft.authors += read_people(element, context)
 
 
 def add_secondary_author(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    draft.further += read_person_names(element, context)
+    draft.further += read_people(element, context)
 
 
-def read_person_names(element: etree._Element, context: ReadContext) -> tuple[str, ...]:
-    """Return the names of the people in an element: in its text, or in elements for name, email and address."""
+def read_people(element: etree._Element, context: ReadContext) -> tuple[Person, ...]:
+    """Return the people in an element: in its text, or in elements for name, email and address."""
     if len(element) == 0:
-        return people.extract_names(element.text)
+        return people.extract_people(element.text)
     names = context.names
     only = element[0]
     if len(element) == 1 and names[only.tag] == "name" and len(only) == 0:  # the usual form of Atom
-        found = people.extract_names(only.text)
+        found = people.extract_people(only.text)
         if found:
             return found
     parts: dict[str, str] = {}
@@ -167,10 +167,13 @@ def read_person_names(element: etree._Element, context: ReadContext) -> tuple[st
             parts.setdefault("uri" if key in ("url", "homepage") else key, text)
         elif key == "person" and (text := child.get(_FOAF_NAME)):
             parts.setdefault("name", text)
-    found = people.extract_names(parts.get("name") or parts.get("email"))
-    if found or not parts:
-        return found or people.extract_names(read_text(element))
-    return (parts["uri"],) if "uri" in parts else ()
+    found = people.extract_people(parts.get("name") or parts.get("email"))
+    if not parts:
+        return people.extract_people(read_text(element))
+    email, page = people.find_address(parts.get("email", "")), resolve_url(parts.get("uri"), context.find_base(element))
+    if len(found) == 1:
+        return (Person(found[0].name, email or found[0].email, page),)
+    return found or ((Person(url=parts["uri"]),) if "uri" in parts else ())
 
 
 def add_source(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
@@ -182,7 +185,7 @@ def add_source(draft: EntryDraft, element: etree._Element, context: ReadContext)
     for child in element:
         name = context.names[child.tag]
         if name == "author":
-            draft.further += read_person_names(child, context)
+            draft.further += read_people(child, context)
         elif name == "title":
             title = read_title(child, context)
         elif name == "link" and child.get("rel") == "self":
@@ -227,7 +230,12 @@ def read_enclosure(element: etree._Element, context: ReadContext, text: str | No
         return None
     kind = get("type") or _TYPE_OF_MEDIUM.get((get("medium") or "").strip().lower())
     return Enclosure(
-        url, (kind.strip().lower() or None) if kind else None, enclosures.parse_size(get("length") or get("fileSize"))
+        url,
+        (kind.strip().lower() or None) if kind else None,
+        enclosures.parse_size(get("length") or get("fileSize")),
+        enclosures.parse_pixels(get("width")),
+        enclosures.parse_pixels(get("height")),
+        enclosures.parse_duration(get("duration")),
     )
 
 
@@ -253,7 +261,7 @@ def add_media_group(draft: EntryDraft, element: etree._Element, context: ReadCon
 
 def add_picture(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
     if found := read_enclosure(element, context, read_text(element)):
-        draft.pictures.append(found if found.type else Enclosure(found.url, "image/*", found.length))
+        draft.pictures.append(found if found.type else replace(found, type="image/*"))
 
 
 def read_player_page(element: etree._Element, context: ReadContext) -> str | None:
@@ -274,6 +282,29 @@ def add_alternate_enclosure(draft: EntryDraft, element: etree._Element, context:
         url = resolve_url(child.get("uri"), context.find_base(child))
         if url:
             draft.enclosures.append(Enclosure(url, element.get("type"), enclosures.parse_size(element.get("length"))))
+
+
+def add_transcript(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    if found := read_enclosure(element, context):
+        found = replace(found, language=normalise_language(element.get("language")))
+        draft.transcripts = [*(draft.transcripts or ())[:19], found]
+
+
+def add_chapters(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    draft.chapters = draft.chapters or read_enclosure(element, context)
+
+
+def read_duration(element: etree._Element, context: ReadContext) -> float | None:
+    return enclosures.parse_duration(element.text)
+
+
+def read_number(element: etree._Element, context: ReadContext) -> float | None:
+    return enclosures.parse_number(element.text)
+
+
+def read_episode_kind(element: etree._Element, context: ReadContext) -> str | None:
+    kind = (read_text(element) or "").lower()
+    return kind if kind in ("full", "trailer", "bonus") else None
 
 
 def replace_by_original_enclosure(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
@@ -359,6 +390,14 @@ ELEMENTS: dict[str, EntryHandler] = {
     "itunes:keywords": add_keywords,
     "enclosure": add_enclosure,
     "podcast:alternateenclosure": add_alternate_enclosure,
+    "podcast:transcript": add_transcript,
+    "podcast:chapters": add_chapters,
+    "podcast:episode": field_handler("episode", 1, read_number),
+    "podcast:season": field_handler("season", 1, read_number),
+    "itunes:episode": field_handler("episode", 0, read_number),
+    "itunes:season": field_handler("season", 0, read_number),
+    "itunes:duration": field_handler("duration", 0, read_duration),
+    "itunes:episodetype": field_handler("kind", 0, read_episode_kind),
     "image": add_item_picture,
     "itunes:image": add_item_picture,
     "googleplay:image": add_item_picture,

@@ -10,9 +10,11 @@ from headwater.formats.parse.element_names import STANDARD_NAMES, ElementNames
 from headwater.formats.parse.elements import ELEMENTS, find_permalink
 from headwater.formats.parse.entry_draft import EntryDraft, HandlerTable, apply_handlers
 from headwater.formats.values import enclosures, people
+from headwater.formats.values.enclosures import find_picture
+from headwater.formats.values.html import find_first_picture
 from headwater.formats.values.links import is_web_url, resolve_url
 from headwater.formats.values.text import TITLE_LIMIT, truncate_utf8
-from headwater.model import Entry
+from headwater.model import Entry, Episode, Person
 
 _RDF_ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 
@@ -21,9 +23,10 @@ class FeedDefaults(msgspec.Struct, frozen=True):
     """Language and authors of the feed, for items without their own (RFC 4287 §4.2.1)."""
 
     language: str | None = None
-    authors: tuple[str, ...] = ()
+    authors: tuple[Person, ...] = ()
 
 
+_NO_EPISODE = Episode()
 _STANDARD_TABLE = HandlerTable(STANDARD_NAMES, ELEMENTS)
 
 
@@ -45,7 +48,8 @@ def read_entry(element: etree._Element, context: ReadContext, inherited: FeedDef
         summary = content
     updated = get("updated")
     published = get("published")
-    authors = draft.authors or draft.further
+    authors, persons = people.summarise_people(draft.authors or draft.further or inherited.authors)
+    files = enclosures.merge_enclosures(draft.enclosures + draft.pictures) if draft.enclosures or draft.pictures else ()
     spoken, otherwise = draft.language, inherited.language
     if context.has_lang:
         own_language = _find_entry_language(draft, element, context)
@@ -56,14 +60,25 @@ def read_entry(element: etree._Element, context: ReadContext, inherited: FeedDef
         get("title"),
         updated if published is None else published,
         updated,
-        people.drop_duplicates(authors) if authors else inherited.authors,
+        authors,
         summary,
         content,
         people.drop_duplicates(draft.categories) if draft.categories else (),
-        enclosures.merge_enclosures(draft.enclosures + draft.pictures) if draft.enclosures or draft.pictures else (),
+        files,
         spoken or otherwise,
         draft.source,
+        draft.pictures[0].url if draft.pictures else find_picture(files) or find_first_picture(content or summary),
+        persons,
+        _read_episode(draft),
     )
+
+
+def _read_episode(draft: EntryDraft) -> Episode | None:
+    get = draft.values.get
+    found = Episode(
+        get("duration"), get("episode"), get("season"), get("kind"), draft.chapters, tuple(draft.transcripts or ())
+    )
+    return None if found == _NO_EPISODE else found
 
 
 def _find_fallback_link(draft: EntryDraft, about: str | None, context: ReadContext) -> str | None:

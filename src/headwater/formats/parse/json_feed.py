@@ -16,12 +16,12 @@ from headwater.formats.parse.document import read_rss_elements
 from headwater.formats.parse.element_names import NAMESPACES
 from headwater.formats.values import enclosures, encodings
 from headwater.formats.values.dates import parse_date
-from headwater.formats.values.html import HtmlReader
+from headwater.formats.values.html import HtmlReader, find_first_picture
 from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import is_web_url, resolve_url
-from headwater.formats.values.people import drop_duplicates
+from headwater.formats.values.people import drop_duplicates, find_address, summarise_people
 from headwater.formats.values.text import TITLE_LIMIT, clean_plain_title, replace_forbidden, to_one_line, truncate_utf8
-from headwater.model import Document, Enclosure, Entry, Source
+from headwater.model import Document, Enclosure, Entry, Episode, Person, Source
 
 _MAX_REPEATS = 5_000  # of one name in one element; more items are not read anyway
 _MAX_DEPTH = 20
@@ -88,7 +88,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, options: ReadO
     feed_url = resolve_url(_read_string(value.get("feed_url")), base)
     base = feed_url if base is None else base
     spoken = normalise_language(_read_string(value.get("language")))
-    authors = _read_authors(value)
+    authors = _read_people(value)
     shown = _ItemDefaults(options.html, authors, spoken, options.summaries)
     items = items if isinstance(items, list) else []
     if len(items) > _ITEM_LIMIT:
@@ -100,7 +100,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, options: ReadO
         link=resolve_url(_read_string(value.get("home_page_url")), base),
         language=spoken,
         id=feed_url,
-        authors=authors,
+        authors=summarise_people(authors)[0],
         hub=drop_duplicates(_read_hubs(value.get("hubs"), base)),
         self=feed_url,
         icon=resolve_url(_read_string(value.get("icon")), base)
@@ -147,7 +147,7 @@ class _ItemDefaults:
     """How HTML is read, the feed's authors and language, and whether content stands in for a missing summary."""
 
     html: HtmlReader
-    authors: tuple[str, ...]
+    authors: tuple[Person, ...]
     language: str | None
     summaries: bool
 
@@ -167,19 +167,27 @@ def _read_item(item: Mapping[str, Any], base: str | None, shown: _ItemDefaults) 
             summary, content = content, None
         elif given := shown.html.read_html(_read_string(more.get("summary_html")), link or base):
             summary = given
+    authors, people = summarise_people(_read_people(item) or shown.authors)
+    files = enclosures.merge_enclosures(_read_attachments(item, base))
+    image = resolve_url(_read_string(item.get("image")), base) or resolve_url(
+        _read_string(item.get("banner_image")), base
+    )
     return Entry(
         id=truncate_utf8(identity, TITLE_LIMIT) if identity else None,
         link=link,
         title=_read_title(item),
         published=updated if published is None else published,
         updated=updated,
-        authors=_read_authors(item) or shown.authors,
+        authors=authors,
         summary=content if summary is None and shown.summaries else summary,
         content=content,
         categories=drop_duplicates(_read_tags(item.get("tags"))),
-        enclosures=enclosures.merge_enclosures(_read_attachments(item, base)),
+        enclosures=files,
         language=normalise_language(_read_string(item.get("language"))) or shown.language,
         source=_read_source(more),
+        image=image or enclosures.find_picture(files) or find_first_picture(content or summary),
+        people=people,
+        episode=_read_episode(more, base),
     )
 
 
@@ -189,6 +197,36 @@ def _read_source(extension: Any) -> Source | None:
     if not isinstance(given, dict) or not is_web_url(address := _read_string(given.get("url")) or ""):
         return None
     return Source(truncate_utf8(address, TITLE_LIMIT), _read_line(given.get("title")))
+
+
+def _read_episode(extension: Any, base: str | None) -> Episode | None:
+    """Return the episode, for which `formats.write` uses an extension."""
+    given = extension.get("episode") if isinstance(extension, dict) else None
+    if not isinstance(given, dict):
+        return None
+    kind = _read_string(given.get("kind"))
+    files = given.get("transcripts")
+    return Episode(
+        enclosures.parse_duration(_read_string(given.get("duration"))),
+        enclosures.parse_number(_read_string(given.get("number"))),
+        enclosures.parse_number(_read_string(given.get("season"))),
+        kind if kind in ("full", "trailer", "bonus") else None,
+        _read_episode_file(given.get("chapters"), base),
+        tuple(
+            file
+            for one in (files[:20] if isinstance(files, list) else ())
+            if (file := _read_episode_file(one, base)) is not None
+        ),
+    )
+
+
+def _read_episode_file(given: Any, base: str | None) -> Enclosure | None:
+    url = resolve_url(_read_string(given.get("url")), base) if isinstance(given, dict) else None
+    if url is None:
+        return None
+    return Enclosure(
+        url, _read_string(given.get("type")), language=normalise_language(_read_string(given.get("language")))
+    )
 
 
 def _read_string(value: Any) -> str | None:
@@ -216,20 +254,25 @@ def _read_title(value: Mapping[str, Any]) -> str | None:
     return clean_plain_title(text) if text else None
 
 
-def _read_authors(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names in `authors` (1.1) or `author` (1); people without a name have their address."""
+def _read_people(value: Mapping[str, Any]) -> tuple[Person, ...]:
+    """Return the people in `authors` (1.1) or `author` (1)."""
     listed = value.get("authors")
     found = listed if isinstance(listed, list) and listed else [value.get("author")]
-    names = []
-    for one in found[:100]:
-        name = (
-            _read_string(one.get("name")) or _read_string(one.get("url"))
-            if isinstance(one, dict)
-            else _read_string(one)
-        )
-        if name and (line := to_one_line(name.removeprefix("mailto:"), 500)):
-            names.append(line)
-    return drop_duplicates(names)
+    return tuple(person for one in found[:100] if (person := _read_person(one)) is not None)
+
+
+def _read_person(one: Any) -> Person | None:
+    """Return a person. A mail address is a `mailto:` page, or in the extension of `formats.write`."""
+    if not isinstance(one, dict):
+        name = _read_string(one)
+        return Person(to_one_line(name, 500)) if name else None
+    name, page, more = _read_string(one.get("name")), _read_string(one.get("url")), one.get("_headwater")
+    email = _read_string(more.get("email")) if isinstance(more, dict) else None
+    if page and page[:7].lower() == "mailto:":
+        email = email or find_address(page)
+        page = None
+    found = Person(to_one_line(name, 500) if name else None, email, resolve_url(page, None))
+    return found if found.label else None
 
 
 def _read_tags(value: Any) -> list[str]:
@@ -262,7 +305,21 @@ def _read_attachments(item: Mapping[str, Any], base: str | None) -> list[Enclosu
                 if isinstance(size, int | float) and 0 <= size < 1e15
                 else enclosures.parse_size(_read_string(size))
             )
-            found.append(Enclosure(url, _read_media_type(one), length))
+            seconds = one.get("duration_in_seconds")
+            duration = enclosures.parse_duration(_read_string(seconds))
+            more = one.get("_headwater")
+            sizes = more if isinstance(more, dict) else {}
+            found.append(
+                Enclosure(
+                    url,
+                    _read_media_type(one),
+                    length,
+                    enclosures.parse_pixels(_read_string(sizes.get("width"))),
+                    enclosures.parse_pixels(_read_string(sizes.get("height"))),
+                    duration,
+                    _read_line(one.get("title")),
+                )
+            )
     pictures = (resolve_url(_read_string(item.get(name)), base) for name in ("image", "banner_image"))
     found += [Enclosure(url, "image/*", None) for url in pictures if url]
     return found

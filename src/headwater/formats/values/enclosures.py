@@ -1,14 +1,17 @@
-"""Parses the sizes of attached files and merges files with the same address."""
+"""Parses sizes and durations of attached files and merges files with the same address."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from headwater.model import Enclosure
 
 _MAX_ENCLOSURES = 100  # of one item
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kmgt]?)b(?:ytes?)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "t": 1_000_000_000_000}
 
 
@@ -23,15 +26,47 @@ def parse_size(text: str | None) -> int | None:
     return round(float(found[1]) * _UNITS[found[2].lower()]) if found else None
 
 
+def find_picture(files: Iterable[Enclosure]) -> str | None:
+    """Return the address of the first picture."""
+    return next((one.url for one in files if (one.type or "").startswith("image/")), None)
+
+
+def parse_pixels(text: str | None) -> int | None:
+    """Parse a width or height in pixels; percentages and nonsense are ignored."""
+    digits = (text or "").strip().lower().removesuffix("px").strip()
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 6 and int(digits) else None
+
+
+def parse_duration(text: str | None) -> float | None:
+    """Parse a duration: seconds, or minutes and hours with colons.
+
+    >>> parse_duration("1:02:03"), parse_duration("754"), parse_duration("12:34"), parse_duration("soon")
+    (3723.0, 754.0, 754.0, None)
+    """
+    parts = (text or "").strip().split(":")
+    if len(parts) > 3 or not all(len(part) < 13 and _NUMBER.fullmatch(part) for part in parts):
+        return None
+    seconds = 0.0
+    for part in parts:
+        seconds = 60 * seconds + float(part)
+    return round(seconds, 3) if 0 < seconds < 1e7 else None
+
+
+def parse_number(text: str | None) -> float | None:
+    """Parse the number of an episode or season."""
+    text = (text or "").strip()
+    return float(text) if len(text) < 10 and _NUMBER.fullmatch(text) else None
+
+
 def merge_enclosures(found: Iterable[Enclosure]) -> tuple[Enclosure, ...]:
-    """Return one file for each address, in order of first occurrence, with the type and length of any of them."""
+    """Return one file for each address, in order of first occurrence, with all that any of them says."""
     seen: dict[str, Enclosure] = {}
     for one in found:
         first = seen.get(one.url)
         if first is None:
             if len(seen) < _MAX_ENCLOSURES:
                 seen[one.url] = one
-        elif (first.length is None and one.length is not None) or (first.type is None and one.type is not None):
-            length = one.length if first.length is None else first.length
-            seen[one.url] = Enclosure(one.url, first.type or one.type, length)
+        elif one != first:
+            values = zip(structs.astuple(first), structs.astuple(one), strict=True)
+            seen[one.url] = Enclosure(*(mine if mine is not None else other for mine, other in values))
     return tuple(seen.values())

@@ -63,6 +63,12 @@ _RELATIVE = re.compile(
 )
 
 
+_PICTURE = re.compile(r"<img [^>]*>")
+_SOURCE = re.compile(r' src="(https?://[^"]+)"')
+_SIDE = re.compile(r' (?:width|height)="([0-9]{1,5})(?:px)?"')
+_ICON = 48  # pixels
+
+
 class HtmlReader(Protocol):
     """Turns the texts of a document into HTML: cleaned, or kept as published."""
 
@@ -126,6 +132,17 @@ def clean_html(text: str, base: str | None) -> str | None:
     if len(text) >= _SURELY_WITHIN_LIMIT:
         text = truncate_utf8(text, CONTENT_LIMIT)
     return text.strip() or None
+
+
+def find_first_picture(html: str | Markup | None) -> str | None:
+    """Return the address of the first picture in safe HTML that is not an icon; None for markup not yet cleaned."""
+    if not isinstance(html, str) or "<img" not in html:
+        return None
+    for tag in _PICTURE.findall(html):
+        address, sizes = _SOURCE.search(tag), [int(size) for size in _SIDE.findall(tag)]
+        if address is not None and all(size > _ICON for size in sizes):
+            return decode_references(address[1])
+    return None
 
 
 def clean_markup(markup: Markup | None) -> str | None:

@@ -1,29 +1,75 @@
-"""Extracts names from author fields."""
+"""Extracts names and mail addresses from author fields."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import unquote
 
 from headwater.formats.memo import Memo
 from headwater.formats.values.text import decode_references, html_to_text, repair_mojibake
+from headwater.model import Person
 
 _MAX_LENGTH = 500
 
 
-def extract_names(text: str | None) -> tuple[str, ...]:
-    """Return the names in a text: one, or several if each has a mail address."""
-    return _NAMES_IN_TEXT[text] if text else ()
+def extract_people(text: str | None) -> tuple[Person, ...]:
+    """Return the people in a text: one, or several if each has a mail address."""
+    return _PEOPLE_IN_TEXT[text] if text else ()
 
 
-def _extract_names(text: str) -> tuple[str, ...]:
+def _extract_people(text: str) -> tuple[Person, ...]:
     found = [text]
     if text.count("@") > 1:
         parts = text[: _MAX_LENGTH * 4].replace(";", ",").split(",")
         found = parts if all(map(_has_address, parts)) else found
-    return tuple(name for one in found if (name := extract_name(one)))
+    return tuple(person for one in found if (person := extract_person(one)))
 
 
-_NAMES_IN_TEXT = Memo(_extract_names, max_size=4_096, max_length=80)  # the same few people write most items
+_PEOPLE_IN_TEXT = Memo(_extract_people, max_size=4_096, max_length=80)  # the same few people write most items
+
+
+def extract_names(text: str | None) -> tuple[str, ...]:
+    """Return the names in a text; people without a name have their address."""
+    return tuple(person.label for person in extract_people(text))
+
+
+def extract_person(text: str) -> Person | None:
+    """Return name and mail address of a person.
+
+    >>> extract_person("me@example.com (Example editor)")
+    Person(name='Example editor', email='me@example.com', url=None)
+    >>> extract_person("me@example.com")
+    Person(name=None, email='me@example.com', url=None)
+    """
+    name = extract_name(text)
+    if name is None:
+        return None
+    email = find_address(text) if "@" in text or "&" in text or "%40" in text else None
+    return Person(None if name == email else name, email)
+
+
+def find_address(text: str) -> str | None:
+    """Return the first mail address in a text; `@me` is a name."""
+    text = text[: _MAX_LENGTH * 4]
+    if text.lstrip()[:7].lower() == "mailto:":
+        text = unquote(text.strip()[7:].partition("?")[0])
+    if "&" in text:
+        text = decode_references(text)
+    for mark in "<>()[],;\"'":
+        text = text.replace(mark, " ")
+    words = (word.removeprefix("mailto:").strip(".:") for word in text.split())
+    return next((word for word in words if _is_address(word)), None)
+
+
+def _is_address(word: str) -> bool:
+    local, _, host = word.rpartition("@")
+    return bool(local and "@" not in local and "." in host.strip(".") and len(word) <= 254)
+
+
+def summarise_people(people: Iterable[Person]) -> tuple[tuple[str, ...], tuple[Person, ...]]:
+    """Return the names of people, and the people themselves if one of them has an address; each once."""
+    found = tuple({one.label: one for one in reversed(list(people))}.values())[::-1]
+    return tuple(one.label for one in found), found if any(one.email or one.url for one in found) else ()
 
 
 def extract_name(text: str) -> str | None:

@@ -10,16 +10,23 @@ from headwater.formats.write.addresses import to_iri, to_uri
 from headwater.formats.write.markup import (
     ARCHIVE,
     DECLARATION,
+    describe_sizes,
     escape_text,
     find_medium,
     format_rfc3339,
+    list_given_images,
     list_page_links,
+    list_people,
     validate_media_type,
     write_element,
+    write_episode,
 )
-from headwater.model import Document, Enclosure, Entry, Source
+from headwater.model import Document, Enclosure, Entry, Person, Source
 
-_MEDIA = ' xmlns:media="http://search.yahoo.com/mrss/"'
+_MEDIA = (
+    ' xmlns:media="http://search.yahoo.com/mrss/" xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd"'
+    ' xmlns:podcast="https://podcastindex.org/namespace/1.0"'
+)
 
 
 def write_atom(
@@ -58,11 +65,11 @@ def write_atom(
     lines += [ARCHIVE] if document.current else []
     lines += [write_element("icon", to_uri(document.icon))] if document.icon else []
     lines += [write_element("generator", document.generator)] if document.generator else []
-    lines += _write_authors(document.authors)
+    lines += _write_authors([Person(name) for name in document.authors])
     lines += [write_element("category", term=name) for name in document.categories]
     # RFC 4287 §4.1.1: an author in the feed, or one in every entry.
     if not document.authors and not all(entry.authors for entry in document.items):
-        lines += _write_authors((document.title or "Unknown",))
+        lines += _write_authors([Person(document.title or "Unknown")])
     more = labels or {}
     lines += [
         line
@@ -73,15 +80,22 @@ def write_atom(
 
 
 def _has_media(document: Document) -> bool:
-    return any(find_medium(one.type) for entry in document.items for one in entry.enclosures)
+    return any(entry.enclosures or entry.episode for entry in document.items)
 
 
 def _find_last_change(entry: Entry) -> float | None:
     return entry.published if entry.updated is None else entry.updated
 
 
-def _write_authors(names: Sequence[str]) -> list[str]:
-    return [f"<author>{write_element('name', name)}</author>" for name in names]
+def _write_authors(people: Sequence[Person]) -> list[str]:
+    return [
+        "<author>"
+        + write_element("name", one.label)
+        + (write_element("email", one.email) if one.email else "")
+        + (write_element("uri", to_uri(one.url)) if one.url else "")
+        + "</author>"
+        for one in people
+    ]
 
 
 def _write_lang_attribute(tag: str | None) -> str:
@@ -108,25 +122,30 @@ def _write_entry(
     if (published := format_rfc3339(entry.published)) is not None:
         lines.append(write_element("published", published))
     lines += [write_element("link", rel="alternate", href=to_uri(entry.link))] if entry.link else []
-    lines += [_write_enclosure(one) for one in entry.enclosures]
+    lines += [line for one in entry.enclosures for line in _write_enclosure(one)]
+    lines += [write_element("media:thumbnail", url=url) for url in list_given_images(entry)]
+    lines += write_episode(entry.episode)
     lines += [write_element("summary", entry.summary, type="html")] if entry.summary else []
     if entry.content or not is_web_url(entry.link):  # §4.1.2: without content there must be an alternate link
         lines.append(write_element("content", entry.content or entry.summary or "", type="html"))
-    lines += _write_authors(entry.authors)
+    lines += _write_authors(list_people(entry))
     lines += [write_element("category", term=name) for name in entry.categories]
     lines += [write_element("category", term=term, scheme=scheme, label=label) for term, scheme, label in labels]
     lines += _write_source(entry.source, feed_updated) if entry.source is not None else []
     return [*lines, "</entry>"]
 
 
-def _write_enclosure(one: Enclosure) -> str:
-    """Write a file as a link, or as Media RSS if only its medium is known: a link needs a full type."""
-    length = None if one.length is None else str(one.length)
-    if kind := find_medium(one.type):
-        return write_element("media:content", url=to_uri(one.url), medium=kind, fileSize=length if one.length else None)
-    return write_element(
-        "link", rel="enclosure", href=to_uri(one.url), type=validate_media_type(one.type), length=length
-    )
+def _write_enclosure(one: Enclosure) -> list[str]:
+    """Write a file as a link, or as Media RSS if only its medium is known: a link needs a full type.
+
+    Sizes other than its length are written in Media RSS too.
+    """
+    length, sizes, url = None if one.length is None else str(one.length), describe_sizes(one), to_uri(one.url)
+    kind = find_medium(one.type)
+    if kind is not None:
+        return [write_element("media:content", url=url, medium=kind, fileSize=length if one.length else None, **sizes)]
+    link = write_element("link", rel="enclosure", href=url, type=validate_media_type(one.type), length=length)
+    return [link, write_element("media:content", url=url, **sizes)] if any(sizes.values()) else [link]
 
 
 def _write_source(source: Source, updated: float) -> list[str]:

@@ -10,8 +10,8 @@ import orjson
 
 from headwater.formats.values.languages import to_valid_tag
 from headwater.formats.values.text import decode_references, has_reference, html_to_text, replace_forbidden
-from headwater.formats.write.markup import format_rfc3339, validate_media_type
-from headwater.model import Document, Enclosure, Entry
+from headwater.formats.write.markup import format_rfc3339, list_given_images, list_people, validate_media_type
+from headwater.model import Document, Enclosure, Entry, Episode, Person
 
 
 def write_json(
@@ -53,9 +53,10 @@ def build_json_item(entry: Entry, feed_language: str | None = None) -> dict[str,
         "summary": _to_plain_text(entry.summary),
         "date_published": format_rfc3339(entry.published),
         "date_modified": format_rfc3339(entry.updated),
-        "authors": [{"name": name} for name in entry.authors],
+        "authors": [_build_person(one) for one in list_people(entry)],
         "tags": list(entry.categories),
         "language": own if own != feed_language else None,
+        "image": next(iter(list_given_images(entry)), None),
         "attachments": [_build_attachment(one) for one in entry.enclosures],
     }
     written: dict[str, Any] = {key: value for key, value in item.items() if value}
@@ -64,6 +65,8 @@ def build_json_item(entry: Entry, feed_language: str | None = None) -> dict[str,
         more["source"] = {"url": entry.source.url, "title": entry.source.title}
     if entry.title and has_reference(entry.title):  # readers decode references in titles, ours too
         more["title"] = entry.title
+    if entry.episode is not None:
+        more["episode"] = _build_episode(entry.episode)
     if "content_html" not in written:  # one of content_html and content_text is required
         written["content_html"] = entry.summary or ""
         more["summary_only"] = True
@@ -80,7 +83,40 @@ def _build_attachment(one: Enclosure) -> dict[str, Any]:
         attachment["_headwater"] = {"type": one.type}
     if one.length is not None:
         attachment["size_in_bytes"] = one.length
+    if one.duration is not None:
+        attachment["duration_in_seconds"] = one.duration
+    if one.title is not None:
+        attachment["title"] = one.title
+    if sizes := {name: size for name, size in (("width", one.width), ("height", one.height)) if size}:
+        attachment["_headwater"] = attachment.get("_headwater", {}) | sizes
     return attachment
+
+
+def _build_person(one: Person) -> dict[str, Any]:
+    """Return an author. A mail address is the page of somebody who has no other."""
+    page = one.url or (f"mailto:{one.email}" if one.email else None)
+    person: dict[str, Any] = {"name": one.name, "url": page}
+    if one.url and one.email:
+        person["_headwater"] = {"email": one.email}
+    return {name: value for name, value in person.items() if value}
+
+
+def _build_episode(episode: Episode) -> dict[str, Any]:
+    """Return an episode as an extension, for JSON Feed has no such fields."""
+    made = {
+        "duration": episode.duration,
+        "number": episode.number,
+        "season": episode.season,
+        "kind": episode.kind,
+        "chapters": None if episode.chapters is None else _build_episode_file(episode.chapters),
+        "transcripts": [_build_episode_file(one) for one in episode.transcripts],
+    }
+    return {name: value for name, value in made.items() if value}
+
+
+def _build_episode_file(one: Enclosure) -> dict[str, Any]:
+    made = {"url": one.url, "type": one.type, "language": one.language}
+    return {name: value for name, value in made.items() if value}
 
 
 def _guess_media_type(one: Enclosure) -> str:

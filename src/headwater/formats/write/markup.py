@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from html import escape
 
 from headwater.formats.values.text import replace_forbidden
-from headwater.model import Document
+from headwater.formats.write.addresses import to_uri
+from headwater.model import Document, Enclosure, Entry, Episode, Person
 
 DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}(?:\s*;[^<>\"]{0,200})?", re.ASCII)
@@ -75,6 +76,54 @@ def _to_datetime(when: float | None) -> datetime | None:
         return datetime.fromtimestamp(when, UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def describe_sizes(one: Enclosure) -> dict[str, str | None]:
+    """Return width, height and duration of a file as attributes of Media RSS."""
+    return {
+        "width": None if one.width is None else str(one.width),
+        "height": None if one.height is None else str(one.height),
+        "duration": format_seconds(one.duration),
+    }
+
+
+def format_seconds(value: float | None) -> str | None:
+    """Format a duration or another number, without a fraction if it is whole.
+
+    >>> format_seconds(3723.0), format_seconds(12.5)
+    ('3723', '12.5')
+    """
+    return None if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def write_episode(episode: Episode | None) -> list[str]:
+    """Write what a podcast says about an episode, in the namespaces of iTunes and Podcasting 2.0."""
+    if episode is None:
+        return []
+    values = (
+        ("itunes:duration", format_seconds(episode.duration)),
+        ("itunes:episode", format_seconds(episode.number)),
+        ("itunes:season", format_seconds(episode.season)),
+        ("itunes:episodeType", episode.kind),
+    )
+    lines = [write_element(name, value) for name, value in values if value]
+    if (chapters := episode.chapters) is not None:
+        kind = validate_media_type(chapters.type) or "application/json+chapters"
+        lines.append(write_element("podcast:chapters", url=to_uri(chapters.url), type=kind))
+    for one in episode.transcripts:
+        kind = validate_media_type(one.type) or "text/html"
+        lines.append(write_element("podcast:transcript", url=to_uri(one.url), type=kind, language=one.language))
+    return lines
+
+
+def list_given_images(entry: Entry) -> list[str]:
+    """Return the lead picture if it is one of the files; one inside the text is found there again."""
+    return [to_uri(one.url) for one in entry.enclosures if one.url == entry.image][:1]
+
+
+def list_people(entry: Entry) -> tuple[Person, ...]:
+    """Return the authors with their addresses."""
+    return entry.people or tuple(Person(name) for name in entry.authors)
 
 
 def validate_media_type(kind: str | None) -> str | None:

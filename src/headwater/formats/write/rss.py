@@ -10,18 +10,23 @@ from headwater.formats.write.addresses import is_uri, to_uri
 from headwater.formats.write.markup import (
     ARCHIVE,
     DECLARATION,
+    describe_sizes,
     find_medium,
     format_rfc822,
     format_rfc3339,
+    list_given_images,
     list_page_links,
+    list_people,
     validate_media_type,
     write_element,
+    write_episode,
     write_plain_element,
 )
-from headwater.model import Document, Enclosure, Entry, Hints
+from headwater.model import Document, Enclosure, Entry, Hints, Person
 
 _OPEN = (
     '<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom" '
+    'xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd" xmlns:podcast="https://podcastindex.org/namespace/1.0" '
     'xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:dc="http://purl.org/dc/elements/1.1/" '
     'xmlns:dcterms="http://purl.org/dc/terms/" xmlns:media="http://search.yahoo.com/mrss/" '
     'xmlns:sy="http://purl.org/rss/1.0/modules/syndication/">\n<channel>'
@@ -118,20 +123,39 @@ def _write_item(entry: Entry, feed_language: str | None, seen: set[str]) -> list
         seen.add(entry.id)
         permanent = entry.id == entry.link and is_web_url(entry.id) and is_uri(entry.id)
         lines.append(write_element("guid", entry.id, isPermaLink="true" if permanent else "false"))
-    lines += [write_element("dc:creator", name) for name in entry.authors]
+    lines += _write_people(list_people(entry))
     lines += [write_plain_element("category", name) for name in entry.categories if name]
     if entry.source is not None:
         lines.append(
             write_plain_element("source", entry.source.title or entry.source.url, url=to_uri(entry.source.url))
         )
-    lines += [_write_enclosure(one, first=place == 0) for place, one in enumerate(entry.enclosures)]
+    lines += [line for place, one in enumerate(entry.enclosures) for line in _write_enclosure(one, first=place == 0)]
+    lines += [write_element("media:thumbnail", url=url) for url in list_given_images(entry)]
+    lines += write_episode(entry.episode)
     return [*lines, "</item>"]
 
 
-def _write_enclosure(one: Enclosure, first: bool) -> str:
-    """Write a file: the first as `enclosure`, with length 0 if unknown, the others as media:content."""
-    kind, url = validate_media_type(one.type), to_uri(one.url)
+def _write_people(people: Sequence[Person]) -> list[str]:
+    """Write the authors: RSS takes one, with a mail address, Dublin Core any number of names."""
+    if len(people) == 1 and (email := people[0].email) is not None:
+        name = people[0].name
+        return [write_element("author", f"{email} ({name})" if name else email)]
+    return [write_element("dc:creator", one.label) for one in people]
+
+
+def _write_enclosure(one: Enclosure, first: bool) -> list[str]:
+    """Write a file: the first as `enclosure`, with length 0 if unknown, the others as media:content.
+
+    A first file with width, height or duration is both, because `enclosure` has none of them.
+    """
+    kind, url, sizes = validate_media_type(one.type), to_uri(one.url), describe_sizes(one)
+    lines = []
     if first and kind and is_web_url(url):
-        return write_element("enclosure", url=url, length=str(one.length or 0), type=kind)
+        lines.append(write_element("enclosure", url=url, length=str(one.length or 0), type=kind))
+        if not any(sizes.values()):
+            return lines
     length = str(one.length) if one.length else None
-    return write_element("media:content", url=url, type=kind, medium=find_medium(one.type), fileSize=length)
+    return [
+        *lines,
+        write_element("media:content", url=url, type=kind, medium=find_medium(one.type), fileSize=length, **sizes),
+    ]

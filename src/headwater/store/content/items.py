@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from orjson import dumps, loads
 from sqlalchemy import Column, ColumnElement, Connection, Row, Select, func, select, tuple_
 
 from headwater.errors import NotFound
-from headwater.model import Enclosure, Item, Source
+from headwater.model import Enclosure, Episode, Item, Person, Source
 from headwater.store.database.dialect import chunks, from_json, to_json
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, feed_tag
 from headwater.store.schema.item_tables import item
@@ -19,7 +20,7 @@ CHUNK = 1000
 _NOT_TRASHED = item.c.feed_id.not_in(TRASHED_FEEDS)
 ITEM_COLUMNS = (
     *("id", "feed_id", "published", "first_seen", "updated", "version", "dated", "identity", "content_hash"),
-    *("title", "link", "language", "authors", "categories", "enclosures", "summary", "content", "source"),
+    *("title", "link", "language", "authors", "categories", "enclosures", "summary", "content", "source", "details"),
 )
 
 
@@ -40,11 +41,42 @@ def item_to_values(value: Item, id: int) -> tuple[Any, ...]:
         value.language,
         dumps(value.authors).decode() if value.authors else None,
         dumps(value.categories).decode() if value.categories else None,
-        to_json([(one.url, one.type, one.length) for one in value.enclosures]) if value.enclosures else None,
+        to_json([_enclosure_to_list(one) for one in value.enclosures]) if value.enclosures else None,
         value.summary,
         value.content,
         to_json((value.source.url, value.source.title)) if value.source else None,
+        _write_details(value),
     )
+
+
+class _ItemDetails(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fields that few queries need and that are stored together as JSON."""
+
+    image: str | None = None
+    people: tuple[Person, ...] = ()
+    episode: Episode | None = None
+
+
+_NO_DETAILS = _ItemDetails()
+_decode_details = msgspec.json.Decoder(_ItemDetails).decode
+
+
+def _write_details(value: Item) -> str | None:
+    if value.image is None and not value.people and value.episode is None:
+        return None
+    return msgspec.json.encode(_ItemDetails(value.image, value.people, value.episode)).decode()
+
+
+def _read_details(stored: str | None) -> _ItemDetails:
+    return _decode_details(stored) if stored else _NO_DETAILS
+
+
+def _enclosure_to_list(one: Enclosure) -> list[Any]:
+    """Return the values of a file without the last ones that are unknown, but at least address, type and length."""
+    values = list(msgspec.structs.astuple(one))
+    while len(values) > 3 and values[-1] is None:
+        del values[-1]
+    return values
 
 
 def item_to_row(value: Item, id: int) -> dict[str, Any]:
@@ -54,6 +86,7 @@ def item_to_row(value: Item, id: int) -> dict[str, Any]:
 
 def read_item(row: Row[Any]) -> Item:
     """Build an item from a row with the columns of `item`."""
+    details = _read_details(row.details)
     return Item(
         feed_id=row.feed_id,
         identity=row.identity,
@@ -73,13 +106,17 @@ def read_item(row: Row[Any]) -> Item:
         version=row.version,
         id=row.id,
         source=Source(*from_json(row.source)) if row.source else None,
+        image=details.image,
+        people=details.people,
+        episode=details.episode,
     )
 
 
 def read_item_values(row: Sequence[Any]) -> Item:
     """Build an item from a row that begins with ITEM_COLUMNS; four times as fast as `read_item`."""
     (id, feed_id, published, first_seen, updated, version, dated, identity, content_hash, title, link, language,
-     authors, categories, enclosures, summary, content, source, *_) = row  # fmt: skip
+     authors, categories, enclosures, summary, content, source, stored, *_) = row  # fmt: skip
+    details = _read_details(stored)
     return Item(
         feed_id,
         identity,
@@ -99,6 +136,9 @@ def read_item_values(row: Sequence[Any]) -> Item:
         version,
         id,
         Source(*loads(source)) if source else None,
+        details.image,
+        details.people,
+        details.episode,
     )
 
 

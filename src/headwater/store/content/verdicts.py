@@ -69,7 +69,7 @@ _UPSERT_WINDOW = PreparedStatement(lambda connection: _upsert_window(connection)
 _READ_ENDINGS = (Ending.CHANGED, Ending.PARTIAL)  # after any other ending the window is as it was
 _UPDATED_COLUMNS = (
     *("published", "updated", "dated", "content_hash", "title", "link", "language"),
-    *("authors", "categories", "enclosures", "summary", "content", "source"),
+    *("authors", "categories", "enclosures", "summary", "content", "source", "details"),
 )
 _UPDATE_ITEM = update(item).where(item.c.id == bindparam("of_item"))
 _UPDATE_ITEM = _UPDATE_ITEM.values(

@@ -39,6 +39,7 @@ item = Table(
     Column("summary", Text),
     Column("content", Text),
     Column("source", Text),  # [address, title] of the feed it was first published in, where it was published again
+    Column("details", Text),  # JSON: lead picture, addresses of the authors, episode of a podcast
     # Lists of a reader's unread items use these indexes without reading the items, which are large.
     Index(None, "first_seen", "id", "feed_id"),
     Index(None, "published", "id", "feed_id"),

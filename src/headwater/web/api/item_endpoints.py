@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from headwater.errors import InputError, NotFound
-from headwater.model import Enclosure
+from headwater.model import Enclosure, Episode, Person
 from headwater.store.queries.hits import find_showing_queries
 from headwater.store.queries.query_access import list_readable_queries
 from headwater.store.readers import marks, unread_counts
@@ -54,6 +54,7 @@ class ItemView(ResponseBody, frozen=True):
     categories: list[str]
     language: str | None
     summary: str | None
+    image: Annotated[str | None, Meta(description="the address of the lead picture")]
     read: bool
     starred: bool
 
@@ -63,6 +64,8 @@ class FullItemView(ItemView, frozen=True):
 
     content: str | None
     enclosures: list[Enclosure]
+    people: Annotated[list[Person], Meta(description="the authors with their addresses, if any is known")]
+    episode: Episode | None
     queries: Annotated[list[str], Meta(description="the query feeds that show it, as far as you see them")]
 
 
@@ -85,6 +88,7 @@ def _item_fields(one: ReaderItem) -> dict[str, Any]:
         "categories": list(item.categories),
         "language": item.language,
         "summary": item.summary,
+        "image": item.image,
         "read": one.read,
         "starred": one.starred,
     }
@@ -193,6 +197,8 @@ async def show_item(call: ApiCall, asked: ItemParameters) -> FullItemView:
         **_item_fields(one),
         content=item.content,
         enclosures=list(item.enclosures),
+        people=list(item.people),
+        episode=item.episode,
         queries=sorted(shown),
     )
 

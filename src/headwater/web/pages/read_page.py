@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -34,7 +35,7 @@ from headwater.web.pages.sidebar import (
     find_stream,
     load_sidebar,
 )
-from headwater.web.shared.article_html import clean_for_page
+from headwater.web.shared.article_html import clean_for_page, followable_link
 from headwater.web.shared.reader_feeds import ReaderFeeds
 from headwater.web.shared.search_box import SearchResult, run_search
 from headwater.web.site import json_response, parse_integer, redirect_inside
@@ -78,6 +79,7 @@ class OpenedArticle:
     feed: Feed | None
     feed_title: str
     tags: tuple[str, ...]
+    lead: str | None  # our address of the lead picture, unless the text shows it
     content: Markup
     because: tuple[MatchReason, ...]
     here: str
@@ -237,11 +239,18 @@ async def _load_article(
         feed=feed,
         feed_title=subscription.title if subscription else feed_title,
         tags=subscription.tags if subscription else (),
+        lead=_find_lead_picture(reading.item, visit.site.pictures.picture_url),
         content=clean_for_page(reading.item.content or reading.item.summary, visit.site.pictures.picture_url),
         because=await explain_match(visit.store, visit.user, reading.item),
         here=f"{path}{sign}item={reading.id}",
         back=path,
     )
+
+
+def _find_lead_picture(item: Item, picture: Callable[[str], str | None]) -> str | None:
+    """Return our address of the lead picture, None if the text shows it or there is none."""
+    address, text = followable_link(item.image), item.content or item.summary or ""
+    return None if address is None or escape(address) in text or address in text else picture(address)
 
 
 @pages.get("/picture", READ)
