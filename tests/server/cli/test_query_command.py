@@ -168,7 +168,8 @@ def test_a_file_that_is_not_there_or_no_text_is_one_sentence(headwater: Run, tmp
     assert (ran.returncode, "cannot be read: No such file or directory." in ran.stderr) == (1, True)
     binary = tmp_path / "binary.hw"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert "is not valid UTF-8" in headwater("check", str(binary)).stderr
+    ran = headwater("check", str(binary))
+    assert (ran.returncode, "is not valid UTF-8" in ran.stderr) == (2, True)
     assert "is a folder" in headwater("check", str(tmp_path)).stderr
 
 
@@ -301,3 +302,11 @@ def test_stories_group_the_labelled_items_well(headwater: Run, shared_data: Path
     assert figures["pairs weighted"][2] >= 0.80
     assert figures["B-cubed"][2] >= 0.84
     assert figures["largest, share in groups > 50, share grouped"][0] <= 350
+
+
+@pytest.mark.parametrize("text", ["", " \n", "-- only a comment\n"])
+@pytest.mark.parametrize("name", ["check", "fmt", "create"])
+def test_a_script_without_statements_is_a_mistake(headwater: Run, name: str, text: str) -> None:
+    ran = headwater(name, "-", stdin=text)
+    assert ran.returncode == 2
+    assert "contains no statement" in ran.stderr

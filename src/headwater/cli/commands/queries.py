@@ -14,9 +14,15 @@ import typer
 
 from headwater.cli.commands.feeds import ArticleSwitch
 from headwater.cli.console.command import command, make_group
-from headwater.cli.console.inputs import read_bytes, read_text, write_bytes
+from headwater.cli.console.inputs import read_bytes, write_bytes
 from headwater.cli.console.output import fail, show_progress
-from headwater.cli.console.scripts import EXIT_MALFORMED, print_messages, read_script, report_mistakes
+from headwater.cli.console.scripts import (
+    EXIT_MALFORMED,
+    print_messages,
+    read_script,
+    read_script_text,
+    report_mistakes,
+)
 from headwater.cli.views.feeds import render_article_switch
 from headwater.cli.views.queries import (
     CheckedScript,
@@ -89,7 +95,7 @@ async def check_script(settings: Settings, file: ScriptFile, items: ItemsFile = 
 
     Feeds that the script names must be in the store, or in the table of --items.
     """
-    text = read_text(file)
+    text = read_script_text(file)
     names = KnownNames("items", _read_items(items).catalogue) if items else await _load_known_names(settings)
     with report_mistakes(in_json=True):
         script = parse(text, names.catalogue, replacing=EVERY)
@@ -232,7 +238,7 @@ async def create_queries(store: Store, file: ScriptFile) -> ScriptResult:
     """Run a script: create, replace and drop query feeds, register sources. All of it, or nothing."""
     from headwater.store.queries.query_scripts import run_script
 
-    text = read_text(file)
+    text = read_script_text(file)
     with report_mistakes(in_json=True):
         result = await store.write(run_script, text, time.time())
     print_messages(result.warnings)
@@ -360,7 +366,7 @@ async def preview_script(
     from headwater.query.items.language_detection import make_language_detector
     from headwater.store.queries.query_feeds import load_catalogue
 
-    text = read_text(file)
+    text = read_script_text(file)
     with report_mistakes(in_json=True):
         script = parse(text, await store.read(load_catalogue), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]

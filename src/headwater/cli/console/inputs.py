@@ -27,12 +27,16 @@ def read_bytes(file: str, max_bytes: int = MAX_BYTES) -> bytes:
     return data
 
 
+class NotText(InputError):
+    """A file is not valid UTF-8."""
+
+
 def read_text(file: str) -> str:
-    """Read a file or standard input as UTF-8. Raises InputError."""
+    """Read a file or standard input as UTF-8. Raises InputError, NotText if it is not valid."""
     try:
         return read_bytes(file).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not valid UTF-8: byte {error.start} cannot be decoded.") from error
+        raise NotText(f"{file} is not valid UTF-8: byte {error.start} cannot be decoded.") from error
 
 
 def write_bytes(file: str, body: bytes) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from headwater.errors import InputError
 from headwater.formats.values.dates import parse_date
 from headwater.language import Catalogue
-from headwater.model import Document, Enclosure, Entry, Item
+from headwater.model import Document, Enclosure, Entry, Item, Markup
 from headwater.novelty import identify_items
 from headwater.novelty.feed_kinds import CLOCK_TOLERANCE
 from headwater.query.items.origin import Origin
@@ -102,13 +102,12 @@ def _make_row(
         "title": line.title,
         "link": line.link,
         "authors": line.authors or (),
-        "summary": line.summary,
-        "content": line.content,
         "categories": line.categories or (),
         "enclosures": tuple(Enclosure(file.url, file.type, file.length) for file in line.enclosures or ()),
         "language": line.language,
     }
-    entry = Entry(id=line.guid, published=published, updated=updated, **facts)
+    summary, content = (None if text is None else Markup(text) for text in (line.summary, line.content))
+    entry = Entry(id=line.guid, published=published, updated=updated, summary=summary, content=content, **facts)
     believable = published is not None and published <= now + CLOCK_TOLERANCE
     item = Item(
         feed_id=feed,
@@ -119,6 +118,8 @@ def _make_row(
         updated=updated,
         first_seen=now,
         id=line.id if isinstance(line.id, int) else number,
+        summary=line.summary,
+        content=line.content,
         **facts,
     )
     return ItemRow(line.id, item, Origin(line.feed, line.feed_url or f"table:{line.feed}", line.tags or ()))

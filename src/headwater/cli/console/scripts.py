@@ -8,17 +8,30 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from headwater.cli.console.inputs import read_text
+from headwater.cli.console.inputs import NotText, read_text
 from headwater.cli.console.options import wants_json
-from headwater.cli.console.output import err, print_json
+from headwater.cli.console.output import err, fail, print_json
 from headwater.errors import QueryError
 from headwater.language import Catalogue, Message, Script, parse
 
 EXIT_MALFORMED = 2  # the exit code for a script with mistakes
 
 
+def read_script_text(file: str) -> str:
+    """Read a script; a file that holds no statement or no text ends the command as a mistake does."""
+    try:
+        text = read_text(file)
+    except NotText as error:
+        fail(str(error), EXIT_MALFORMED)
+    if not any(line.strip() and not line.lstrip().startswith("--") for line in text.splitlines()):
+        fail(
+            f"{file} contains no statement. A script has statements like CREATE FEED name AS RETURN …;", EXIT_MALFORMED
+        )
+    return text
+
+
 def read_script(file: str, catalogue: Catalogue | None) -> Script:
-    return parse(read_text(file), catalogue)
+    return parse(read_script_text(file), catalogue)
 
 
 @contextmanager

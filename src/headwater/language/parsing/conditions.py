@@ -158,7 +158,7 @@ def _parse_contains(cursor: Cursor, field: Field, start: Position) -> Condition:
     if listed := cursor.take_keyword("ANY", "ALL"):
         tokens = parse_strings(cursor)
         for token in tokens:
-            _check_has_word(cursor, token)
+            _check_searched_text(cursor, token)
         values = tuple(token.value for token in tokens)
         require_all = listed.value == "ALL" and len(values) > 1
         return Contains(field, values, require_all, exact, start, listed=True)
@@ -170,26 +170,32 @@ def _parse_contains(cursor: Cursor, field: Field, start: Position) -> Condition:
         return Near(field, left.value, distance, _parse_searched_text(cursor, "the second text in quotes").value, start)
     values, require_all, tokens = _parse_values(cursor, field, "CONTAINS", expected)
     for token in tokens:
-        _check_has_word(cursor, token)
+        _check_searched_text(cursor, token)
     return Contains(field, values, require_all, exact, start)
 
 
 def _parse_searched_text(cursor: Cursor, expected: str) -> Token:
     token = cursor.expect_kind(TokenKind.STRING, expected, "put it in double quotes")
-    _check_has_word(cursor, token)
+    _check_searched_text(cursor, token)
     return token
 
 
-def _check_has_word(cursor: Cursor, token: Token) -> None:
+def _check_searched_text(cursor: Cursor, token: Token) -> None:
     if not _WORD.search(token.value):
         cursor.report_error(token, "the searched text has no word", "CONTAINS needs at least one letter or digit")
+    elif "*" in token.value.rstrip().removesuffix("*"):
+        hint = 'a * stands at the end of the text: "volcan*"; MATCHES /vol.*no/i finds letters in the middle'
+        cursor.report_error(token, "the searched text has a * that is not at its end", hint)
 
 
 def _parse_values(
     cursor: Cursor, field: Field, operator: str, expected: str
 ) -> tuple[tuple[str, ...], bool, list[Token]]:
     """Parse STRING { OR STRING } or STRING { AND STRING }. Return values, whether all are required, and tokens."""
-    tokens = [cursor.expect_kind(TokenKind.STRING, expected, "put it in double quotes")]
+    hint = "put it in double quotes"
+    if cursor.at_sign("("):
+        hint = f'several values: {field} {"CONTAINS ANY" if operator == "CONTAINS" else "IN"} ("a", "b")'
+    tokens = [cursor.expect_kind(TokenKind.STRING, expected, hint)]
     connective: str | None = None
     while cursor.at_keyword("AND", "OR") and cursor.peek().kind is TokenKind.STRING:
         word = cursor.take()
@@ -354,4 +360,6 @@ def report_bad_address(cursor: Cursor, token: Token) -> None:
 def hint_reserved_word(cursor: Cursor, otherwise: str | None = None) -> str | None:
     """Return the hint for a keyword in place of a name."""
     keyword = cursor.token.keyword
+    if keyword == "AS":
+        return "a name is missing before AS"
     return f"{keyword} is a reserved word; choose another name" if keyword else otherwise

@@ -42,6 +42,9 @@ class ParseError(Exception):
         self.lost = lost
 
 
+_DATE_WORDS = ("DATE", "TIME", "PUBDATE", "CREATED")
+
+
 class Cursor:
     """The current token of a script, with the operations of a recursive descent parser."""
 
@@ -135,10 +138,17 @@ class Cursor:
     def parse_field(self, known: Collection[str] = tuple(ALL_FIELDS), expected: str = EXPECTED_FIELD) -> Field:
         if self.token.kind is TokenKind.WORD and self.token.value in known:
             return Field(self.take().value)
+        raise self.missing_error(expected, self._hint_field(known))
+
+    def _hint_field(self, known: Collection[str]) -> str | None:
+        if self.at_kind(TokenKind.STRING):
+            return "say where to look for it: TITLE CONTAINS …"
+        if self.at_kind(TokenKind.WORD) and self.token.text.upper() in _DATE_WORDS:
+            return "did you mean PUBLISHED?"
         hint = self.suggest_keyword(known)
-        if hint is None and self.at_kind(TokenKind.STRING):
-            hint = "say where to look for it: TITLE CONTAINS …"
-        raise self.missing_error(expected, hint)
+        if hint is None and self.at_kind(TokenKind.WORD) and not self.token.keyword:
+            hint = f'search words in a field: ITEM CONTAINS "{self.token.text[:40]}"'
+        return hint
 
     # reporting errors
 

@@ -227,6 +227,8 @@ def _hint_after_condition(cursor: Cursor) -> str | None:
         return "a bracket is closed that was not opened"
     if cursor.at_kind(TokenKind.STRING):
         return "several values are joined with OR or AND"
+    if cursor.previous.kind is TokenKind.REGEX and cursor.previous.end == cursor.token.offset:
+        return "the only flag of a regular expression is i: /abc/i"
     return _hint_for_foreign_word(cursor) or cursor.suggest_keyword(("AND",))
 
 
