@@ -7,14 +7,13 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType, field
 
 from headwater.errors import NotFound
-from headwater.formats.opml import Outline
 from headwater.formats.write import write_opml
+from headwater.publish.subscription_list import list_outlines
 from headwater.store.maintenance.trash import (
     move_query_subscription_to_trash,
     move_subscription_to_trash,
     move_tag_to_trash,
 )
-from headwater.store.readers import subscriptions as stored_subscriptions
 from headwater.store.readers.subscriptions import (
     Subscription,
     change_subscription_title,
@@ -198,13 +197,8 @@ async def remove_tag(call: ApiCall, asked: TagParameters) -> RemovedView:
 
 @subscription_group.get("/opml")
 async def export_opml(call: ApiCall) -> RawBody:
-    """Export your subscriptions as OPML."""
-    mine = await call.store.read(stored_subscriptions.list_subscriptions, call.user.id)
-    base = call.site.base_url
-    feeds = [
-        Outline(one.url if one.feed_id is not None else base + one.url, one.title, one.link, one.tags) for one in mine
-    ]
-    return RawBody(write_opml(feeds))
+    """Export your subscriptions as OPML, with your query feeds."""
+    return RawBody(write_opml(await list_outlines(call.store, call.user, call.site.base_url, call.now)))
 
 
 class ImportParameters(Parameters, frozen=True):

@@ -7,9 +7,10 @@ import contextlib
 from starlette.responses import Response
 
 from headwater.errors import InputError, NotFound
-from headwater.formats.opml import Outline, read_opml
+from headwater.formats.opml import read_opml
 from headwater.formats.write import write_opml
 from headwater.model import Feed
+from headwater.publish.subscription_list import list_outlines
 from headwater.store.content.feeds import NewFeed, find_feed
 from headwater.store.maintenance.trash import (
     move_query_subscription_to_trash,
@@ -21,7 +22,6 @@ from headwater.store.queries.query_access import may_read_query_id
 from headwater.store.readers.item_labels import count_item_labels, rename_label
 from headwater.store.readers.streams import Stream
 from headwater.store.readers.subscriptions import (
-    Subscription,
     add_and_subscribe,
     change_subscription_title,
     change_tags,
@@ -181,14 +181,9 @@ class SubscriptionHandlers:
         return ok_response()
 
     async def export_opml(self, call: GReaderCall) -> Response:
-        found = await self._store.read(list_subscriptions, call.user.id)
-        outlines = [Outline(*self._to_outline(one)) for one in found]
+        outlines = await list_outlines(self._store, call.user, self._site.base_url, self._site.clock())
         headers = {"Content-Disposition": 'attachment; filename="subscriptions.opml"'}
         return Response(write_opml(outlines), 200, headers, media_type="text/x-opml; charset=utf-8")
-
-    def _to_outline(self, one: Subscription) -> tuple[str, str, str | None, tuple[str, ...]]:
-        shaped = greader_json.shape_subscription(one, self._site.base_url)
-        return shaped["url"], one.title, one.link, one.tags
 
     async def rename_tag(self, call: GReaderCall) -> Response:
         """Rename the label `s`, or `t` without its prefix, to `dest`."""

@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.errors import InputError, SettingsError
-from headwater.formats.opml import Outline
 from headwater.formats.write import write_opml
 from headwater.node.live_settings import CHANGEABLE
+from headwater.publish.subscription_list import list_outlines
 from headwater.schedule.registry import STRATEGIES
 from headwater.settings import Settings
 from headwater.store.content.feed_overview import FailureGroup, group_failures
@@ -45,7 +45,6 @@ from headwater.store.readers.accounts import (
     list_api_tokens,
     list_users,
 )
-from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.web.auth.authentication import user_scopes
 from headwater.web.charts.svg import Chart
 from headwater.web.page import PageGroup, Visit
@@ -211,9 +210,8 @@ async def import_opml(visit: Visit) -> Response:
 
 @pages.get("/settings/export.opml", READ)
 async def export_opml(visit: Visit) -> Response:
-    """Export the reader's subscriptions as OPML."""
-    mine = await visit.store.read(list_subscriptions, visit.user.id)
-    outlines = [Outline(one.url, one.title, one.link, one.tags) for one in mine if one.feed_id is not None]
+    """Export the reader's subscriptions as OPML, with query feeds."""
+    outlines = await list_outlines(visit.store, visit.user, visit.site.base_url, visit.now)
     body = await asyncio.to_thread(write_opml, outlines)
     headers = {"Content-Disposition": 'attachment; filename="headwater.opml"'}
     return Response(body, media_type="text/x-opml", headers=headers)
