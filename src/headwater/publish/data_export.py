@@ -22,6 +22,7 @@ import orjson
 
 from headwater.errors import InputError
 from headwater.model import Feed, Item, Refresh
+from headwater.private_files import make_private_folder, open_private_file, touch_private_file
 from headwater.store.content.feeds import find_feeds
 from headwater.store.content.items import DataSlice, count_item_slice, list_item_slice
 from headwater.store.content.refreshes import count_refresh_slice, list_refresh_slice
@@ -77,7 +78,8 @@ class LinesFile(ExportFile):
         state = _parse_state(self._state.read_bytes()) if self._state.exists() else None
         super().__init__(path, _check_same_export(path, state, about), columns)
         self._csv = format == "csv"
-        self._file = path.open("r+b" if path.exists() else "w+b")
+        touch_private_file(path)
+        self._file = path.open("r+b")
         self._file.truncate(self._progress.bytes)
         self._file.seek(self._progress.bytes)
         if not self._progress.bytes and self._csv:
@@ -129,7 +131,7 @@ class ParquetFile(ExportFile):
         of = self._folder / "about"
         if self._folder.exists() and of.exists() and of.read_text() != about:
             shutil.rmtree(self._folder)  # pieces of another, unfinished export into this file
-        self._folder.mkdir(exist_ok=True)
+        make_private_folder(self._folder)
         of.write_text(about)
         for piece in self._folder.glob("*.tmp"):
             piece.unlink()
@@ -157,6 +159,7 @@ class ParquetFile(ExportFile):
             whole = self._arrow.concat_tables([self._schema.empty_table(), *tables]).sort_by(self._order)
             meta = {_META: orjson.dumps(asdict(replace(self._progress, new=0)))}
             temporary = self._path.with_name(self._path.name + ".tmp")
+            touch_private_file(temporary)
             self._parquet.write_table(whole.replace_schema_metadata(meta), temporary, compression="zstd")
             temporary.replace(self._path)
         shutil.rmtree(self._folder)
@@ -195,7 +198,8 @@ def _parse_state(stored: bytes) -> ExportState:
 
 def _replace_file(path: Path, content: bytes) -> None:
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(content)
+    with open_private_file(temporary) as stream:
+        stream.write(content)
     temporary.replace(path)
 
 

@@ -77,6 +77,7 @@ def create_app(
     app = PublishedResponses(
         documents,
         may_read,
+        login.authenticator.throttle,
         routes=[
             *build_routes(find_page_groups(), site),
             *build_greader_routes(site),

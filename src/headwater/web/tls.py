@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from headwater.errors import SettingsError
+from headwater.private_files import make_private_folder
 
 VALID_DAYS = timedelta(days=398)  # browsers refuse longer ones
 RENEW_DAYS = timedelta(days=30)
@@ -81,7 +82,7 @@ def load_certificate(file: Path | None, key: Path | None, data: Path, names: Ite
     file, key = folder / "certificate.pem", folder / "key.pem"
     if not _is_usable(file, set(names)):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(folder)
             _make_certificate(file, key, sorted(set(names)))
         except OSError as error:
             raise SettingsError(f"A TLS certificate cannot be made in {folder}: {error.strerror or error}.") from error

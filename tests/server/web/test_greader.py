@@ -32,9 +32,17 @@ from headwater.model import Enclosure
 from headwater.node.queries.processor import QueryProcessor
 from headwater.store.content.feeds import NewFeed, count_feeds, list_feeds
 from headwater.store.content.verdicts import save_refreshes
-from headwater.store.maintenance.trash import list_trash, restore_from_trash
+from headwater.store.maintenance.trash import list_trash, move_api_token_to_trash, restore_from_trash
+from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.query_scripts import run_script
-from headwater.store.readers.accounts import add_api_token, add_user, change_user, claim_ownership, find_owner
+from headwater.store.readers.accounts import (
+    add_api_token,
+    add_user,
+    change_user,
+    claim_ownership,
+    find_owner,
+    start_session,
+)
 from headwater.store.readers.streams import HIT_ID_OFFSET
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 from headwater.store.readers.unread_counts import count_unread
@@ -162,11 +170,48 @@ async def test_guessing_by_clients_is_slowed_down(site: Start, lived_in: Store) 
         assert int(answer.headers["retry-after"]) > 0
 
 
-async def test_in_open_mode_clients_of_this_machine_come_in_as_the_owner(site: Start, web_store: Store) -> None:
+async def test_there_is_no_session_before_there_is_a_password(site: Start, web_store: Store) -> None:
+    base = await site()
     async with httpx.AsyncClient() as http:
-        client = Client(http, await site())
-        await client.login("owner", "whatever")
-        assert (await client.get(UserInfo, "user-info")).userName == "owner"
+        for password in ("whatever", ""):
+            answer = await http.post(f"{base}/accounts/ClientLogin", data={"Email": "owner", "Passwd": password})
+            assert (answer.status_code, answer.text) == (403, "Error=BadAuthentication")
+
+
+async def test_a_login_from_this_machine_under_a_foreign_name_is_refused(site: Start, web_store: Store) -> None:
+    await web_store.write(claim_ownership, "Ada", hash_password(PASSWORD))
+    base = await site()
+    async with httpx.AsyncClient(headers={"Host": "evil.example"}) as http:
+        answer = await http.post(f"{base}/accounts/ClientLogin", data={"Email": "Ada", "Passwd": PASSWORD})
+        assert answer.status_code == 403
+        assert "Auth=" not in answer.text
+
+
+async def test_setting_the_first_password_ends_every_session_before_it(site: Start, web_store: Store) -> None:
+    owner = await web_store.read(find_owner)
+    await web_store.write(start_session, hash_secret("early"), owner.id, "client", "", NOW, NOW + 1e6)
+    base = await site()
+    headers = {"Authorization": "GoogleLogin auth=early"}
+    async with httpx.AsyncClient(headers=headers) as http:
+        assert (await http.get(f"{base}/reader/api/0/user-info")).status_code == 200
+        await web_store.write(claim_ownership, "Ada", hash_password(PASSWORD))
+        assert (await http.get(f"{base}/reader/api/0/user-info")).status_code == 401
+
+
+async def test_a_session_made_with_a_token_ends_with_the_token(site: Start, web_store: Store) -> None:
+    owner = await web_store.write(claim_ownership, "Ada", hash_password(PASSWORD))
+    assert owner is not None
+    token = await web_store.write(add_api_token, owner.id, hash_secret("for-phone"), "", ["read", "write"], NOW)
+    base = await site()
+    async with httpx.AsyncClient() as http:
+        made = await http.post(f"{base}/accounts/ClientLogin", data={"Email": "Ada", "Passwd": "for-phone"})
+        auth = dict(line.split("=", 1) for line in made.text.splitlines())["Auth"]
+        headers = {"Authorization": f"GoogleLogin auth={auth}"}
+        assert (await http.get(f"{base}/reader/api/0/user-info", headers=headers)).status_code == 200
+        undo = await web_store.write(move_api_token_to_trash, owner.id, token.id, by=Remover(owner.id, NOW))
+        assert (await http.get(f"{base}/reader/api/0/user-info", headers=headers)).status_code == 401
+        await web_store.write(restore_from_trash, undo, owner.id, NOW)
+        assert (await http.get(f"{base}/reader/api/0/user-info", headers=headers)).status_code == 200
 
 
 # what each client calls, in its order

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from headwater.errors import InputError
+from headwater.private_files import open_private_file
 
 MAX_BYTES = 64 * 1024 * 1024
 
@@ -41,7 +42,8 @@ def read_text(file: str) -> str:
 
 def write_bytes(file: str, body: bytes) -> None:
     try:
-        Path(file).write_bytes(body)
+        with open_private_file(Path(file)) as stream:  # lists of feeds and queries hold keys
+            stream.write(body)
     except (OSError, ValueError) as error:
         raise InputError(f"{file} cannot be written: {_find_reason(error)}.") from error
 

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.errors import StoreError
+from headwater.private_files import make_private_folder
 from headwater.settings import Settings
 from headwater.store import opening
 from headwater.store.store import Store
@@ -33,7 +34,7 @@ def make_data_folder(settings: Settings) -> None:
     if settings.database is not None:
         return
     try:
-        settings.data.mkdir(parents=True, exist_ok=True)
+        make_private_folder(settings.data)
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(

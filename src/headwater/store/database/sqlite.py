@@ -19,6 +19,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
 from headwater.errors import StoreError
+from headwater.private_files import make_private_folder, touch_private_file
 from headwater.store.database.database import Database
 from headwater.store.database.driver_errors import translate_sqlite_errors
 
@@ -113,12 +114,13 @@ class Sqlite(Database):
 
     def _prepare_file(self) -> None:
         with translate_sqlite_errors(self._file):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._file.parent)
             if self._file.is_dir():
                 raise StoreError(f"{self._file} is a folder, not a database file. Give the address of a file.")
             if not os.access(self._file.parent, os.W_OK):
                 # SQLite writes its log beside the file, so even reading needs this.
                 raise StoreError(f"The folder {self._file.parent} cannot be written. Give write permission on it.")
+            touch_private_file(self._file)  # SQLite gives its log the mode of the file
             raw = self._writer.raw_connection()
             try:
                 raw.execute("PRAGMA journal_mode = WAL")

@@ -25,6 +25,7 @@ from sqlalchemy.exc import DBAPIError
 
 from headwater import __version__
 from headwater.errors import InputError, StoreError
+from headwater.private_files import make_private_folder, open_private_file
 from headwater.store import saved_state
 from headwater.store.database.driver_errors import describe_sqlite_error, translate_sqlite_errors
 from headwater.store.database.migrate import HEAD, read_schema_version
@@ -127,7 +128,7 @@ def _mark_as_backup(file: Path, note: BackupNote) -> Backup:
 
 def _compress(source: Path, target: Path, progress: BackupProgress) -> None:
     size = source.stat().st_size
-    with source.open("rb") as plain, target.open("wb") as raw:
+    with source.open("rb") as plain, open_private_file(target) as raw:
         compressor = zstandard.ZstdCompressor(LEVEL, write_checksum=True)
         with compressor.stream_writer(raw, size=size, closefd=False) as packed:
             while piece := plain.read(_PIECE):
@@ -169,7 +170,7 @@ def _make_database(database: Path) -> Iterator[Path]:
     part = database.with_name(f"{database.name}.restoring")
     with _translate_disk_errors(f"The database {database}"):
         try:
-            part.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(part.parent)
             _remove_database(part)
             yield part
             part.rename(database)

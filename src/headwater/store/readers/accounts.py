@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 
 from headwater.errors import InputError, NotFound
 from headwater.store.schema.reader_tables import USER_IS_LIVE, api_token, session, subscription, user
@@ -139,7 +139,7 @@ def add_user(connection: Connection, name: str, password: str | None, now: float
 
 
 def claim_ownership(connection: Connection, name: str, password: str) -> User | None:
-    """Give the owner a name and the first password; None if there is one already. Ends open mode."""
+    """Give the owner a name and the first password; None if there is one already. Ends open mode and all sessions."""
     first = find_owner(connection)
     if first.has_password:
         return None
@@ -147,7 +147,10 @@ def claim_ownership(connection: Connection, name: str, password: str) -> User | 
     _require_free_name(connection, name, first.id)
     values = {"name": name, "name_key": fold_name(name), "password": password}
     done = connection.execute(update(user).where(user.c.id == first.id, user.c.password.is_(None)).values(values))
-    return find_user(connection, first.id) if done.rowcount else None
+    if not done.rowcount:
+        return None
+    end_all_sessions(connection, first.id)
+    return find_user(connection, first.id)
 
 
 def change_user(connection: Connection, /, user_id: int, **changes: Any) -> User:
@@ -215,15 +218,25 @@ def _require_free_name(connection: Connection, name: str, besides: int | None) -
 
 
 def start_session(
-    connection: Connection, hash: bytes, user_id: int, kind: str, label: str, now: float, expires: float
+    connection: Connection,
+    hash: bytes,
+    user_id: int,
+    kind: str,
+    label: str,
+    now: float,
+    expires: float,
+    token_id: int | None = None,
 ) -> None:
-    """Start a session; deletes expired ones, and the longest unused if the user has too many."""
+    """Start a session; deletes expired ones, and the longest unused if the user has too many.
+
+    One that is started with an API token (`token_id`) ends with it.
+    """
     connection.execute(delete(session).where(session.c.expires <= now))
     mine = select(session.c.hash).where(session.c.user_id == user_id).order_by(session.c.last_seen.desc())
     old = connection.execute(mine.offset(MOST_SESSIONS - 1)).scalars().all()
     if old:
         connection.execute(delete(session).where(session.c.hash.in_(old)))
-    values = {"hash": hash, "user_id": user_id, "kind": kind, "label": label[:200]}
+    values = {"hash": hash, "user_id": user_id, "kind": kind, "label": label[:200], "token_id": token_id}
     connection.execute(insert(session), values | {"created": now, "last_seen": now, "expires": expires})
 
 
@@ -244,7 +257,10 @@ _SESSION_QUERY = (
     _SELECT_USER.add_columns(session.c.label, session.c.created, session.c.last_seen, session.c.expires)
     .join_from(session, user, user.c.id == session.c.user_id)
     .where(
-        session.c.hash == bindparam("hash"), session.c.kind == bindparam("kind"), session.c.expires > bindparam("now")
+        session.c.hash == bindparam("hash"),
+        session.c.kind == bindparam("kind"),
+        session.c.expires > bindparam("now"),
+        or_(session.c.token_id.is_(None), session.c.token_id.in_(select(api_token.c.id))),
     )
 )
 _TOKEN_QUERY = (

@@ -7,13 +7,12 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from headwater.credentials import hash_password, hash_secret, make_secret, verify_password
+from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.errors import InputError
 from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
 from headwater.store.readers import accounts
 from headwater.store.readers.accounts import (
     add_api_token,
-    find_password_hash,
     find_user,
     list_api_tokens,
 )
@@ -29,6 +28,7 @@ from headwater.web.api.api_types import (
     paginate,
 )
 from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, RequestBody, ResponseBody
+from headwater.web.auth.password_login import WrongPassword
 
 account_group = EndpointGroup("people", "Accounts, and the tokens that give programs access to them.")
 
@@ -155,9 +155,10 @@ class PasswordChange(RequestBody, frozen=True):
 @account_group.post("/me/password")
 async def change_password(call: ApiCall, given: PasswordChange) -> None:
     """Change your password and end all your sessions."""
-    _, kept = await call.store.read(find_password_hash, call.user.name)
-    if not await asyncio.to_thread(verify_password, kept, given.old):
-        raise InputError("The old password is wrong.", "old")
+    try:
+        await call.site.login.check_password(call.request, call.user.name, given.old)
+    except WrongPassword as error:
+        raise InputError("The old password is wrong.", "old") from error
     changed = await asyncio.to_thread(hash_password, given.new)
     await call.store.write(accounts.change_user, call.user.id, password=changed)
 

@@ -25,6 +25,7 @@ from headwater.store.readers.accounts import (
     READ,
     SCOPES,
     WRITE,
+    ApiToken,
     User,
     add_user,
     end_session,
@@ -39,6 +40,7 @@ from headwater.store.readers.accounts import (
 from headwater.store.store import Store
 from headwater.web.auth.client_address import is_loopback, is_secure, is_within, parse_networks, peer_address
 from headwater.web.auth.cross_site import check_host, check_same_site
+from headwater.web.auth.guess_throttle import GuessThrottle, token_key
 
 COOKIE = "headwater_session"
 SESSION_SECONDS = 30 * 86_400.0  # seconds a session lasts after its last use
@@ -70,6 +72,7 @@ class Authenticator:
         self.store = store
         self.settings = settings
         self.clock = clock
+        self.throttle = GuessThrottle(clock)
         self._trusted_networks = parse_networks(self.settings.trusted_proxies)
         self._owner_has_password = False  # the owner has a password, and so open mode is over for good
 
@@ -77,7 +80,7 @@ class Authenticator:
         """Identify the sender. Raises NotSignedIn. Scopes are checked later."""
         given = request.headers.get("authorization")
         if given is not None:
-            return await self._identify_by_token(given)
+            return await self._identify_by_token(request, given)
         if cookie := request.cookies.get(COOKIE):
             found = await self.identify_by_session(cookie, "page")
             if found is not None:
@@ -88,11 +91,11 @@ class Authenticator:
             return found
         raise NotSignedIn("Sign in first.")
 
-    async def _identify_by_token(self, given: str) -> Identity:
+    async def _identify_by_token(self, request: HTTPConnection, given: str) -> Identity:
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret:
             raise NotSignedIn("Sign in by “Authorization: Bearer TOKEN”.")
-        found = await self.store.read(find_token_user, hash_secret(secret.strip()))
+        found = await self.find_token(request, secret.strip())
         if found is None:
             raise NotSignedIn("This token is not known here, or was revoked.")
         user, token = found
@@ -100,6 +103,14 @@ class Authenticator:
         if token.last_used is None or now - token.last_used > USE_INTERVAL:
             await self.store.write(record_token_use, token.id, now)
         return Identity(user, "token", user_scopes(user) & set(token.scopes))
+
+    async def find_token(self, request: HTTPConnection, secret: str) -> tuple[User, ApiToken] | None:
+        """Find an API token. Raises TooManyAttempts for an address that has sent too many unknown ones."""
+        with self.throttle.count_attempt(token_key(request)) as attempt:
+            found = await self.store.read(find_token_user, hash_secret(secret))
+            if found is not None:
+                attempt.take_back()
+            return found
 
     async def identify_by_session(self, secret: str, kind: str) -> Identity | None:
         now, hash = self.clock(), hash_secret(secret)
@@ -162,10 +173,11 @@ class Authenticator:
             path="/",
         )
 
-    async def start_session(self, user: User, kind: str, label: str) -> str:
-        """Start a session and return its secret."""
+    async def start_session(self, user: User, kind: str, label: str, token_id: int | None = None) -> str:
+        """Start a session and return its secret; one that is started with an API token ends with it."""
         secret, now = make_secret(), self.clock()
-        await self.store.write(start_session, hash_secret(secret), user.id, kind, label, now, now + SESSION_SECONDS)
+        expires = now + SESSION_SECONDS
+        await self.store.write(start_session, hash_secret(secret), user.id, kind, label, now, expires, token_id)
         return secret
 
     async def sign_out(self, request: Request, response: Response) -> None:

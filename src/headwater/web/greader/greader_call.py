@@ -24,12 +24,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from headwater.credentials import hash_secret
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
-from headwater.store.readers.accounts import READ, WRITE, User, find_token_user
+from headwater.store.readers.accounts import READ, WRITE, User
 from headwater.web.auth.authentication import user_scopes
 from headwater.web.auth.cross_site import RequestRefused
-from headwater.web.auth.password_login import TooManyAttempts, WrongPassword
+from headwater.web.auth.guess_throttle import TooManyAttempts
+from headwater.web.auth.password_login import WrongPassword
 from headwater.web.greader.stream_parameters import MAX_FORM_BYTES, FormFields
 from headwater.web.request_body import read_body
 from headwater.web.site import Site
@@ -104,8 +104,7 @@ class GReaderRouter:
 
     async def _identify_call(self, request: Request, changes: bool, body: int) -> GReaderCall:
         secret = read_auth_token(request)
-        bearer = request.headers.get("authorization", "")[:7].lower() == "bearer "
-        found = await self._find_user(secret, bearer) if secret else None  # a stranger's form is not read
+        found = await self._find_user(request, secret) if secret else None  # a stranger's form is not read
         nameless = secret is None and request.method == "POST" and not body
         given = await FormFields.read_from(
             request, 0 if body else MAX_ANONYMOUS_FORM_BYTES if nameless else MAX_FORM_BYTES
@@ -113,25 +112,24 @@ class GReaderRouter:
         secret = given.first_value("T") if nameless else secret
         if not secret:
             raise Unauthorized
-        user, scopes = found or await self._find_user(secret, bearer)
+        user, scopes = found or await self._find_user(request, secret)
         needed = WRITE if changes else READ
         if needed not in scopes:
             raise RequestRefused(f"This token lacks the scope {needed}. Use a token that has it.", 403)
         raw = await read_body(request, body) if body else b""
         return GReaderCall(request, given, user, scopes, secret, raw)
 
-    async def _find_user(self, secret: str, bearer: bool) -> tuple[User, frozenset[str]]:
+    async def _find_user(self, request: Request, secret: str) -> tuple[User, frozenset[str]]:
         """Return the owner and the scopes of a session or an API token. Raise Unauthorized for an unknown secret.
 
-        Bearer secrets are mostly API tokens, so these are looked up first for them.
+        Sessions first: an unknown token counts as a guess.
         """
-        for token in (bearer, not bearer):
-            if not token:
-                found = await self._site.authenticator.identify_by_session(secret, CLIENT)
-                if found is not None:
-                    return found.user, user_scopes(found.user)
-            elif owned := await self._site.store.read(find_token_user, hash_secret(secret)):
-                return owned[0], user_scopes(owned[0]) & set(owned[1].scopes)
+        found = await self._site.authenticator.identify_by_session(secret, CLIENT)
+        if found is not None:
+            return found.user, user_scopes(found.user)
+        owned = await self._site.authenticator.find_token(request, secret)
+        if owned is not None:
+            return owned[0], user_scopes(owned[0]) & set(owned[1].scopes)
         raise Unauthorized
 
     async def login(self, request: Request) -> Response:
@@ -139,7 +137,7 @@ class GReaderRouter:
         try:
             given = await FormFields.read_from(request, 1 << 14)
             name, password = given.first_value("Email") or "", given.first_value("Passwd") or ""
-            user = await self._site.login.check_password(request, name, password, by_token=True)
+            user, token_id = await self._site.login.check_client(request, name, password)
         except TooManyAttempts as error:
             return text_response("Error=ServiceUnavailable", 429, {"Retry-After": str(error.seconds)})
         except WrongPassword:
@@ -151,7 +149,7 @@ class GReaderRouter:
         except InputError as error:
             return text_response(str(error), 400)
         label = request.headers.get("user-agent") or given.first_value("client") or ""
-        auth = await self._site.authenticator.start_session(user, CLIENT, label)
+        auth = await self._site.authenticator.start_session(user, CLIENT, label, token_id)
         values = {"SID": auth, "LSID": auth, "Auth": auth}
         if given.first_value("output") == "json":
             return json_response(values)

@@ -19,8 +19,9 @@ from headwater.store.saved_state import load_state, save_state
 from headwater.web.auth.authentication import Forbidden, safe_return_path
 from headwater.web.auth.client_address import is_secure
 from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.auth.guess_throttle import TooManyAttempts
 from headwater.web.auth.oidc import LOGIN_SECONDS, OidcError, OidcProvider
-from headwater.web.auth.password_login import PasswordLogin, TooManyAttempts, WrongPassword
+from headwater.web.auth.password_login import PasswordLogin, WrongPassword
 from headwater.web.page import OPEN, PageGroup, Visit
 from headwater.web.site import Site
 

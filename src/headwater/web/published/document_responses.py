@@ -16,11 +16,13 @@ from email.utils import formatdate
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
 from headwater.errors import StoreError
 from headwater.publish.document_cache import CachedDocument, DocumentCache
 from headwater.publish.published_documents import DocumentKey, parse_document_path
+from headwater.web.auth.guess_throttle import GuessThrottle, TooManyAttempts, token_key
 from headwater.web.compression import choose_coding
 from headwater.web.security_headers import SECURITY_HEADERS
 
@@ -38,9 +40,10 @@ _GZIP_ALONE = ("gzip",)  # one compressed body is kept for each document
 class DocumentResponses:
     """Chooses the responses to requests for published documents."""
 
-    def __init__(self, documents: DocumentCache, may_read: MayRead) -> None:
+    def __init__(self, documents: DocumentCache, may_read: MayRead, throttle: GuessThrottle) -> None:
         self._documents = documents
         self._may_read = may_read
+        self._throttle = throttle
         self._header_cache: dict[tuple[int, bool], tuple[CachedDocument, dict[bool, tuple[Headers, Headers]]]] = {}
 
     async def find_response(self, scope: Scope, key: DocumentKey | str) -> ReadyResponse:
@@ -50,14 +53,24 @@ class DocumentResponses:
         if isinstance(key, str):
             return _text_response(404, key)
         try:
+            if key[3] is not None:
+                self._count_guess(scope, key)
             found = await self._documents.find_document(*key)
             if found is None and self._documents.is_private(key[0]) and await self._may_read(scope, key[0]):
                 found = await self._documents.find_document(*key, signed_in=True)
         except StoreError as error:
             return _text_response(503, str(error))
+        except TooManyAttempts as error:
+            return _text_response(429, str(error), [(b"retry-after", b"%d" % error.seconds)])
         if found is None:
             return _text_response(404, _explain_missing(key))
         return self._choose_response(scope, found, self._documents.is_private(key[0]))
+
+    def _count_guess(self, scope: Scope, key: DocumentKey) -> None:
+        """Count a token that does not open its feed as a guess. Raises TooManyAttempts."""
+        with self._throttle.count_attempt(token_key(HTTPConnection(scope))) as attempt:
+            if not self._documents.is_private(key[0]) or self._documents.token_opens(key[3], key[0]):
+                attempt.take_back()
 
     def find_ready_response(self, scope: Scope) -> ReadyResponse | None:
         """Return the response if it is available without waiting, as nearly all are; None otherwise."""
@@ -136,9 +149,9 @@ def _delta_headers(whole: Headers, part: bytes) -> Headers:
 class PublishedResponses(Starlette):
     """An application that serves published documents before its middleware, which costs as much as the response."""
 
-    def __init__(self, documents: DocumentCache, may_read: MayRead, **options: Any) -> None:
+    def __init__(self, documents: DocumentCache, may_read: MayRead, throttle: GuessThrottle, **options: Any) -> None:
         super().__init__(**options)
-        self._responses = DocumentResponses(documents, may_read)
+        self._responses = DocumentResponses(documents, may_read, throttle)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = self._responses.find_ready_response(scope)

@@ -1,0 +1,42 @@
+"""Files with secrets are readable by their owner only, also under a careless umask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.store.opening import open_store
+from support.store_samples import one_feed
+
+
+@pytest.fixture
+def careless() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> str:
+    return oct(path.stat().st_mode & 0o777)
+
+
+async def test_the_database_its_log_and_its_folder_are_private(careless: None, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    async with await open_store(f"sqlite:///{folder / 'headwater.sqlite'}") as store:
+        await one_feed(store)
+        assert mode(folder) == "0o700"
+        files = sorted(folder.iterdir())
+        assert {file.name.partition("sqlite")[2] for file in files} == {"", "-wal", "-shm"}
+        assert {mode(file) for file in files} == {"0o600"}
+
+
+def test_backups_and_exports_are_private(careless: None, headwater, tmp_path: Path) -> None:
+    headwater("feeds", "import", "-", input="http://127.0.0.1:9/feed?key=secret\n")
+    files = [tmp_path / name for name in ("all.backup", "feeds.opml", "items.jsonl")]
+    headwater("backup", str(files[0]))
+    headwater("feeds", "export", str(files[1]))
+    headwater("export", str(files[2]))
+    assert {mode(file) for file in files} == {"0o600"}
