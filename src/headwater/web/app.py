@@ -42,6 +42,7 @@ from headwater.web.published.document_responses import PublishedResponses
 from headwater.web.published.live_endpoint import LiveEndpoint
 from headwater.web.published.websub_endpoints import WebSubEndpoints
 from headwater.web.security_headers import SECURITY_HEADERS, SecurityHeaders
+from headwater.web.shared.health import HealthProblem, describe_failure
 from headwater.web.site import WEB_FOLDER, Site
 
 log = structlog.get_logger()
@@ -131,11 +132,14 @@ class ErrorPages:
 
     async def answer_refused(self, request: Request, error: Exception) -> Response:
         status = error.status if isinstance(error, RequestRefused) else 403
-        return self._answer(request, status, "Nothing was changed", error)
+        response = self._answer(request, status, "Nothing was changed", error)
+        if isinstance(error, RequestRefused):
+            response.headers.update(error.headers)
+        return response
 
     async def answer_store_error(self, request: Request, error: Exception) -> Response:
         if request.url.path == "/health":
-            return JSONResponse({"status": "failing", "message": str(error)}, 503)
+            return JSONResponse(describe_failure([HealthProblem("database", str(error), stops=True)]), 503)
         return self._answer(request, 503, "The database does not answer", error)
 
     async def answer_not_found(self, request: Request, error: Exception) -> Response:

@@ -31,6 +31,7 @@ from headwater.web.auth.oidc import OidcProvider
 from headwater.web.auth.password_login import PasswordLogin
 from headwater.web.shared.article_html import PictureProxy, followable_link
 from headwater.web.shared.background_jobs import BackgroundJobs
+from headwater.web.shared.health import HealthCheck
 from headwater.web.shared.reader_feeds import ReaderFeedsCache
 from headwater.web.shared.reader_quota import ReaderQuota
 
@@ -97,6 +98,7 @@ class Site:
         self.base_url = base.rstrip("/")
         self.reader_quota = ReaderQuota(self.store, lambda: self.settings)
         self.background_jobs = BackgroundJobs(clock)
+        self.health = HealthCheck(self.store)
         self.timed_cache = TimedCache()
         self.reader_feeds = ReaderFeedsCache(self.store, clock)
         self.pictures = PictureProxy(aggregator.fetcher)

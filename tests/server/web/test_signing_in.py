@@ -19,6 +19,7 @@ from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.settings import Settings, load_settings
 from headwater.store.content.feeds import NewFeed, count_feeds
 from headwater.store.maintenance.trash import move_api_token_to_trash
+from headwater.store.publishing.private_feeds import set_private
 from headwater.store.readers.accounts import (
     User,
     add_api_token,
@@ -405,7 +406,8 @@ async def test_readers_see_their_own_feeds_and_no_others(clients: Clients, web_s
     assert (await client.get(f"/feed/{secret.id}")).status_code == 404
     for page in ("/status", "/quality"):
         assert (await client.get(page)).status_code == 403
-    public = (await clients("192.0.2.1").get("/feeds.opml")).text
+    await web_store.write(set_private, "/feeds", False)
+    public = (await clients("192.0.2.1", load_settings(names=("new.example",))).get("/feeds.opml")).text
     assert "shared.example" in public
     assert "bo.example" not in public  # the owner's list, as before there were readers
     assert theirs[0].created

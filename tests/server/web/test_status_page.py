@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markupsafe import escape
 from prometheus_client.parser import text_string_to_metric_families
 from yarl import URL
 
+from headwater.errors import StoreError
 from headwater.model import Ending, Feed, Outcome, Refresh
+from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.store.content.feeds import NewFeed, count_feeds, list_feeds
 from headwater.store.content.verdicts import save_refreshes
+from headwater.store.maintenance.probe import WaitingWork, probe_writing
+from headwater.store.publishing.deliveries import Delivery, add_deliveries, claim_due_batches, settle_deliveries
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
+from headwater.web.shared.health import CHECK_SECONDS, LATE, find_late_work
 from support import ROOT
 from support.idle_node import EmptyFeeds
 from support.store_samples import a_verdict, an_item
@@ -233,6 +243,68 @@ async def test_a_store_that_does_not_answer_is_said(site: Start, web_store: Stor
     status, page = await get(base)
     assert status == 503
     assert "The database does not answer" in page
+
+
+@pytest.mark.parametrize("table", ["item", "feed_state", "hit", "delivery", "feed_token"])
+async def test_a_destroyed_page_of_any_table_is_said(site: Start, web_store: Store, tmp_path: Path, table: str) -> None:
+    await one_feed(web_store)
+    base = await site()
+    assert orjson.loads((await get(f"{base}/health"))[1])["status"] == "ok"
+    file = tmp_path / "web.sqlite"
+    with closing(sqlite3.connect(file)) as raw:
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        (size,) = raw.execute("PRAGMA page_size").fetchone()
+    with file.open("r+b") as stream:
+        stream.seek((page - 1) * size)
+        stream.write(b"\xff" * size)
+    await asyncio.sleep(CHECK_SECONDS + 0.1)
+    status, text = await get(f"{base}/health")
+    told = orjson.loads(text)
+    assert (status, told["status"]) == (503, "failing")
+    assert "database" in {one["name"] for one in told["problems"]}
+
+
+async def test_a_store_that_cannot_be_written_is_said(
+    site: Start, web_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, write = await site(), web_store.write
+
+    async def full(function: Any, *arguments: Any, **named: Any) -> Any:
+        if function is probe_writing:
+            raise StoreError("The disk is full.")
+        return await write(function, *arguments, **named)
+
+    monkeypatch.setattr(web_store, "write", full)
+    status, text = await get(f"{base}/health")
+    told = orjson.loads(text)
+    assert (status, told["status"], told["message"]) == (503, "failing", "The disk is full.")
+    assert told["problems"][0]["name"] == "storage"
+
+
+async def test_failing_deliveries_are_said(site: Start, web_store: Store) -> None:
+    base = await site()
+    new = Delivery(0, 1, "Lava", 1, 1, "webhook", "https://h.example/", NOW, at=NOW)
+    await web_store.write(add_deliveries, [new])
+    (claimed,) = (await web_store.write(claim_due_batches, NOW, 300.0))[0]
+    await web_store.write(settle_deliveries, [claimed.id], "failed", NOW + 60, "The web hook answered 500.", NOW)
+    status, text = await get(f"{base}/health")
+    told = orjson.loads(text)
+    assert (status, told["status"], told["problems"][0]["name"]) == (200, "degraded", "deliveries")
+    assert "h.example" not in text
+    assert (await get(f"{base}/health?strict=1"))[0] == 503
+
+
+@given(
+    st.builds(WaitingWork, st.none() | st.floats(0, 2e9), st.none() | st.floats(0, 2e9), st.integers(0, 9)),
+    st.none() | st.floats(0, 2e9),
+)
+def test_health_names_exactly_what_is_late(work: WaitingWork, due: float | None) -> None:
+    status = CrawlStatus(1, 0, "uniform", 60.0, 60, due, 0)
+    named = {one.name for one in find_late_work(work, status, NOW)}
+    late = {"refreshes": due, "queries": work.unmatched_since, "deliveries_late": work.undelivered_since}
+    wanted = {name for name, since in late.items() if since is not None and NOW - since > LATE}
+    assert named == wanted | ({"deliveries"} if work.failing_deliveries else set())
 
 
 async def test_every_figure_is_in_the_documentation(site: Start, web_store: Store) -> None:

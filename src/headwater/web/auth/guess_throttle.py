@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from starlette.requests import HTTPConnection
@@ -73,13 +73,15 @@ class GuessThrottle:
         wait = self.seconds_to_wait(*keys)
         if wait > 0:
             raise TooManyAttempts(wait)
-        self._record(keys)
+        before = {key: self._failures.get(key, (0, 0.0))[1] for key in keys}
+        now = self._clock()
+        self._record(keys, now)
         attempt = GuessAttempt()
         try:
             yield attempt
         finally:
             if attempt.succeeded:
-                self._take_back(keys)
+                self._take_back(before, now)
 
     def seconds_to_wait(self, *keys: GuessKey) -> float:
         """Return the seconds until the next attempt is allowed; 0.0 if it is."""
@@ -92,21 +94,20 @@ class GuessThrottle:
             return 0.0
         return max(0.0, last + min(FIRST_WAIT * 2.0 ** min(beyond - 1, 30), LONGEST_WAIT) - now)
 
-    def _record(self, keys: tuple[GuessKey, ...]) -> None:
-        now = self._clock()
+    def _record(self, keys: tuple[GuessKey, ...], now: float) -> None:
         for key in keys:
             failures, last = self._failures.pop(key, (0, now))
             self._failures[key] = (1 if now - last > FORGET_AFTER else failures + 1, now)
         while len(self._failures) > MAX_REMEMBERED_KEYS:
             self._failures.popitem(last=False)
 
-    def _take_back(self, keys: tuple[GuessKey, ...]) -> None:
+    def _take_back(self, before: Mapping[GuessKey, float], at: float) -> None:
         """Forget the failures of a name, whose person is there; an address loses this attempt only, because somebody
-        with an account of their own may guess the passwords of others."""
-        for key in keys:
+        with an account of their own may guess the passwords of others. `before` has the times of the last failures."""
+        for key, last_before in before.items():
             failures, last = self._failures.pop(key, (0, 0.0))
             if key[0] != "name" and failures > 1:
-                self._failures[key] = (failures - 1, last)
+                self._failures[key] = (failures - 1, last_before if last == at else last)
 
 
 def token_key(request: HTTPConnection) -> GuessKey:

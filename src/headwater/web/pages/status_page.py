@@ -23,6 +23,7 @@ from headwater.store.store import Store
 from headwater.web.metrics import CONTENT_TYPE, ClusterCollector, PromiseCollector, render_metrics
 from headwater.web.page import OPEN, PageGroup, Visit
 from headwater.web.shared.article_html import followable_link
+from headwater.web.shared.health import FAILING, OK, describe_failure, summarise_problems
 from headwater.web.site import json_response
 
 NOT_A_CLUSTER = "This server runs by itself: its database is a file. Several machines share a PostgreSQL database."
@@ -85,11 +86,21 @@ async def show_cluster(visit: Visit) -> Response:
 
 @pages.get("/health", OPEN)
 async def show_health(visit: Visit) -> Response:
-    """Answer 200 while the store answers; the error handler answers 503 with the reason."""
-    summary, status = await visit.store.read(summarise_activity, visit.now), visit.site.status()
+    """Answer whether items arrive, are stored and are delivered: 200, or 503 if nothing can be stored.
+
+    With `?strict=1` also degraded is 503. The error handler answers 503 if the store cannot be read at all.
+    """
+    site, status = visit.site, visit.site.status()
+    problems = await site.health.find_problems(site.settings, status, visit.now)
+    state = summarise_problems(problems)
+    strict = visit.query("strict") not in ("", "0")
+    if state == FAILING:
+        return json_response(describe_failure(problems), 503)
+    summary = await visit.store.read(summarise_activity, visit.now)
     return json_response(
         {
-            "status": "ok",
+            "status": state,
+            "problems": [{"name": one.name, "message": one.message} for one in problems],
             "version": __version__,
             "feeds": summary.feeds,
             "items": summary.items,
@@ -101,7 +112,8 @@ async def show_health(visit: Visit) -> Response:
             "queries": status.queries,
             "targets": [asdict(aim) for aim in status.aims],
             "promises": [asdict(one) for one in await _load_promises(visit)],
-        }
+        },
+        503 if strict and state != OK else 200,
     )
 
 
