@@ -70,7 +70,7 @@ async def test_garbage_in_the_streams_is_put_aside_and_fetching_goes_on(
         asked = len(made.log)
         await eventually(lambda: len(made.log) > asked + FEEDS, "fetching goes on")
         running.start("second", "controller")
-        await running.drop("controller")  # the next leader lists the jobs in flight
+        await running.stop("controller")  # the next leader lists the jobs in flight
         asked = len(made.log)
         await eventually(lambda: len(made.log) > asked + FEEDS, "fetching goes on under another leader")
     assert await count_put_aside(store) == dict.fromkeys(subjects, GARBAGE)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import numpy as np
 from cluster_in_process import roles, settings
+from cluster_processes import processes
 
 from headwater.assembly import build
+from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.servers import NatsServer
 from headwater.farm.faults import Fault
 from headwater.settings import Settings
@@ -68,18 +69,23 @@ async def test_nodes_that_lead_in_turn_keep_to_one_budget(farm, url: str, store:
 
 
 async def test_controllers_and_terminals_that_are_killed_keep_to_one_budget(
-    farm, url: str, store: Store, nats: NatsServer, prefix: str
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
     made = await fill(farm, store)
-    given = settings(database=url, nats=nats.url, nats_prefix=prefix, budget=BUDGET, cluster_lease=3.0)
-    async with AsyncExitStack() as stack:
-        running = await stack.enter_async_context(roles(given, "storer", "terminal"))
-        for number in range(TERMS):
-            name, before = f"controller{number}", len(made.log)
-            running.start(name, "controller")
-            await wait_for_requests(made, before + 1)
-            await running.drop(name)
-            if number % 3 == 2:
-                await running.drop("terminal")
-                running.start("terminal", "terminal")
+    lease = {"NATS": nats.url, "NATS_PREFIX": prefix, "CLUSTER_LEASE": "3.0", "BUDGET": str(BUDGET)}
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix, cluster_lease=3.0)
+    with processes(DATABASE=url, **lease) as running:
+        async with roles(given, "storer"):
+            for name, role in (("first", "controller"), ("second", "controller"), ("t", "terminal")):
+                running.start(name, role)
+            await eventually(lambda: len(made.log) > 0, "a feed is fetched")
+            for number in range(TERMS):
+                await wait_for_requests(made, len(made.log) + 1)
+                leader = (await read_cluster_status(store)).leader
+                if leader is not None:
+                    running.kill(leader)
+                    running.start(leader, "controller")
+                if number % 3 == 2:
+                    running.kill("t")
+                    running.start("t", "terminal")
     assert 3 <= fullest_minute([line.arrived for line in made.log]) <= BUDGET

@@ -76,13 +76,24 @@ def acquire_lease(connection: Connection, name: str, holder: str, seconds: float
     blank = {"name": name, "holder": "", "epoch": 0, "until": 0.0}
     connection.execute(insert_or_ignore(connection, lease), blank)
     row = connection.execute(select(lease).where(lease.c.name == name).with_for_update()).one()
-    now = read_database_time(connection)
-    if row.holder != holder and row.until > now:
+    current = ClusterLease(row.name, row.holder, row.epoch, row.until)
+    taken = decide_lease(current, holder, read_database_time(connection), seconds)
+    if taken is not None:
+        values = {"holder": taken.holder, "epoch": taken.epoch, "until": taken.until}
+        connection.execute(update(lease).where(lease.c.name == name).values(values))
+    return taken
+
+
+def decide_lease(current: ClusterLease, holder: str, now: float, seconds: float) -> ClusterLease | None:
+    """Return the lease that `holder` gets, None while another holds it. The epoch grows when it changes hands.
+
+    >>> decide_lease(ClusterLease("controller", "a", 7, 50.0), "b", 60.0, 10.0)
+    ClusterLease(name='controller', holder='b', epoch=8, until=70.0)
+    """
+    if current.holder != holder and current.until > now:
         return None
-    epoch = row.epoch + (row.holder != holder or row.until == 0.0)
-    values = {"holder": holder, "epoch": epoch, "until": now + seconds}
-    connection.execute(update(lease).where(lease.c.name == name).values(values))
-    return ClusterLease(name, holder, epoch, now + seconds)
+    changes_hands = current.holder != holder or current.until == 0.0
+    return ClusterLease(current.name, holder, current.epoch + changes_hands, now + seconds)
 
 
 def count_seconds_left(connection: Connection, name: str) -> float:

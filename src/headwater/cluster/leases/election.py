@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -22,6 +23,29 @@ log = structlog.get_logger()
 ElectedWork = Callable[[ClusterLease, asyncio.Event], Awaitable[None]]
 
 
+class LeaseTerm:
+    """A lease as its holder sees it, by its own clock, from the moment when it asked for the lease."""
+
+    def __init__(self, seconds: float, asked: float) -> None:
+        self._seconds = seconds
+        self._valid_until = asked + seconds
+
+    def renew(self, asked: float) -> None:
+        self._valid_until = asked + self._seconds
+
+    def is_valid(self, now: float) -> bool:
+        """Whether the lease is ours for sure: our clock began before the database's."""
+        return now < self._valid_until
+
+    def is_hopeless(self, now: float) -> bool:
+        """Whether a holder that cannot renew gives up.
+
+        When the lease has ended, perhaps nobody else took it: a process that was starved, or whose database is slow,
+        goes on with it for a while. The epoch protects every write meanwhile.
+        """
+        return now > self._valid_until + GRACE_LEASES * self._seconds
+
+
 class Election:
     """A lease that several processes want. `run` calls the work with the lease and an event that ends it."""
 
@@ -31,13 +55,13 @@ class Election:
         self._holder = holder
         self._seconds = seconds
         self.lease: ClusterLease | None = None
-        self._valid_until = 0.0
+        self._term = LeaseTerm(seconds, -math.inf)
         self._repeat_filter = RepeatFilter()
 
     @property
     def is_valid(self) -> bool:
         """Whether the lease is ours by our own clock, which began before the database's."""
-        return self.lease is not None and boot_clock() < self._valid_until
+        return self.lease is not None and self._term.is_valid(boot_clock())
 
     async def run(self, work: ElectedWork, stop: asyncio.Event) -> None:
         """Take the lease and work, again and again, until `stop` is set.
@@ -62,7 +86,7 @@ class Election:
                 log.warning("seat_not_asked_for", seat=self.name, error=str(error))
             return None
         self._repeat_filter.reset()
-        self._valid_until = asked + self._seconds
+        self._term = LeaseTerm(self._seconds, asked)
         return self.lease
 
     async def _seconds_until_free(self) -> float:
@@ -101,15 +125,13 @@ class Election:
                     )
                 except (HeadwaterError, TimeoutError) as error:
                     log.warning("seat_not_renewed", seat=self.name, error=str(error))
-                    # By our clock the lease has ended, but perhaps nobody else took it: a process that was starved,
-                    # or whose database is slow, goes on with it. The epoch protects every write meanwhile.
-                    if boot_clock() > self._valid_until + GRACE_LEASES * self._seconds:
+                    if self._term.is_hopeless(boot_clock()):
                         over.set()
                     continue
                 if kept is None:
                     log.warning("seat_lost", seat=self.name, epoch=held.epoch)
                     over.set()
                 else:
-                    self._valid_until = asked + self._seconds
+                    self._term.renew(asked)
         finally:
             stopping.cancel()

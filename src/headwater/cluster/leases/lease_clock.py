@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -54,11 +55,12 @@ class DatabaseClock:
     """The database's time, as of its last answer. Refreshes are dated by it: a feed must not seem to post early
     because our clock is wrong."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._offset = 0.0  # seconds to add to our clock
 
     def now(self) -> float:
-        return time.time() + self._offset
+        return self._clock() + self._offset
 
     def correct(self, clock: float, asked: float, answered: float) -> None:
         """Correct the offset: the database's clock showed `clock` between these two moments of ours.

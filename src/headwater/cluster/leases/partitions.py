@@ -64,12 +64,26 @@ def share_partitions(
     """
     release_partitions(connection, holder, drained)
     held = cluster_leases.renew_leases(connection, LEASE_PREFIX, holder, seconds)
-    fair = -(-PARTITIONS // max(members, 1))
+    fair = compute_fair_share(PARTITIONS, members)
     if len(held) < fair:
         held |= cluster_leases.acquire_free_leases(connection, LEASE_PREFIX, holder, fair - len(held), seconds)
-    mine = {PARTITION_OF_LEASE[name]: epoch for name, epoch in sorted(held.items())}
+    return divide_share({PARTITION_OF_LEASE[name]: epoch for name, epoch in sorted(held.items())}, PARTITIONS, members)
+
+
+def compute_fair_share(partitions: int, members: int) -> int:
+    """Return how many partitions each member should have, rounded up."""
+    return -(-partitions // max(members, 1))
+
+
+def divide_share(mine: dict[int, int], partitions: int, members: int) -> PartitionShare:
+    """Say which of a member's partitions are surplus, and whether it lacks some.
+
+    >>> divide_share({0: 5, 1: 5, 2: 5}, 4, 2)
+    PartitionShare(partitions={0: 5, 1: 5, 2: 5}, surplus=(2,), lacking=False)
+    """
+    fair = compute_fair_share(partitions, members)
     # The last number is the rest if all others have a fair share, rounded up.
-    return PartitionShare(mine, tuple(sorted(mine)[fair:]), len(mine) < PARTITIONS - (members - 1) * fair)
+    return PartitionShare(mine, tuple(sorted(mine)[fair:]), len(mine) < partitions - (members - 1) * fair)
 
 
 def keep_partitions(

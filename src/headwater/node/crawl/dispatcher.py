@@ -13,7 +13,6 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -26,10 +25,11 @@ from headwater.fetch.http.redirects import Handover
 from headwater.loops import RepeatFilter, boot_clock, pause, set_with
 from headwater.model import Known, Refresh
 from headwater.node.crawl.adopted_jobs import AdoptedJobs
+from headwater.node.crawl.job_ledger import InFlightJob, JobLedger
 from headwater.node.crawl.lessons import Lesson
 from headwater.node.crawl.scheduler import CLOCK_STEP, Scheduler
 from headwater.node.crawl.spending_log import SpendingLog
-from headwater.node.crawl.transport import EPOCH_SHIFT, FetchResult, Job, JobSender, StoredLesson, StoredRefresh
+from headwater.node.crawl.transport import FetchResult, Job, JobSender, StoredLesson, StoredRefresh
 from headwater.schedule.budget import BudgetRecord
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.store import Store
@@ -83,15 +83,6 @@ class LeaderInbox(Protocol):
     async def remove_requests(self, feed_ids: Collection[int]) -> None: ...
 
 
-@dataclass(slots=True)
-class InFlightJob:
-    """A job that was sent; `reserved` is its part of the budget. Both are None for a job of the previous leader."""
-
-    generation: int | None
-    deadline: float
-    reserved: float | None
-
-
 class NextHop(NamedTuple):
     """A refresh that was redirected and waits for its next request."""
 
@@ -135,7 +126,7 @@ class Dispatcher:
         self._is_paused = is_paused
         self._inbox = inbox
         self._spending_log = spending_log
-        self._in_flight_seconds = in_flight_seconds
+        self._ledger = JobLedger(scheduler.budget, epoch, in_flight_seconds)
         self._begin_seconds = begin_seconds
         self._open_seconds = open_seconds
         self._backlog_seconds = backlog_seconds
@@ -143,7 +134,6 @@ class Dispatcher:
         self._on_request = on_request
         self._on_lessons = on_lessons
         self._clock = clock
-        self._generation = self._first_generation = epoch << EPOCH_SHIFT
         self._adopted = AdoptedJobs(sender)
         self._requests: dict[int, list[asyncio.Future[StoredRefresh]]] = {}
         self._remote_requests: list[int] = []  # feeds that people asked for in other processes
@@ -151,10 +141,14 @@ class Dispatcher:
         self._woken = asyncio.Event()
         self._messages_read_at = -math.inf
         self._due = -math.inf
-        self.in_flight: dict[int, InFlightJob] = {}
         names = ("chosen", "learned", "late", "expired", "refused", "unasked", "unbegun")
         self.counts = dict.fromkeys(names, 0)
         self.problem: str | None = None
+
+    @property
+    def in_flight(self) -> Mapping[int, InFlightJob]:
+        """The jobs in flight by feed."""
+        return self._ledger.in_flight
 
     # the loop
 
@@ -258,14 +252,15 @@ class Dispatcher:
             rates = self.scheduler.estimate_rates(rows).tolist()
             requested = {*self._requests, *self._remote_requests}
             for (_, reason), feed, rate in zip(chosen, ids, rates, strict=True):
-                self._generation += 1
                 believed = None if np.isnan(rate) else rate
                 hop = self._next_hops.pop(feed, None)
                 why, way = (reason, None) if hop is None else (hop.reason, hop.way)
-                orders.append(JobOrder(feed, self._generation, why, believed, feed in requested, way))
+                orders.append(JobOrder(feed, self._ledger.number_job(), why, believed, feed in requested, way))
             jobs = await self._factory.make_jobs(orders)
             for job in jobs:
-                self._reserve(job.feed_id, job.generation, now)
+                row = table.find_row(job.feed_id)
+                if row is not None:
+                    self._ledger.begin_job(job.feed_id, job.generation, int(table.host[row]), now, boot_clock())
             table.remove_feeds(set(ids) - self.in_flight.keys())  # removed since they were chosen
             # The record is written before the requests may begin, so that the next leader knows of them.
             granted = await self._spending_log.save_record(self.scheduler.budget.make_record(now))
@@ -281,20 +276,10 @@ class Dispatcher:
         self._cancel_jobs(refused)
         self._adopt_jobs(refused)  # those of the previous leader, whose results will come
 
-    def _reserve(self, feed_id: int, generation: int, now: float) -> None:
-        table = self.scheduler.feed_table
-        row = table.find_row(feed_id)
-        if row is not None:
-            reserved = self.scheduler.budget.reserve(now, int(table.host[row]))
-            self.in_flight[feed_id] = InFlightJob(generation, boot_clock() + self._in_flight_seconds, reserved)
-
     def _cancel_jobs(self, feed_ids: Iterable[int]) -> None:
         """Forget jobs without a result: their feeds are due again."""
         feeds = list(feed_ids)
-        for feed in feeds:
-            job = self.in_flight.pop(feed, None)
-            if job is not None and job.reserved is not None:
-                self.scheduler.budget.charge_without_document(self._clock(), job.reserved, job.reserved)
+        self._ledger.cancel_jobs(feeds, self._clock())
         self.scheduler.release_feeds(feeds)
 
     # landing
@@ -344,29 +329,11 @@ class Dispatcher:
             table.earliest[rows] = np.maximum(table.earliest[rows], self._clock() + self._postpone_seconds)
 
     def _land_job(self, feed_id: int, generation: int, size: int | None, now: float) -> None:
-        """Charge the request of a result; `size` is that of its document, None if it was redirected.
-
-        The result of an earlier job does not end the present one, whose request may still begin. A pushed document
-        had no job.
-        """
-        budget, job = self.scheduler.budget, self.in_flight.get(feed_id)
-        if not generation or (job is not None and job.generation not in (None, generation)):
-            return
-        self.in_flight.pop(feed_id, None)
-        self.scheduler.release_feeds([feed_id])
-        reserved = None if job is None else job.reserved
-        if generation < self._first_generation:
-            budget.charge_inherited(now, size or 0)
-            return
-        if reserved is None:  # a probe, or its time had run out
-            row = self.scheduler.feed_table.find_row(feed_id)
-            if row is None:
-                return
-            reserved = budget.reserve(now, int(self.scheduler.feed_table.host[row]))
-        if size is None:
-            budget.charge_without_document(now, reserved, 0.0)
-        else:
-            budget.charge(now, reserved, size)
+        table = self.scheduler.feed_table
+        row = table.find_row(feed_id)
+        host = None if row is None else int(table.host[row])
+        if self._ledger.land_job(feed_id, generation, size, host, now):
+            self.scheduler.release_feeds([feed_id])
 
     # results and requests of other processes
 
@@ -421,18 +388,18 @@ class Dispatcher:
         if record is None:  # written by no leader, or by one of an older version: the last refreshes are stored
             recent = table.table.last[table.table.last > now - MINUTE]
             record = BudgetRecord(len(adopted), tuple((max(now - at, 0.0), 1, 0.0) for at in np.sort(recent).tolist()))
-        self.scheduler.budget.inherit(now, record, age, self._open_seconds)
+        self._ledger.inherit(record, age, self._open_seconds, now)
         self._adopt_jobs(adopted)
         await self._spending_log.save_record(self.scheduler.budget.make_record(now))
 
     def _adopt_jobs(self, feed_ids: Iterable[int]) -> None:
         """Count jobs of the previous leader as in flight; its budget has their requests."""
-        table, deadline = self.scheduler.feed_table, boot_clock() + self._in_flight_seconds
+        table = self.scheduler.feed_table
         for feed in feed_ids:
             row = table.find_row(feed)
             if row is not None:
                 table.in_flight[row] = True
-                self.in_flight[feed] = InFlightJob(None, deadline, None)
+                self._ledger.adopt_job(feed, boot_clock())
 
     def recheck_in_flight(self) -> None:
         """Check the jobs in flight after the transport was made anew: they may be lost."""
@@ -440,12 +407,11 @@ class Dispatcher:
 
     async def _expire_jobs(self) -> None:
         now = boot_clock()
-        late = [feed for feed, job in self.in_flight.items() if job.deadline < now]
+        late = self._ledger.list_overdue(now)
         if not late:
             return
         if await self._sender.count_backlog():
-            for feed in late:
-                self.in_flight[feed].deadline = now + self._backlog_seconds
+            self._ledger.extend_deadlines(late, now + self._backlog_seconds)
             return
         self.counts["expired"] += len(late)
         log.warning("jobs_expired", jobs=len(late))

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from enum import Enum
 from functools import partial
 from typing import Any, Protocol
 
@@ -75,6 +76,27 @@ class AllHoldings:
 
     def is_outdated(self, epoch: int) -> bool:
         return False
+
+
+class JobDecision(Enum):
+    """What becomes of a job in a terminal's hands."""
+
+    BEGIN = "its request may begin"
+    DROP = "its leader was replaced: the next one sees that it is gone, and chooses for itself"
+    GIVE_BACK = "its host may not be asked by this process, or not any more"
+    TOO_LATE = "its time to begin is over: the leader hears of it"
+
+
+def decide_job(job: Job, holdings: Holdings, boot: float, now: float) -> tuple[JobDecision, int]:
+    """Decide about a job, with the epoch under which its request begins; `now` is the database's time."""
+    if job.errand is None and holdings.is_outdated(job.epoch):
+        return JobDecision.DROP, 0
+    epoch = holdings.find_epoch(job.partition, boot)
+    if epoch is None:
+        return JobDecision.GIVE_BACK, 0
+    if job.begin_by is not None and now > job.begin_by:
+        return JobDecision.TOO_LATE, epoch
+    return JobDecision.BEGIN, epoch
 
 
 class JobFetch(Protocol):
@@ -214,18 +236,14 @@ class FetchPool:
         try:
             if (quiet := self._fetch.quiet_seconds(job)) > 0:
                 await asyncio.sleep(quiet)
-            if job.errand is None and self.holdings.is_outdated(job.epoch):
+            decision, epoch = decide_job(job, self.holdings, boot_clock(), self._clock())
+            if decision in (JobDecision.DROP, JobDecision.GIVE_BACK):
                 self.counts["refused"] += 1
-                await self._transport.drop_job(received)  # the leader sees that it is gone, and chooses for itself
+                drops = decision is JobDecision.DROP
+                await (self._transport.drop_job if drops else self._transport.give_back)(received)
                 self._end_job(job)
                 return
-            epoch = self.holdings.find_epoch(job.partition, boot_clock())
-            if epoch is None:
-                self.counts["refused"] += 1
-                await self._transport.give_back(received)
-                self._end_job(job)
-                return
-            if job.begin_by is not None and self._clock() > job.begin_by:
+            if decision is JobDecision.TOO_LATE:
                 self.counts["unbegun"] += 1
                 unbegun = FetchResult(job, self._make_no_outcome(job), self.name, epoch, unasked=True, unbegun=True)
                 await self._send_result(unbegun, received)

@@ -261,6 +261,11 @@ class Ingest:
         self.counts["skipped"] += sum(one.saved.skipped is not None for one in stored)
 
 
+def is_late(result: FetchResult, epochs: Mapping[int, int]) -> bool:
+    """Whether the partition of a result has passed to another process since it was fetched."""
+    return result.epoch < epochs.get(result.job.partition, 0)
+
+
 def _write_results(
     connection: Connection,
     judged: Sequence[Judged],
@@ -274,7 +279,7 @@ def _write_results(
         return list(zip(written, write(connection, written), strict=True))
     everything = [*(one.result for one in judged), *(one for one, _ in unasked)]
     epochs = find_epochs(connection, {one.job.partition for one in everything})
-    late = {id(one) for one in everything if one.epoch < epochs.get(one.job.partition, 0)}
+    late = {id(one) for one in everything if is_late(one, epochs)}
     written = [replace(one.verdict, late=True) if id(one.result) in late else one.verdict for one in judged]
     cluster_jobs.delete_jobs(connection, finished - {one.feed_id for one in everything if id(one) in late})
     saved = write(connection, written)
