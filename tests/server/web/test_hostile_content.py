@@ -132,6 +132,11 @@ def test_shown_content_has_no_picture_of_another_host_and_keeps_the_text() -> No
     assert "src=" not in clean_for_page('<img src="https://a.example/x.png">', lambda url: None)
 
 
+def test_shown_content_keeps_formulas() -> None:
+    formula = '<p>So <math display="block"><mi>x</mi><mo>=</mo><mn>1</mn></math></p>'
+    assert clean_for_page(formula, lambda url: None) == formula
+
+
 async def test_query_names_and_texts_cannot_carry_markup(web_store: Store) -> None:
     for vector in VECTORS[:8]:
         try:

@@ -30,12 +30,19 @@ _TAGS = nh3.ALLOWED_TAGS | {
     "section", "source", "tfoot", "track", "video",
 }  # fmt: skip
 # MathML Core without elements that may contain HTML other than text.
-_MATHML_TAGS = {
+MATHML_TAGS = {
     "math", "menclose", "merror", "mfrac", "mi", "mmultiscripts", "mn", "mo", "mover", "mpadded", "mphantom",
     "mprescripts", "mroot", "mrow", "ms", "mspace", "msqrt", "mstyle", "msub", "msubsup", "msup", "mtable", "mtd",
     "mtext", "mtr", "munder", "munderover", "none", "semantics",
 }  # fmt: skip
-_TAGS |= _MATHML_TAGS
+MATHML_ATTRIBUTES = {
+    "math": {"display"},
+    "mi": {"mathvariant"},
+    "mo": {"stretchy", "fence", "separator"},
+    "mfrac": {"linethickness"},
+    "mtable": {"columnalign"},
+}
+_TAGS |= MATHML_TAGS
 _ATTRIBUTES = {tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
 for _tag, _names in {
     "*": {"dir", "lang", "title"},
@@ -46,11 +53,7 @@ for _tag, _names in {
     "img": {"align", "alt", "height", "src", "width"},
     "font": {"color"},
     "ol": {"start", "type"},
-    "math": {"display"},
-    "mi": {"mathvariant"},
-    "mo": {"stretchy", "fence", "separator"},
-    "mfrac": {"linethickness"},
-    "mtable": {"columnalign"},
+    **MATHML_ATTRIBUTES,
 }.items():
     _ATTRIBUTES.setdefault(_tag, set()).update(_names)
 _REMOVED_WITH_CONTENT = {"script", "style", "title", "textarea", "noscript", "template", "annotation", "annotation-xml"}

@@ -12,8 +12,19 @@ from collections import Counter
 MAX_DEPTH = 200
 MAX_ATTRIBUTES = 64
 _MAX_FORMATTING = 16  # formatting elements open at once
-_FEW_TAGS, _SHORT_TAG = 300, 4_000  # markup with fewer and shorter tags needs no limits
+# Markup with fewer and shorter tags needs no limits. At most three equal formatting elements are opened again (“Noah's
+# Ark clause”), so that only those with attributes can be many.
+_FEW_TAGS, _MANY_TAGS, _SHORT_TAG, _FEW_STYLED = 300, 4_000, 4_000, 60
+_LONG_TEXT = 65_536  # in which a hostile tag can hide its length by signs inside attributes
+_LONG_TAG = re.compile(rf"<[^<]{{{_SHORT_TAG}}}")
+_STYLED = re.compile(  # ignoring case would take four times as long
+    r"<(?:[biusBIUS]|em|tt|big|code|font|nobr|small|strike|strong|EM|TT|BIG|CODE|FONT|NOBR|SMALL|STRIKE|STRONG|"
+    r"[A-Z][a-z]+|[a-z]+[A-Z])[\s/]"
+)
 
+# A tag as most are written, else the sign that begins any other markup.
+_PLAIN_TAG = re.compile(r"""<(?:(/?)([A-Za-z][A-Za-z0-9]{0,20})((?:\s+[A-Za-z-]{1,30}="[^"<>]*")*)\s*/?>)?""")
+_SHORT_ATTRIBUTES = 4 * MAX_ATTRIBUTES
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
 _ATTRIBUTE = re.compile(r"""[\s/]*[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*)?)?""")
 _COMMENT_END = re.compile(r"--!?>")
@@ -30,13 +41,15 @@ _RAW_TEXT = {
 def limit_html(text: str) -> str:
     """Return markup without the tags and attributes that exceed the limits; text is kept.
 
-    >>> limit_html("<div>" * 1_000 + "text") == "<div>" * MAX_DEPTH + "text"
+    >>> limit_html("<div>" * 5_000 + "text") == "<div>" * MAX_DEPTH + "text"
     True
     """
-    pieces = text.split("<")
-    if len(pieces) <= _FEW_TAGS and max(map(len, pieces)) <= _SHORT_TAG:
+    tags = text.count("<")
+    if len(text) <= _SHORT_TAG and tags <= _FEW_TAGS:
         return text
-    return _Limiter(text).run()
+    if tags > _MANY_TAGS or len(text) > _LONG_TEXT or _LONG_TAG.search(text) is not None:
+        return _Limiter(text).run()
+    return _Limiter(text).run() if tags > _FEW_TAGS and len(_STYLED.findall(text)) > _FEW_STYLED else text
 
 
 class _Limiter:
@@ -47,16 +60,27 @@ class _Limiter:
         self._parts: list[str] = []
         self._copied = 0  # the position up to which the text is in `_parts`
         self._open: list[str] = []
-        self._names: Counter[str] = Counter()
+        self._open_names: Counter[str] = Counter()
         self._formatting: Counter[str] = Counter()
-        self._formatting_limit = _MAX_FORMATTING
+        self._open_formatting = 0
+        self._max_formatting = _MAX_FORMATTING
         self._spare = 1_000  # how often formatting elements may still be opened again
 
     def run(self) -> str:
-        at = 0
-        while (start := self._text.find("<", at)) >= 0:
-            at = self._pass_markup(start)
-        self._replace(len(self._text), len(self._text))
+        text, at = self._text, 0
+        while (found := _PLAIN_TAG.search(text, at)) is not None:
+            name = found[2]
+            if name is None or len(found[3]) > _SHORT_ATTRIBUTES:
+                at = self._pass_other_markup(found.start())
+                continue
+            at = found.end()
+            name = name.lower()
+            if found[1]:
+                self._note_end(name)
+            elif name not in _VOID:
+                self._note_start(name, found.start(), at)
+                at = self._find_raw_text_end(name, at) if name in _RAW_TEXT else at
+        self._replace(len(text), len(text))
         return "".join(self._parts)
 
     def _replace(self, start: int, end: int, by: str = "") -> None:
@@ -65,12 +89,12 @@ class _Limiter:
             self._parts.append(self._text[self._copied : start] + by)
         self._copied = end
 
-    def _pass_markup(self, start: int) -> int:
-        """Keep, shorten or drop the tag, comment or sign at `start`; return the position behind it."""
+    def _pass_other_markup(self, start: int) -> int:
+        """Keep, shorten or drop a tag with unusual attributes, or pass a comment; return the position behind it."""
         text = self._text
         found = _TAG.match(text, start)
         if found is None:
-            return self._find_end_of_other(start)
+            return self._find_end_of_comment(start)
         name, at, attributes = found[2].lower(), found.end(), 0
         kept = at
         while (attribute := _ATTRIBUTE.match(text, at)) is not None:
@@ -84,18 +108,17 @@ class _Limiter:
             return len(text)
         if found[1]:
             self._note_end(name)
-        elif not self._admits_start(name):
-            self._replace(start, end)
-        elif self._spare < 0:
-            self._close_formatting(start)
+        elif name not in _VOID:
+            self._note_start(name, start, end)
         if kept < at and self._copied <= start:
             self._replace(kept, end - 1)
-        if not found[1] and name in _RAW_TEXT:
-            closing = _RAW_TEXT[name].search(text, end)
-            return len(text) if closing is None else closing.start()
-        return end
+        return self._find_raw_text_end(name, end) if not found[1] and name in _RAW_TEXT else end
 
-    def _find_end_of_other(self, start: int) -> int:
+    def _find_raw_text_end(self, name: str, start: int) -> int:
+        found = _RAW_TEXT[name].search(self._text, start)
+        return len(self._text) if found is None else found.start()
+
+    def _find_end_of_comment(self, start: int) -> int:
         """Return the end of a comment, declaration or instruction, or of a sign that begins none of them."""
         text = self._text
         if text.startswith("<!--", start):
@@ -108,30 +131,35 @@ class _Limiter:
             return len(text) if end < 0 else end + 1
         return start + 1
 
-    def _admits_start(self, name: str) -> bool:
-        if name in _VOID:
-            return True
+    def _note_start(self, name: str, start: int, end: int) -> None:
+        """Note an element that begins; drop its tag if too many are open."""
         if name in _FORMATTING:
-            if self._formatting.total() >= self._formatting_limit:
-                return False
+            if self._open_formatting >= self._max_formatting:
+                self._replace(start, end)
+                return
             self._formatting[name] += 1
-            return True
+            self._open_formatting += 1
+            return
         if len(self._open) >= MAX_DEPTH:
-            return False
+            self._replace(start, end)
+            return
         if name in _SELF_ENDING:
             self._end_same(name)
         self._open.append(name)
-        self._names[name] += 1
-        self._spare += 2 - self._formatting.total()
-        return True
+        self._open_names[name] += 1
+        self._spare += 2 - self._open_formatting
+        if self._spare < 0:
+            self._close_formatting(start)
 
     def _note_end(self, name: str) -> None:
         if name in _FORMATTING:
-            self._formatting[name] -= self._formatting[name] > 0
+            if self._formatting[name]:
+                self._formatting[name] -= 1
+                self._open_formatting -= 1
             return
-        while self._names[name]:
+        while self._open_names[name]:
             last = self._open.pop()
-            self._names[last] -= 1
+            self._open_names[last] -= 1
             if last == name:
                 break
 
@@ -142,7 +170,7 @@ class _Limiter:
                 return
             if self._open[depth] == name:
                 for ended in self._open[depth:]:
-                    self._names[ended] -= 1
+                    self._open_names[ended] -= 1
                 del self._open[depth:]
                 return
 
@@ -150,4 +178,4 @@ class _Limiter:
         """Close all formatting elements, which would be opened again too often, and admit no more."""
         self._replace(at, at, "".join(f"</{name}>" for name in self._formatting.elements()))
         self._formatting.clear()
-        self._formatting_limit = self._spare = 0
+        self._open_formatting = self._max_formatting = self._spare = 0

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 
-# Tags by which most texts are written; others are looked at more closely.
-_UNUSUAL = re.compile(
-    r"<(?!/|(?:p|a|br|li|b|i|em|strong|img|div|span|code|h[1-6]|ul|ol|td|tr|pre|blockquote|figure|figcaption|hr|table|"
-    r"tbody|th|thead|sup|sub|small|section|cite|q|s|u|font|center|video|audio|source|dl|dt|dd|kbd|picture)[\s/>])[A-Za-z]"
+# A tag other than those by which most texts are written: one without attributes, or of a picture or a formula.
+_TOKEN = re.compile(
+    r"<(?:(?P<foreign>/?(?:svg|math|SVG|MATH))(?=[\s/>])|(?!(?:p|a|br|li|b|i|em|strong|img|div|span|code|h[1-6]|ul|ol|td|"
+    r"tr|pre|blockquote|figure|hr|table|tbody|th|sup|u)[\s/>])(?P<name>[A-Za-z][A-Za-z0-9]{0,20})>)"
 )
-_TOKEN = re.compile(r"<(?:(?P<foreign>/?(?:svg|math))(?=[\s/>])|(?P<name>[a-z][a-z0-9]{0,20})>)", re.IGNORECASE)
 _END_TAG = re.compile(r"</([a-z][a-z0-9]{0,20})", re.IGNORECASE)
 # Elements whose content a browser shows, or which it ignores without their content being lost.
 _SHOWN = frozenset("""
@@ -27,6 +26,8 @@ _SHOWN = frozenset("""
 # Their content is text for a parser, so that tags inside them show that they are only mentioned.
 _TEXT_ONLY = frozenset({"title", "textarea"})
 _CODE = frozenset({"script", "style"})
+_NEAR = 4_000  # characters
+_END_OF_TEXT = re.compile(r"\s*\Z")  # behind the start tag of code that is broken off
 
 
 def escape_mentions(text: str) -> str:
@@ -35,29 +36,41 @@ def escape_mentions(text: str) -> str:
     >>> escape_mentions("<p>The <path> and the <title> element")
     '<p>The &lt;path> and the &lt;title> element'
     """
-    if _UNUSUAL.search(text) is None:
+    if _TOKEN.search(text) is None:
         return text
     parts: list[str] = []
-    copied, foreign, end_of_text = 0, "", len(text.rstrip())
-    last_ends = {found[1].lower(): found.start() for found in _END_TAG.finditer(text)}
+    copied, foreign = 0, ""
+    ends = _LastEnds(text)
     for found in _TOKEN.finditer(text):
         if found["foreign"] is not None:
             name = found["foreign"].lower()
             if foreign:
                 foreign = "" if name == f"/{foreign}" else foreign
-            elif last_ends.get(name, -1) > found.start():
+            elif name[0] != "/" and ends.has_end(name, found.end()):
                 foreign = name
             continue
         name = found["name"].lower()
-        if foreign or name in _SHOWN:
+        if foreign or name in _SHOWN or (name in _CODE and _END_OF_TEXT.match(text, found.end())):
             continue
-        if name in _CODE and found.end() == end_of_text:
-            continue  # broken off
-        has_end = last_ends.get(name, -1) >= found.end()
-        if not has_end or (name in _TEXT_ONLY and _is_discussed(text, found.end(), name)):
+        if not ends.has_end(name, found.end()) or (name in _TEXT_ONLY and _is_discussed(text, found.end(), name)):
             parts += (text[copied : found.start()], "&lt;")
             copied = found.start() + 1
     return "".join((*parts, text[copied:])) if parts else text
+
+
+class _LastEnds:
+    """Knows where the last end tag of each element stands; looks at the near text first, where most ends are."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._places: dict[str, int] | None = None
+
+    def has_end(self, name: str, start: int) -> bool:
+        if self._text.find(f"</{name}", start, start + _NEAR) >= 0:
+            return True
+        if self._places is None:
+            self._places = {found[1].lower(): found.start() for found in _END_TAG.finditer(self._text)}
+        return self._places.get(name, -1) >= start
 
 
 def _is_discussed(text: str, start: int, name: str) -> bool:

@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from headwater.errors import HeadwaterError
 from headwater.fetch.client import Fetcher
-from headwater.formats.values.html import get_nh3_cleaner
+from headwater.formats.values.html import MATHML_ATTRIBUTES, MATHML_TAGS, get_nh3_cleaner
 
 MAX_PICTURE_BYTES = 5 << 20
 CACHE_BYTES = 32 << 20
@@ -108,7 +108,9 @@ def picture_type(body: bytes) -> str | None:
     return None
 
 
-_TAGS = nh3.ALLOWED_TAGS - {"img", "map", "area"} | {"address", "figcaption", "figure", "section", "tfoot"}
+_TAGS = (
+    nh3.ALLOWED_TAGS - {"img", "map", "area"} | {"address", "figcaption", "figure", "section", "tfoot"} | MATHML_TAGS
+)
 _ATTRIBUTES = {
     "*": {"dir", "lang", "title"},
     "a": {"href"},
@@ -117,6 +119,7 @@ _ATTRIBUTES = {
     "td": {"colspan", "rowspan"},
     "th": {"colspan", "rowspan", "scope"},
     "time": {"datetime"},
+    **MATHML_ATTRIBUTES,
 }
 _FIXED = {"img": {"loading": "lazy", "decoding": "async", "referrerpolicy": "no-referrer"}}
 
