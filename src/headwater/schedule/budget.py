@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from headwater.errors import SettingsError
 from headwater.times import MINUTE
 
+BUCKET_SECONDS = 0.1  # spending within it is remembered as one entry, with the last time
+
 
 @dataclass(frozen=True, slots=True)
 class RequestCap:
@@ -61,6 +63,7 @@ class RequestBudget:
     def __init__(self, cap: RequestCap, burst: float = 10.0) -> None:
         self._burst = burst
         self._spent: deque[tuple[float, int, float]] = deque()  # when, how many requests, how many bytes
+        self._bucket_start = -math.inf  # of the last entry
         self._requests = 0
         self._bytes = 0.0
         self._latest_time = -math.inf
@@ -174,10 +177,16 @@ class RequestBudget:
         return self._requests + self._in_flight + self._inherited
 
     def _record_spent(self, requests: int, weight: float) -> None:
-        if requests or weight:
+        if not (requests or weight):
+            return
+        self._requests += requests
+        self._bytes += weight
+        if self._spent and self._latest_time < self._bucket_start + BUCKET_SECONDS:
+            _, before, bytes_before = self._spent.pop()
+            self._spent.append((self._latest_time, before + requests, bytes_before + weight))
+        else:
+            self._bucket_start = self._latest_time
             self._spent.append((self._latest_time, requests, weight))
-            self._requests += requests
-            self._bytes += weight
 
     def _drop_expired(self, now: float) -> None:
         # A clock set back must not free spent requests, so time never goes back here.

@@ -287,8 +287,9 @@ class Dispatcher:
     def land_stored(self, batch: Sequence[StoredRefresh]) -> None:
         """Charge and release the feeds of stored results, from which the scheduler has learned already."""
         now, fetched = self._clock(), [one for one in batch if not one.result.outcome.pushed]
-        for one in fetched:
-            self._land_job(one.known.feed_id, one.result.job.generation, one.result.outcome.bytes, now)
+        self._land_jobs(
+            [(one.known.feed_id, one.result.job.generation, one.result.outcome.bytes) for one in fetched], now
+        )
         for one in fetched:
             for request in self._requests.pop(one.known.feed_id, ()):
                 if not request.done():
@@ -308,10 +309,10 @@ class Dispatcher:
         """Release feeds without a document: redirected ones, those that were too late to begin, and those whose
         terminal had no network."""
         now = self._clock()
-        for one in results:
+        hops = {_find_feed(one): one for one in results if one.way is not None}
+        self._land_jobs([(feed, _find_generation(one), None) for feed, one in hops.items()], now)
+        for feed, one in hops.items():
             if one.way is not None:
-                feed = _find_feed(one)
-                self._land_job(feed, _find_generation(one), None, now)
                 self._next_hops[feed] = NextHop(one.way, _find_reason(one))  # it comes first in the budget
         unbegun = [_find_feed(one) for one in results if one.unbegun]
         self.counts["unbegun"] += len(unbegun)
@@ -328,12 +329,15 @@ class Dispatcher:
             rows = table.find_rows(feed_ids)
             table.earliest[rows] = np.maximum(table.earliest[rows], self._clock() + self._postpone_seconds)
 
-    def _land_job(self, feed_id: int, generation: int, size: int | None, now: float) -> None:
-        table = self.scheduler.feed_table
-        row = table.find_row(feed_id)
-        host = None if row is None else int(table.host[row])
-        if self._ledger.land_job(feed_id, generation, size, host, now):
-            self.scheduler.release_feeds([feed_id])
+    def _land_jobs(self, results: Sequence[tuple[int, int, int | None]], now: float) -> None:
+        """Charge the requests of results (feed, generation, size; None if redirected), and release their feeds."""
+        table, freed = self.scheduler.feed_table, []
+        for feed, generation, size in results:
+            row = table.find_row(feed)
+            host = None if row is None else int(table.host[row])
+            if self._ledger.land_job(feed, generation, size, host, now):
+                freed.append(feed)
+        self.scheduler.release_feeds(freed)
 
     # results and requests of other processes
 
@@ -361,10 +365,9 @@ class Dispatcher:
     def _land_lessons(self, stored: Sequence[StoredLesson]) -> None:
         self.counts["late"] += sum(one.late and not one.unasked for one in stored)
         self.land_unasked([one for one in stored if one.unasked])
-        lessons, now = [one.lesson for one in stored if not one.late], self._clock()
-        for one in stored:
-            if not one.late:
-                self._land_job(one.lesson.refresh.feed_id, one.generation, one.lesson.refresh.bytes, now)
+        kept, now = [one for one in stored if not one.late], self._clock()
+        lessons = [one.lesson for one in kept]
+        self._land_jobs([(one.lesson.refresh.feed_id, one.generation, one.lesson.refresh.bytes) for one in kept], now)
         if self.scheduler.budget.has_host_pace:
             self._note_host_requests([one.refresh for one in lessons], now)
         if lessons:
