@@ -30,7 +30,7 @@ COMMANDS = {
     "demo": ("serve", "Start test feeds and a server that watches them, without the internet."),
     "quality": ("quality", "Show completeness, freshness, delay and cost of the running server."),
     "query": ("queries", "Write, check and manage standing queries: feeds made of other feeds."),
-    "publish": ("publish", "Make published feeds private or public, and manage their tokens."),
+    "publish": ("publish", "Choose who may read published feeds, and manage their tokens."),
     "deliveries": ("deliveries", "List and resend mails, web hooks and notifications of query feeds."),
     "users": ("users", "Manage accounts."),
     "removed": ("trash", "List, restore or delete objects that were removed in the last day."),

@@ -31,7 +31,7 @@ class Farm:
     feed k, `farm.published_items(k)` its items since the start. `farm.advance(seconds)` moves the clock,
     `farm.faults[k] = Fault("503")` makes a feed misbehave from now on, and `farm.log` lists the requests. `clock`
     returns the wall time; a constant one stops time between two advances. A farm with the `started` of an earlier farm
-    continues it.
+    continues it. `windows` are the sizes of single feeds' documents, where they differ from `window`.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Farm:
         clock: Callable[[], float] = time.time,
         started: float | None = None,
         log_size: int = 100_000,
+        windows: Mapping[int, int] | None = None,
     ) -> None:
         _check_settings(feeds, speed, window, hosts, host, format)
         check_rates(rates)
@@ -66,6 +67,7 @@ class Farm:
         self.latency = latency
         self.clock = FarmClock(clock, speed, started)
         self.faults: dict[int, Fault] = dict(faults or {})
+        self._windows = dict(windows or {})
         self.log = RequestLog(log_size)
         self.asked: Counter[int] = Counter()  # feed with a fault → number of requests so far
         self._hints = hints
@@ -94,6 +96,8 @@ class Farm:
     def answer_request(self, request: FarmRequest) -> FarmResponse:
         request.arrived = self.clock.wall_time()
         self.log.begin_request(request.host)
+        if request.method == b"POST" and request.target == "/hook":
+            return make_response(204)  # a web hook that accepts every delivery
         if request.method not in (b"GET", b"HEAD"):
             return make_response(405, b"", ("Allow", "GET, HEAD"))
         answer = self._route(request)
@@ -232,7 +236,12 @@ class Farm:
         if source is None:
             profile = self.feed_profile(self._check_feed(feed))
             source = self._farm_feeds[feed] = FarmFeed(
-                profile, self.seed, self.clock, self.window, self.base_url(feed), self._bodies
+                profile,
+                self.seed,
+                self.clock,
+                self._windows.get(feed, self.window),
+                self.base_url(feed),
+                self._bodies,
             )
         return source
 

@@ -58,10 +58,13 @@ class DefinitionSource(Protocol):
 class Maintenance:
     """Maintains a scheduler and its store: `load_state` before it chooses anything, `run` while it runs."""
 
-    def __init__(self, store: Store, scheduler: Scheduler, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, scheduler: Scheduler, settings: Settings, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self._store = store
         self._scheduler = scheduler
         self.settings = settings
+        self._clock = clock
         self._revision = 0
         self._has_saved = False
         self.monitor = QualityMonitor(store, scheduler, settings.least_interval)
@@ -113,13 +116,13 @@ class Maintenance:
         """Save the learned state."""
         one = self._scheduler
         self._has_saved = True
-        await snapshot.save_snapshot(self._store, one.feed_table, one.strategy, one.politeness, time.time())
+        await snapshot.save_snapshot(self._store, one.feed_table, one.strategy, one.politeness, self._clock())
 
     async def measure_quality(self) -> QualityReport:
         """Measure the quality now."""
         if self.settings.target is not None and self._scheduler.target_result is None:
             await self.update_target_budget()  # at the start there were no estimates yet
-        return await self.monitor.make_report(time.time())
+        return await self.monitor.make_report(self._clock())
 
     async def publish_report(self) -> None:
         """Log the quality and save it for other processes.
@@ -190,7 +193,9 @@ class Maintenance:
             self._scheduler.target_result, self._budget_floor = None, 0.0
         else:
             one, least = self._scheduler, settings.least_interval
-            await find_target_budget(one, settings.target, settings.max_budget, least, time.time(), self._budget_floor)
+            await find_target_budget(
+                one, settings.target, settings.max_budget, least, self._clock(), self._budget_floor
+            )
 
     async def follow_feed_changes(self, definitions: DefinitionSource) -> None:
         """Load feeds that a command or another process has added, changed or removed."""
@@ -230,7 +235,7 @@ class Maintenance:
         feeds.set_demand(demand)
         self._scheduler.on_changed()
         await self._apply_targets(found.aims, found.budget)
-        await self.measure_promises(model, definitions, time.time())
+        await self.measure_promises(model, definitions, self._clock())
 
     def _plan_targets(
         self, model: DemandModel, definitions: Mapping[int, CreateFeed], demand: Mapping[int, Demand]
@@ -254,17 +259,17 @@ class Maintenance:
             if not one.reached and before.get(one.query) is not False:
                 log.warning("query_target", query=one.query, reached=False, message=one.message)
         if found or self._scheduler.target_outcomes:
-            await targets.save_outcomes(self._store, found, time.time())
+            await targets.save_outcomes(self._store, found, self._clock())
         self._scheduler.target_outcomes = found
 
     async def prune_store(self) -> None:
         keep = RetentionPolicy(days=self.settings.keep_days, per_feed=self.settings.keep_per_feed)
         while True:
-            pruned = await self._store.write(delete_expired, keep, time.time())
+            pruned = await self._store.write(delete_expired, keep, self._clock())
             if not (pruned.items or pruned.refreshes or pruned.outbox):
                 break
-        await compact_all_marks(self._store, time.time())
-        while await self._store.write(delete_expired_trash, time.time()):
+        await compact_all_marks(self._store, self._clock())
+        while await self._store.write(delete_expired_trash, self._clock()):
             pass
 
     async def index_items(self) -> None:

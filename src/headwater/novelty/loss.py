@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 from headwater.model import Entry, Markup
 
+ENOUGH_GAPS = 5.0  # between items, to tell the rate of a window from its dates alone
+
 
 def overlaps_known(new: Sequence[float | None], old: Sequence[Entry[Markup]]) -> bool:
     """Say whether the document shows a known item behind its new ones.
@@ -31,16 +33,22 @@ def estimate_lost_items(new: Sequence[float | None], last: float, now: float, ra
     """Estimate the items lost before a window of only new items, after the last refresh at `last`.
 
     `new` holds the plausible dates of those items, None where there is none. With dates: the rate within the window,
-    continued over the gap before it. Without: the mean excess of a Poisson count over the window, at the expected rate,
+    continued over the gap before it; a window of fewer than six items says little of the rate, so the expected one
+    stands in for its missing items. Without: the mean excess of a Poisson count over the window, at the expected rate,
     or at the least rate that fills a window.
 
     >>> ten = [1000.0 + 10 * k for k in range(10)]
     >>> estimate_lost_items(ten, last=900.0, now=2000.0, rate=None)  # one item per 10 s, 100 s not shown
     9.0
+    >>> round(estimate_lost_items([990.0, 1000.0], last=0.0, now=1000.0, rate=0.01), 1)  # ten seconds apart by chance
+    12.1
     """
     dates = sorted(date for date in new if date is not None)
     if len(dates) == len(new) and len(dates) > 1 and dates[-1] > dates[0]:
-        rate_shown = (len(dates) - 1) / (dates[-1] - dates[0])
+        gaps, span = float(len(dates) - 1), dates[-1] - dates[0]
+        if rate and gaps < ENOUGH_GAPS:
+            return max(0.0, ENOUGH_GAPS / (span + (ENOUGH_GAPS - gaps) / rate) * (dates[0] - last))
+        rate_shown = gaps / span
         return max(0.0, rate_shown * (dates[0] - last) - 1.0)
     width = len(new)
     mean = max((rate or 0.0) * (now - last), float(width))

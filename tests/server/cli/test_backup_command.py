@@ -34,7 +34,7 @@ def limited() -> None:
 
 def test_a_backup_of_a_running_server_makes_another_server(headwater: Callable[..., Any], tmp_path: Path) -> None:
     data, new, file = tmp_path / "data", tmp_path / "new", tmp_path / "backup"
-    with server("demo", "--feeds", "12", "--data", str(data)) as url:
+    with server("demo", "--feeds", "12", "--days", "0.5", "--data", str(data)) as url:
         while health(url)["items"] < 50:
             time.sleep(0.1)
         made = headwater("backup", str(file), "--json")
@@ -54,7 +54,7 @@ def test_a_backup_of_a_running_server_makes_another_server(headwater: Callable[.
     with server("serve", "--data", str(new)) as url:
         assert health(url)["feeds"] == 12
         assert health(url)["items"] == counts["item"]
-    with server("demo", "--feeds", "12", "--data", str(data)) as url:
+    with server("demo", "--feeds", "12", "--days", "0.5", "--data", str(data)) as url:
         assert health(url)["feeds"] == 12, "the feeds of the first demo publish again where they did"
     again = headwater("restore", str(file), "--data", str(new))
     assert again.code == 1

@@ -97,6 +97,7 @@ class PromiseKeeper:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._told: dict[int, float] = {}  # query → start of the broken spell that was told
 
     async def measure_server(
         self, hours: Mapping[int, PromiseCounts], target: QualityTarget | None, expected: BudgetPlan | None
@@ -193,6 +194,9 @@ class PromiseKeeper:
 
     async def _send_alert(self, promise: _Promise, record: PromiseHour, since: float, now: float) -> None:
         """Queue one alert per broken spell to the receiver of the query."""
+        if self._told.get(promise.query_id) == since:
+            return
+        self._told[promise.query_id] = since
         deliver = promise.create.query.deliver
         log.warning("promise_broken", query=promise.name, since=since, why=record.why)
         if deliver is None or deliver.kind not in KINDS or not deliver.address:

@@ -1,0 +1,208 @@
+"""Replays the past of a farm through the real server code under a virtual clock.
+
+    farm at time t ─► scheduler chooses ─► fetcher (in process) ─► judge ─► store ─► queries ─► deliveries ─► reports
+
+Nothing is invented: every item, loss, delay and verdict is what this server would have seen. Only the network is left
+out, and time passes as quickly as the code runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from headwater.farm.farm import Farm
+from headwater.farm.faults import Fault
+from headwater.farm.http_protocol import FarmRequest
+from headwater.fetch.client import Fetcher
+from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
+from headwater.node.crawl.dispatcher import JobOrder, make_local_job
+from headwater.node.crawl.ingest import Ingest, LearningPlanner
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.scheduler import Scheduler
+from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
+from headwater.node.crawl.transport import FetchResult
+from headwater.node.maintenance import Maintenance
+from headwater.node.queries.processor import QueryProcessor
+from headwater.publish.delivery.deliverer import Deliverer
+from headwater.publish.delivery.delivery_planner import DeliveryPlanner
+from headwater.publish.delivery.sinks import DeliveryMessage, Sink
+from headwater.settings import Settings
+from headwater.store.content.feed_state import load_feed_states
+from headwater.store.store import Store
+from headwater.times import DAY, HOUR, MINUTE, parse_time_zone
+
+# Feeds that fall due in a step are stored together; each is fetched at its own moment. The last day has finer steps. On
+# a machine that is too slow for `LIMIT` steps become longer: then feeds are polled less often, and the figures say so.
+STEP, LAST_DAY_STEP, HURRIED_STEP = 30 * MINUTE, 10 * MINUTE, 3 * HOUR
+LIMIT = 25.0  # real seconds
+REPORT_STEP, LATE_REPORT_STEP = 2 * HOUR, 5 * MINUTE  # between two reports: before, and in the last three hours
+QUERY_STEP = 30 * MINUTE
+DEMAND_STEP = 6 * HOUR
+
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class VirtualClock:
+    """Returns the virtual time while there is one, then the real time."""
+
+    now: float | None = None
+
+    def __call__(self) -> float:
+        return time.time() if self.now is None else self.now
+
+
+class ReplaySink(Sink):
+    """Accepts every message of the past: its receiver was not there yet."""
+
+    async def send(self, message: DeliveryMessage) -> None:
+        return
+
+
+async def answer_in_process(farm: Farm, request: RemoteRequest) -> RemoteReply:
+    """Answer a request as the farm's server would, without a connection."""
+    target = urlsplit(request.url)
+    headers = {name.lower().encode(): value.encode() for name, value in request.headers.items()}
+    asked = FarmRequest(b"GET", target.path, headers, "127.0.0.1", target.netloc)
+    answer = farm.answer_request(asked)
+    farm.finish_request(asked, answer)
+    head, _, body = answer.data.partition(b"\r\n\r\n")
+    lines = (line.partition(": ") for line in head.decode("latin-1").split("\r\n")[1:])
+    found = tuple((name, value) for name, _, value in lines)
+    return RemoteReply(answer.status, found, body, len(answer.data))
+
+
+@dataclass(slots=True)
+class FarmHistory:
+    """The past of a farm whose feeds are in the store, until the time of `present`.
+
+    `faults` begin at a time, by feed of the farm. `limit` is the number of real seconds to take.
+    """
+
+    farm: Farm
+    store: Store
+    settings: Settings
+    clock: VirtualClock
+    faults: Mapping[int, tuple[float, Fault]] = field(default_factory=dict)
+    present: Callable[[], float] = time.time
+    limit: float = LIMIT
+
+    async def replay(self, start: float, on_progress: OnProgress = lambda done, total: None) -> None:
+        """Live from `start` until the present is reached, and leave the store as a server that stops then."""
+        self.clock.now = start
+        scheduler = Scheduler(
+            self.store,
+            build_configured_strategy(self.settings),
+            make_budget_account(self.settings),
+            Politeness(np.random.default_rng(self.farm.seed), least=self.settings.least_interval),
+            per_host=self.settings.per_host,
+            clock=self.clock,
+        )
+        maintenance = Maintenance(self.store, scheduler, self.settings, clock=self.clock)
+        await maintenance.load_state()
+        planner = DeliveryPlanner(parse_time_zone(self.settings.time_zone), self.clock)
+        processor = QueryProcessor(self.store, writers=[planner], clock=self.clock)
+        await processor.load()
+        deliverer = Deliverer(self.store, dict.fromkeys(("email", "webhook", "notify"), ReplaySink()), clock=self.clock)
+        errands = partial(answer_in_process, self.farm)
+        fetcher = Fetcher(allow_private=True, ports=(self.farm.port,), pause=0.0, clock=self.clock, errands=errands)
+        try:
+            async with fetcher:
+                await self._run(start, fetcher, scheduler, maintenance, processor, deliverer, on_progress)
+        finally:
+            await deliverer.close()
+        await maintenance.publish_report()
+        await maintenance.save_state()
+        await processor.save()
+        await maintenance.index_items()
+        self.clock.now = None
+
+    async def _run(
+        self,
+        start: float,
+        fetcher: Fetcher,
+        scheduler: Scheduler,
+        maintenance: Maintenance,
+        processor: QueryProcessor,
+        deliverer: Deliverer,
+        on_progress: OnProgress,
+    ) -> None:
+        ingest = Ingest(self.store, planner=LearningPlanner(scheduler), clock=self.clock)
+        due = dict.fromkeys(("report", "queries", "demand"), start)
+        began, before = time.monotonic(), start
+        while self.clock() < self.present():
+            now = self.clock()
+            for feed, (since, fault) in self.faults.items():
+                if since <= now:
+                    self.farm.faults.setdefault(feed, fault)
+            await self._refresh(before, now, fetcher, scheduler, ingest, maintenance)
+            if now >= due["queries"]:
+                due["queries"] = now + QUERY_STEP
+                while await processor.step() or await deliverer.step():
+                    pass
+            if now >= due["demand"]:
+                due["demand"] = now + DEMAND_STEP
+                await maintenance.update_demand(processor)
+            if now >= due["report"]:
+                due["report"] = now + (LATE_REPORT_STEP if now > self.present() - 3 * HOUR else REPORT_STEP)
+                await maintenance.publish_report()
+                on_progress(round((now - start) / HOUR), round((self.present() - start) / HOUR))
+            step = choose_step(now - start, self.present() - start, time.monotonic() - began, self.limit)
+            before, self.clock.now = now, min(now + step, max(self.present(), now + 1.0))
+            await asyncio.sleep(0)
+
+    async def _refresh(
+        self,
+        before: float,
+        now: float,
+        fetcher: Fetcher,
+        scheduler: Scheduler,
+        ingest: Ingest,
+        maintenance: Maintenance,
+    ) -> None:
+        """Refresh the feeds that fell due since the last step, each at the moment when it did, within the budget."""
+        per_minute = self.settings.budget
+        chosen = scheduler.choose_feeds(max(int(per_minute * (now - before) / MINUTE), 1), now)
+        table, due = scheduler.feed_table, scheduler.strategy.due
+        moments = {}
+        for row, _ in chosen:
+            fell_due = max(float(table.earliest[row]), -np.inf if due is None else float(due[row]))
+            moments[row] = min(max(fell_due, before), now)
+        chosen.sort(key=lambda one: moments[one[0]])
+        known = (
+            await self.store.read(load_feed_states, table.ids[[row for row, _ in chosen]].tolist()) if chosen else {}
+        )
+        rates = scheduler.estimate_all_rates() if chosen else np.empty(0)
+        batch, free_at = [], 0.0
+        for row, reason in chosen:
+            state = known[int(table.ids[row])]
+            at = self.clock.now = min(max(moments[row], free_at), now)
+            free_at = at + MINUTE / per_minute
+            reserved = scheduler.budget.reserve(at, int(table.host[row]))
+            outcome = await fetcher.fetch(state.url, state.validators, body_hash=state.body_hash)
+            scheduler.budget.charge(at, reserved, outcome.bytes)
+            rate = None if np.isnan(rates[row]) else float(rates[row])
+            job = make_local_job(state, JobOrder(state.feed_id, 0, reason, rate, False))
+            batch.append(FetchResult(job, outcome))
+        self.clock.now = now
+        if batch:
+            stored = await ingest.save_results(batch)
+            maintenance.monitor.count_refreshes((one.verdict.refresh, one.known.last_success) for one in stored)
+
+
+def choose_step(done: float, total: float, spent: float, limit: float = LIMIT) -> float:
+    """Return the next step in virtual seconds, after `done` of `total` and `spent` real seconds.
+
+    >>> choose_step(0.0, 14 * DAY, 0.0), choose_step(13.5 * DAY, 14 * DAY, 20.0), choose_step(DAY, 14 * DAY, 9.0)
+    (1800.0, 600.0, 10800.0)
+    """
+    if spent > limit * done / total + 2:
+        return HURRIED_STEP
+    return LAST_DAY_STEP if total - done < DAY else STEP

@@ -1,0 +1,63 @@
+"""The replayed past of a farm is true: items, losses, promises and alerts are what the farm really published."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+from headwater.farm.demo_world import SHORT_WINDOW, make_demo_farm, make_demo_history, replay_demo
+from headwater.farm.farm_history import VirtualClock
+from headwater.node.quality.promises import load_promises
+from headwater.node.quality.quality_report import load_last_report
+from headwater.settings import load_settings
+from headwater.store.content.feeds import list_feeds
+from headwater.store.content.items import list_items
+from headwater.store.content.refreshes import list_refreshes, summarise_activity
+from headwater.store.opening import open_store
+from headwater.store.publishing.deliveries import count_deliveries
+from headwater.times import DAY
+
+
+async def test_two_days_of_eight_feeds_are_replayed_as_they_were(tmp_path: Path) -> None:
+    given = load_settings(data=tmp_path, allow_private=True, budget=0.5, per_host=16)
+    clock, now = VirtualClock(), 1_800_000_000.0
+    start = now - 2.5 * DAY
+    farm = make_demo_farm(8, 1, 1.0, clock, start, port=8950)
+    shown: list[tuple[int, int]] = []
+    async with await open_store(given.database_url) as store:
+        history = replace(make_demo_history(store, given, farm, clock, now), present=lambda: now, limit=1e9)
+        await replay_demo(history, start, lambda done, total: shown.append((done, total)))
+        assert clock.now is None
+        assert shown == sorted(shown)
+        clock.now = now
+        published = {farm.item_identity(k, one.number) for k in range(8) for one in farm.published_items(k)}
+        stored = await store.read(list_items, limit=10_000)
+        fresh = [one for one in stored if one.published >= start]
+        assert {one.identity for one in fresh} <= published
+        assert all(one.first_seen >= one.published for one in fresh)
+        report = await load_last_report(store)
+        assert report is not None
+        assert report.strategy == "value"  # the server's default
+        summary = await store.read(summarise_activity, now)
+        assert summary.failing == 1
+        refreshes = await store.read(list_refreshes, limit=100_000)
+        losing = max(range(8), key=lambda k: farm.feed_profile(k).rate)
+        caught = {one.identity for one in fresh if one.feed_id == losing + 1}
+        lost = len({farm.item_identity(losing, one.number) for one in farm.published_items(losing)} - caught)
+        noticed = sum(one.lost for one in refreshes)
+        assert lost > 2
+        assert lost / 3 <= noticed <= 3 * lost  # a loss is noticed, its size estimated
+        assert all(one.window == SHORT_WINDOW for one in refreshes if one.feed_id == losing + 1 and one.window)
+        for feed in await store.read(list_feeds):
+            moments = sorted(one.at for one in refreshes if one.feed_id == feed.id)
+            assert all(b - a >= given.least_interval - 1 for a, b in itertools.pairwise(moments))
+        promises = {one.query: one for one in await load_promises(store, now)}
+        assert set(promises) == {None, "Volcanoes", "Wire"}
+        assert promises["Wire"].kept is not True
+        completeness = promises["Wire"].week.completeness
+        assert completeness is not None
+        assert completeness < 0.99
+        counted = await store.read(count_deliveries)
+        assert set(counted) <= {"sent", "due"}
+        assert counted["sent"] > 0
