@@ -126,6 +126,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     readers_add: Annotated[str, Meta(pattern=r"^(yes|no|[0-9]{1,9})$")] = (
         "500"  # new feeds per reader: no, yes, a number
     )
+    reader_queries: Annotated[int, Meta(ge=0, le=1_000_000)] = 50  # query feeds of one reader
+    reader_deliveries: Annotated[int, Meta(ge=0, le=1_000_000)] = 10  # of them, those with an alert (DELIVER TO)
     registration: bool = False  # whether visitors may create an account, as readers
 
     # deliveries

@@ -14,19 +14,22 @@ from headwater.language.ast import AllSources, Branch, CreateFeed, SourceGroup, 
 def reader_tag(reader_id: int, tag: str = "") -> str:
     """Return the hidden tag of the feeds that a reader subscribes to, or has given a tag.
 
-    No tag that a person writes contains the separator.
+    The separator is a character for private use, which nobody types.
     """
-    return f"\x1f{reader_id}\x1f{tag}"
+    return f"\ue000{reader_id}\ue000{tag}"
 
 
 def limit_to_reader(create: CreateFeed, reader_id: int | None) -> CreateFeed:
-    """Return the definition as a reader's query is run; that of the server (None) stays as it is."""
+    """Return the definition as a reader's query is run; that of the server (None) stays as it is.
+
+    It loses its text, from which the engine would read the definition again as it was written.
+    """
     if reader_id is None:
         return create
     query = create.query
     branches = tuple(_limit_branch(branch, reader_id) for branch in query.branches)
     joins = tuple(replace(join, branch=_limit_branch(join.branch, reader_id)) for join in query.joins)
-    return replace(create, query=replace(query, branches=branches, joins=joins))
+    return replace(create, query=replace(query, branches=branches, joins=joins), text="")
 
 
 def _limit_branch(branch: Branch, reader_id: int) -> Branch:

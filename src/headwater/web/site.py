@@ -175,10 +175,17 @@ class Site:
             "now": self.clock(),
             "theme": theme if theme in THEMES else "",
             "path": request.url.path if request is not None else "",
+            "is_owner": request is not None and _is_owner(request),
             "note": None,
             "exactly": partial(times.format_time, zone=self.find_reader_zone(request)),
         }
         return HTMLResponse(self._templates.get_template(template).render(common | values), status)
+
+
+def _is_owner(request: Request) -> bool:
+    """Return whether an owner was identified as the sender, who sees more pages than a reader."""
+    identity = request.scope.get("headwater.identity")
+    return identity is not None and identity.user.is_owner
 
 
 def format_brief(value: float | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import dataclass
 
 import httpx
@@ -18,7 +20,7 @@ from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.accounts import User, add_api_token, add_user, claim_ownership
 from headwater.store.readers.streams import HIT_ID_OFFSET
-from headwater.store.readers.subscriptions import add_and_subscribe
+from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_query_feed
 from headwater.store.store import Store
 from headwater.web.app import create_app
 from support.idle_node import make_idle_node
@@ -183,3 +185,83 @@ async def test_others_see_name_description_and_result_of_a_shared_query(town: To
     async with town.ask("Bo") as reader:
         assert "Everything" not in (await reader.get("/reader/api/0/subscription/list")).text
         assert (await reader.get("/api/v1/queries/Everything")).status_code == 404
+
+
+async def test_a_reader_writes_keeps_and_shares_queries_of_their_own(town: Town) -> None:
+    hook = "https://hook.example/of-bo"
+    text = f'CREATE FEED Bank AS RETURN ALL WHERE TITLE CONTAINS "news" DELIVER TO WEBHOOK "{hook}"'
+    async with town.ask("Bo") as bo, town.ask("Cy") as cy, town.ask("Ada") as ada:
+        assert (await bo.post("/api/v1/queries", json={"text": text})).status_code == 201
+        await town.match()
+        await town.publish("Bo", "more news of Bo")
+        await town.publish("Ada", "more news of Ada")
+        assert await town.titles("Bank") == {
+            "news of Bo",
+            "more news of Bo",
+        }
+        preview = (await bo.post("/api/v1/queries/preview", json={"text": text, "days": 3650})).json()["items"][0]
+        assert set(preview["sources"]) <= {"Bo's bank"}
+        assert (await bo.get("/api/v1/queries/Bank")).json()["text"] == text
+        assert (await bo.get("/queries/Bank")).status_code == 200
+        for other in (cy, ada):
+            assert (await other.get("/api/v1/queries/Bank")).status_code == 404
+            assert (await other.get("/feeds/Bank.atom")).status_code == 404
+            assert (await other.put("/api/v1/queries/Bank", json={"text": text})).status_code == 403
+            assert (await other.delete("/api/v1/queries/Bank")).status_code == 404
+        assert hook not in (await ada.get("/api/v1/deliveries")).text + (await ada.get("/settings")).text
+        sharing = {"visibility": "shared", "description": "Money matters"}
+        assert (await bo.put("/api/v1/queries/Bank/sharing", json=sharing)).status_code == 204
+        shown = (await cy.get("/api/v1/queries/Bank")).json()
+        assert (shown["description"], shown["text"], shown["mine"]) == ("Money matters", "", False)
+        page = await cy.get("/queries/Bank")
+        assert (page.status_code, "Money matters" in page.text, hook in page.text) == (200, True, False)
+        assert (await cy.put("/api/v1/queries/Bank/sharing", json=sharing)).status_code == 403
+        assert (await bo.delete("/api/v1/queries/Bank")).status_code in (200, 204)
+        assert (await bo.get("/api/v1/queries/Bank")).status_code == 404
+
+
+async def test_readers_keep_to_their_limits_and_to_their_own_things(town: Town) -> None:
+    app = create_app(make_idle_node(town.store, reader_queries=2, reader_deliveries=1), clock=lambda: NOW)
+    town.app = app
+    async with town.ask("Bo") as bo:
+
+        async def create(text: str) -> int:
+            return (await bo.post("/api/v1/queries", json={"text": text})).status_code
+
+        deliver = ' DELIVER TO WEBHOOK "https://h.example/"'
+        assert await create("CREATE FEED One AS RETURN ALL" + deliver) == 201
+        assert await create("CREATE FEED Two AS RETURN ALL" + deliver) == 403
+        assert await create("CREATE FEED Two AS RETURN ALL") == 201
+        assert await create("CREATE FEED Three AS RETURN ALL") == 403
+        assert await create("CREATE OR REPLACE FEED Everything AS RETURN ALL") == 403  # the owner's
+        assert await create('REGISTER FEED "https://x.example/feed" AS x') == 403
+        assert await create("DROP FEED Everything") in (400, 403)
+        assert await create("DROP FEED Two") == 201
+
+
+LINK = re.compile(r'<a[^>]+href="(/[^"#]*)|<form[^>]+action="(/[^"#]*)"[^>]*role="search"')
+
+
+async def test_no_link_of_any_page_leads_a_reader_to_a_refusal(town: Town) -> None:
+    await town.store.write(set_visibility, "/feeds/Everything", "shared")
+    query = await town.store.read(find_query_feed, "Everything")
+    await town.store.write(subscribe_to_query_feed, town.users["Bo"].id, query.id, NOW)
+    await town.store.write(run_script, "CREATE FEED Mine AS RETURN ALL", NOW, subscriber=town.users["Bo"].id)
+    await town.match()
+    async with town.ask("Bo") as reader:
+        todo, seen, refused = ["/"], {"/"}, {}
+        while todo and len(seen) < 400:
+            path = todo.pop()
+            answer = await reader.get(path)
+            if answer.status_code >= 400:
+                refused[path] = answer.status_code
+            if not answer.headers.get("content-type", "").startswith("text/html"):
+                continue
+            for match in LINK.finditer(answer.text):
+                link = html.unescape(match[1] or match[2])
+                if link not in seen and not link.startswith(("/api/", "/logout")):
+                    seen.add(link)
+                    todo.append(link)
+    assert refused == {}
+    assert len(seen) > 15
+    assert {"/queries/new", "/queries/Everything", "/queries/Mine", "/settings", "/discover"} <= seen

@@ -122,7 +122,8 @@ class BackfillBatch:
         for feed, origin in origins.items():
             self._engine.set_origin(feed, origin)
         for query, definition in group:
-            self._engine.add_query(CreateFeed(FeedName(query.name), definition, text=query.text))
+            text = query.text if query.reader_id is None else ""  # a reader's is limited: its text is not what is run
+            self._engine.add_query(CreateFeed(FeedName(query.name), definition, text=text))
             self._ids[query.name] = query.id
 
     async def backfill(self, store: Store, scope: SourceScope, now: float, many: int) -> dict[int, Backfill]:

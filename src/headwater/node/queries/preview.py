@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.language.ast import CreateFeed
@@ -12,12 +11,13 @@ from headwater.language.normal_form import list_read_feeds
 from headwater.model import Item
 from headwater.query import Engine
 from headwater.query.items.analysed_item import LanguageDetector
+from headwater.query.reader_scope import limit_to_reader
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import find_last_position
 from headwater.store.queries.document_hits import load_item_origins
 from headwater.store.queries.hits import list_past_items
-from headwater.store.queries.query_feeds import load_catalogue, read_definition
+from headwater.store.queries.query_feeds import StoredCatalogue, load_catalogue, read_definition
 from headwater.store.store import Store
 from headwater.times import DAY
 
@@ -49,10 +49,12 @@ async def preview_queries(
     now: float,
     detect: LanguageDetector | None = None,
     latest: int = 10,
+    reader_id: int | None = None,
 ) -> list[QueryPreview]:
-    """Run query feeds that do not exist yet over the stored items of some days."""
-    needed = _collect_definitions(creates, (await store.read(load_catalogue)).stored)
-    origins = await store.read(load_item_origins)
+    """Run query feeds that do not exist yet over the stored items of some days, as those of a reader or the server."""
+    creates = [limit_to_reader(create, reader_id) for create in creates]
+    needed = _collect_definitions(creates, await store.read(load_catalogue, reader_id))
+    origins = await store.read(load_item_origins, readers=() if reader_id is None else (reader_id,))
     scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
     engine = Engine(detect)
     for feed, origin in origins.items():
@@ -84,9 +86,7 @@ async def preview_queries(
     ]
 
 
-def _collect_definitions(
-    creates: list[CreateFeed], stored: Mapping[str, tuple[str, str, bytes | None]]
-) -> dict[str, CreateFeed]:
+def _collect_definitions(creates: list[CreateFeed], catalogue: StoredCatalogue) -> dict[str, CreateFeed]:
     """Return the definitions and the stored ones that they read, directly or through others."""
     made = {create.name.key: create for create in creates}
     todo, found = list(made.values()), {}
@@ -98,9 +98,9 @@ def _collect_definitions(
         for key in (read.key for read in list_read_feeds(create.query)):
             if key in made:
                 todo.append(made[key])
-            elif key in stored:
-                _, text, form = stored[key]
-                todo.append(read_definition(text, form))
+            elif key in catalogue.stored:
+                _, text, form = catalogue.stored[key]
+                todo.append(limit_to_reader(read_definition(text, form), catalogue.readers.get(key)))
     return found
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, up
 
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.schema.publication_tables import delivery, delivery_template
-from headwater.store.schema.query_tables import TRASHED_QUERIES
+from headwater.store.schema.query_tables import TRASHED_QUERIES, query_feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +144,19 @@ def list_deliveries(
     *,
     before: tuple[float, int] | None = None,
     limit: int = 100,
+    of_server: bool = False,
 ) -> list[Delivery]:
-    """List deliveries of these states, or all, the latest first; `before` is (at, id) of the previous page's last."""
+    """List deliveries of these states, or all, the latest first; `before` is (at, id) of the previous page's last.
+
+    With `of_server` those of readers, whose addresses are theirs, are left out.
+    """
     query = select(delivery).order_by(delivery.c.at.desc(), delivery.c.id.desc()).limit(limit)
     if states:
         query = query.where(delivery.c.state.in_(sorted(states)))
+    if of_server:
+        query = query.where(
+            delivery.c.query_id.not_in(select(query_feed.c.id).where(query_feed.c.reader_id.is_not(None)))
+        )
     if before is not None:
         query = query.where(tuple_(delivery.c.at, delivery.c.id) < before)
     return [_read_delivery(row) for row in connection.execute(query)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Connection, or_
+from sqlalchemy import ColumnElement, Connection, or_, update
 
 from headwater.errors import NotFound
 from headwater.model import QueryFeed
@@ -10,6 +10,7 @@ from headwater.store.queries import query_feeds
 from headwater.store.readers.accounts import User
 from headwater.store.schema.query_tables import query_feed
 
+LONGEST_DESCRIPTION = 1000
 PRIVATE, SHARED, PUBLIC = VISIBILITIES = ("private", "shared", "public")
 
 
@@ -46,6 +47,12 @@ def find_readable_query(connection: Connection, user: User, name: str) -> QueryF
     if not may_read_query(user, found):
         raise NotFound(f"There is no query feed “{name[:100]}” for you.")
     return found
+
+
+def change_description(connection: Connection, query_id: int, description: str) -> None:
+    """Set the description of a query feed; blank removes it."""
+    values = {"description": description.strip()[:LONGEST_DESCRIPTION] or None}
+    connection.execute(update(query_feed).where(query_feed.c.id == query_id).values(values))
 
 
 def may_read_query_id(connection: Connection, user: User, query_id: int) -> bool:

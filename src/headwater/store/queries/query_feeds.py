@@ -68,6 +68,7 @@ class StoredCatalogue(Catalogue):
     """The catalogue of a store."""
 
     stored: Mapping[str, tuple[str, str, bytes | None]] = field(default_factory=dict)  # folded name → name, text, form
+    readers: Mapping[str, int] = field(default_factory=dict)  # folded name → the reader whose query it is
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -86,15 +87,18 @@ def load_catalogue(connection: Connection, reader_id: int | None = None) -> Stor
     """
     named = select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None), FEED_IS_LIVE)
     tags = select(feed_tag.c.tag).distinct()
-    kept = select(query_feed.c.key, query_feed.c.name, query_feed.c.text, query_feed.c.form).where(QUERY_IS_LIVE)
+    columns = (query_feed.c.key, query_feed.c.name, query_feed.c.text, query_feed.c.form, query_feed.c.reader_id)
+    kept = select(*columns).where(QUERY_IS_LIVE)
     if reader_id is not None:
         named = named.join(subscription, subscription.c.feed_id == feed.c.id).where(subscription.c.user_id == reader_id)
         tags = select(subscription_tag.c.tag).where(subscription_tag.c.user_id == reader_id).distinct()
         kept = kept.where(or_(query_feed.c.reader_id == reader_id, query_feed.c.visibility.in_(("shared", "public"))))
+    queries = connection.execute(kept).all()
     return StoredCatalogue(
         sources={row.name: row.url for row in connection.execute(named)},
         tags=frozenset(connection.execute(tags).scalars()),
-        stored={key: (name, text, form) for key, name, text, form in connection.execute(kept)},
+        stored={row.key: (row.name, row.text, row.form) for row in queries},
+        readers={row.key: row.reader_id for row in queries if row.reader_id is not None},
     )
 
 

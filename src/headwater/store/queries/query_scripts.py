@@ -114,6 +114,8 @@ def _create_query_feeds(
     """Create or replace query feeds all at once, because a script may contain a hundred thousand."""
     last = {statement.name.key: statement for statement in statements}
     ids, there = query_feeds.save_definitions(connection, list(last.values()), now, author, reader_id)
+    if reader_id is not None:
+        bump_revision(connection)  # the feeds get the hidden tags of this reader
     new = [id for key, id in ids.items() if key not in there]
     subscriptions.subscribe_to_query_feeds(connection, author, new, now)
     used = {key: _list_addresses(statement) for key, statement in last.items()}

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from headwater.errors import HeadwaterError, InputError, NotFound, QueryError, RefreshHeld, StoreError
+from headwater.store.queries.query_ownership import LimitReached, NotYours
 from headwater.web.api import (
     account_endpoints,
     feed_endpoints,
@@ -27,7 +28,7 @@ from headwater.web.api import (
 from headwater.web.api.endpoint import READ, ApiCall, Endpoint, EndpointGroup, RawBody, require_scope
 from headwater.web.api.openapi import PREFIX, ErrorBody, ErrorResponse, describe_api, script_messages
 from headwater.web.api.parameters import read_parameters, read_request_body
-from headwater.web.auth.authentication import require_identity
+from headwater.web.auth.authentication import Forbidden, require_identity
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.site import Site
 
@@ -151,6 +152,8 @@ def answer_error(error: HeadwaterError) -> Response:
         return _error_response(
             400, ErrorBody(message=_answer_script_error(error), field="text", details=script_messages(error.messages))
         )
+    if isinstance(error, Forbidden | NotYours | LimitReached):
+        return _error_response(403, ErrorBody(message=message, field=field))
     if isinstance(error, InputError):
         return _error_response(400, ErrorBody(message=message, field=field))
     if not isinstance(error, StoreError):

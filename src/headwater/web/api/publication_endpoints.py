@@ -55,6 +55,7 @@ async def list_deliveries(call: ApiCall, asked: DeliveryListParameters) -> ListP
         (asked.state,) if asked.state else (),
         limit=asked.limit + 1,
         before=(before[0], before[1]) if before else None,
+        of_server=True,
     )
     return paginate(rows, asked.limit, lambda one: one, lambda one: (one.at, one.id))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from headwater.errors import InputError, QueryError
 from headwater.language import EVERY, parse
@@ -17,10 +17,17 @@ from headwater.node.queries.query_explanation import SourceShare, explain_query
 from headwater.query.index.access_path import AccessExplanation
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.content.articles import want_articles
+from headwater.store.publishing.private_feeds import set_visibility
 from headwater.store.queries import query_scripts
 from headwater.store.queries.document_hits import load_item_origins
 from headwater.store.queries.hits import StoredHit, compute_query_statistics, count_hits_by_query, list_latest_hits
-from headwater.store.queries.query_access import PRIVATE, find_readable_query, list_readable_queries, owns_query
+from headwater.store.queries.query_access import (
+    PRIVATE,
+    change_description,
+    find_readable_query,
+    list_readable_queries,
+    owns_query,
+)
 from headwater.store.queries.query_feeds import load_catalogue
 from headwater.store.queries.query_scripts import StatementResult, drop_query_feed
 from headwater.store.queries.selectivity import list_selectivity
@@ -75,6 +82,11 @@ def view_query(query: QueryFeed, user: User, items: int, last: float | None) -> 
     return QueryView.from_row(query, **shown, **hidden)
 
 
+def _reader_id(call: ApiCall) -> int | None:
+    """Return the reader whose queries see their own feeds only; None for owners."""
+    return None if call.user.is_owner else call.user.id
+
+
 async def find_visible_query(call: ApiCall, name: str) -> QueryFeed:
     """Return a query feed whose result the caller may see. Raise NotFound."""
     return await call.store.read(find_readable_query, call.user, name)
@@ -112,7 +124,7 @@ class CheckedScriptView(ResponseBody, frozen=True):
 @query_group.post("/queries/check", "read")
 async def check_script(call: ApiCall, given: ScriptRequest) -> CheckedScriptView:
     """Check a script: list its errors and warnings with their positions and hints."""
-    catalogue = await call.store.read(load_catalogue) if call.user.is_owner else None
+    catalogue = await call.store.read(load_catalogue, _reader_id(call))
     try:
         script = parse(given.text, catalogue)
     except QueryError as error:
@@ -165,12 +177,15 @@ def _view_matched_item(item: Item) -> MatchedItemView:
     return MatchedItemView.from_row(item, feed=item.feed_id)
 
 
-@query_group.post("/queries/preview", ADMIN)
+@query_group.post("/queries/preview", "read")
 async def preview_script(call: ApiCall, given: PreviewRequest) -> ListPage[QueryPreviewView]:
     """Run the queries of a script over stored items without creating anything."""
-    script = parse(given.text, await call.store.read(load_catalogue), replacing=EVERY)
+    reader_id = _reader_id(call)
+    script = parse(given.text, await call.store.read(load_catalogue, reader_id), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
-    found = await preview_queries(call.store, creates, given.days, call.now, make_language_detector(), given.items)
+    found = await preview_queries(
+        call.store, creates, given.days, call.now, make_language_detector(), given.items, reader_id
+    )
     told = [QueryPreviewView.from_row(one, items=[_view_matched_item(item) for item in one.latest]) for one in found]
     return ListPage(items=told, next=None)
 
@@ -183,10 +198,13 @@ class ScriptResultView(ResponseBody, frozen=True):
     undo: list[int]
 
 
-@query_group.post("/queries", ADMIN, status=201)
+@query_group.post("/queries", status=201)
 async def run_script(call: ApiCall, given: ScriptRequest) -> ScriptResultView:
     """Run a script that creates, replaces or drops query feeds or registers sources, in one transaction."""
-    done = await call.store.write(query_scripts.run_script, given.text, call.now, subscriber=call.user.id)
+    limits = call.site.reader_quota.limits_for(call.user)
+    done = await call.store.write(
+        query_scripts.run_script, given.text, call.now, subscriber=call.user.id, limits=limits
+    )
     return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
 
 
@@ -235,21 +253,43 @@ async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
     )
 
 
-@query_group.put("/queries/{name}", ADMIN)
+@query_group.put("/queries/{name}")
 async def put_query(call: ApiCall, asked: QueryParameters, given: ScriptRequest) -> ScriptResultView:
     """Create or replace this query feed; the script must define it and nothing else.
 
     The script does not need OR REPLACE.
     """
     mine = {asked.name.casefold()}
-    script = parse(given.text, await call.store.read(load_catalogue), replacing=mine)
+    script = parse(given.text, await call.store.read(load_catalogue, _reader_id(call)), replacing=mine)
     named = [statement.name.name for statement in script.statements if isinstance(statement, CreateFeed)]
     if len(script.statements) != 1 or [name.casefold() for name in named] != [asked.name.casefold()]:
         raise InputError(f"The script must define {asked.name} and nothing else.", "text")
     done = await call.store.write(
-        query_scripts.run_script, given.text, call.now, subscriber=call.user.id, replacing=mine
+        query_scripts.run_script,
+        given.text,
+        call.now,
+        subscriber=call.user.id,
+        replacing=mine,
+        limits=call.site.reader_quota.limits_for(call.user),
     )
     return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
+
+
+class SharingRequest(RequestBody, frozen=True):
+    """Fields that are left out keep their values; an empty description removes it."""
+
+    visibility: Literal["private", "shared", "public"] | UnsetType = UNSET
+    description: Annotated[str, Meta(max_length=1000)] | UnsetType = UNSET
+
+
+@query_group.put("/queries/{name}/sharing")
+async def share_query(call: ApiCall, asked: QueryParameters, given: SharingRequest) -> None:
+    """Set who may read the items of your query feed, and its description."""
+    query = await find_own_query(call.store, call.user, asked.name)
+    if not isinstance(given.description, UnsetType):
+        await call.store.write(change_description, query.id, given.description)
+    if not isinstance(given.visibility, UnsetType):
+        await call.store.write(set_visibility, f"/feeds/{query.name}", given.visibility)
 
 
 class DropQueryParameters(Parameters, frozen=True):
@@ -261,7 +301,7 @@ class DroppedQueryView(RemovedView, frozen=True):
     dropped: list[str]
 
 
-@query_group.delete("/queries/{name}", ADMIN)
+@query_group.delete("/queries/{name}")
 async def drop_query(call: ApiCall, asked: DropQueryParameters) -> DroppedQueryView:
     """Drop a query feed and its results; its sources stay."""
     query = await find_own_query(call.store, call.user, asked.name)

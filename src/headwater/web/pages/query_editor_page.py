@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 from starlette.responses import Response
@@ -19,15 +20,28 @@ from headwater.model import QueryFeed
 from headwater.node.quality.promises import PromiseReport, find_promise
 from headwater.store.content.feeds import count_feed_tags
 from headwater.store.maintenance.trash_entries import Remover
+from headwater.store.publishing.private_feeds import set_visibility
 from headwater.store.queries.hits import QueryStatistics, compute_query_statistics, count_hits_by_query
-from headwater.store.queries.query_access import list_readable_queries, owns_query
+from headwater.store.queries.query_access import (
+    change_description,
+    find_readable_query,
+    list_readable_queries,
+    owns_query,
+)
 from headwater.store.queries.query_feeds import load_catalogue
+from headwater.store.queries.query_ownership import ReaderLimits
 from headwater.store.queries.query_scripts import drop_query_feed, run_script
-from headwater.store.readers.accounts import ADMIN, READ, User
+from headwater.store.readers.accounts import READ, WRITE, User
+from headwater.store.readers.subscriptions import (
+    count_subscription_tags,
+    find_subscription,
+    subscribe_to_query_feed,
+)
 from headwater.store.store import Store
 from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.query_builder import FIELDS, build_query
 from headwater.web.pages.query_preview import ShownPreview, preview_script
+from headwater.web.pages.sidebar import query_path
 from headwater.web.shared.query_permissions import find_own_query
 from headwater.web.site import json_response, parse_integer
 
@@ -35,6 +49,7 @@ LIST_SIZE = 200
 MAX_SCRIPT_BYTES = 1 << 20  # a statement may have 64 KiB, of which a form makes up to three times as much
 FLASH = {
     "changed": "Script executed; dropped query feeds are removed.",
+    "shared": "Description and visibility saved.",
     "created": "Query saved. Its feed is being filled with past items.",
     "dropped": "Query feed removed. Its sources stay.",
     "back": "Query feed restored, with its items.",
@@ -89,10 +104,10 @@ def highlight_query(text: str) -> Markup:
     return Markup("".join(parts) + escape(text[at:]))
 
 
-async def check_query(store: Store, text: str) -> tuple[Message, ...]:
+async def check_query(store: Store, text: str, reader_id: int | None = None) -> tuple[Message, ...]:
     """Return the errors and warnings of a text; an empty tuple if it can be saved."""
     try:
-        script = parse(text, await store.read(load_catalogue), replacing=EVERY)
+        script = parse(text, await store.read(load_catalogue, reader_id), replacing=EVERY)
     except QueryError as error:
         return _collect_messages(error.messages)
     if not script.statements:
@@ -115,12 +130,14 @@ async def list_queries(store: Store, user: User, after: int, limit: int) -> list
     return rows
 
 
-async def save_query(store: Store, text: str, now: float, author: int) -> tuple[str, str | None]:
+async def save_query(
+    store: Store, text: str, now: float, author: int, limits: ReaderLimits | None = None
+) -> tuple[str, str | None]:
     """Run the script. Return the name of the last created query feed (empty: none) and the ids that undo drops.
 
     Saving replaces a query of the same name, also without OR REPLACE: the editor shows the one that exists.
     """
-    done = await store.write(run_script, text, now, subscriber=author, replacing=EVERY)
+    done = await store.write(run_script, text, now, subscriber=author, replacing=EVERY, limits=limits)
     made = [one.name for one in done.done if one.action in ("created", "replaced")]
     return made[-1] if made else "", ",".join(map(str, done.undo)) or None
 
@@ -138,7 +155,7 @@ async def show_queries(visit: Visit) -> Response:
     )
 
 
-@pages.get("/queries/new", ADMIN)
+@pages.get("/queries/new", WRITE)
 async def show_new_query(visit: Visit) -> Response:
     example = parse_integer(visit.query("example"), None, len(GALLERY) - 1)
     text = visit.query("text")[:10_000]
@@ -147,10 +164,34 @@ async def show_new_query(visit: Visit) -> Response:
     return await _render_editor(visit, EditedQuery(text))
 
 
-@pages.get("/queries/{name}", ADMIN)
+@pages.get("/queries/{name}", READ)
 async def show_query(visit: Visit) -> Response:
+    """Show the editor to the owner of a query feed, and its description to others."""
+    query = await visit.store.read(find_readable_query, visit.user, visit.path("name"))
+    if owns_query(visit.user, query):
+        return await _render_editor(visit, EditedQuery(query.text, query))
+    statistics = await visit.store.read(compute_query_statistics, query.id, visit.now)
+    subscribed = await visit.store.read(find_subscription, visit.user.id, query_id=query.id) is not None
+    addresses = _published_addresses(visit.site.base_url, query.name)
+    return visit.render(
+        "shared_query_page.html", query=query, statistics=statistics, subscribed=subscribed, addresses=addresses
+    )
+
+
+@pages.post("/queries/{name}/subscribe", WRITE)
+async def subscribe_to_query(visit: Visit) -> Response:
+    query = await visit.store.read(find_readable_query, visit.user, visit.path("name"))
+    await visit.store.write(subscribe_to_query_feed, visit.user.id, query.id, visit.now)
+    return visit.redirect(query_path(query.name))
+
+
+@pages.post("/queries/{name}/share", WRITE, error_page=show_query, error_field="visibility")
+async def share_query(visit: Visit) -> Response:
+    """Set the description of a query feed and who may read it."""
     query = await find_own_query(visit.store, visit.user, visit.path("name"))
-    return await _render_editor(visit, EditedQuery(query.text, query))
+    await visit.store.write(change_description, query.id, visit.field("description"))
+    await visit.store.write(set_visibility, f"/feeds/{query.name}", visit.field("visibility"))
+    return visit.redirect(f"/queries/{quote(query.name, safe='')}", flash="shared")
 
 
 async def _show_rejected_query(visit: Visit) -> Response:
@@ -163,7 +204,7 @@ async def _show_rejected_query(visit: Visit) -> Response:
     return await _render_editor(visit, EditedQuery(text, form=form))
 
 
-@pages.post("/queries/edit", ADMIN, error_page=_show_rejected_query, form_limit=MAX_SCRIPT_BYTES)
+@pages.post("/queries/edit", WRITE, error_page=_show_rejected_query, form_limit=MAX_SCRIPT_BYTES)
 async def submit_query(visit: Visit) -> Response:
     """Build, check, preview or save the text of the editor."""
     form = dict(visit.form)
@@ -173,35 +214,38 @@ async def submit_query(visit: Visit) -> Response:
     if action == "build":
         return await _render_editor(visit, EditedQuery(build_query(form), form=form))
     if action == "save":
-        name, undo = await save_query(visit.store, text, visit.now, visit.user.id)
+        name, undo = await save_query(
+            visit.store, text, visit.now, visit.user.id, visit.site.reader_quota.limits_for(visit.user)
+        )
         flash = "changed" if undo and name else "dropped" if undo else "created"
         return visit.redirect(f"/queries/{name}" if name else "/queries", flash=flash, undo=undo)
-    messages = await check_query(visit.store, text)
+    messages = await check_query(visit.store, text, _reader_id(visit))
     return await _render_editor(visit, EditedQuery(text, messages=messages, look_back=action == "preview"))
 
 
 async def _answer_script(visit: Visit, text: str, form: dict[str, str]) -> Response:
     """Answer the page's script, which asks while one types."""
     if visit.part == "check":
-        return json_response({"messages": [asdict(one) for one in await check_query(visit.store, text)]})
+        return json_response(
+            {"messages": [asdict(one) for one in await check_query(visit.store, text, _reader_id(visit))]}
+        )
     if visit.part == "build":
         try:
             return json_response({"text": build_query(form), "problem": None})
         except InputError as error:
             return json_response({"text": None, "problem": str(error), "field": error.field})
     try:
-        previews = await preview_script(visit.store, text, visit.now)
+        previews = await preview_script(visit.store, text, visit.now, reader_id=_reader_id(visit))
     except QueryError:
         previews = None
     return visit.site.render_part("_preview.html", previews=previews)
 
 
-@pages.post("/queries/{name}/drop", ADMIN, error_page=show_query, error_field="drop")
+@pages.post("/queries/{name}/drop", WRITE, error_page=show_query, error_field="drop")
 async def drop_query(visit: Visit) -> Response:
     by = Remover(visit.user.id, visit.now)
-    dropped = await visit.store.write(
-        drop_query_feed, visit.path("name"), cascade=bool(visit.form.get("cascade")), by=by
-    )
+    query = await find_own_query(visit.store, visit.user, visit.path("name"))
+    dropped = await visit.store.write(drop_query_feed, query.name, cascade=bool(visit.form.get("cascade")), by=by)
     return visit.redirect("/queries", flash="dropped", undo=dropped.undo)
 
 
@@ -210,7 +254,7 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
     previews = None
     if edited.look_back and edited.text.strip() and not messages:
         try:
-            previews = await preview_script(store, edited.text, visit.now)
+            previews = await preview_script(store, edited.text, visit.now, reader_id=_reader_id(visit))
         except QueryError as error:
             messages = _collect_messages(error.messages)
     page = EditorPage(
@@ -225,8 +269,16 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
         promise=await find_promise(store, query.name, visit.now) if query else None,
     )
     values: dict[str, Any] = {"gallery": GALLERY, "fields": FIELDS, "keywords": " ".join(sorted(KEYWORDS))}
-    tags = [tag for tag, _ in (await store.read(count_feed_tags))[:200]]
+    if visit.user.is_owner:
+        tags = [tag for tag, _ in (await store.read(count_feed_tags))[:200]]
+    else:
+        tags = sorted(await store.read(count_subscription_tags, visit.user.id))[:200]
     return visit.render("query_editor_page.html", page=page, tags=tags, **values)
+
+
+def _reader_id(visit: Visit) -> int | None:
+    """Return the reader whose queries see their own feeds only; None for owners."""
+    return None if visit.user.is_owner else visit.user.id
 
 
 def _published_addresses(base: str, name: str) -> list[tuple[str, str]]:

@@ -48,12 +48,14 @@ class ShownPreview:
     items: tuple[PreviewedItem, ...]
 
 
-async def preview_script(store: Store, text: str, now: float, days: float = PREVIEW_DAYS) -> tuple[ShownPreview, ...]:
-    """Preview the queries of a script. Raises QueryError."""
-    script = parse(text, await store.read(load_catalogue), replacing=EVERY)
+async def preview_script(
+    store: Store, text: str, now: float, days: float = PREVIEW_DAYS, reader_id: int | None = None
+) -> tuple[ShownPreview, ...]:
+    """Preview the queries of a script, as those of a reader or of the server. Raises QueryError."""
+    script = parse(text, await store.read(load_catalogue, reader_id), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
     wanted = {create.name.name: list_searched_words(create.query) for create in creates}
-    found = await preview_queries(store, creates, days, now, make_language_detector(), SHOWN_ITEMS)
+    found = await preview_queries(store, creates, days, now, make_language_detector(), SHOWN_ITEMS, reader_id)
     feeds = await store.read(find_feeds, {item.feed_id for one in found for item in one.latest})
     shown = []
     for one in found:

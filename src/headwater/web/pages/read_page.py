@@ -76,7 +76,8 @@ class OpenedArticle:
 
     reading: ReaderItem
     title: str
-    feed: Feed | None
+    feed: Feed | None  # None also for a feed whose page this reader may not see
+    subscribed: bool
     feed_title: str
     tags: tuple[str, ...]
     lead: str | None  # our address of the lead picture, unless the text shows it
@@ -236,7 +237,8 @@ async def _load_article(
     return OpenedArticle(
         reading=reading,
         title=reading.item.title or "Untitled",
-        feed=feed,
+        feed=feed if subscription is not None or visit.user.is_owner else None,
+        subscribed=subscription is not None,
         feed_title=subscription.title if subscription else feed_title,
         tags=subscription.tags if subscription else (),
         lead=_find_lead_picture(reading.item, visit.site.pictures.picture_url),

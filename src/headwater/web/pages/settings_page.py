@@ -126,7 +126,9 @@ async def load_server_health(site: Site, now: float, state: str = "") -> ServerH
         summary=await store.read(summarise_activity, now),
         troubles=tuple(await store.read(group_failures)),
         users=tuple((await store.read(list_users))[:200]),
-        deliveries=tuple(await store.read(list_deliveries, [chosen] if chosen else (), limit=SHOWN_DELIVERIES)),
+        deliveries=tuple(
+            await store.read(list_deliveries, [chosen] if chosen else (), limit=SHOWN_DELIVERIES, of_server=True)
+        ),
         counts=counts,
         state=chosen,
         curve=await draw_delay_curve(site, now),

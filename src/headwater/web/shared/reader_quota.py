@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from headwater.errors import NotFound
 from headwater.settings import Settings
 from headwater.store.content.feeds import FeedQuotaCheck
+from headwater.store.queries.query_ownership import ReaderLimits
 from headwater.store.readers.accounts import User
 from headwater.store.readers.recommendations import FEWEST_READERS
 from headwater.store.readers.subscriptions import count_feeds_brought, count_subscribers, subscribe_to_feed
@@ -54,6 +55,13 @@ class ReaderQuota:
                 )
 
         return allowed
+
+    def limits_for(self, user: User) -> ReaderLimits | None:
+        """Return how many query feeds and deliveries a user may have, None for users without a limit."""
+        if user.is_owner:
+            return None
+        settings = self._settings()
+        return ReaderLimits(settings.reader_queries, settings.reader_deliveries, self.limit_for(user))
 
     async def check_additions(self, user: User, addresses: Sequence[str]) -> None:
         """Raise RequestRefused if the user may not add these feeds, before anything is fetched or a job is started."""

@@ -66,7 +66,7 @@ async def run_search(
     script, problem = parse_as_query(said), None
     if script is not None:
         try:
-            found = parse(script, await store.read(load_catalogue))
+            found = parse(script, await store.read(load_catalogue, user_id))
             creates = [one for one in found.statements if isinstance(one, CreateFeed)][:1]
             if creates:
                 return await _search_by_query(store, user_id, script, creates, now)
@@ -83,8 +83,9 @@ async def run_search(
 async def _search_by_query(
     store: Store, user_id: int, script: str, creates: list[CreateFeed], now: float
 ) -> SearchResult:
-    (found,) = await preview_queries(store, creates, QUERY_DAYS, now, make_language_detector(), MAX_MATCHES)
-    # A query reads all feeds of the server, but users see only items of their subscriptions.
+    (found,) = await preview_queries(
+        store, creates, QUERY_DAYS, now, make_language_detector(), MAX_MATCHES, reader_id=user_id
+    )
     ids = [item.id for item in found.latest if item.id is not None]
     readings = await store.read(find_reader_items, user_id, ids)
     return SearchResult(tuple(readings), script, found.kept, found.looked_at)

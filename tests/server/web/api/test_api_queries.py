@@ -107,16 +107,17 @@ async def test_pages_behind_items_are_wished_for(fed: Any) -> None:
     await fed.owner("PUT", "/feeds/99/articles", 404, json={"wanted": True})
 
 
-async def test_readers_neither_make_queries_nor_see_those_of_others(fed: Any) -> None:
+async def test_readers_neither_change_nor_see_the_queries_of_others(fed: Any) -> None:
     await fed.owner("POST", "/queries", 201, json={"text": EVERYTHING})
-    for method, path, body in (
-        ("POST", "/queries", {"text": EVERYTHING}),
-        ("POST", "/queries/preview", {"text": EVERYTHING}),
-        ("PUT", "/queries/Everything", {"text": EVERYTHING}),
-        ("DELETE", "/queries/Everything", None),
-        ("GET", "/queries/Everything/explanation", None),
+    for method, path, body, status in (
+        ("POST", "/queries", {"text": EVERYTHING}, 403),
+        ("PUT", "/queries/Everything", {"text": EVERYTHING}, 403),
+        ("DELETE", "/queries/Everything", None, 404),
+        ("GET", "/queries/Everything/explanation", None, 403),
     ):
-        await fed.ann(method, path, 403, json=body)
+        await fed.ann(method, path, status, json=body)
+    (preview,) = (await fed.ann("POST", "/queries/preview", json={"text": EVERYTHING}))["items"]
+    assert preview["looked_at"] == 0  # of the feeds that Ann reads
     assert (await fed.ann("GET", "/queries"))["items"] == []
     await fed.ann("GET", "/queries/Everything", 404)
     await fed.ann("GET", "/queries/Everything/items", 404)
