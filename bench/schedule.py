@@ -130,8 +130,7 @@ def measure_manners(feeds: int, rounds: int) -> Line:
 def make_facts(feeds: int) -> PolitenessFacts:
     """Make the politeness facts of a typical server.
 
-    A tenth of the feeds fails, a third gives a time in headers or document, few skip hours or are pushed, and half have
-    earned an interval of their own.
+    A tenth of the feeds fails, a third gives a time in headers or document, few skip hours or are pushed.
     """
     rng, standing = np.random.default_rng(4), PolitenessFacts.of(feeds)
 
@@ -145,10 +144,9 @@ def make_facts(feeds: int) -> PolitenessFacts:
     standing.validators[some(0.2)] = False
     standing.pushed[some(0.02)] = True
     standing.skip_hours[some(0.01)] = 0b11111111
-    fresh, wishing, earning = some(0.2), some(0.15), some(0.5)
+    fresh, wishing = some(0.2), some(0.15)
     standing.fresh_until[fresh] = standing.success[fresh] + HOUR
     standing.wish[wishing] = HOUR
-    standing.earned[earning] = rng.exponential(HOUR, int(earning.sum()))
     return standing
 
 

@@ -21,7 +21,7 @@ from headwater.node.quality import targets
 from headwater.node.quality.promises import PromiseKeeper
 from headwater.node.quality.quality_report import QualityMonitor, QualityReport
 from headwater.node.quality.targets import RETARGET_SECONDS as RETARGET
-from headwater.node.quality.targets import TargetPlan, find_target_budget, plan_query_targets, require_beliefs
+from headwater.node.quality.targets import Deadline, TargetPlan, find_target_budget, plan_query_targets, require_beliefs
 from headwater.node.queries.demand import Demand, DemandModel, load_reader_weights
 from headwater.query.source_scope import SourceScope
 from headwater.schedule.strategy import Strategy
@@ -217,9 +217,8 @@ class Maintenance:
         definitions = source.definitions
         settings, store = self.settings, self._store
         own = await load_reader_weights(self._store, settings.only_wanted_by_queries)
-        feeds = self._scheduler.feed_table
         if not definitions and not settings.only_wanted_by_queries:
-            feeds.set_demand({feed: Demand(weight, 1.0) for feed, weight in own.items()})
+            await self._apply_demand({feed: Demand(weight, 1.0) for feed, weight in own.items()}, {})
             await self._apply_targets((), 0.0)
             return
         model = DemandModel(
@@ -232,10 +231,20 @@ class Maintenance:
         found = await asyncio.to_thread(self._plan_targets, model, definitions, demand)
         if any(times > 1 for times in found.times.values()):
             demand = await asyncio.to_thread(model.compute_demand, own, found.times)
-        feeds.set_demand(demand)
-        self._scheduler.on_changed()
+        await self._apply_demand(demand, found.deadlines)
         await self._apply_targets(found.aims, found.budget)
         await self.measure_promises(model, definitions, self._clock())
+
+    async def _apply_demand(self, demand: Mapping[int, Demand], deadlines: Mapping[int, Deadline]) -> None:
+        """Set weights and deadlines; if any has changed, the strategy plans anew at once."""
+        feeds = self._scheduler.feed_table
+        heavier = feeds.set_demand(demand)
+        hurried = feeds.set_deadlines({feed: one.seconds for feed, one in deadlines.items()})
+        if heavier or hurried:
+            self._scheduler.strategy.note_change()
+        if hurried:
+            await targets.save_deadlines(self._store, deadlines, time.time())
+        self._scheduler.on_changed()
 
     def _plan_targets(
         self, model: DemandModel, definitions: Mapping[int, CreateFeed], demand: Mapping[int, Demand]

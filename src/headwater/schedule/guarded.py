@@ -60,6 +60,9 @@ class GuardedStrategy(Strategy):
     def ask_estimator(self, ask: Callable[[Estimator], Floats]) -> Floats | None:
         return self._call_inner("saying what it believes", lambda: self.inner.ask_estimator(ask))
 
+    def note_change(self) -> None:
+        self._call_inner("planning anew", lambda: self.inner.note_change())
+
     def resize(self, feeds: int) -> None:
         super().resize(feeds)
         if hasattr(self, "inner"):  # the base class calls this before `inner` is set

@@ -29,8 +29,8 @@ from headwater.times import DAY, MINUTE
 LONGEST = 31 * DAY
 RESERVE = 6e-6  # item-days that a poll must be expected to save: half an item-second of an item of worth 1
 MODEL_DOUBT = 0.08  # standard deviation of a predicted delay, as a share, that no data removes
-_LOWEST, _HIGHEST = -60.0, 60.0  # logarithms of the prices between which ν is searched
-_ROUNDS = 50
+_LOWEST, _HIGHEST = -14.0, 20.0  # logarithms of the prices (item-days) between which ν is searched
+_ROUNDS = 24
 
 
 class Why(IntEnum):
@@ -171,8 +171,8 @@ class Plan:
     """When each feed is refreshed (`interval`, seconds; inf: never) and what that brings.
 
     `delay` (seconds), `lost` (share of items) and `stale` (share of the window) are predictions per feed. `spent` and
-    `spare` are requests per minute, `budget` their sum or less if the deadlines need more. `free` is the interval that
-    the prices alone would give.
+    `spare` are requests per minute of the `budget`. `asked` is the price of each feed's refresh in item-days, `free`
+    the interval that it alone would give. `boldness` is the share of the budget that was left to explore with.
     """
 
     beliefs: Beliefs
@@ -181,6 +181,8 @@ class Plan:
     budget: float
     price: float
     host_price: Floats
+    boldness: float
+    asked: Floats
     interval: Floats
     free: Floats
     binding: NDArray[np.int8]
@@ -251,13 +253,72 @@ def plan(
     objective = Objective() if objective is None else objective
     curves = compute_curves(beliefs.window, beliefs.burst)
     room = max(budget, 0.0) * calibration.use / max(calibration.demand, 1e-6)
+    price, host_price = _find_prices(beliefs, constraints, curves, objective, room)
+    made = _follow_prices(beliefs, constraints, curves, price, host_price, 0.0, budget, objective, calibration)
+    if price > 0 or room <= 0:
+        return made
+    boldness = 1 - made.spent / max(calibration.demand, 1e-6) / room
+    bold = replace(beliefs, rate=_explore(beliefs, boldness))
+    price, host_price = _find_prices(bold, constraints, curves, objective, room)
+    return _follow_prices(beliefs, constraints, curves, price, host_price, boldness, budget, objective, calibration)
+
+
+def follow_plan(
+    made: Plan, beliefs: Beliefs, constraints: Constraints, objective: Objective, calibration: Calibration
+) -> Plan:
+    """Plan other feeds at the prices of a plan, for instance those that its sample has left out.
+
+    `constraints.host` means the hosts of that plan.
+    """
+    prices = made.price, made.host_price
+    return follow_prices(beliefs, constraints, *prices, made.budget, objective, calibration, boldness=made.boldness)
+
+
+def follow_prices(
+    beliefs: Beliefs,
+    constraints: Constraints,
+    price: float,
+    host_price: Floats,
+    budget: float,
+    objective: Objective,
+    calibration: Calibration,
+    *,
+    boldness: float = 0.0,
+) -> Plan:
+    """Plan some feeds at given prices."""
+    curves = compute_curves(beliefs.window, beliefs.burst)
+    prices = price, host_price, boldness
+    return _follow_prices(beliefs, constraints, curves, *prices, budget, objective, calibration, stretched=False)
+
+
+def _explore(beliefs: Beliefs, boldness: float) -> Floats:
+    """Return the rates by which feeds are refreshed: with spare budget an uncertain rate counts as a higher one."""
+    return np.asarray(beliefs.rate * (1 + boldness / np.sqrt(np.maximum(beliefs.sure, 0.1))))
+
+
+def _follow_prices(
+    beliefs: Beliefs,
+    constraints: Constraints,
+    curves: OverflowCurves,
+    price: float,
+    host_price: Floats,
+    boldness: float,
+    budget: float,
+    objective: Objective,
+    calibration: Calibration,
+    *,
+    stretched: bool = True,
+) -> Plan:
+    """Return the intervals at these prices, within the constraints, and what they bring."""
+    bold = replace(beliefs, rate=_explore(beliefs, boldness))
     reserve = RESERVE * beliefs.heavy
-    price, host_price, free = _solve(beliefs, constraints, curves, objective, reserve, room)
-    left = room - float(_count_requests(beliefs, constraints, _constrain(free, constraints)).sum())
-    if left > 0:  # spare budget explores: an uncertain rate counts as a higher one
-        bold = replace(beliefs, rate=beliefs.rate * (1 + left / room / np.sqrt(np.maximum(beliefs.sure, 0.1))))
-        price, host_price, free = _solve(bold, constraints, curves, objective, reserve, room)
-    interval = _stretch_to_limits(beliefs, constraints, _constrain(free, constraints), room)
+    of_host = host_price[constraints.host]
+    asked = beliefs.cost * np.maximum(price, np.maximum(of_host, reserve))
+    free = PriceCurves.of(bold, curves, objective).interval(asked)
+    interval = _constrain(free, constraints)
+    room = max(budget, 0.0) * calibration.use / max(calibration.demand, 1e-6)
+    if stretched:
+        interval = _stretch_to_limits(beliefs, constraints, interval, room)
     spent = float(_count_requests(beliefs, constraints, interval).sum()) * calibration.demand
     delay, lost, stale, variance = _predict(beliefs, constraints, curves, interval, calibration)
     return Plan(
@@ -267,9 +328,11 @@ def plan(
         budget=budget,
         price=price,
         host_price=host_price,
+        boldness=boldness,
+        asked=asked,
         interval=interval,
         free=free,
-        binding=_find_binding(interval, free, price, host_price[constraints.host], reserve, constraints),
+        binding=_find_binding(interval, free, price, of_host, reserve, constraints),
         delay=delay,
         lost=lost,
         stale=stale,
@@ -279,16 +342,12 @@ def plan(
     )
 
 
-def _solve(
-    beliefs: Beliefs,
-    constraints: Constraints,
-    curves: OverflowCurves,
-    objective: Objective,
-    reserve: Floats,
-    room: float,
-) -> tuple[float, Floats, Floats]:
-    """Return the price ν at which `room` is spent, the hosts' prices, and the intervals that follow from both."""
+def _find_prices(
+    beliefs: Beliefs, constraints: Constraints, curves: OverflowCurves, objective: Objective, room: float
+) -> tuple[float, Floats]:
+    """Return the price ν at which `room` is spent, and the hosts' prices."""
     prices = PriceCurves.of(beliefs, curves, objective)
+    reserve = RESERVE * beliefs.heavy
     host_price = _find_host_prices(beliefs, constraints, prices, reserve)
     floor = np.maximum(host_price[constraints.host], reserve)
 
@@ -296,8 +355,7 @@ def _solve(
         interval = _constrain(prices.interval(beliefs.cost * np.maximum(price, floor)), constraints)
         return float(_count_requests(beliefs, constraints, interval).sum())
 
-    price = _find_price(spend, room)
-    return price, host_price, prices.interval(beliefs.cost * np.maximum(price, floor))
+    return _find_price(spend, room), host_price
 
 
 @dataclass(frozen=True, slots=True)

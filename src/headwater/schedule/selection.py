@@ -16,12 +16,14 @@ class Budget:
     """`now`: how many refreshes may start at this call; `rate`: how many per second in the long run (0: unlimited).
 
     `host` gives each row's host, `room` how many refreshes each host may still get at this call; both or neither.
+    `pace` is how many requests per minute each host bears in the long run (inf: any number).
     """
 
     now: int
     rate: float = 0.0
     host: Rows | None = None
     room: Rows | None = None
+    pace: Floats | None = None
 
     def after(self, rows: Rows) -> Budget:
         """Return the budget that is left once these rows are taken: fewer refreshes, less room at their hosts.

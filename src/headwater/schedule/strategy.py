@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.arrays import Bools, Floats, Ragged, Rows
 from headwater.estimate.estimator import Estimator
@@ -34,6 +35,11 @@ class Table:
     a refresh relative to an ordinary one. `divergence` is the exact number of items published since the last refresh
     (Div_F) where a signal gives it, else NaN. `relevant` is the exact number of wanted items among them that are still
     in the window (Div_A), where known.
+
+    Politeness and people constrain the interval: `pause` is the time that must pass between two polls (seconds),
+    `reason` its rule (`politeness.rules.Reason`), `at_most` the interval that somebody wants (inf: nobody). `pushed`
+    feeds only get a safety poll. `open` is the share of the week in which the feed may be asked, `closed` the seconds
+    that its items wait for the other hours. `heavy` is the size of an answer without news relative to that of a 304.
     """
 
     last: Floats
@@ -43,6 +49,14 @@ class Table:
     cost: Floats
     subscribers: Floats
     divergence: Floats
+    pause: Floats
+    reason: NDArray[np.int8]
+    at_most: Floats
+    open: Floats
+    closed: Floats
+    heavy: Floats
+    pushed: Bools
+    active: Bools
     relevant: Floats | None = None
 
     @classmethod
@@ -56,6 +70,14 @@ class Table:
             cost=one.copy(),
             subscribers=one.copy(),
             divergence=np.full(feeds, np.nan),
+            pause=np.zeros(feeds),
+            reason=np.zeros(feeds, np.int8),
+            at_most=np.full(feeds, np.inf),
+            open=one.copy(),
+            closed=np.zeros(feeds),
+            heavy=one.copy(),
+            pushed=np.zeros(feeds, bool),
+            active=np.ones(feeds, bool),
         )
 
     def part(self, rows: Rows) -> Table:
@@ -67,16 +89,8 @@ class Table:
         take: slice | Rows = rows
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] > rows[:-1]).all():
             take = slice(int(rows[0]), int(rows[-1]) + 1)
-        return Table(
-            last=self.last[take],
-            window=self.window[take],
-            weight=self.weight[take],
-            selectivity=self.selectivity[take],
-            cost=self.cost[take],
-            subscribers=self.subscribers[take],
-            divergence=self.divergence[take],
-            relevant=None if self.relevant is None else self.relevant[take],
-        )
+        filled = [name for name in Table.__slots__ if getattr(self, name) is not None]
+        return Table(**{name: getattr(self, name)[take] for name in filled})
 
     def __len__(self) -> int:
         return len(self.last)
@@ -89,7 +103,7 @@ class Observed:
     `start` is the previous refresh (−inf at the first), `end` this one. `new` counts new items, `window` is the size of
     the document, `saturated` says that no item of it was known. `published` has the plausible dates of the new items,
     `shown` those of the whole document; either may be missing as a whole. `hint` is the pause the server asked for
-    (seconds, NaN: none).
+    (seconds, NaN: none). `lost` is the estimated number of items pushed out unread.
     """
 
     rows: Rows
@@ -102,6 +116,7 @@ class Observed:
     shown: Ragged | None = None
     bytes: Floats | None = None
     hint: Floats | None = None
+    lost: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -168,6 +183,9 @@ class Strategy(FeedColumns, ABC):
     def problem(self) -> str | None:
         """The error of a user's own strategy, in words."""
         return None
+
+    def note_change(self) -> None:
+        """Note that the budget, the feeds, their weights or their constraints have changed: plan anew at once."""
 
     def ask_estimator(self, ask: Callable[[Estimator], Floats]) -> Floats | None:
         """Return `ask(estimator)`, or None if the strategy has no estimator or the estimator fails."""

@@ -15,9 +15,12 @@ from headwater.schedule.politeness.rules import (
     PolitenessFacts,
     Reason,
     compute_earliest_times,
+    compute_pauses,
     find_candidates,
     find_earliest_time,
+    is_skipped,
     load_facts,
+    measure_skipped,
 )
 from headwater.times import DAY, HOUR
 
@@ -29,21 +32,49 @@ def test_new_feed_may_be_polled_at_once() -> None:
     assert find_earliest_time(Known(1, "http://a/"), NOW) == (NOW, Reason.FREE)
 
 
-def test_an_unproven_feed_gets_one_conditional_poll_an_hour() -> None:
-    assert find_earliest_time(POLITE, NOW) == (NOW + HOUR, Reason.FLOOR)
-    assert find_earliest_time(POLITE, NOW + HOUR) == (NOW + HOUR, Reason.FREE)
+def test_politeness_alone_asks_for_two_minutes() -> None:
+    """Whether a feed is worth asking that often is decided by the plan, not here."""
+    assert find_earliest_time(POLITE, NOW) == (NOW + LEAST_INTERVAL, Reason.LEAST)
+    assert find_earliest_time(POLITE, NOW + LEAST_INTERVAL) == (NOW + LEAST_INTERVAL, Reason.FREE)
+    assert find_earliest_time(POLITE, NOW, least=5.0)[0] == NOW + 5, "where the operator says so"
 
 
-def test_a_learned_rate_earns_more_but_never_below_two_minutes() -> None:
-    assert find_earliest_time(POLITE, NOW, earned=600.0) == (NOW + 600, Reason.FLOOR)
-    assert find_earliest_time(POLITE, NOW, earned=1.0, least=5.0)[0] == NOW + 5, "where the operator says so"
-    at, _ = find_earliest_time(POLITE, NOW, earned=1.0)
-    assert at == NOW + LEAST_INTERVAL
-
-
-def test_a_hint_earns_more() -> None:
+def test_a_hint_asks_for_more() -> None:
     assert find_earliest_time(replace(POLITE, hints=Hints(ttl=900.0)), NOW)[0] == NOW + 900
     assert find_earliest_time(replace(POLITE, fresh_until=NOW + 300), NOW)[0] == NOW + 300
+
+
+@given(st.integers(0, 2**24 - 2), st.integers(0, 2**7 - 2), st.integers(0, 7 * 24 - 1))
+def test_the_mask_tested_when_choosing_agrees_with_the_waking_time(hours: int, days: int, hour: int) -> None:
+    names = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    hints = Hints(
+        skip_hours=tuple(h for h in range(24) if hours >> h & 1),
+        skip_days=tuple(names[d] for d in range(7) if days >> d & 1),
+    )
+    now = NOW + hour * HOUR
+    at, _ = find_earliest_time(Known(1, "http://a/", hints=hints), now)
+    skipped = is_skipped(np.array([hours], np.int32), np.array([days], np.int32), now)
+    assert bool(skipped[0]) == (at > now)
+
+
+@given(st.integers(0, 2**24 - 1), st.integers(0, 2**7 - 1))
+def test_the_share_of_the_week_counts_its_open_hours(hours: int, days: int) -> None:
+    moments = NOW + HOUR * np.arange(7 * 24)
+    one = np.array([hours], np.int32), np.array([days], np.int32)
+    asleep = np.array([bool(is_skipped(*one, moment)[0]) for moment in moments.tolist()])
+    share, wait = measure_skipped(hours, days)
+    assert share == pytest.approx(1 - asleep.mean() if not asleep.all() else 1.0)
+    assert wait >= 0
+
+
+@given(st.builds(replace, st.just(POLITE), fresh_until=st.none() | st.floats(NOW - DAY, NOW + 3 * DAY)))
+def test_the_pause_of_the_plan_is_the_earliest_time_of_the_rules(known: Known) -> None:
+    table = PolitenessFacts.of(1)
+    load_facts(table, np.arange(1), [known])
+    pause, why = compute_pauses(table)
+    at, reason = find_earliest_time(known, NOW)
+    assert at - NOW == pytest.approx(float(pause[0]))
+    assert Reason(int(why[0])) is reason
 
 
 def test_manual_refresh_overrides_all_but_refusals() -> None:
@@ -57,13 +88,12 @@ def test_manual_refresh_overrides_all_but_refusals() -> None:
     assert find_earliest_time(slow, NOW + 1, asked=True) == (NOW + LEAST_INTERVAL, Reason.LEAST)
 
 
-def test_without_validators_and_without_change_a_feed_is_asked_once_a_day() -> None:
+def test_without_validators_and_without_change_a_feed_is_asked_once_an_hour() -> None:
     bare = replace(POLITE, validators=Validators())
-    assert find_earliest_time(bare, NOW) == (NOW + DAY, Reason.UNCHANGING)
-    assert find_earliest_time(bare, NOW, earned=120.0) == (NOW + HOUR, Reason.UNCHANGING)
-    assert find_earliest_time(replace(bare, last_change=NOW), NOW) == (NOW + HOUR, Reason.FLOOR)
+    assert find_earliest_time(bare, NOW) == (NOW + HOUR, Reason.UNCHANGING)
+    assert find_earliest_time(replace(bare, last_change=NOW), NOW) == (NOW + LEAST_INTERVAL, Reason.LEAST)
     silent = replace(bare, last_success=None, last_change=None, failures=1)  # no successful refresh yet
-    assert find_earliest_time(silent, NOW) == (NOW + HOUR, Reason.FLOOR)
+    assert find_earliest_time(silent, NOW) == (NOW + 600, Reason.BACK_OFF)
 
 
 def test_max_age_is_respected_but_cannot_silence_a_feed() -> None:
@@ -78,8 +108,8 @@ def test_max_age_is_respected_but_cannot_silence_a_feed() -> None:
         (Hints(update_period="hourly", update_frequency=1), HOUR),
         (Hints(update_period="daily", update_frequency=4), 6 * HOUR),
         (Hints(update_period="daily", update_base=NOW - 3 * HOUR), 21 * HOUR),
-        (Hints(update_period="fortnightly"), HOUR),
-        (Hints(ttl=float("inf")), HOUR),
+        (Hints(update_period="fortnightly"), LEAST_INTERVAL),
+        (Hints(ttl=float("inf")), LEAST_INTERVAL),
     ],
 )
 def test_hints_of_the_document_are_honoured(hints: Hints, wait: float) -> None:
@@ -87,7 +117,7 @@ def test_hints_of_the_document_are_honoured(hints: Hints, wait: float) -> None:
 
 
 def test_skipped_hours_and_days_are_skipped() -> None:
-    assert find_earliest_time(replace(POLITE, hints=Hints(skip_hours=(17, 18))), NOW) == (
+    assert find_earliest_time(replace(POLITE, hints=Hints(skip_hours=(16, 17, 18))), NOW) == (
         NOW + 3 * HOUR,
         Reason.SKIPPED,
     )
@@ -97,21 +127,21 @@ def test_skipped_hours_and_days_are_skipped() -> None:
 
 def test_feed_that_skips_the_whole_week_is_polled() -> None:
     absurd = Hints(skip_hours=tuple(range(24)))
-    assert find_earliest_time(replace(POLITE, hints=absurd), NOW) == (NOW + HOUR, Reason.FLOOR)
+    assert find_earliest_time(replace(POLITE, hints=absurd), NOW) == (NOW + LEAST_INTERVAL, Reason.LEAST)
     days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-    assert find_earliest_time(replace(POLITE, hints=Hints(skip_days=days)), NOW)[1] is Reason.FLOOR
+    assert find_earliest_time(replace(POLITE, hints=Hints(skip_days=days)), NOW)[1] is Reason.LEAST
 
 
 def test_errors_back_off_by_doubling_and_always_recover() -> None:
     waits = [find_earliest_time(replace(POLITE, failures=k), NOW)[0] - NOW for k in range(1, 40)]
-    assert waits[3] == 80 * 60  # 10 min, 20, 40, 80; the first three are under the floor of an hour
+    assert waits[:4] == [600, 1200, 2400, 4800]
     assert waits == sorted(waits)
     assert max(waits) == DAY
     assert find_earliest_time(replace(POLITE, failures=40), NOW)[1] is Reason.BACK_OFF
 
 
 def test_jitter_only_ever_adds() -> None:
-    for known in (POLITE, replace(POLITE, failures=9)):
+    for known in (replace(POLITE, validators=Validators()), replace(POLITE, failures=9)):
         early, late = find_earliest_time(known, NOW)[0], find_earliest_time(known, NOW, jitter=0.99)[0]
         assert early < late <= early + DAY / 2
 

@@ -17,7 +17,6 @@ from headwater.schedule.selection import Budget
 from headwater.schedule.strategies.peer_rules import MinifluxEntryFrequency
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Observed, Table
-from headwater.schedule.value.price import PriceControl, price_for_budget, steer_price
 from headwater.schedule.value.refresh_plan import PlanTask, plan_next_refresh
 from headwater.schedule.value.value import Value
 from headwater.times import DAY
@@ -98,17 +97,6 @@ def test_a_risk_of_overflow_shortens_the_interval() -> None:
     narrow.window[:] = 3.0
     assert (plan_next_refresh(narrow) <= plan_next_refresh(wide) + 1e-9).mean() > 0.9
     assert plan_next_refresh(narrow).sum() < plan_next_refresh(wide).sum()
-
-
-def test_price_spends_the_budget_and_the_control_corrects_errors() -> None:
-    rates = np.array([1.0, 4.0, 9.0])
-    price = price_for_budget(rates, np.ones(3), 12.0)
-    assert (1 / np.sqrt(2 * price / rates)).sum() == pytest.approx(12.0)
-    control = PriceControl()
-    for _ in range(24 * 20):
-        spent = 10.0 * np.exp(-0.5 * control.correction)  # spending follows the inverse square root of the price
-        control = steer_price(control, spent / 24, 1 / 24, 5.0)
-    assert 10.0 * np.exp(-0.5 * control.correction) == pytest.approx(5.0, rel=0.03)
 
 
 def daily_trace(feeds: int = 30, days: int = 60, seed: int = 3) -> Trace:
@@ -259,3 +247,50 @@ def test_with_a_large_budget_a_very_fast_feed_is_polled_every_two_minutes_from_t
         now += 10.0
     assert np.diff(polls).max() <= 180.0
     assert "the price is" in strategy.why(table, 0, now)
+
+
+def saturated_server(important: tuple[int, ...]) -> list[float]:
+    """Run 60 lively feeds with 10 requests a minute for an hour; return the mean delay of the first and other feeds."""
+    rng = np.random.default_rng(5)
+    feeds, start = 60, 1.6e9
+    rates = rng.uniform(20, 150, feeds)
+    times = [np.sort(rng.uniform(start - 2 * DAY, start + DAY / 12, rng.poisson(rate * 25 / 12))) for rate in rates]
+    strategy, table = Value(feeds), Table.of(feeds, 20.0)
+    table.pause[:] = 120.0
+    table.weight[list(important)] = 10.0
+    delays: list[list[float]] = [[], []]
+    for step in range(6 * 120):
+        now = start + 10 * step
+        budget = Budget(2 if step % 6 < 4 else 1, 10 / 60)
+        allowed = table.last + table.pause <= now
+        rows = strategy.choose(table, now, budget, allowed).rows
+        if not len(rows):
+            continue
+        new = [t[(t > table.last[row]) & (t <= now)][-20:] for row, t in ((row, times[row]) for row in rows.tolist())]
+        end, count = np.full(len(rows), now), np.array([float(len(one)) for one in new])
+        first = np.isneginf(table.last[rows])
+        seen = Observed(rows, table.last[rows], end, count, np.full(len(rows), 20.0), count > 99, Ragged.of(new))
+        strategy.observe(table, seen)
+        table.last[rows] = now
+        for row, one, is_first in zip(rows.tolist(), new, first.tolist(), strict=True):
+            if not is_first:
+                delays[row not in important].extend((now - one).tolist())
+    return [float(np.mean(group)) for group in delays if group]
+
+
+def test_importance_changes_delays_at_once_when_the_budget_is_short() -> None:
+    five = (0, 1, 2, 3, 4)
+    important, others = saturated_server(five)
+    (even,) = saturated_server(())
+    assert important < 0.6 * even
+    assert others < 1.6 * even
+
+
+def test_overdue_feeds_are_taken_by_their_worth_and_deadlines_first() -> None:
+    strategy, table = learned(4)
+    table.weight[:] = [1.0, 5.0, 1.0, 1.0]
+    table.at_most[3] = 600.0
+    strategy.due[:] = 30 * DAY + np.array([0.0, 3000.0, 1000.0, 3500.0])  # the longest overdue is worth least
+    now = 31 * DAY
+    strategy._columns["gain"][:] = 0.5 * table.weight
+    assert strategy.choose(table, now, Budget(2)).rows.tolist() == [3, 1]

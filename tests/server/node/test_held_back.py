@@ -20,15 +20,14 @@ POLITE: dict[str, Any] = {"last_success": NOW, "last_change": NOW, "validators":
 @pytest.mark.parametrize(
     ("known", "said"),
     [
-        ({"failures": 1}, "a feed that has never answered is polled every 1 h"),
-        (POLITE, "it is polled every 1 h until it shows more activity"),
+        ({"failures": 1}, "backing off after errors"),
         (
             POLITE | {"fresh_until": NOW + 600},
-            "its activity or its server's hints allow a poll every 10 min",
+            "the server's copy is still fresh (max-age, Expires, ttl or sy:updatePeriod)",
         ),
         (
             POLITE | {"last_change": NOW - 60, "validators": Validators()},
-            "a feed that answers without validators and without change is polled every 1 d",
+            "a feed that answers without validators and without change is polled every 1 h",
         ),
     ],
 )

@@ -200,6 +200,7 @@ def explanation_as_json(told: ScheduleExplanation) -> dict[str, object]:
         "held_by": told.held_by,
         "value": told.value,
         "price": told.price,
+        "interval": told.interval,
         "why": told.why,
         "next_refresh": told.next_refresh,
         "last": told.last,
@@ -222,6 +223,8 @@ def render_explanation(result: tuple[ScheduleExplanation, QualityReport | None])
 
 def _write_explanation(told: ScheduleExplanation, now: float) -> list[str]:
     lines = [f"[bold]{escape(told.feed.title or told.feed.url)}[/bold] is {describe_state(told.feed, told.known)}."]
+    if told.interval:
+        lines.append(escape(told.interval))
     if told.last:
         ended = describe_refresh(told.last)
         stop = "" if ended.endswith((".", "?")) else "."  # most errors are sentences already

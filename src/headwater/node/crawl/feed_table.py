@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.arrays import Bools, Floats, Rows
-from headwater.fetch.http.domains import registered_domain_of_url
+from headwater.fetch.http.domains import is_local_domain, registered_domain_of_url
 from headwater.node.queries.demand import Demand
+from headwater.schedule.politeness.rules import PolitenessFacts, is_skipped, measure_skipped
 from headwater.schedule.strategy import Table
 from headwater.store.content.feed_state import ScheduleRow
 
+WHOLE_DOCUMENT = 20.0  # bytes of a document relative to those of a 304: the cost of a poll without validators
 ASSUMED_WINDOW = 10.0  # until a feed's first document shows how long it is
 
 
@@ -33,8 +35,12 @@ class FeedTable:
         self.active: Bools = np.empty(0, bool)  # not paused, gone or removed
         self.in_flight: Bools = np.empty(0, bool)  # it is being refreshed
         self.learned_until: Floats = np.empty(0)  # the latest refresh that the strategy has learned from
+        self.skip_hours: NDArray[np.int32] = np.empty(0, np.int32)  # bit h: not in that hour, UTC
+        self.skip_days: NDArray[np.int32] = np.empty(0, np.int32)  # bit d: not on that weekday
+        self._deadlines: Mapping[int, float] = {}  # seconds, by feed: the intervals that TARGETs of queries need
         self._released_at: Floats = np.empty(0)  # end of its last refresh, by the monotonic clock
         self._demand: Mapping[int, Demand] = {}
+        self.is_own_host: Bools = np.empty(0, bool)  # one per host: it belongs to our own network
         self._row_of_feed: dict[int, int] = {}
         self._host_indices: dict[str, int] = {}
 
@@ -56,7 +62,11 @@ class FeedTable:
 
     def find_candidates(self, now: float) -> Bools:
         learned = self.table.last <= self.learned_until  # else others refreshed it, and their lesson comes first
-        return self.active & ~self.in_flight & learned & (self.earliest <= now) & (self.host_until[self.host] <= now)
+        ready = self.active & ~self.in_flight & learned & (self.earliest <= now) & (self.host_until[self.host] <= now)
+        # `earliest` was computed at the last refresh; a feed that falls due later may do so within a skipped hour.
+        skipping = np.flatnonzero(ready & ((self.skip_hours | self.skip_days) != 0))
+        ready[skipping[is_skipped(self.skip_hours[skipping], self.skip_days[skipping], now)]] = False
+        return ready
 
     @property
     def untried(self) -> Bools:
@@ -108,8 +118,9 @@ class FeedTable:
             row = self._row_of_feed[feed.feed_id]
             self.host[row] = self._find_host(feed.url)
             back = not self.active[row]
-            self.active[row] = _is_active(feed)
+            self.active[row] = self.table.active[row] = _is_active(feed)
             self.at_most[row] = _longest_pause(feed)
+            self._set_at_most(row)
             wanted = self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0)
             self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
             if self.in_flight[row] or self._released_at[row] >= since:
@@ -120,19 +131,55 @@ class FeedTable:
             self.table.window[row] = feed.window or ASSUMED_WINDOW
             self.table.last[row] = last
 
-    def set_demand(self, demand: Mapping[int, Demand]) -> None:
-        """Set the weights and selectivities that queries and readers give to the feeds."""
+    def set_demand(self, demand: Mapping[int, Demand]) -> bool:
+        """Set the weights and selectivities that queries and readers give to the feeds.
+
+        Returns whether any has changed by more than a tenth: selectivities are estimates that move with every item.
+        """
         self._demand = demand
+        before = self.table.weight * self.table.selectivity
         for feed, wanted in demand.items():
             row = self._row_of_feed.get(feed)
             if row is not None:
                 self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
+        worth = self.table.weight * self.table.selectivity
+        return bool((np.abs(worth - before) > 0.1 * np.maximum(before, worth)).any())
+
+    def set_deadlines(self, deadlines: Mapping[int, float]) -> bool:
+        """Set the intervals, in seconds by feed, that TARGETs of queries need; return whether any has changed."""
+        changed = deadlines != self._deadlines
+        before, self._deadlines = self._deadlines, deadlines
+        for feed in {*before, *deadlines} if changed else ():
+            row = self._row_of_feed.get(feed)
+            if row is not None:
+                self._set_at_most(row)
+        return changed
+
+    def _set_at_most(self, row: int) -> None:
+        self.table.at_most[row] = min(self.at_most[row], self._deadlines.get(int(self.ids[row]), np.inf))
+
+    def deactivate(self, rows: Rows) -> None:
+        """Refresh these rows no more: their feeds are gone for good."""
+        self.active[rows] = self.table.active[rows] = False
+
+    def set_politeness(self, rows: Rows, facts: PolitenessFacts, pause: Floats, reason: NDArray[np.int8]) -> None:
+        """Set what politeness asks of these rows: pauses between polls, skipped hours and days, pushes."""
+        self.table.pause[rows], self.table.reason[rows] = pause, reason
+        self.table.pushed[rows] = facts.pushed
+        self.table.heavy[rows] = np.where(facts.validators, 1.0, WHOLE_DOCUMENT)
+        self.skip_hours[rows], self.skip_days[rows] = facts.skip_hours, facts.skip_days
+        self.table.open[rows], self.table.closed[rows] = 1.0, 0.0
+        for place in np.flatnonzero((facts.skip_hours | facts.skip_days) != 0).tolist():
+            row = rows[place]
+            self.table.open[row], self.table.closed[row] = measure_skipped(
+                int(facts.skip_hours[place]), int(facts.skip_days[place])
+            )
 
     def remove_feeds(self, feed_ids: Iterable[int]) -> None:
         for feed in feed_ids:
             row = self._row_of_feed.pop(feed, None)
             if row is not None:
-                self.active[row] = False
+                self.active[row] = self.table.active[row] = False
                 self.ids[row] = -1
 
     def _append_feeds(self, fresh: list[ScheduleRow], allowed: Mapping[int, float]) -> None:
@@ -153,7 +200,11 @@ class FeedTable:
         self.host = np.concatenate([self.host, np.array([self._find_host(feed.url) for feed in fresh], np.intp)])
         self.earliest = np.concatenate([self.earliest, np.array([allowed.get(feed, -np.inf) for feed in ids])])
         self.at_most = np.concatenate([self.at_most, np.array([_longest_pause(feed) for feed in fresh])])
-        self.active = np.concatenate([self.active, np.array([_is_active(feed) for feed in fresh], bool)])
+        table.active[:] = [_is_active(feed) for feed in fresh]
+        table.at_most[:] = [min(_longest_pause(feed), self._deadlines.get(feed.feed_id, np.inf)) for feed in fresh]
+        self.active = np.concatenate([self.active, table.active])
+        self.skip_hours = np.concatenate([self.skip_hours, np.zeros(more, np.int32)])
+        self.skip_days = np.concatenate([self.skip_days, np.zeros(more, np.int32)])
         self.in_flight = np.concatenate([self.in_flight, np.zeros(more, bool)])
         self.learned_until = np.concatenate([self.learned_until, np.full(more, -np.inf)])
         self._released_at = np.concatenate([self._released_at, np.full(more, -np.inf)])
@@ -161,12 +212,18 @@ class FeedTable:
         self._row_of_feed |= {feed: start + k for k, feed in enumerate(ids)}
 
     def _find_host(self, url: str) -> int:
-        index = self._host_indices.setdefault(registered_domain_of_url(url), len(self._host_indices))
+        domain = registered_domain_of_url(url)
+        index = self._host_indices.setdefault(domain, len(self._host_indices))
         if index == len(self.host_until):
             room = np.full(max(2 * index, 64), -np.inf)
             room[:index] = self.host_until
             self.host_until = room
+            self.is_own_host = np.concatenate([self.is_own_host, np.zeros(len(room) - index, bool)])
+        self.is_own_host[index] = is_local_domain(domain)
         return index
+
+    def find_host(self, domain: str) -> int | None:
+        return self._host_indices.get(domain)
 
 
 def _is_active(feed: ScheduleRow) -> bool:

@@ -35,6 +35,7 @@ from headwater.store.content import verdicts
 from headwater.store.content.feed_state import find_seen_identities, load_feed_states
 from headwater.store.content.verdicts import SavedRefresh
 from headwater.store.store import Store
+from headwater.times import HOUR
 
 PUSHED = "pushed by its hub"
 NEVER_LATE = 1 << 62  # an epoch that no partition reaches: a push belongs to nobody's lease
@@ -74,7 +75,7 @@ class LearningPlanner:
 
 
 class ProvisionalPlanner:
-    """Plans by politeness alone, until the leader has learned: a new leader must not find every feed due."""
+    """Plans by politeness and a first rate until the leader has learned: a new leader must not find every feed due."""
 
     def __init__(self, politeness: Politeness, clock: Callable[[], float] = time.time) -> None:
         self._politeness = politeness
@@ -91,8 +92,12 @@ class ProvisionalPlanner:
                 np.array([refresh.at for refresh in refreshes]),
             )
             rates[first] = np.where(np.isnan(shown), rates[first], shown)
-        states = [one.verdict.known for one in judged]
-        earliest: list[float | None] = self._politeness.compute_earliest(states, rates, self._clock()).tolist()
+        now = self._clock()
+        facts = self._politeness.gather_facts([one.verdict.known for one in judged])
+        next_item = np.fmin(1 / np.maximum(rates, 1e-12), HOUR)  # an hour also where there is no rate
+        earliest: list[float | None] = np.maximum(
+            self._politeness.compute_earliest(facts, now), now + next_item
+        ).tolist()
         return earliest
 
 

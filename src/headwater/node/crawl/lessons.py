@@ -61,6 +61,7 @@ def build_observation(table: Table, rows: Rows, lessons: Sequence[Lesson]) -> Ob
         shown=Ragged.of([lesson.shown for lesson in lessons]),
         bytes=np.array([float(refresh.bytes) for refresh in refreshes]),
         hint=np.array([np.nan if lesson.fresh_for is None else lesson.fresh_for for lesson in lessons]),
+        lost=np.array([refresh.lost for refresh in refreshes], np.float64),
     )
 
 

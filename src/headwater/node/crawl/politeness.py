@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.arrays import Floats
 from headwater.fetch.http.domains import registered_domain_of_url
@@ -18,8 +19,8 @@ from headwater.schedule.politeness.rules import (
     LEAST_INTERVAL,
     PolitenessFacts,
     compute_earliest_times,
+    compute_pauses,
     load_facts,
-    rate_to_interval,
 )
 
 _ANSWERS = frozenset({Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL, Ending.GONE, Ending.MISSING})
@@ -34,15 +35,21 @@ class Politeness:
         self.pushed_feeds: set[int] = set()  # feeds that a hub pushes: only a slow safety poll remains
         self._hosts: dict[str, HostState] = {}  # only hosts that have refused something lately
 
-    def compute_earliest(self, known: Sequence[Known], rate: Floats, now: float) -> Floats:
-        """Return when each of these feeds, just refreshed, may be asked again. `rate` is estimated (NaN: unknown)."""
+    def gather_facts(self, known: Sequence[Known]) -> PolitenessFacts:
+        """Collect the facts of some feeds, as of their last refresh."""
         facts = PolitenessFacts.of(len(known))
         load_facts(facts, np.arange(len(known)), known)
-        believed = np.isfinite(rate)
-        facts.earned[believed] = rate_to_interval(rate[believed], self.least_interval)
         facts.pushed[:] = [one.feed_id in self.pushed_feeds for one in known]
         facts.jitter = self._rng.random(len(known))
+        return facts
+
+    def compute_earliest(self, facts: PolitenessFacts, now: float) -> Floats:
+        """Return when each of these feeds, just refreshed, may be asked again."""
         return compute_earliest_times(facts, now, least=self.least_interval)[0]
+
+    def compute_pauses(self, facts: PolitenessFacts) -> tuple[Floats, NDArray[np.int8]]:
+        """Return the time that must pass between two polls of each feed, and the rule that asks for it."""
+        return compute_pauses(facts, self.least_interval)
 
     def record_answer(self, refresh: Refresh, url: str, retry_after: float | None) -> tuple[str, float] | None:
         """Note an answer or a refusal of a host; return the domain and the end of its pause if that has changed."""
@@ -62,7 +69,8 @@ class Politeness:
             del self._hosts[domain]
         else:
             self._hosts[domain] = host
-        return domain, host.not_before if host.not_before is not None else -np.inf
+        spaced = refresh.at + host.gap if host.gap > GAP else -np.inf
+        return domain, max(spaced, host.not_before if host.not_before is not None else -np.inf)
 
     def find_hold(self, known: Known, now: float) -> float | None:
         """Return when a server's Retry-After ends, which binds even a person's refresh; None if there is none."""
@@ -70,6 +78,16 @@ class Politeness:
         holds = [known.not_before, host.blocked_until(known.feed_id) if host else None]
         until = max((moment for moment in holds if moment is not None), default=now)
         return until if until > now else None
+
+    @property
+    def slow_domains(self) -> Mapping[str, float]:
+        """The domains that have refused requests lately, and the seconds to leave between two."""
+        return {domain: host.gap for domain, host in self._hosts.items() if host.gap > GAP}
+
+    @property
+    def has_refusals(self) -> bool:
+        """Whether any host has refused a request lately."""
+        return bool(self._hosts)
 
     @property
     def held_domains(self) -> Mapping[str, float]:

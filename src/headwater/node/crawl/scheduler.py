@@ -11,13 +11,14 @@ import structlog
 
 from headwater.arrays import Floats, Rows
 from headwater.errors import NotFound
-from headwater.model import Known
+from headwater.model import Ending, Known
 from headwater.node.crawl.crawl_status import CrawlStatus, TargetOutcome
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.lessons import Lesson, teach_strategy
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import split_requests
+from headwater.schedule.politeness.host_pace import HostPace
 from headwater.schedule.quality.least_budget import BudgetPlan
 from headwater.schedule.selection import Budget, take_first
 from headwater.schedule.strategy import Strategy
@@ -25,6 +26,7 @@ from headwater.store.content.feed_state import ScheduleRow, iterate_schedule_row
 from headwater.store.store import Store
 
 REQUESTED = "asked for by a person"
+PACE_SECONDS = 60.0  # between two computations of the hosts' paces
 CLOCK_STEP = 30.0  # seconds by which the clock must be set back to matter
 
 log = structlog.get_logger()
@@ -48,6 +50,9 @@ class Scheduler:
         self.feed_table = FeedTable()
         self.budget = budget
         self._problem: str | None = None
+        self._host_pace = HostPace()
+        self._paces: Floats = np.empty(0)
+        self._paced_at = -np.inf
         self.target_result: BudgetPlan | None = None  # in target mode: the budget found, and why
         self.politeness = politeness
         self._per_host = per_host
@@ -89,6 +94,11 @@ class Scheduler:
     def _add_rows(self, rows: Sequence[ScheduleRow], since: float) -> None:
         due = {row.feed_id: row.next_refresh for row in rows if row.next_refresh is not None}
         self.feed_table.upsert_feeds(rows, due, since)
+        if read := [row for row in rows if row.last_success is not None]:
+            facts = self.politeness.gather_facts([row.to_known() for row in read])
+            known = self.feed_table.find_rows(row.feed_id for row in read)
+            self.feed_table.set_politeness(known, facts, *self.politeness.compute_pauses(facts))
+        self.strategy.note_change()
         # At once: the dispatcher chooses while more rows are read, and needs as many rows in the strategy.
         self.strategy.resize(len(self.feed_table))
 
@@ -141,7 +151,13 @@ class Scheduler:
         untried = take_first(new, Budget(firsts, host=self.feed_table.host, room=room))
         candidates[new] = False
         np.subtract.at(room, self.feed_table.host[untried], 1)
-        budget = Budget(tokens - people - len(untried), self.budget.rate, self.feed_table.host, np.maximum(room, 0))
+        budget = Budget(
+            tokens - people - len(untried),
+            self.budget.rate,
+            self.feed_table.host,
+            np.maximum(room, 0),
+            self._limit_host_paces(now),
+        )
         table = self.feed_table.table
         # Some rules of the papers choose more than the budget allows.
         rows = self.strategy.choose(table, now, budget, candidates).rows[: budget.now]
@@ -151,6 +167,22 @@ class Scheduler:
             *((int(row), "its first refresh") for row in untried),
             *zip(rows.tolist(), self.strategy.reasons(table, rows, now) if len(rows) else (), strict=True),
         ]
+
+    def _limit_host_paces(self, now: float) -> Floats:
+        """Return how many requests per minute each host bears; computed anew every minute, and after refusals."""
+        table = self.feed_table
+        if now >= self._paced_at + PACE_SECONDS or len(self._paces) < table.host_count:
+            feeds = np.bincount(table.host[table.active], minlength=table.host_count)
+            gaps = {
+                host: gap
+                for domain, gap in self.politeness.slow_domains.items()
+                if (host := table.find_host(domain)) is not None
+            }
+            self._paces = self._host_pace.limit(feeds, table.is_own_host[: len(feeds)], gaps)
+            if self.budget.host_limit is not None:
+                self._paces = np.minimum(self._paces, self.budget.host_limit)
+            self._paced_at = now
+        return self._paces
 
     def find_next_due(self, now: float) -> float:
         """Return when the next feed may be chosen: `now` if one may be already, infinity if there is none.
@@ -202,10 +234,7 @@ class Scheduler:
         self._learn_successes([one for one in here if one[1].refresh.ending.ok and one[1].refresh.at > learned[one[0]]])
         self._learn_failures([one for one in here if not one[1].refresh.ending.ok])
         rows = np.array([row for row, _ in here], np.intp)
-        allowed = self.politeness.compute_earliest(
-            [lesson.known for _, lesson in here], self.estimate_rates(rows), self._clock()
-        )
-        self.feed_table.earliest[rows] = allowed
+        allowed = self._apply_politeness(rows, [lesson.known for _, lesson in here])
         due = self.strategy.due
         next_at = allowed if due is None else np.maximum(allowed, due[rows])
         at = dict(zip(rows.tolist(), next_at.tolist(), strict=True))
@@ -215,7 +244,10 @@ class Scheduler:
         if not lessons:
             return
         teach_strategy(self.strategy, self.feed_table, lessons)
-        if self.politeness.held_domains:
+        asked = [(row, lesson.refresh) for row, lesson in lessons if lesson.refresh.status is not None]
+        hosts = self.feed_table.host[np.array([row for row, _ in asked], np.intp)]
+        self._host_pace.note_answers(hosts, np.array([refresh.elapsed for _, refresh in asked]))
+        if self.politeness.has_refusals:
             self._record_answers(lessons)
 
     def _learn_failures(self, lessons: Sequence[tuple[int, Lesson]]) -> None:
@@ -225,7 +257,7 @@ class Scheduler:
         at = np.array([lesson.refresh.at for _, lesson in lessons])
         failures = np.array([lesson.known.failures for _, lesson in lessons], np.intp)
         self.strategy.observe_failures(self.feed_table.table, rows, at, failures)
-        self.feed_table.active[rows[[lesson.gone for _, lesson in lessons]]] = False
+        self.feed_table.deactivate(rows[[lesson.gone for _, lesson in lessons]])
         self._record_answers(lessons)
 
     def _record_answers(self, lessons: Sequence[tuple[int, Lesson]]) -> None:
@@ -233,6 +265,9 @@ class Scheduler:
             hold = self.politeness.record_answer(lesson.refresh, lesson.url, lesson.retry_after)
             if hold is not None:
                 self.feed_table.hold_host(*hold)
+            if lesson.refresh.ending is Ending.THROTTLED:
+                self._paced_at = -np.inf
+                self.strategy.note_change()
 
     # pushes
 
@@ -252,12 +287,17 @@ class Scheduler:
         known = list((await self._store.read(load_feed_states, feed_ids)).values())
         here = [(row, one) for one in known if (row := self.feed_table.find_row(one.feed_id)) is not None]
         if here:
-            rows = np.array([row for row, _ in here], np.intp)
-            allowed = self.politeness.compute_earliest(
-                [one for _, one in here], self.estimate_rates(rows), self._clock()
-            )
-            self.feed_table.earliest[rows] = allowed
+            self._apply_politeness(np.array([row for row, _ in here], np.intp), [one for _, one in here])
+            self.strategy.note_change()
             self.on_changed()
+
+    def _apply_politeness(self, rows: Rows, known: Sequence[Known]) -> Floats:
+        """Note what politeness asks of these feeds; return when each may be asked again."""
+        facts = self.politeness.gather_facts(known)
+        allowed = self.politeness.compute_earliest(facts, self._clock())
+        self.feed_table.earliest[rows] = allowed
+        self.feed_table.set_politeness(rows, facts, *self.politeness.compute_pauses(facts))
+        return allowed
 
     def estimate_feed_rate(self, feed_id: int) -> float | None:
         """Return the estimated items per second of a feed; None if there is no estimate."""

@@ -64,6 +64,11 @@ class BudgetAccount:
         return self._pace.may_request(host, now)
 
     @property
+    def host_limit(self) -> float | None:
+        """The requests per minute to one host that the operator allows; None: any number."""
+        return self._pace.per_minute
+
+    @property
     def has_host_pace(self) -> bool:
         """Whether hosts have a pace of their own."""
         return self._pace.is_limited

@@ -16,11 +16,15 @@ import numpy as np
 from headwater.model import Ending, Feed, Known, Refresh
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.feed_table import FeedTable
+from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.strategy_setup import build_configured_strategy
+from headwater.node.quality.targets import load_deadlines
 from headwater.novelty.feed_kinds import DATE_PROBLEMS, FeedKind, Sighting, find_named_kinds, recognise_feed_kinds
+from headwater.schedule.interval_reason import describe_interval
 from headwater.schedule.politeness.publisher_hints import syndication_period
-from headwater.schedule.politeness.rules import FLOOR, Reason, find_earliest_time
+from headwater.schedule.politeness.rules import Reason, find_earliest_time
 from headwater.schedule.strategy import Strategy
+from headwater.schedule.value.value import Value
 from headwater.settings import Settings
 from headwater.store.content.feed_overview import list_publication_times
 from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
@@ -73,6 +77,7 @@ class ScheduleExplanation:
     next_refresh: float | None
     last: Refresh | None
     kinds: tuple[str, ...] = ()
+    interval: str = ""  # how often it is polled and which constraint decides that, in words
 
 
 async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str, now: float) -> ScheduleExplanation:
@@ -82,7 +87,6 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
     strategy, feeds = await _load_strategy(store, settings, feed.id)
     row = feeds.find_row(feed.id) or 0
     belief = _compute_belief(strategy, feeds, row, known, now)
-    earned = None if belief is None or belief.per_day <= 0 else DAY / belief.per_day
     subscription = (await store.read(find_leases_of_feeds, [feed.id])).get(feed.id)
     pushed = subscription is not None and subscription.state == "active" and (subscription.until or 0) > now
     allowed, reason = find_earliest_time(
@@ -91,7 +95,6 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
         paused=feed.paused,
         gone=feed.gone_since is not None,
         pushed=pushed,
-        earned=earned,
         least=settings.least_interval,
     )
     explanation = strategy.explain(feeds.table, row, now)
@@ -112,7 +115,26 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
         next_refresh=due if math.isfinite(due) else None,
         last=latest[0] if latest else None,
         kinds=tuple(sorted(kind.value for kind in recognise_kinds(latest[::-1], now))),
+        interval=await _describe_interval(store, settings, strategy, feeds, row, known, pushed),
     )
+
+
+async def _describe_interval(
+    store: Store, settings: Settings, strategy: Strategy, feeds: FeedTable, row: int, known: Known, pushed: bool
+) -> str:
+    """Say how often the feed is polled and which constraint decides that; nothing if its strategy makes no plan."""
+    if not isinstance(strategy, Value) or not len(feeds):
+        return ""
+    politeness = Politeness(np.random.default_rng(0), least=settings.least_interval)
+    facts = politeness.gather_facts([known])
+    facts.pushed[:] = pushed
+    feeds.set_politeness(np.array([row], np.intp), facts, *politeness.compute_pauses(facts))
+    wanted = (await load_deadlines(store)).get(known.feed_id)
+    if wanted is not None:
+        feeds.set_deadlines({known.feed_id: wanted.seconds})
+    plan = strategy.predict_saved(feeds.table, row, settings.budget)
+    by_query = wanted is not None and wanted.seconds <= feeds.at_most[row]
+    return "" if plan is None else describe_interval(plan, 0, wanted.query if wanted is not None and by_query else None)
 
 
 def _describe_hold(reason: Reason, known: Known, allowed: float, least: float) -> str:
@@ -122,12 +144,6 @@ def _describe_hold(reason: Reason, known: Known, allowed: float, least: float) -
         return f"no feed is polled twice within {format_duration(least)}"
     if reason is Reason.UNCHANGING:
         return f"a feed that answers without validators and without change is polled every {format_duration(pause)}"
-    if reason is Reason.FLOOR:
-        if known.last_success is None:
-            return f"a feed that has never answered is polled every {format_duration(pause)}"
-        if pause < FLOOR:
-            return f"its activity or its server's hints allow a poll every {format_duration(pause)}"
-        return f"it is polled every {format_duration(pause)} until it shows more activity"
     return "" if reason is Reason.FREE else reason.sentence
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -24,18 +24,20 @@ from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.queries.demand import DemandModel
+from headwater.schedule.politeness.rules import LEAST_INTERVAL
+from headwater.schedule.quality.deadlines import DeadlinePlan, plan_deadlines
 from headwater.schedule.quality.least_budget import BudgetPlan, QualityTarget, find_least_budget
 from headwater.schedule.quality.query_targets import QueryTarget, QueryTargetPlan, meet_query_targets
 from headwater.schedule.strategy import Strategy
 from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
-from headwater.times import DAY
+from headwater.times import DAY, MINUTE
 
 RETARGET_SECONDS = 120.0  # seconds between two searches for the budget
 SAMPLE_SIZE = 2000  # feeds that stand for all of them
 ASSUMED_RATE = 1.0 / DAY  # of a feed without an estimate
 BUDGET_STEP, MAX_BUDGET_STEPS = 1.25, 12  # by how much, and how often, queries may raise the budget in target mode
-STATE, VERSION = "query targets", 1
+STATE, DEADLINES, VERSION = "query targets", "query deadlines", 1
 
 log = structlog.get_logger()
 
@@ -109,12 +111,24 @@ def estimate_least_budget(
 
 
 @dataclass(frozen=True, slots=True)
+class Deadline:
+    """The interval in seconds that a query needs of a feed for its TARGET DELAY."""
+
+    seconds: float
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """The outcomes of all TARGETs, the factor of each query feed by id, and the budget needed for them."""
+    """The outcomes of all TARGETs, the factor of each query feed by id, and the budget needed for them.
+
+    `deadlines` has the interval of each feed that a TARGET DELAY needs.
+    """
 
     aims: tuple[TargetOutcome, ...]
     times: dict[int, float]
     budget: float
+    deadlines: dict[int, Deadline] = field(default_factory=dict)
 
 
 def plan_query_targets(
@@ -140,6 +154,13 @@ def plan_query_targets(
             worth[row] = weight
     windows = table.table.window
     wishes = [_make_wish(model, id, create, table) for id, create in asking]
+    hurries = _plan_all_deadlines(wishes, table, rates, budget if most is None else most)
+    deadlines: dict[int, Deadline] = {}
+    for (_, create), wish, hurry in zip(asking, wishes, hurries, strict=True):
+        for row in wish.rows[hurry.chosen].tolist() if hurry is not None else ():
+            feed, seconds = int(table.ids[row]), wish.target.delay or math.inf
+            if feed not in deadlines or seconds < deadlines[feed].seconds:
+                deadlines[feed] = Deadline(seconds, create.name.name)
     found = meet_query_targets(wishes, rates, windows, worth, budget, shortest=least)
     for _ in range(MAX_BUDGET_STEPS if most is not None else 0):
         if all(one.met for one in found) or most is None or budget >= most:
@@ -147,10 +168,52 @@ def plan_query_targets(
         budget = min(budget * BUDGET_STEP, most)
         found = meet_query_targets(wishes, rates, windows, worth, budget, shortest=least)
     aims = tuple(
-        _describe_outcome(create, wish, one, rates, windows, budget, least)
-        for (_, create), wish, one in zip(asking, wishes, found, strict=True)
+        _add_deadline(_describe_outcome(create, wish, one, rates, windows, budget, least), wish, hurry)
+        for (_, create), wish, one, hurry in zip(asking, wishes, found, hurries, strict=True)
     )
-    return TargetPlan(aims, {id: one.times for (id, _), one in zip(asking, found, strict=True)}, budget)
+    times = {
+        id: 1.0 if wish.target.delay is not None else one.times
+        for (id, _), wish, one in zip(asking, wishes, found, strict=True)
+    }
+    return TargetPlan(aims, times, budget, deadlines)
+
+
+def _plan_all_deadlines(
+    wishes: Sequence[QueryTarget], table: FeedTable, rates: Floats, budget: float
+) -> list[DeadlinePlan | None]:
+    """Plan the deadlines of each TARGET DELAY in turn; a query gets the budget that those before it have left."""
+    found: list[DeadlinePlan | None] = []
+    for wish in wishes:
+        if wish.target.delay is None:
+            found.append(None)
+            continue
+        rows = wish.rows
+        feeds = table.table
+        hurry = plan_deadlines(
+            wish.target.delay,
+            rates[rows],
+            np.sqrt(rates[rows] / DAY),  # as uncertain as a day of counting leaves it
+            wish.share,
+            feeds.cost[rows],
+            np.maximum(feeds.pause[rows], LEAST_INTERVAL),
+            budget,
+        )
+        budget -= float((feeds.cost[rows][hurry.chosen] * MINUTE / wish.target.delay).sum())
+        found.append(hurry)
+    return found
+
+
+def _add_deadline(outcome: TargetOutcome, wish: QueryTarget, hurry: DeadlinePlan | None) -> TargetOutcome:
+    """Return the outcome of a query with what its TARGET DELAY can promise."""
+    if hurry is None or not len(wish.rows):
+        return outcome
+    others = wish.target.completeness is not None or wish.target.freshness is not None
+    reached = hurry.reached and (outcome.reached or not others)
+    delay = 0.5 * (wish.target.delay or 0.0) if hurry.reached else outcome.delay
+    message = hurry.message if not others or not hurry.reached else f"{hurry.message} {outcome.message}"
+    return replace(
+        outcome, reached=reached, requests_per_minute=hurry.requests_per_minute, delay=delay, message=message, times=1.0
+    )
 
 
 def _make_wish(model: DemandModel, id: int, create: CreateFeed, table: FeedTable) -> QueryTarget:
@@ -221,3 +284,16 @@ async def load_outcomes(store: Store) -> dict[str, TargetOutcome]:
     if saved is None or saved[0] != VERSION:
         return {}
     return {aim.query: aim for aim in msgspec.json.decode(saved[1], type=list[TargetOutcome])}
+
+
+async def save_deadlines(store: Store, deadlines: Mapping[int, Deadline], now: float) -> None:
+    """Save the deadlines of feeds for other processes."""
+    await store.write(save_state, DEADLINES, VERSION, msgspec.json.encode(deadlines), now)
+
+
+async def load_deadlines(store: Store) -> dict[int, Deadline]:
+    """Load the latest deadlines of the server, by feed."""
+    saved = await store.read(load_state, DEADLINES)
+    if saved is None or saved[0] != VERSION:
+        return {}
+    return msgspec.json.decode(saved[1], type=dict[int, Deadline])

@@ -3,8 +3,9 @@
 The header does not say (RFC 9110 §10.2.3), so the answer is learned. After the first refusal only the feed is held, for
 as long as the server asked, and the host is probed: after a short pause another feed may go. If that one is refused
 too, the host meant everybody and is held as a whole; if it is answered, the host meant the feed. Later evidence can
-overturn either conclusion, and after a week it is learned again. Every refusal also slows the rate of requests to the
-host, every answer restores it.
+overturn either conclusion, and after a week it is learned again. Every refusal also doubles the gap between requests to
+the host. The gap halves in a day without refusals: a host that bears two requests a minute is not tried with three
+every few minutes.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from headwater.times import MINUTE, WEEK
+from headwater.times import DAY, MINUTE, WEEK
 
 PROBE = MINUTE  # the pause before another feed of the host is tried after a refusal of unknown scope
 DEFAULT_PAUSE = 10 * MINUTE  # the pause if a refusal has no Retry-After
 GAP, LONGEST_GAP = 1.0, 10 * MINUTE  # seconds between two requests to one host: usual, and after many refusals
+REFUSED_GAP = 20.0  # after the first refusal
+GAP_HALF_LIFE = DAY
 
 
 class RetryAfterScope(StrEnum):
@@ -37,6 +40,7 @@ class HostState:
     held: tuple[tuple[int, float], ...] = ()
     gap: float = GAP
     refusals: int = 0
+    gap_at: float | None = None  # when `gap` was last computed
 
     def blocked_until(self, feed: int) -> float | None:
         """Return until when this feed must not be asked because of its host; None if it may be asked."""
@@ -69,7 +73,8 @@ def note_refusal(host: HostState, feed: int, at: float, retry_after: float | Non
         learned=learned,
         not_before=max(host.not_before or 0.0, at + wait) if wait else host.not_before,
         held=held[-100:],
-        gap=min(host.gap * 2, LONGEST_GAP),
+        gap=min(max(_current_gap(host, at) * 2, REFUSED_GAP), LONGEST_GAP),
+        gap_at=at,
         refusals=min(host.refusals + 1, 30),
     )
 
@@ -91,9 +96,17 @@ def note_answer(host: HostState, feed: int, at: float) -> HostState:
         learned=at if told_feed else host.learned,
         not_before=None if told_feed or (host.not_before or 0.0) <= at else host.not_before,
         held=held,
-        gap=max(host.gap / 2, GAP),
+        gap=_current_gap(host, at),
+        gap_at=at,
         refusals=max(host.refusals - 1, 0),
     )
+
+
+def _current_gap(host: HostState, at: float) -> float:
+    """Return the gap that a host's refusals require now."""
+    calm = 0.0 if host.gap_at is None else max(at - host.gap_at, 0.0)
+    gap: float = host.gap * 0.5 ** (calm / GAP_HALF_LIFE)
+    return gap if gap > 2 * GAP else GAP
 
 
 def _expire_scope(host: HostState, at: float) -> HostState:

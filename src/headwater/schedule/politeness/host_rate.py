@@ -32,6 +32,7 @@ class HostRate:
             raise SettingsError(
                 f"The host budget is {per_minute:g} requests per minute, which allows none: give more than 0."
             )
+        self.per_minute = per_minute
         self._gap = None if per_minute is None else MINUTE / per_minute
         self._free_at: Floats = np.empty(0)  # when each host may next be asked
 

@@ -5,8 +5,9 @@ pages and by `feeds explain`. `PolitenessFacts` holds the facts as arrays with o
 checked at once; `find_earliest_time` answers for one feed from its stored state.
 
 There are two strengths. A server's *refusal* (Retry-After, for the feed or its host) applies even to a manual refresh.
-Its *hints* (max-age, ttl, skipHours, sy:*) and our own limits (floors, back-off) do not, but no feed is ever asked
-twice within two minutes. A hint can slow a feed to one poll a day, never stop it.
+Its *hints* (max-age, ttl, skipHours, sy:*) and our own limits (back-off) do not, but no feed is ever asked twice within
+two minutes. A hint can slow a feed to one poll a day, never stop it. How often a feed is worth asking within these
+rules is not decided here: our own thrift is the reserve price of `schedule.promise`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from headwater.schedule.politeness.publisher_hints import (
 )
 from headwater.times import DAY, HOUR, MINUTE
 
-FLOOR = HOUR  # an unproven feed gets one poll an hour
+UNCHANGING_PAUSE = HOUR  # for a feed that sends a whole document although nothing has changed
 LEAST_INTERVAL = 2 * MINUTE  # the shortest interval of any feed
 LONGEST_HINT = DAY
 SAFETY_POLL = 12 * HOUR  # a pushed feed is still polled, in case the hub has dropped the subscription
@@ -53,7 +54,6 @@ class Reason(IntEnum):
     SKIPPED = 7
     PUSHED = 8
     UNCHANGING = 9
-    FLOOR = 10
     LEAST = 11
 
     @property
@@ -71,19 +71,17 @@ _SENTENCES = {
     Reason.FRESH: "the server's copy is still fresh (max-age, Expires, ttl or sy:updatePeriod)",
     Reason.SKIPPED: "the feed asks not to be polled at this hour or day (skipHours, skipDays)",
     Reason.PUSHED: "a hub pushes this feed; it is polled only every 12 hours",
-    Reason.UNCHANGING: "no validators and no change: polled once a day",
-    Reason.FLOOR: "polled hourly until the feed shows more activity",
+    Reason.UNCHANGING: "no validators and no change: polled once an hour at most",
     Reason.LEAST: "the shortest interval between two polls has not passed",
 }
 
 
 @dataclass(slots=True)
 class PolitenessFacts:
-    """The input of the rules, one row per feed. −inf means never, NaN in `earned` that nothing is earned.
+    """The input of the rules, one row per feed. −inf means never.
 
-    `earned` is the interval justified by a learned rate, a hint or a user's setting. The caller draws `jitter` in [0,
-    1) once per feed and refresh, so that feeds do not fall due together. `host` is an index into the hosts'
-    `not_before`.
+    The caller draws `jitter` in [0, 1) once per feed and refresh, so that feeds do not fall due together. `host` is an
+    index into the hosts' `not_before`.
     """
 
     last: Floats  # last refresh, however it ended
@@ -98,7 +96,6 @@ class PolitenessFacts:
     gone: Bools
     pushed: Bools
     asked: Bools  # somebody requested a refresh
-    earned: Floats
     skip_hours: NDArray[np.int32]  # bit h: not in that hour, UTC
     skip_days: NDArray[np.int32]  # bit d: not on that weekday, Monday = 0
     jitter: Floats
@@ -109,7 +106,6 @@ class PolitenessFacts:
         never, no, zero = np.full(feeds, -np.inf), np.zeros(feeds, bool), np.zeros(feeds, np.int32)
         given = {
             "wish": np.full(feeds, np.nan),
-            "earned": np.full(feeds, np.nan),
             "jitter": np.zeros(feeds),
             "host": np.zeros(feeds, np.intp),
             "validators": np.ones(feeds, bool),
@@ -163,9 +159,8 @@ def _compute_block(
     asked = np.flatnonzero(feeds.asked)
     requested = at[asked], why[asked]
     stretch = 1 + 0.1 * feeds.jitter
-    floor, bare = _find_shortest_intervals(feeds, least)
-    hold(feeds.last + floor * stretch, Reason.FLOOR)
-    why[bare[why[bare] == Reason.FLOOR]] = Reason.UNCHANGING
+    if len(bare := _find_unchanging(feeds)):
+        hold(feeds.last[bare] + UNCHANGING_PAUSE * stretch[bare], Reason.UNCHANGING, bare)
     if len(pushed := np.flatnonzero(feeds.pushed)):
         hold(feeds.last[pushed] + SAFETY_POLL * stretch[pushed], Reason.PUSHED, pushed)
     hinting = np.flatnonzero(
@@ -207,7 +202,6 @@ def find_earliest_time(
     gone: bool = False,
     pushed: bool = False,
     asked: bool = False,
-    earned: float | None = None,
     host_not_before: float | None = None,
     jitter: float = 0.0,
     least: float = LEAST_INTERVAL,
@@ -216,7 +210,6 @@ def find_earliest_time(
     one = PolitenessFacts.of(1)
     load_facts(one, np.array([0]), [known])
     one.paused[0], one.gone[0], one.pushed[0], one.asked[0], one.jitter[0] = paused, gone, pushed, asked, jitter
-    one.earned[0] = np.nan if earned is None else earned
     host = None if host_not_before is None else np.array([host_not_before])
     at, why = compute_earliest_times(one, now, host, least=least)
     return float(at[0]), Reason(int(why[0]))
@@ -261,27 +254,70 @@ def back_off_pause(failures: NDArray[np.int32], jitter: Floats) -> Floats:
     return np.asarray(BACK_OFF_PAUSES[np.minimum(failures, len(BACK_OFF_PAUSES) - 1)] * (1 + jitter / 2))
 
 
-def rate_to_interval(rate: Floats, least: float = LEAST_INTERVAL) -> Floats:
-    """Return the interval that a learned rate (items per second) justifies: one expected item, at least two minutes.
+def compute_pauses(feeds: PolitenessFacts, least: float = LEAST_INTERVAL) -> tuple[Floats, NDArray[np.int8]]:
+    """Return the time that must pass between two successful polls of each feed, and the rule that asks for it.
 
-    >>> rate_to_interval(np.array([1 / 600, 1.0])).tolist()  # an item every ten minutes; one a second
-    [600.0, 120.0]
+    Skipped hours, back-off and Retry-After are moments rather than intervals and are not in it.
+
+    >>> one = PolitenessFacts.of(1)
+    >>> one.success[0], one.wish[0] = 0.0, 1800.0
+    >>> pause, why = compute_pauses(one)
+    >>> float(pause[0]), Reason(int(why[0])).name
+    (1800.0, 'FRESH')
     """
-    return np.maximum(1.0 / np.maximum(rate, 1e-12), least)
+    pause, why = np.full(len(feeds), float(least)), np.full(len(feeds), int(Reason.LEAST), np.int8)
+    bare = _find_unchanging(feeds)
+    pause[bare], why[bare] = max(UNCHANGING_PAUSE, least), Reason.UNCHANGING
+    read = np.flatnonzero(feeds.success > -np.inf)
+    hinted = np.fmax(feeds.fresh_until[read] - feeds.success[read], feeds.wish[read])
+    hinted = np.minimum(np.where(np.isfinite(hinted), hinted, 0.0), LONGEST_HINT)
+    longer = read[hinted > pause[read]]
+    pause[longer], why[longer] = hinted[hinted > pause[read]], Reason.FRESH
+    return pause, why
 
 
-def _find_shortest_intervals(feeds: PolitenessFacts, least: float) -> tuple[Floats, Rows]:
-    """Return the shortest interval each feed has earned, and the feeds under the once-a-day rule."""
-    best = np.fmin(feeds.earned, feeds.wish)
-    hinted = np.flatnonzero((feeds.fresh_until > -np.inf) & (feeds.success > -np.inf))
-    best[hinted] = np.fmin(best[hinted], feeds.fresh_until[hinted] - feeds.success[hinted])
-    best[best <= 0] = np.nan
-    floor = np.fmax(np.fmin(best, FLOOR), least)
+def is_skipped(skip_hours: NDArray[np.int32], skip_days: NDArray[np.int32], now: float) -> Bools:
+    """Return which feeds ask not to be polled at this hour or on this day (UTC).
+
+    >>> is_skipped(np.array([0b10, 0b1]), np.array([0, 0]), 3700.0).tolist()  # 01:01 on a Thursday
+    [True, False]
+    """
+    hour = int(now // HOUR)
+    of_day, weekday = hour % 24, (hour // 24 + 3) % 7  # 1 January 1970 was a Thursday
+    by_hour = ((skip_hours >> of_day) & 1 == 1) & (skip_hours != EVERY_HOUR)
+    return np.asarray(by_hour | (((skip_days >> weekday) & 1 == 1) & (skip_days != EVERY_DAY)))
+
+
+def measure_skipped(skip_hours: int, skip_days: int) -> tuple[float, float]:
+    """Return the share of the week in which a feed may be polled, and the mean seconds its items wait for the rest.
+
+    >>> share, wait = measure_skipped(0b1111, 0)  # midnight to four: a sixth of the items waits two hours
+    >>> round(share, 3), round(wait / 60)
+    (0.833, 20)
+    """
+    hours, days = skip_hours & EVERY_HOUR, skip_days & EVERY_DAY
+    hours, days = (0 if hours == EVERY_HOUR else hours), (0 if days == EVERY_DAY else days)
+    if not hours and not days:
+        return 1.0, 0.0
+    closed = [bool(hours >> (hour % 24) & 1 or days >> (hour // 24) & 1) for hour in range(7 * 24)]
+    if all(closed):
+        return 1.0, 0.0
+    start = closed.index(False)
+    runs, run = [], 0
+    for hour in range(start, start + len(closed)):
+        if closed[hour % len(closed)]:
+            run += 1
+        elif run:
+            runs.append(run)
+            run = 0
+    runs.append(run)
+    return 1 - sum(runs) / len(closed), sum(run**2 for run in runs) / 2 / len(closed) * HOUR
+
+
+def _find_unchanging(feeds: PolitenessFacts) -> Rows:
+    """Return the feeds without validators whose last refresh brought no change: each poll costs a whole document."""
     bare = np.flatnonzero(~feeds.validators)
-    bare = bare[(feeds.change[bare] < feeds.last[bare]) & np.isfinite(feeds.success[bare])]
-    # Without validators every poll costs a whole document: a day, or an hour at best if the feed has earned it.
-    floor[bare] = np.fmax(np.fmin(best[bare], DAY), FLOOR)
-    return floor, bare
+    return np.asarray(bare[(feeds.change[bare] < feeds.last[bare]) & np.isfinite(feeds.success[bare])], np.intp)
 
 
 def _find_freshness_end(feeds: PolitenessFacts, rows: Rows) -> Floats:

@@ -83,6 +83,13 @@ def compute_curves(window: Floats, burst: Floats) -> OverflowCurves:
     return OverflowCurves(np.asarray(width), *(mix(table) for table in tables))
 
 
+def find_loss_chances(window: Floats, items: Floats) -> Floats:
+    """Return P(N > W) under each of the dispersions (columns), from the nearest tabulated window and mean."""
+    size = np.clip(np.searchsorted(WINDOWS, window), 0, len(WINDOWS) - 1)
+    at = np.rint((np.log(np.maximum(items, MEANS[0])) - _LOG_MEANS[0]) / _STEP).astype(np.intp)
+    return np.asarray(_tabulate()[1][size, :, np.minimum(at, len(MEANS) - 1)])
+
+
 @lru_cache(maxsize=1)
 def _tabulate() -> tuple[Floats, Floats, Floats, Floats]:
     """Return L, P(N > W), ∫L and h by window, dispersion and mean."""

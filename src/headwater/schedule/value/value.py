@@ -3,29 +3,49 @@
 A refresh has two benefits: the items it brings stop waiting, and fewer are pushed out of the window unread. An item-day
 of waiting costs `delay` × weight × selectivity, a lost item costs `loss` such days, and `freshness` adds a cost for
 every feed's missing share of the window. A refresh costs the price ν × the feed's cost. The resulting rule is “refresh
-when T·G′(T) − G(T) reaches ν”. `refresh_plan` improves on that interval by choosing the best time on the forecast of
-`bayes`. `price` steers ν so that the budget is spent, unless ν is given.
+when T·G′(T) − G(T) reaches ν”. `promise.plan` solves the prices at which the budget is spent, hosts keep their pace and
+our own thrift holds; `refresh_plan` chooses the best moment at that price on the forecast of `bayes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from headwater.arrays import Bools, Floats, Rows
+from headwater.estimate.feed_columns import Column
 from headwater.estimate.models.bayes import Bayes, integrate_forecast
-from headwater.schedule.selection import Budget, Choice
-from headwater.schedule.strategies.ranking import map_blocks
+from headwater.schedule.politeness.rules import Reason
+from headwater.schedule.promise import (
+    RESERVE,
+    Beliefs,
+    Constraints,
+    Plan,
+    PriceCurves,
+    follow_plan,
+    follow_prices,
+    plan,
+)
+from headwater.schedule.quality.overflow import compute_curves
+from headwater.schedule.selection import Budget, Choice, take_best
 from headwater.schedule.strategy import NEVER_READ, Decision, IntervalStrategy, Observed, Table
-from headwater.schedule.value.price import PriceControl, price_for_budget, steer_price
+from headwater.schedule.value.feed_habits import FeedHabits
+from headwater.schedule.value.objective import Objective
+from headwater.schedule.value.plan_calibration import PlanCalibration
 from headwater.schedule.value.refresh_plan import PlanTask, expect_overflow, plan_next_refresh
 from headwater.schedule.weights import chance_window_shows_wanted
-from headwater.times import DAY, format_duration, format_number
+from headwater.times import DAY, HOUR, MINUTE, format_duration, format_number
 
 SHORTEST, LONGEST = 120.0, 31 * DAY
-FIRST_PRICE = 0.1  # item-days, until the first steering
+FIRST_PRICE = 0.1  # item-days, until the first plan
+SOLVE_SECONDS = 600.0  # between two plans of a server if nothing has changed
+RUSH_SECONDS = 15.0  # between two plans while feeds are being added
+SAMPLE = 4000  # feeds that a plan looks at; more are represented by them
+MOVED = 0.05  # share by which a price must move before pauses that are planned already follow it
+RANKED = 1000  # overdue feeds whose worth is computed exactly; of more, the best by waiting alone
 
 
 class Value(IntervalStrategy):
@@ -45,7 +65,8 @@ class Value(IntervalStrategy):
     """
 
     name = "value"
-    steering = 3600.0
+    version = 2
+    steering = 3 * HOUR  # in the lab; a server plans more often, since it changes
     shortest = SHORTEST
     longest = LONGEST
 
@@ -64,16 +85,30 @@ class Value(IntervalStrategy):
         fast: bool = False,
     ) -> None:
         self._fixed, self.fast = price, fast
+        self.objective = Objective(loss, freshness, delay)
+        self.current: Plan | None = None  # the latest plan, of the feeds `planned`
+        self.planned: Rows = np.empty(0, np.intp)
+        self._solved_at, self._solved_rate, self._solved_known = -np.inf, 0.0, 0
+        self._host_of: Rows = np.empty(0, np.intp)
         self.plan, self.delay, self.loss, self.freshness, self.dispersion = plan, delay, loss, freshness, dispersion
         super().__init__(feeds, scale=scale)
         self.beliefs: Bayes = self.adopt("estimator", estimator if estimator is not None else Bayes(fast=fast))
         self.estimator = self.beliefs
+        self.habits: FeedHabits = self.adopt("habits", FeedHabits())
+        self.calibration: PlanCalibration = self.adopt("calibration", PlanCalibration())
         if price is not None:
             self._shared["price"][...] = price
-            self.steering = DAY / 4  # nothing to steer; the lab handles the feeds of a quarter of a day together
+            self.steering = DAY / 4  # nothing to plan; the lab handles the feeds of a quarter of a day together
+
+    def layout(self) -> dict[str, Column]:
+        return {
+            **super().layout(),
+            "paid": Column(np.nan),  # the price at which the next refresh was planned, in item-days
+            "gain": Column(0.0),  # worth of waiting a day, half of it, by cost
+        }
 
     def shared(self) -> Mapping[str, Any]:
-        return {"price": FIRST_PRICE, "control": np.zeros(3), "steered": -np.inf, "spent": 0.0}
+        return {"price": FIRST_PRICE}
 
     @property
     def price(self) -> float:
@@ -81,15 +116,37 @@ class Value(IntervalStrategy):
         return float(self._shared["price"])
 
     def next_interval(self, table: Table, seen: Observed) -> Floats:
-        self.beliefs.observe(seen.rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
-        self._shared["spent"] += float(table.cost[seen.rows].sum())
-        return self._compute_pause(table, seen.rows)
+        rows = seen.rows
+        self.beliefs.observe(rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
+        if self._fixed is None:
+            self.calibration.observe(seen, self.habits.polls(rows), self.habits.is_away(rows))
+            self.habits.observe(seen, self.beliefs.slow_rate(rows), self.calibration.lost_share(rows))
+        price = self._price_refresh(table, rows)
+        self._columns["paid"][rows] = price
+        self._columns["gain"][rows] = self._gain(table, rows)
+        return np.minimum(self._compute_pause(table, rows, price), table.at_most[rows])
 
-    def _compute_pause(self, table: Table, rows: Rows) -> Floats:
+    def observe_failures(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
+        self.habits.observe_failures(rows, failures)
+
+    def _price_refresh(self, table: Table, rows: Rows) -> Floats:
+        """Return the price of a refresh of each row: the greatest of ν, its host's price and the reserve of thrift."""
+        if self._fixed is not None or self.current is None:
+            return self.price * table.cost[rows]
+        made = self.current
+        host = self._host_of[rows] if len(self._host_of) > int(rows.max(initial=-1)) else np.zeros(len(rows), np.intp)
+        of_host = made.host_price[np.minimum(host, len(made.host_price) - 1)] if len(made.host_price) else 0.0
+        return np.asarray(table.cost[rows] * np.maximum(np.maximum(made.price, of_host), RESERVE * table.heavy[rows]))
+
+    def _gain(self, table: Table, rows: Rows) -> Floats:
+        rate = self.habits.rate(rows) if self._fixed is None else self.beliefs.slow_rate(rows)
+        return np.asarray(0.5 * self.value_item_days(table, rows) * rate / table.cost[rows])
+
+    def _compute_pause(self, table: Table, rows: Rows, price: Floats) -> Floats:
         """Return the seconds from the last refresh of each row to its next."""
         if not self.plan:
-            return self._interval_by_index(table, rows)
-        return DAY * plan_next_refresh(self._build_task(table, rows), self.fast)
+            return self._interval_by_index(table, rows, price)
+        return DAY * plan_next_refresh(self._build_task(table, rows, price), self.fast)
 
     def value_item_days(self, table: Table, rows: Rows) -> Floats:
         """Return the cost of an item-day of waiting at each feed; never 0, so that no feed is forgotten."""
@@ -100,10 +157,9 @@ class Value(IntervalStrategy):
         shown = self.freshness * chance_window_shows_wanted(table.selectivity[rows], window) / window
         return np.maximum(wanted + shown, 1e-6)
 
-    def _build_task(self, table: Table, rows: Rows) -> PlanTask:
+    def _build_task(self, table: Table, rows: Rows, price: Floats) -> PlanTask:
         forecast = self.beliefs.forecast(rows)
         worth = self.value_item_days(table, rows)
-        price = self.price * table.cost[rows]
         window = np.maximum(table.window[rows], 1.0)
         rate = np.maximum(forecast.base + 0.5 * np.maximum(forecast.parts, 0.0).sum(1), 1e-6)
         usual = np.minimum(np.sqrt(2 * price / (worth * rate)), 0.5 * window / rate + 0.02)
@@ -121,9 +177,9 @@ class Value(IntervalStrategy):
             self.dispersion,
         )
 
-    def _interval_by_index(self, table: Table, rows: Rows) -> Floats:
+    def _interval_by_index(self, table: Table, rows: Rows, price: Floats) -> Floats:
         """Return the interval, in seconds, at which the index reaches the price; used without a plan."""
-        task = self._build_task(table, rows)
+        task = self._build_task(table, rows, price)
         low, high = np.full(len(rows), SHORTEST / DAY), np.full(len(rows), LONGEST / DAY)
         forecast = self.beliefs.forecast(rows)
         for _ in range(24):
@@ -141,35 +197,154 @@ class Value(IntervalStrategy):
         soon = expect_overflow(items * 1.1, task.window, self.dispersion)
         return np.asarray(task.worth * items * age / 2 + task.loss * np.maximum((soon - lost) * 10 - lost, 0.0))
 
+    # the plan
+
+    def note_change(self) -> None:
+        self._solved_at = -np.inf
+
     def steer(self, table: Table, now: float, budget: Budget) -> None:
-        """Set the price from the forecasts and from the requests spent."""
-        last = float(self._shared["steered"])
-        if now < last + self.steering:
-            return
+        """Plan anew: solve the prices for the budget, and let planned pauses follow them."""
         if self._fixed is not None or budget.rate <= 0:
             return
-        known = np.flatnonzero(np.isfinite(table.last))
-        if 2 * len(known) < len(table) or not len(known):
-            return  # too early for a price; try again at the next call, not in an hour
-        self._shared["steered"] = np.array(now)
-        spent = float(self._shared["spent"])
-        self._shared["spent"] = np.array(0.0)
-        per_day = budget.rate * DAY
-        control = PriceControl(*self._shared["control"].tolist())
-        if np.isfinite(last):
-            control = steer_price(control, spent, (now - last) / DAY, per_day)
-        self._shared["control"] = np.array([control.correction, control.spent, control.weight])
-        worth = self.value_item_days(table, known) * self.beliefs.slow_rate(known)
-        before, share = self.price, per_day * len(known) / len(table)
-        self._shared["price"] = np.array(price_for_budget(worth, table.cost[known], share) * np.exp(control.correction))
-        if not before / 2 < self.price < before * 2:
-            self._replan(table, known)
+        known = np.flatnonzero(np.isfinite(table.last) & table.active)
+        if not len(known):
+            return
+        self._host_of = np.arange(len(table)) if budget.host is None else budget.host
+        rows, many = self._sample(table, known)
+        calibration = self.calibration.build(self.habits.lost_factor(rows))
+        made = plan(
+            self.believe(table, rows, many),
+            self.constrain(table, rows, budget.pace if many == 1 else None),
+            budget.rate * MINUTE,
+            self.objective,
+            calibration,
+        )
+        self.current, self.planned = made, rows
+        self._shared["price"] = np.array(made.price)
+        self._solved_at, self._solved_rate, self._solved_known = now, budget.rate, len(known)
+        if many == 1:
+            self._follow_prices(table, rows, made)
+        else:
+            self._follow_price_roughly(table, known)
+        self._columns["gain"][known] = self._gain(table, known)
+        pause = np.maximum(self.due[rows] - table.last[rows], table.pause[rows])
+        self.calibration.note_plan(rows, made, pause, now)
 
-    def _replan(self, table: Table, rows: Rows) -> None:
-        """Plan again after the price has changed much (at the start, or after a change of the budget)."""
-        rows = rows[np.isfinite(self.due[rows])]
-        pause = map_blocks(lambda part: self._compute_pause(table, part), rows)
-        self.due[rows] = table.last[rows] + np.clip(pause * self.scale, SHORTEST, LONGEST)
+    def believe(self, table: Table, rows: Rows, many: float = 1.0) -> Beliefs:
+        """Return the beliefs in some feeds, each standing for `many`."""
+        habits = self.habits
+        return Beliefs(
+            rate=habits.rate(rows),
+            sure=habits.evidence(rows),
+            burst=habits.burst(rows),
+            window=np.maximum(table.window[rows], 1.0),
+            worth=table.weight[rows] * table.selectivity[rows],
+            wanted=table.selectivity[rows],
+            cost=table.cost[rows],
+            heavy=table.heavy[rows],
+            fail=habits.fail(rows),
+            closed=table.closed[rows],
+            many=np.full(len(rows), many),
+        )
+
+    def constrain(self, table: Table, rows: Rows, pace: Floats | None = None) -> Constraints:
+        """Return the constraints of some feeds; `pace` limits the requests per minute of each host."""
+        host = self._host_of[rows]
+        hosts = int(host.max(initial=0)) + 1
+        limits = np.full(hosts, np.inf)
+        if pace is not None:
+            limits[: len(pace)] = pace[:hosts]
+        return Constraints(
+            earliest=np.maximum(table.pause[rows], self.shortest),
+            reason=np.where(table.pause[rows] > self.shortest, table.reason[rows], Reason.LEAST).astype(np.int8),
+            at_most=table.at_most[rows],
+            pushed=table.pushed[rows],
+            active=table.active[rows],
+            away=self.habits.is_away(rows),
+            open=table.open[rows],
+            host=host,
+            pace=limits,
+        )
+
+    def predict(self, table: Table, rows: Rows) -> Plan | None:
+        """Return what the current prices bring at some feeds; None before the first plan."""
+        if self.current is None:
+            return None
+        constraints = self.constrain(table, rows)
+        made = self.current
+        short = int(constraints.host.max(initial=0)) + 1 - len(made.host_price)
+        if short > 0:
+            made = replace(made, host_price=np.append(made.host_price, np.zeros(short)))
+        calibration = self.calibration.build(self.habits.lost_factor(rows))
+        return follow_plan(made, self.believe(table, rows), constraints, self.objective, calibration)
+
+    def predict_saved(self, table: Table, row: int, budget: float) -> Plan | None:
+        """Return the plan of one feed at the prices it was last planned with; None before its first plan.
+
+        It needs only the saved state, so that any process can explain a feed.
+        """
+        paid = float(self._columns["paid"][row])
+        if not np.isfinite(paid):
+            return None
+        rows, price = np.array([row], np.intp), self.price
+        paid /= float(table.cost[row])
+        of_host = paid if paid > 1.1 * max(price, RESERVE * float(table.heavy[row])) else 0.0
+        beliefs, constraints = self.believe(table, rows), Constraints.of(1)
+        constraints = replace(
+            constraints,
+            earliest=np.maximum(table.pause[rows], self.shortest),
+            reason=np.where(table.pause[rows] > self.shortest, table.reason[rows], Reason.LEAST).astype(np.int8),
+            at_most=table.at_most[rows],
+            pushed=table.pushed[rows],
+            active=table.active[rows],
+            away=self.habits.is_away(rows),
+        )
+        calibration = self.calibration.build(self.habits.lost_factor(rows))
+        return follow_prices(beliefs, constraints, price, np.array([of_host]), budget, self.objective, calibration)
+
+    def _sample(self, table: Table, known: Rows) -> tuple[Rows, float]:
+        """Return the feeds that a plan looks at, and how many each stands for: evenly by worth × rate."""
+        if len(known) <= SAMPLE:
+            return known, 1.0
+        by_worth = known[np.argsort(self._columns["gain"][known], kind="stable")]
+        many = len(known) / SAMPLE
+        return np.sort(by_worth[((np.arange(SAMPLE) + 0.5) * many).astype(np.intp)]), many
+
+    def _follow_prices(self, table: Table, rows: Rows, made: Plan) -> None:
+        """Scale pauses that were planned at another price, and keep deadlines."""
+        due, paid = self.due[rows], self._columns["paid"][rows].astype(np.float64)
+        moved = np.isfinite(due) & ~(np.abs(made.asked / paid - 1) <= MOVED)
+        if moved.any():
+            part = rows[moved]
+            beliefs = self.believe(table, part)
+            curves = PriceCurves.of(beliefs, compute_curves(beliefs.window, beliefs.burst), self.objective)
+            before = np.where(np.isfinite(paid[moved]), paid[moved], FIRST_PRICE)
+            # Intervals as they can be: a pause that was cut short at two minutes must not be stretched from there.
+            least = np.maximum(table.pause[part], self.shortest)
+            scale = np.clip(curves.interval(made.asked[moved]), least, self.longest) / np.clip(
+                curves.interval(before), least, self.longest
+            )
+            self.due[part] = table.last[part] + np.clip((due[moved] - table.last[part]) * scale, least, self.longest)
+            self._columns["paid"][part] = made.asked[moved]
+        wanted = np.flatnonzero(np.isfinite(table.at_most[rows]) & np.isfinite(self.due[rows]))
+        part = rows[wanted]
+        self.due[part] = np.minimum(self.due[part], table.last[part] + made.interval[wanted])
+
+    def _follow_price_roughly(self, table: Table, rows: Rows) -> None:
+        """Scale the pauses of many feeds: where waiting decides, T grows as the root of the price."""
+        asked = self._price_refresh(table, rows)
+        paid = self._columns["paid"][rows].astype(np.float64)
+        paid = np.where(np.isfinite(paid), paid, FIRST_PRICE)
+        moved = np.flatnonzero(np.isfinite(self.due[rows]) & (np.abs(asked / paid - 1) > MOVED))
+        part = rows[moved]
+        # T = √(price / gain), within what is possible
+        gain = np.maximum(self._columns["gain"][part].astype(np.float64) * table.cost[part], 1e-12)
+        after, before = (
+            np.clip(np.sqrt(one / gain) * DAY, self.shortest, self.longest) for one in (asked[moved], paid[moved])
+        )
+        pause = (self.due[part] - table.last[part]) * after / before
+        self.due[part] = table.last[part] + np.minimum(np.clip(pause, self.shortest, self.longest), table.at_most[part])
+        self._columns["paid"][part] = asked[moved]
 
     def apply_signals(self, table: Table, rows: Rows, waiting: Floats, now: float) -> None:
         """Bring feeds forward for which a signal (a ping, a count) reports `waiting` items.
@@ -183,11 +358,47 @@ class Value(IntervalStrategy):
         self.due[rows] = np.minimum(self.due[rows], now + pause * DAY)
 
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
-        self.steer(table, now, budget)
+        if self._is_plan_old(table, now, budget):
+            self.steer(table, now, budget)
         signalled = np.flatnonzero(table.divergence[: len(self)] > 0)
         if len(signalled):
             self.apply_signals(table, signalled, table.divergence[signalled], now)
-        return super().choose(table, now, budget, candidates)
+        ready = self.due <= now
+        if candidates is not None:
+            ready &= candidates
+        rows = np.flatnonzero(ready)
+        choice = self._take_most_valuable(table, rows, now, budget)
+        if self._fixed is None and budget.now > 0:
+            late = now - np.maximum(self.due[choice.rows], table.last[choice.rows] + table.pause[choice.rows])
+            self.calibration.note_choice(late, budget.now - len(choice.rows), now)
+        return choice
+
+    def _is_plan_old(self, table: Table, now: float, budget: Budget) -> bool:
+        """Whether it is time to plan: after ten minutes, another budget, or a tenth more feeds."""
+        if now >= self._solved_at + SOLVE_SECONDS or budget.rate != self._solved_rate:
+            return True
+        if now < self._solved_at + RUSH_SECONDS:
+            return False
+        return bool(np.isfinite(table.last).sum() > 1.1 * self._solved_known)
+
+    def _take_most_valuable(self, table: Table, rows: Rows, now: float, budget: Budget) -> Choice:
+        """Return the due feeds whose refresh is worth most now by its cost; those with a deadline come first."""
+        last = table.last[rows]
+        age = np.where(np.isfinite(last), now - last, 0.0) / DAY
+        waiting = np.where(np.isfinite(last), self._columns["gain"][rows] * age**2, np.inf)
+        urgent = np.isfinite(table.at_most[rows])
+        worth = np.where(urgent, 1e12 + np.minimum(now - self.due[rows], 1e9), waiting)
+        if len(rows) <= max(budget.now, 0):
+            return take_best(rows, worth, budget)
+        some = np.arange(len(rows))
+        if len(rows) > max(RANKED, 4 * budget.now):
+            some = np.sort(np.argpartition(-worth, max(RANKED, 4 * budget.now) - 1)[: max(RANKED, 4 * budget.now)])
+        known = some[np.isfinite(waiting[some]) & ~urgent[some]]
+        if len(known) and self._fixed is None:
+            beliefs = self.believe(table, rows[known])
+            curves = PriceCurves.of(beliefs, compute_curves(beliefs.window, beliefs.burst), self.objective)
+            worth[known] = curves.worth(now - table.last[rows[known]]) / beliefs.cost
+        return take_best(rows[some], worth[some], budget)
 
     def explain(self, table: Table, row: int, now: float) -> Decision:
         return self._explain_rows(table, np.array([row]), now)[0]
@@ -206,7 +417,7 @@ class Value(IntervalStrategy):
 
     def _explain_known(self, table: Table, rows: Rows, now: float) -> Iterator[Decision]:
         at, since, price = np.full(len(rows), now), table.last[rows], self.price
-        task = self._build_task(table, rows)
+        task = self._build_task(table, rows, self._price_refresh(table, rows))
         expected = self.beliefs.expected(rows, since, at)
         spread = np.sqrt(self.dispersion * np.maximum(expected, 1e-9))
         figures = (

@@ -49,6 +49,24 @@ class ScheduleRow(NamedTuple):
     fresh_until: float | None
     failures: int
     failing_since: float | None
+    etag: str | None = None
+    last_modified: str | None = None
+    hints: str | None = None
+
+    def to_known(self) -> Known:
+        """Return the state of the feed, without its window."""
+        return Known(
+            self.feed_id,
+            self.url,
+            Validators(self.etag, self.last_modified),
+            last_refresh=self.last_refresh,
+            last_success=self.last_success,
+            last_change=self.last_change,
+            not_before=self.not_before,
+            fresh_until=self.fresh_until,
+            failures=self.failures,
+            hints=_read_hints(self.hints),
+        )
 
 
 _NO_HINTS = Hints()
@@ -69,6 +87,9 @@ _SCHEDULE_QUERY = (
         feed_state.c.fresh_until,
         feed_state.c.failures,
         feed_state.c.failing_since,
+        feed_state.c.etag,
+        feed_state.c.last_modified,
+        feed_state.c.hints,
     )
     .join_from(feed, feed_state)
     .order_by(feed.c.id)

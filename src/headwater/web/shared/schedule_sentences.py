@@ -16,6 +16,7 @@ def explain_schedule(
 ) -> tuple[str, ...]:
     """`refreshes` are the latest, newest first."""
     lines = [
+        told.interval,
         _explain_rhythm(refreshes, zone),
         _explain_next(told, now, zone),
         *_explain_hints(told),

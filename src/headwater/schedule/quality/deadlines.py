@@ -1,0 +1,71 @@
+"""Turns a TARGET DELAY into deadlines: intervals so that 95 of 100 items of a query are fetched in time.
+
+An item that appears at a random moment waits at most the interval, so a share of D/T of a feed's items is fetched
+within D. The cheapest way to a share of 95 % is therefore all or nothing: the feeds with most wanted items per request
+get the interval D, the others keep the one they have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.arrays import Bools, Floats
+from headwater.times import MINUTE, format_duration
+
+KEPT_SHARE = 0.95  # of the items that must come in time
+BUDGET_SHARE = 0.9  # of the budget that deadlines may take
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlinePlan:
+    """Which feeds get the deadline, the share of items that then comes in time, and why it is not enough if so."""
+
+    chosen: Bools
+    share: float
+    requests_per_minute: float
+    reached: bool
+    message: str
+
+
+def plan_deadlines(
+    delay: float, rate: Floats, doubt: Floats, share: Floats, cost: Floats, pause: Floats, budget: float
+) -> DeadlinePlan:
+    """Choose the feeds that are refreshed every `delay` seconds.
+
+    `rate` and its standard deviation `doubt` are in items per time, `share` is the share that the query keeps, `pause`
+    the interval that politeness requires, `budget` the requests per minute that are free for this query.
+
+    >>> one = np.ones(3)
+    >>> plan_deadlines(120.0, np.array([96.0, 2.0, 2.0]), 0 * one, one, one, 120 * one, 60.0).chosen.tolist()
+    [True, False, False]
+    """
+    if not len(rate):
+        return DeadlinePlan(np.zeros(0, bool), 0.0, 0.0, True, "It reads no feed, so there is nothing to promise.")
+    items = (rate + doubt) * np.maximum(share, 1e-9)  # a quiet feed counts by what it may publish
+    total = float(items.sum())
+    able = pause <= delay * (1 + 1e-9)
+    order = np.argsort(-np.where(able, items / cost, -1.0), kind="stable")
+    before = np.cumsum(items[order]) - items[order]
+    chosen = np.zeros(len(rate), bool)
+    chosen[order] = (before < KEPT_SHARE * total) & able[order]
+    inside = float(items[chosen].sum() + (items * np.minimum(1.0, delay / np.maximum(pause, 1.0)))[~able].sum()) / total
+    asked = float((cost[chosen] * MINUTE / delay).sum())
+    goal = format_duration(delay)
+    if asked > BUDGET_SHARE * budget:
+        possible = delay * asked / (BUDGET_SHARE * budget)
+        message = (
+            f"Cannot be promised with {budget:g} requests per minute: {int(chosen.sum())} feeds every {goal} need"
+            f" {asked:.1f}. Possible is a delay of {format_duration(possible)}."
+        )
+        return DeadlinePlan(np.zeros(len(rate), bool), inside, asked, False, message)
+    if inside < KEPT_SHARE - 1e-9:
+        longest = format_duration(float(pause.max()))
+        message = (
+            f"Cannot be promised for 95 of 100 items: servers ask for pauses of up to {longest} between two polls."
+            f" Possible is {inside:.0%} of the items within {goal}."
+        )
+        return DeadlinePlan(chosen, inside, asked, False, message)
+    message = f"Promised: 95 of 100 items within {goal}, by polling {int(chosen.sum())} feeds at least every {goal}."
+    return DeadlinePlan(chosen, inside, asked, True, message)
