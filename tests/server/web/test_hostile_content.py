@@ -137,6 +137,18 @@ def test_shown_content_keeps_formulas() -> None:
     assert clean_for_page(formula, lambda url: None) == formula
 
 
+def test_footnotes_files_and_nothing_else_is_linked_inside_the_page() -> None:
+    shown = clean_for_page(
+        '<a href="#hw-fn1">1</a><p id="hw-fn1">note</p><a href="#login">x</a><p id="login">y</p>'
+        '<video src="https://a.example/v.mp4" controls=""></video>',
+        lambda url: None,
+    )
+    assert '<a href="#hw-fn1"' in shown
+    assert '<p id="hw-fn1">' in shown
+    assert "login" not in shown
+    assert '<a href="https://a.example/v.mp4"' in shown
+
+
 async def test_query_names_and_texts_cannot_carry_markup(web_store: Store) -> None:
     for vector in VECTORS[:8]:
         try:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import blake2b
-from html import escape
+from html import escape, unescape
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 import nh3
 from lxml import etree
 
 from headwater.formats.values.html_limits import limit_html
+from headwater.formats.values.html_media import rewrite_media
 from headwater.formats.values.html_mentions import escape_mentions
 from headwater.formats.values.text import (
     CONTENT_LIMIT,
@@ -45,7 +47,7 @@ MATHML_ATTRIBUTES = {
 _TAGS |= MATHML_TAGS
 _ATTRIBUTES = {tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
 for _tag, _names in {
-    "*": {"dir", "lang", "title"},
+    "*": {"dir", "id", "lang", "title"},
     "audio": {"src", "controls", "preload", "loop", "muted"},
     "video": {"src", "controls", "preload", "loop", "muted", "poster", "width", "height"},
     "source": {"src", "type", "media"},
@@ -66,6 +68,11 @@ _RELATIVE = re.compile(
 )
 
 
+# In what nh3 writes, every attribute has a value in double quotes, which are escaped within it.
+ID_PREFIX = "hw-"
+_TAG = re.compile(r'<[a-z][a-z0-9]*(?: [^\s"=<>]+="[^"]*")+>')
+_ID = re.compile(r' id="([^"]*)"')
+_LOCAL_LINK = re.compile(r' href="([^"#]*)#([^"]*)"')
 _PICTURE = re.compile(r"<img [^>]*>")
 _SOURCE = re.compile(r' src="(https?://[^"]+)"')
 _SIDE = re.compile(r' (?:width|height)="([0-9]{1,5})(?:px)?"')
@@ -127,7 +134,11 @@ def clean_html(text: str, base: str | None) -> str | None:
     """Return safe HTML, its relative links resolved against `base`; None when nothing is left."""
     if "<" in text:
         has_numbers = "&#" in text
-        text = get_nh3_cleaner(base if _RELATIVE.search(text) else None).clean(limit_html(escape_mentions(text)))
+        text = rewrite_media(escape_mentions(text))
+        base = base if _RELATIVE.search(text) else None
+        text = get_nh3_cleaner(base).clean(limit_html(text))
+        if _ID.search(text):
+            text = _prefix_ids(text, base)
         if has_numbers:  # nh3 writes the characters that references name, forbidden ones too
             text = repair_mojibake(replace_forbidden(text))
     elif "&" in text:
@@ -135,6 +146,31 @@ def clean_html(text: str, base: str | None) -> str | None:
     if len(text) >= _SURELY_WITHIN_LIMIT:
         text = truncate_utf8(text, CONTENT_LIMIT)
     return text.strip() or None
+
+
+def _prefix_ids(text: str, base: str | None) -> str:
+    """Keep the ids that links of the same text name, such as footnotes, with a prefix; remove all others."""
+    page = (base or "").partition("#")[0]
+    tags = "".join(_TAG.findall(text))
+    places = {unescape(one[1]) for one in _ID.finditer(tags)}
+    linked = {
+        unquote(unescape(one[2])) for one in _LOCAL_LINK.finditer(tags) if unescape(one[1]) in ("", page)
+    } & places
+
+    def write_id(found: re.Match[str]) -> str:
+        name = unescape(found[1])
+        return f' id="{_add_prefix(name)}"' if name in linked else ""
+
+    def write_link(found: re.Match[str]) -> str:
+        name = unquote(unescape(found[2]))
+        is_local = unescape(found[1]) in ("", page) and name in linked
+        return f' href="#{_add_prefix(name)}"' if is_local else found[0]
+
+    return _TAG.sub(lambda tag: _LOCAL_LINK.sub(write_link, _ID.sub(write_id, tag[0])), text)
+
+
+def _add_prefix(name: str) -> str:
+    return escape(name if name.startswith(ID_PREFIX) else f"{ID_PREFIX}{name}")
 
 
 def find_first_picture(html: str | Markup | None) -> str | None:

@@ -7,6 +7,7 @@ publishers do not learn who reads their items.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from starlette.responses import Response
 
 from headwater.errors import HeadwaterError
 from headwater.fetch.client import Fetcher
-from headwater.formats.values.html import MATHML_ATTRIBUTES, MATHML_TAGS, get_nh3_cleaner
+from headwater.formats.values.html import ID_PREFIX, MATHML_ATTRIBUTES, MATHML_TAGS, get_nh3_cleaner
 
 MAX_PICTURE_BYTES = 5 << 20
 CACHE_BYTES = 32 << 20
@@ -112,7 +113,7 @@ _TAGS = (
     nh3.ALLOWED_TAGS - {"img", "map", "area"} | {"address", "figcaption", "figure", "section", "tfoot"} | MATHML_TAGS
 )
 _ATTRIBUTES = {
-    "*": {"dir", "lang", "title"},
+    "*": {"dir", "id", "lang", "title"},
     "a": {"href"},
     "img": {"src", "alt", "width", "height"},
     "ol": {"start"},
@@ -124,6 +125,15 @@ _ATTRIBUTES = {
 _FIXED = {"img": {"loading": "lazy", "decoding": "async", "referrerpolicy": "no-referrer"}}
 
 
+_PLAYABLE = re.compile(r'<(video|audio|source)\b[^<>]* src="([^"<>]+)"[^<>]*>')
+_FILE_NAMES = {"video": "Video", "audio": "Audio", "source": "File"}
+
+
+def _link_file(found: re.Match[str]) -> str:
+    """Return a link to a video or audio file: pages play nothing."""
+    return f'<p><a href="{found[2]}">{_FILE_NAMES[found[1]]}</a></p>'
+
+
 def clean_for_page(content: str | None, picture: Callable[[str], str | None]) -> Markup:
     """Return safe HTML. `picture` maps a picture's address to ours, or to None to leave the picture out."""
     if not content:
@@ -133,12 +143,14 @@ def clean_for_page(content: str | None, picture: Callable[[str], str | None]) ->
         if (tag, name) == ("img", "src"):
             return picture(value) if followable_link(value) else None
         if (tag, name) == ("a", "href"):
-            return followable_link(value)
+            return value if value.startswith(f"#{ID_PREFIX}") else followable_link(value)
+        if name == "id":
+            return value if value.startswith(ID_PREFIX) else None
         if name in ("width", "height"):
             return value if value.isdecimal() and len(value) <= 4 else None
         return value
 
-    safe = get_nh3_cleaner(None).clean(content)
+    safe = _PLAYABLE.sub(_link_file, get_nh3_cleaner(None).clean(content))
     return Markup(
         nh3.clean(
             safe,

@@ -1,0 +1,183 @@
+"""Rewrites media of published HTML before it is cleaned: players become links, lazy pictures get their address.
+
+Only start tags are rewritten, and the cleaner decides about the result like about anything else.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from urllib.parse import parse_qs, urlsplit
+
+from headwater.formats.values.text import decode_references
+
+_MEDIA = re.compile(r"<(/?)(img|iframe|embed|noscript|source|picture)\b([^<>]*)>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""([a-zA-Z][\w-]{0,40})\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
+_IFRAME_END = re.compile(r"</iframe\s*>", re.IGNORECASE)
+_LAZY = ("data-src", "data-lazy-src", "data-original", "data-lazy", "data-orig-src", "data-actualsrc", "data-url")
+_LAZY_SETS = ("data-srcset", "data-lazy-srcset", "srcset")
+_PLACEHOLDER = re.compile(
+    r"^data:|^about:blank|(?:blank|placeholder|spacer|transparent|loading|lazy|1x1|grey|pixel)[\w.-]{0,20}\.(?:gif|png|svg)",
+    re.IGNORECASE,
+)
+_TRACKER = re.compile(
+    r"^(?:https?:)?//(?:feeds\.feedburner\.com/~[rf4]/|[\w.-]{0,60}doubleclick\.net/|pixel\.wp\.com/|stats\.wordpress\.com/"
+    r"|feeds\.wordpress\.com/1\.0/|[\w.-]{0,60}google-analytics\.com/|[\w.-]{0,60}googletagmanager\.com/"
+    r"|[\w.-]{0,60}scorecardresearch\.com/|[\w.-]{0,60}feedsportal\.com/|medium\.com/_/stat)"
+    r"|/(?:piwik|matomo)\.php|/(?:pixel|tracking|count|beacon)\.gif",
+    re.IGNORECASE,
+)
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_WIDEST = 1600  # pixels: a larger picture of a set is not needed
+
+
+def rewrite_media(text: str) -> str:
+    """Return HTML in which players are links, lazy pictures are pictures and tracking pixels are gone.
+
+    >>> rewrite_media('<iframe src="https://player.vimeo.com/video/7" title="Talk"></iframe>')
+    '<p><a href="https://vimeo.com/7">Talk</a></p>'
+    >>> rewrite_media('<img src="data:," data-src="/a.png"> <img src="/t.gif" width=1 height=1>')
+    '<img src="/a.png" src="data:," data-src="/a.png"> '
+    """
+    if not _MEDIA.search(text):
+        return text
+    return _MediaRewriter(text).rewrite()
+
+
+class _MediaRewriter:
+    """Goes through the tags of a text once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._shown: set[str] = set()  # addresses of pictures written so far
+        self._source: str | None = None  # the best address of the `source` elements of an open picture
+        self._in_noscript = False
+        self._last_noscript_end = max(map(text.rfind, ("</noscript", "</NOSCRIPT")))
+
+    def rewrite(self) -> str:
+        parts: list[str] = []
+        done = 0
+        for found in _MEDIA.finditer(self._text):
+            if found.start() < done:
+                continue
+            if not self._in_noscript:
+                parts.append(self._text[done : found.start()])
+            closing, tag = bool(found[1]), found[2].lower()
+            done = found.end()
+            if tag == "noscript":
+                self._in_noscript = not closing and done <= self._last_noscript_end
+            elif tag == "picture":
+                self._source = None
+                parts.append("" if self._in_noscript else found[0])
+            elif closing:
+                continue
+            elif tag in ("iframe", "embed"):
+                parts.append("" if self._in_noscript else _link_player(_read_attributes(found[3])))
+                done = self._skip_content(tag, done)
+            elif tag == "source":
+                sources = _read_attributes(found[3])
+                self._source = self._source or _choose_from_set(sources.get("srcset") or sources.get("data-srcset"))
+                parts.append("" if self._in_noscript else found[0])
+            else:
+                parts.append(self._rewrite_picture(found[0], _read_attributes(found[3])))
+        parts.append("" if self._in_noscript else self._text[done:])
+        return "".join(parts)
+
+    def _skip_content(self, tag: str, start: int) -> int:
+        """Return the end of an element's content, which only shows where the element is unknown."""
+        found = _IFRAME_END.search(self._text, start, start + 1_000) if tag == "iframe" else None
+        return found.end() if found else start
+
+    def _rewrite_picture(self, tag: str, attributes: dict[str, str]) -> str:
+        """Return the tag of a picture with its real address, or nothing for a pixel that only tracks readers.
+
+        A picture inside `noscript` is written if the one that a script would load is not.
+        """
+        written = attributes.get("src", "")
+        address = written if written and not _PLACEHOLDER.search(written) else None
+        lazy = next((attributes[name] for name in _LAZY if attributes.get(name)), None)
+        chosen = address if address and not (lazy and self._in_noscript) else None
+        chosen = chosen or lazy or _choose_from_sets(attributes) or self._source or address
+        if chosen is None:
+            return "" if written[:5].lower() == "data:" or self._in_noscript else tag
+        if _is_tracker(chosen, attributes) or (self._in_noscript and chosen in self._shown):
+            return ""
+        self._shown.add(chosen)
+        return tag if chosen == written else f'<img src="{escape(chosen)}"{tag[4:]}'
+
+
+def _read_attributes(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in _ATTRIBUTE.findall(text[:20_000]):
+        found.setdefault(name.lower(), decode_references(value.strip("\"'")).strip())
+    return found
+
+
+def _choose_from_sets(attributes: dict[str, str]) -> str | None:
+    return next((best for name in _LAZY_SETS if (best := _choose_from_set(attributes.get(name)))), None)
+
+
+def _choose_from_set(value: str | None) -> str | None:
+    """Return the largest picture of a srcset that is at most 1,600 pixels wide, else the smallest.
+
+    >>> _choose_from_set("/s.jpg 400w, /m.jpg 1200w, /l.jpg 4000w"), _choose_from_set("/a.jpg, /b.jpg 2x")
+    ('/m.jpg', '/b.jpg')
+    """
+    sized: list[tuple[float, str]] = []
+    for candidate in re.split(r",\s+", (value or "")[:20_000]):
+        address, _, size = candidate.strip().strip(",").partition(" ")
+        number = size.strip().rstrip("wx")
+        if address and not _PLACEHOLDER.search(address):
+            sized.append((float(number) if number.replace(".", "", 1).isdecimal() else 1.0, address))
+    fitting = [one for one in sized if one[0] <= _WIDEST]
+    return max(fitting)[1] if fitting else min(sized)[1] if sized else None
+
+
+def _is_tracker(address: str, attributes: dict[str, str]) -> bool:
+    """Say whether a picture is a tracking pixel: at most one pixel large, hidden, or of a known counter."""
+    sides = [attributes[name].removesuffix("px") for name in ("width", "height") if name in attributes]
+    is_tiny = bool(sides) and all(side in ("0", "1") for side in sides)
+    return is_tiny or bool(_HIDDEN.search(attributes.get("style", ""))) or bool(_TRACKER.search(address))
+
+
+def _link_player(attributes: dict[str, str]) -> str:
+    """Return a link to what an embedded page shows, with its title and thumbnail if they are known."""
+    names = ("src", "data-src", "data-lazy-src", "data-litespeed-src", "data-cmp-src")
+    address = next((attributes[name] for name in names if attributes.get(name, "about:")[:6] != "about:"), None)
+    if address is None or address.startswith(("data:", "javascript:")) or _is_tracker(address, attributes):
+        return ""
+    page, name, thumbnail = _find_page(address)
+    title = attributes.get("title") or name
+    picture = f'<img src="{escape(thumbnail)}" alt=""> ' if thumbnail else ""
+    return f'<p><a href="{escape(page)}">{picture}{escape(title, quote=False)}</a></p>'
+
+
+def _find_page(address: str) -> tuple[str, str, str | None]:
+    """Return page, name and thumbnail of a player: of a known one, else its own address and host."""
+    try:
+        parts = urlsplit(address if "://" in address[:10] else f"https:{address}" if address[:2] == "//" else address)
+        host = (parts.hostname or "").removeprefix("www.")
+    except ValueError:
+        return address, "Embedded page", None
+    path = [part for part in parts.path.split("/") if part]
+    key = path[-1] if path else ""
+    if host in ("youtube.com", "youtube-nocookie.com") and path[:1] == ["embed"] and len(path) == 2:
+        if key == "videoseries" and (lists := parse_qs(parts.query).get("list")):
+            return f"https://www.youtube.com/playlist?list={lists[0]}", "YouTube playlist", None
+        return f"https://www.youtube.com/watch?v={key}", "YouTube video", f"https://i.ytimg.com/vi/{key}/hqdefault.jpg"
+    if host == "player.vimeo.com" and path[:1] == ["video"] and len(path) > 1:
+        return f"https://vimeo.com/{path[1]}", "Vimeo video", None
+    if host in ("dailymotion.com", "geo.dailymotion.com") and path[:2] == ["embed", "video"]:
+        page = f"https://www.dailymotion.com/video/{key}"
+        return page, "Dailymotion video", f"https://www.dailymotion.com/thumbnail/video/{key}"
+    if host == "open.spotify.com" and path[:1] == ["embed"]:
+        return f"https://open.spotify.com/{'/'.join(path[1:])}", "Spotify", None
+    if host == "w.soundcloud.com" and (tracks := parse_qs(parts.query).get("url")):
+        return tracks[0], "SoundCloud", None
+    if host == "archive.org" and path[:1] == ["embed"]:
+        return f"https://archive.org/details/{'/'.join(path[1:])}", "Internet Archive", None
+    if host == "embed.podcasts.apple.com":
+        return parts._replace(netloc="podcasts.apple.com", scheme="https").geturl(), "Apple Podcasts", None
+    if path[:2] == ["videos", "embed"]:  # PeerTube
+        return parts._replace(path=f"/videos/watch/{key}", query="").geturl(), f"Video on {host}", None
+    return address, f"Embedded page: {host}" if host else "Embedded page", None

@@ -1,0 +1,168 @@
+"""Media in texts: players leave links, lazy pictures are shown, pixels are dropped, footnotes stay linked."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import html
+
+from headwater.formats.values.html import ID_PREFIX, clean_html, find_first_picture
+
+BASE = "https://example.org/post/"
+
+
+def clean(text: str) -> str:
+    return (clean_html(text, BASE) or "").replace(' rel="noopener noreferrer"', "")
+
+
+@pytest.mark.parametrize(
+    ("address", "page"),
+    [
+        ("https://www.youtube-nocookie.com/embed/abc?rel=0", "https://www.youtube.com/watch?v=abc"),
+        ("//www.youtube.com/embed/videoseries?list=PL1", "https://www.youtube.com/playlist?list=PL1"),
+        ("https://player.vimeo.com/video/7?h=1", "https://vimeo.com/7"),
+        ("https://www.dailymotion.com/embed/video/x7", "https://www.dailymotion.com/video/x7"),
+        ("https://open.spotify.com/embed/episode/7", "https://open.spotify.com/episode/7"),
+        (
+            "https://w.soundcloud.com/player/?url=https%3A//api.soundcloud.com/tracks/7",
+            "https://api.soundcloud.com/tracks/7",
+        ),
+        ("https://archive.org/embed/film", "https://archive.org/details/film"),
+        ("https://tube.example/videos/embed/7?x=1", "https://tube.example/videos/watch/7"),
+        ("https://any.example/widget?a=1&amp;b=2", "https://any.example/widget?a=1&amp;b=2"),
+        ("/maps/1", "https://example.org/maps/1"),
+    ],
+)
+def test_a_player_leaves_a_link_to_its_page(address: str, page: str) -> None:
+    for text in (
+        f'<iframe src="{address}" title="A &amp; B">no frames</iframe>',
+        f"<IFRAME TITLE='A & B' SRC='{address}'>",
+    ):
+        shown = clean(f"<p>before</p>{text}<p>after</p>")
+        assert f'<a href="{page}">' in shown
+        assert "A &amp; B</a>" in shown
+        assert shown.startswith("<p>before</p>")
+        assert shown.endswith("<p>after</p>")
+        assert "no frames" not in shown
+
+
+def test_a_video_shows_its_thumbnail_where_one_is_known() -> None:
+    shown = clean('<iframe src="https://www.youtube.com/embed/abc"></iframe>')
+    assert '<img src="https://i.ytimg.com/vi/abc/hqdefault.jpg" alt=""> YouTube video</a>' in shown
+    assert find_first_picture(shown) == "https://i.ytimg.com/vi/abc/hqdefault.jpg"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<iframe src="javascript:alert(1)"></iframe>',
+        '<iframe src="data:text/html,x"></iframe>',
+        '<iframe src="https://www.googletagmanager.com/ns.html?id=1" height="0" width="0"></iframe>',
+        '<iframe src="about:blank"></iframe>',
+        "<iframe></iframe>",
+    ],
+)
+def test_frames_that_show_nothing_leave_nothing(text: str) -> None:
+    assert clean(f"a{text}b") == "ab"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<img src="data:image/gif;base64,R0" data-src="/a.png">',
+        '<img class="lazy" data-lazy-src="/a.png">',
+        '<img src="/img/placeholder.svg" data-original="/a.png">',
+        '<img src="/blank.gif" data-srcset="/s.png 300w, /a.png 1200w, /l.png 5000w">',
+        '<img srcset="/s.png 1x, /a.png 2x">',
+        '<picture><source srcset="/a.png 800w"><img></picture>',
+        '<img src="data:image/gif;base64,R0"><noscript><img src="/a.png"></noscript>',
+        '<img src="data:image/gif;base64,R0" data-src="/a.png"><noscript><img src="/a.png"></noscript>',
+        '<NOSCRIPT>Please enable scripts: <img src="/a.png"></NOSCRIPT>',
+    ],
+)
+def test_a_lazy_picture_is_shown_once(text: str) -> None:
+    shown = clean(f"<p>x{text}y</p>")
+    assert shown.count("<img") == 1
+    assert find_first_picture(shown) == "https://example.org/a.png"
+    assert "Please" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<img src="https://feeds.feedburner.com/~r/blog/~4/x" height="1" width="1">',
+        '<img src="https://any.example/open?id=7" width="1" height="1px">',
+        '<img src="https://any.example/open?id=7" style="display:none">',
+        '<img src="https://pixel.wp.com/b.gif?x=1">',
+        '<noscript><img src="https://stats.example/matomo.php?idsite=1"></noscript>',
+    ],
+)
+def test_tracking_pixels_are_dropped(text: str) -> None:
+    assert clean(f"<p>x{text}y</p>") == "<p>xy</p>"
+
+
+def test_an_ordinary_picture_stays_as_it_was() -> None:
+    text = '<img src="https://example.org/a.png" alt="A" width="1" height="300">'
+    assert clean(text) == text
+
+
+def test_footnotes_stay_linked_under_a_prefix_and_other_ids_go() -> None:
+    text = (
+        '<p>Fact<sup id="fnref:1"><a href="#fn:1">1</a></sup>, <a href="#elsewhere">e</a></p>'
+        '<ol id="login"><li id="fn:1">Note <a href="#fnref:1">back</a></li></ol><p>written id="fn:1"</p>'
+    )
+    once = clean(text)
+    assert once == (
+        '<p>Fact<sup id="hw-fnref:1"><a href="#hw-fn:1">1</a></sup>, <a href="https://example.org/post/#elsewhere">e</a></p>'
+        '<ol><li id="hw-fn:1">Note <a href="#hw-fnref:1">back</a></li></ol><p>written id="fn:1"</p>'
+    )
+    assert clean(once) == once
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            '<p id="a">',
+            '<p id=a title=\'"> id="b"\'>',
+            '<a href="#a">',
+            '<a href="#b" id="c">',
+            "</p>",
+            "</a>",
+            "<math id=a>",
+        ),
+        *(
+            "<iframe src=//e.example/a>",
+            '<iframe srcdoc="<p id=a>">',
+            "</iframe>",
+            "<noscript>",
+            "</noscript>",
+            "<noscript",
+        ),
+        *(
+            '<img src="x" onerror=alert(1)>',
+            "<img srcset='javascript:alert(1) 2x'>",
+            "<img data-src='\" onerror=alert(1) x=\"'>",
+        ),
+        *(
+            "<script>alert(1)</script>",
+            "<svg><style>",
+            "<iframe title='<img src=x onerror=alert(1)>' src=//a>",
+            "<",
+            ">",
+            '"',
+            "text",
+        ),
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_no_script_and_no_foreign_id_survives(text: str) -> None:
+    shown = clean_html(text, BASE)
+    for element in html.fragment_fromstring(shown or "", create_parent=True).iter():
+        attributes = dict(element.attrib) if isinstance(element.tag, str) else {}
+        assert element.tag not in ("script", "iframe", "style", "svg", "noscript")
+        assert not [name for name in attributes if name.startswith("on")]
+        assert str(attributes.get("id", ID_PREFIX)).startswith(ID_PREFIX)
+        assert not [value for value in attributes.values() if str(value).strip().lower().startswith("javascript:")]
