@@ -145,6 +145,7 @@ async def test_losses_count_by_the_share_that_the_query_keeps(world: World) -> N
         await arrive(world, number, 30.0)
         await arrive(world, number, 30.0, title="sport", lost=1.0)
     promise = await measure(world)
+    assert promise.day.in_time is None  # no delay was promised
     assert promise.day.completeness == pytest.approx(40 / 60, abs=0.02)  # half of the 40 lost ones would be its own
     assert promise.kept is False
     assert "lost items are from" in promise.why

@@ -287,7 +287,8 @@ def _report(name: str | None, records: Sequence[PromiseHour], this: int) -> Prom
     for period, hours in PERIODS.items():
         measured = measure_quality(_sum(one.counts for one in records if one.hour >= this - hours))
         kept = None if target is None else judge_promise(target, measured, deadline=deadline)
-        periods[period] = replace(measured, kept=kept)
+        has_deadline = deadline and target is not None and target.delay is not None
+        periods[period] = replace(measured, kept=kept, in_time=measured.in_time if has_deadline else None)
     return PromiseReport(
         query=name,
         promised="" if target is None else describe_target(target, deadline=deadline),

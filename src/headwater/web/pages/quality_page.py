@@ -140,7 +140,8 @@ def _describe_curve(buys: Sequence[PredictedQuality], budget: float) -> str:
             f"half of it would give {format_share(half.completeness)} and {format_duration(half.delay)}."
         )
     return (
-        f"Half the budget would give {format_share(half.completeness)} and {format_duration(half.delay)}; "
+        f"By the model below, half the budget would give {format_share(half.completeness)} and "
+        f"{format_duration(half.delay)}; "
         f"today's {format_share(whole.completeness)} and {format_duration(whole.delay)}; "
         f"twice the budget {format_share(twice.completeness)} and {format_duration(twice.delay)}."
     )
@@ -202,7 +203,7 @@ def _draw_price(past: Sequence[QualityPoint], zone: tzinfo) -> Chart | None:
         format_plain,
         low=0.0,
         high=1.2 * usual or 1.0,
-        breaks=3600.0,
+        breaks=3 * 3600.0,
         say_x=partial(format_time, zone=zone),
     )
 
