@@ -1,4 +1,5 @@
-"""Measures how a server with 100,000 standing queries starts, and whether items wait while queries are added.
+"""Measures how a server with 100,000 standing queries starts, how many items its processor matches, and whether items
+wait while queries are added.
 
 `python -m bench.standing [--small] [--queries N]`. A store is filled with the queries of the matching benchmark, and an
 item is put into its outbox. `headwater serve` then runs until that item's hits are written: seconds since the start of
@@ -29,7 +30,7 @@ from sqlalchemy import Connection, update
 
 from bench.support.workload import Workload
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
-from headwater.node.queries.processor import CONSUMER
+from headwater.node.queries.processor import CONSUMER, QueryProcessor
 from headwater.store.content.feeds import NewFeed, change_feed
 from headwater.store.content.outbox import find_last_position
 from headwater.store.content.verdicts import save_refreshes
@@ -202,6 +203,30 @@ async def measure_adding(place: FilledStore, queries: int, more: int, items: int
                 )
 
 
+# one processor
+
+
+async def measure_processor(place: FilledStore, queries: int, items: int, workload: Workload) -> None:
+    """Print how many items one processor matches, with their hits stored, in a second of CPU time."""
+    async with await open_store(place.url) as store:
+        last = [await publish(store, place, item) for item in workload.items(items, seed=300)][-1]
+        stop, before = asyncio.Event(), place.position()
+        running = asyncio.create_task(QueryProcessor(store).run(stop))
+        first = await asyncio.to_thread(wait_for_change, place, before)  # the definitions are loaded
+        began = time.process_time()
+        await asyncio.to_thread(wait_for, place, last)
+        used = time.process_time() - began
+        stop.set()
+        await running
+    print(f"\none processor with {queries:,} queries: {(last - first) / used:,.0f} items in a second of CPU time")
+
+
+def wait_for_change(place: FilledStore, position: int) -> int:
+    """Wait until the processor has matched something; return its position."""
+    wait_for(place, position + 1)
+    return place.position()
+
+
 def main(small: bool = False, queries: int | None = None) -> None:
     workload = Workload()
     size = queries or (1_000 if small else 100_000)
@@ -213,6 +238,7 @@ def main(small: bool = False, queries: int | None = None) -> None:
         print(f"\n{size:,} queries created in {time.process_time() - began:.1f} s of CPU time")
         for number in range(1 if small else 3):
             asyncio.run(measure_start(place, size, workload, number))
+        asyncio.run(measure_processor(place, size, 600 if small else 1_000, workload))
         print(f"\nitems that wait for their hits while queries are added to {size:,}")
         asyncio.run(measure_adding(place, size, 200 if small else 5_000, 40 if small else 60, workload))
 

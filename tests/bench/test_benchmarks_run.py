@@ -133,6 +133,7 @@ def check_standing(printed: Printed, folder: Path) -> None:
     workload = Workload()
     place = asyncio.run(standing.fill_store(folder, 60, workload))
     asyncio.run(standing.measure_start(place, 60, workload, 0, settling=0.0))
+    asyncio.run(standing.measure_processor(place, 60, 450, workload))
     asyncio.run(standing.measure_adding(place, 60, 60, 10, workload))
     text = printed()
     assert float(re.findall(r"seconds +([\d.]+)", text)[0]) > 0
