@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATA   ?= data
 
-.PHONY: run test coverage lint types layers check soak bench clean
+.PHONY: run test coverage lint types layers check soak bench lock sbom clean
 
 run: $(VENV)/.run            ## start Headwater on a SQLite file in ./data
 	$(BIN)/headwater serve --data "$(DATA)"
@@ -36,6 +36,18 @@ soak: $(VENV)/.dev           ## kill loops, sweeps, fuzzing, property tests with
 bench: $(VENV)/.bench        ## benchmarks, each a ratio against a named peer or limit
 	$(BIN)/python -m bench
 
+# The locks pin every distribution with its hashes, for all supported Pythons. hatchling builds Headwater itself.
+lock: $(VENV)/.pip           ## renew deploy/locks: the newest versions that pyproject.toml allows
+	$(BIN)/python -m pip install --quiet "uv>=0.9"
+	printf 'hatchling\n' | $(UV_COMPILE) --extra cluster --output-file deploy/locks/server.txt pyproject.toml -
+	printf 'hatchling\neditables\n' | $(UV_COMPILE) --extra dev --output-file deploy/locks/dev.txt pyproject.toml -
+
+UV_COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+
+sbom: $(VENV)/.dev           ## the bill of materials of a release (CycloneDX)
+	mkdir -p dist
+	$(BIN)/python deploy/sbom.py --extra cluster > dist/headwater.cdx.json
+
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
 
@@ -49,8 +61,14 @@ $(VENV)/.run: $(VENV)/.pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
+# With LOCKED=1, as in CI, exactly the distributions of the lock are installed, and their hashes are checked.
 $(VENV)/.dev: $(VENV)/.pip pyproject.toml
+ifdef LOCKED
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement deploy/locks/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+else
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+endif
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.dev
