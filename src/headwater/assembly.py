@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection
 
-from headwater.cluster.fetcher_setup import RequestProxy, make_fetcher
+from headwater.cluster.fetcher_setup import RequestProxy, make_courier, make_fetcher
 from headwater.cluster.joining import (
     JoinedCluster,
     join_cluster,
@@ -140,8 +140,13 @@ async def _build_local(stack: AsyncExitStack, settings: Settings, writers: Seque
         await maintenance.update_demand(processor)
 
     processor = _make_processor(store, given, writers, lambda hits: node.report_hits(hits), update_demand)
-    deliverer = await make_deliverer(store, fetcher, given)
-    node = Node(store, live_settings, fetcher, crawl, deliverer, count_queries=lambda: len(processor.definitions))
+    courier = await stack.enter_async_context(make_courier(given))
+    deliverer = await make_deliverer(store, courier, given)
+    node = Node(
+        *(store, live_settings, fetcher, crawl, deliverer),
+        courier=courier,
+        count_queries=lambda: len(processor.definitions),
+    )
     node.processor, node.maintenance = processor, maintenance
 
     def report(batch: Sequence[StoredRefresh]) -> None:
@@ -208,9 +213,10 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
 
     leader = Leader(store, live_settings, make_sender, roles=["node"])
     crawl = RemoteCrawl(store, ingest, politeness, live_settings, leader)
-    deliverer = await make_deliverer(store, fetcher, given)
+    courier = await stack.enter_async_context(make_courier(given))
+    deliverer = await make_deliverer(store, courier, given)
     term = ProcessorTerm(store, given, writers, lambda hits: node.report_hits(hits))
-    node = Node(store, live_settings, fetcher, crawl, deliverer, count_queries=term.count_queries)
+    node = Node(store, live_settings, fetcher, crawl, deliverer, courier=courier, count_queries=term.count_queries)
 
     def elect(name: str, work: ElectedWork) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
         return partial(Election(store, name, member.name, timing.leader_seconds).run, work)
@@ -285,7 +291,9 @@ async def _build_web(stack: AsyncExitStack, settings: Settings) -> Node:
     politeness = make_politeness(given)
     ingest = Ingest(store, planner=ProvisionalPlanner(politeness), find_epochs=find_partition_epochs)
     crawl = RemoteCrawl(store, ingest, politeness, live_settings)
-    node = Node(store, live_settings, fetcher, crawl, await make_deliverer(store, fetcher, given))
+    courier = await stack.enter_async_context(make_courier(given))
+    deliverer = await make_deliverer(store, courier, given)
+    node = Node(store, live_settings, fetcher, crawl, deliverer, courier=courier)
     node.parts = [partial(run_every, STATUS_SECONDS, crawl.follow_status), live_settings.run]
     await crawl.follow_status()
     return node
@@ -424,8 +432,9 @@ async def run_publisher(settings: Settings, stop: asyncio.Event) -> None:
     async with (
         join_cluster(settings, member) as joined,
         make_fetcher(settings, joined.timing, proxy=make_request_proxy(joined.streams)) as fetcher,
+        make_courier(settings) as courier,
     ):
-        deliverer = await make_deliverer(joined.store, fetcher, settings)
+        deliverer = await make_deliverer(joined.store, courier, settings)
         election = Election(joined.store, ARTICLES, member.name, joined.timing.leader_seconds)
         articles = make_article_work(joined.store, fetcher, settings.article_budget)
         await asyncio.gather(deliverer.run(stop), election.run(articles, stop))

@@ -10,6 +10,8 @@ from headwater.fetch.client import Fetcher
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.settings import Settings
 
+COURIER_CONNECTIONS = 256  # more than all pools of deliveries and the hub have places
+
 RequestProxy = Callable[[RemoteRequest], Awaitable[RemoteReply]]
 
 
@@ -34,4 +36,15 @@ def make_fetcher(
         connections=2 * settings.concurrency,
         errands=proxy,
         **more,
+    )
+
+
+def make_courier(settings: Settings) -> Fetcher:
+    """Return the client for web hooks and callbacks of the hub. Their queues limit it, not the pace of fetching."""
+    return Fetcher(
+        allow_private=settings.allow_private,
+        contact=settings.contact,
+        per_host=COURIER_CONNECTIONS,
+        gap=0.0,
+        connections=COURIER_CONNECTIONS,
     )

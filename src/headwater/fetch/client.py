@@ -208,18 +208,23 @@ class Fetcher:
         *,
         max_bytes: int = 64 << 10,
         read: bool = True,
+        seconds: float | None = None,
     ) -> Page:
-        """Send data to a hub or web hook. A redirect is returned, not followed. The body is fetched only with
-        `read`."""
+        """Send data to a hub or web hook. A redirect is returned, not followed. The body is fetched only with `read`.
+
+        The request may take `seconds`; waiting for the host's turn does not count.
+        """
         sent = dict(headers or {})
         if not isinstance(data, bytes):
             data = urlencode(data).encode()
             sent.setdefault("Content-Type", "application/x-www-form-urlencoded")
-        return await self._send_once("POST", url, sent, data, max_bytes, True if read else None)
+        return await self._send_once("POST", url, sent, data, max_bytes, True if read else None, seconds)
 
-    async def fetch_once(self, url: str, *, accept: str = "*/*", max_bytes: int = 64 << 10) -> Page:
-        """Send one GET. A redirect is returned, not followed."""
-        return await self._send_once("GET", url, {"Accept": accept}, None, max_bytes)
+    async def fetch_once(
+        self, url: str, *, accept: str = "*/*", max_bytes: int = 64 << 10, seconds: float | None = None
+    ) -> Page:
+        """Send one GET, which may take `seconds`. A redirect is returned, not followed."""
+        return await self._send_once("GET", url, {"Accept": accept}, None, max_bytes, seconds=seconds)
 
     async def _send_once(
         self,
@@ -229,10 +234,17 @@ class Fetcher:
         data: bytes | None,
         max_bytes: int,
         every_body: bool | None = True,
+        seconds: float | None = None,
     ) -> Page:
         try:
             _, reply = await self._session.send_request(
-                url, {"Accept": "*/*", **headers}, method=method, data=data, max_wire=max_bytes, every_body=every_body
+                url,
+                {"Accept": "*/*", **headers},
+                method=method,
+                data=data,
+                seconds=seconds,
+                max_wire=max_bytes,
+                every_body=every_body,
             )
             body = await self._decode_reply(reply, max_bytes) if reply.body else b""
         except FetchFailure as failure:

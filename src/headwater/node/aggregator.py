@@ -56,12 +56,14 @@ class CrawlControl(Protocol):
 class Aggregator(Protocol):
     """A running aggregator: a single server, a node of a shared database, or the web role of a cluster.
 
-    `fetcher` is for addresses that people give; in a cluster its requests go through the terminals. `on_hits` and
-    `on_stored` are listeners: of items that query feeds let out, and of refreshes stored by this process.
+    `fetcher` is for addresses that people give; in a cluster its requests go through the terminals. `courier`
+    is for callbacks of the hub, which are not paced like feeds. `on_hits` and `on_stored` are listeners: of items that
+    query feeds let out, and of refreshes stored by this process.
     """
 
     store: Store
     fetcher: Fetcher
+    courier: Fetcher
     live: LiveEvents
     on_hits: list[Callable[[Sequence[StoredHit]], None]]
     on_stored: list[Callable[[Sequence[StoredRefresh]], None]]

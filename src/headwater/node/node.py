@@ -46,11 +46,13 @@ class Node:
         crawl: CrawlControl,
         deliverer: Deliverer,
         *,
+        courier: Fetcher | None = None,
         count_queries: Callable[[], int] = lambda: 0,
     ) -> None:
         self.store = store
         self.live_settings = live_settings
         self.fetcher = fetcher
+        self.courier = courier or fetcher
         self.crawl = crawl
         self.live = LiveEvents(store)
         self.deliverer = deliverer

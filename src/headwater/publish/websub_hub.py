@@ -3,6 +3,10 @@
     request (202) ─► stored ─► callback confirms ─► subscriber ─► feed changed ─► signed POST
                                  │ no: nothing changes   │ lease over, 410, too many failures: removed
 
+Verifications and pushes have pools of their own (`receiver_pool`), and in them strangers and subscribers have lanes of
+their own: slow callbacks of strangers delay neither pushes nor renewals. A row is claimed, and its attempt counted,
+when its request begins.
+
 All state is in the store, so a restart loses no subscriber. A claim on a row is a lease, so several processes can share
 the work. A push contains the current document, so a subscriber that was away gets one message and not a hundred. Items
 that entered and left the feed's window between two pushes are added to it.
@@ -10,10 +14,12 @@ that entered and left the feed's window between two pushes are added to it.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import structlog
@@ -25,7 +31,16 @@ from headwater.publish.delivery.deliverer import retry_wait
 from headwater.publish.delivery.delivery_messages import sign_body
 from headwater.publish.document_cache import CachedDocument, DocumentCache
 from headwater.publish.published_documents import parse_topic
+from headwater.publish.receiver_pool import (
+    PoolLimits,
+    RequestPool,
+    WaitingRequest,
+    find_host,
+    stop_tasks,
+    wait_for_progress,
+)
 from headwater.store.publishing.hub_subscribers import (
+    DueCallback,
     HubRequest,
     HubSubscriber,
     add_hub_request,
@@ -33,9 +48,13 @@ from headwater.store.publishing.hub_subscribers import (
     claim_due_subscribers,
     confirm_hub_request,
     count_hub_rows,
+    count_waiting_requests,
     delete_hub_request,
     deny_topic,
     find_next_hub_due,
+    has_hub_subscriber,
+    list_due_hub_requests,
+    list_due_subscribers,
     list_hub_topics,
     mark_outdated,
     postpone_hub_request,
@@ -50,9 +69,18 @@ LONGEST_LEASE, SHORTEST_LEASE = 10 * 86_400.0, 300.0
 LONGEST_SECRET = 200  # bytes; secrets must be shorter (§5.1)
 LONGEST_ADDRESS = 2_000
 MOST_REQUESTS, MOST_SUBSCRIBERS = 5_000, 100_000
+MOST_REQUESTS_PER_SENDER = 100  # unconfirmed ones of one address
 CLAIM_SECONDS = 120.0  # longer than any callback may take
-CONCURRENT_REQUESTS = 32
+VERIFY_SECONDS, SEND_SECONDS = 10.0, 30.0  # that a callback has to answer
+KNOWN, STRANGER = "known", "stranger"
+NEW, FAILING = "new", "failing"
+VERIFY_LIMITS = PoolLimits(total=32, per_host=8, per_receiver=4, lanes={STRANGER: 24})
+SEND_LIMITS = PoolLimits(total=64, per_host=12, per_receiver=8, lanes={NEW: 48, FAILING: 16})
+MOST_LISTED = 20_000  # subscribers among which the next are chosen
+STOP_SECONDS = 5.0  # that running requests may take when the process stops
 VERIFY_ATTEMPTS, SEND_ATTEMPTS = 3, 12  # 12 attempts take about a day and a half
+
+Claimed = TypeVar("Claimed", HubRequest, HubSubscriber)
 
 log = structlog.get_logger()
 
@@ -79,12 +107,16 @@ class WebSubHub(StepLoop):
         self._compared_version: Hashable = None
         self._first_hit_ids: dict[str, int] = {}  # topic → last hit when its first subscriber was seen
         self._sent_hit_ids: dict[int, int] = {}  # subscriber → last hit at its last push
-        self._slots = asyncio.Semaphore(CONCURRENT_REQUESTS)
+        self._verifications = RequestPool(VERIFY_LIMITS)
+        self._pushes = RequestPool(SEND_LIMITS)
 
     # requests
 
-    async def accept_request(self, form: Mapping[str, str]) -> tuple[int, str]:
-        """Store a request and return the status and sentence of the response; 202 means that verification follows."""
+    async def accept_request(self, form: Mapping[str, str], sender: str | None = None) -> tuple[int, str]:
+        """Store a request and return the status and sentence of the response; 202 means that verification follows.
+
+        `sender` is the address that sent the request. Its unconfirmed requests are limited, unless it renews.
+        """
         request = self._validate_request(form)
         if isinstance(request, str):
             return 400, request
@@ -93,6 +125,10 @@ class WebSubHub(StepLoop):
         waiting, subscribers = await self._store.read(count_hub_rows)
         if waiting >= MOST_REQUESTS or (request.mode == "subscribe" and subscribers >= MOST_SUBSCRIBERS):
             return 503, "The hub has too many subscriptions. Try again later."
+        if sender is not None and not await self._store.read(has_hub_subscriber, request.topic, request.callback):
+            if await self._store.read(count_waiting_requests, sender) >= MOST_REQUESTS_PER_SENDER:
+                return 429, f"{MOST_REQUESTS_PER_SENDER} requests of yours wait for their callbacks. Try again later."
+            request = replace(request, sender=sender)
         await self._store.write(add_hub_request, request, self._clock())
         self.wake()
         return 202, "Accepted. The hub will verify the callback."
@@ -122,15 +158,43 @@ class WebSubHub(StepLoop):
     # the loop
 
     async def step(self) -> bool:
-        """Verify due requests and push due documents. Return whether there were any."""
-        requests = await self._store.write(claim_due_hub_requests, self._clock(), CLAIM_SECONDS)
-        await asyncio.gather(*map(self._verify_intent, requests))
+        """Start due verifications and pushes, and wait for progress. Return whether any run."""
+        had_tasks = bool(self._verifications.tasks or self._pushes.tasks)
         await self._mark_outdated()
-        subscribers = await self._store.write(claim_due_subscribers, self._clock(), CLAIM_SECONDS)
-        await asyncio.gather(*map(self._push_to, subscribers))
-        if subscribers:
-            self._compared_version = None  # the feed may have changed during the push
-        return bool(requests or subscribers)
+        await self._start_verifications()
+        await self._start_pushes()
+        tasks = self._verifications.tasks | self._pushes.tasks
+        if tasks:
+            await wait_for_progress(tasks, self._woken)
+        return bool(tasks) or had_tasks  # places may have become free after we looked
+
+    async def close(self) -> None:
+        """Let running requests end, for a moment."""
+        await stop_tasks(self._verifications.tasks | self._pushes.tasks, STOP_SECONDS)
+
+    async def _start_verifications(self) -> None:
+        pool = self._verifications
+        if not pool.free:
+            return
+        due = await self._store.read(list_due_hub_requests, self._clock(), MOST_REQUESTS)
+        if ids := pool.choose([make_waiting(one, KNOWN if one.is_known else STRANGER) for one in due]):
+            claim = partial(self._store.write, claim_due_hub_requests, self._clock(), CLAIM_SECONDS, len(ids), ids=ids)
+            await _start_claimed(pool, ids, claim, self._verify_intent)
+
+    async def _start_pushes(self) -> None:
+        pool = self._pushes
+        if not pool.free:
+            return
+        due = await self._store.read(list_due_subscribers, self._clock(), MOST_LISTED)
+        if ids := pool.choose([make_waiting(one, self._find_lane(one)) for one in due]):
+            claim = partial(self._store.write, claim_due_subscribers, self._clock(), CLAIM_SECONDS, len(ids), ids=ids)
+            await _start_claimed(pool, ids, claim, self._push_to)
+
+    def _find_lane(self, one: DueCallback) -> str:
+        """Subscribers that accepted their last push may use the whole pool; others leave some of it to them."""
+        if one.attempts:
+            return FAILING
+        return KNOWN if one.id in self._sent_hit_ids else NEW
 
     async def find_next_due(self) -> float | None:
         return await self._store.read(find_next_hub_due, self._clock())
@@ -165,8 +229,7 @@ class WebSubHub(StepLoop):
     # verification of intent (§5.3)
 
     async def _verify_intent(self, request: HubRequest) -> None:
-        async with self._slots:
-            agreed = await self._callback_agrees(request)
+        agreed = await self._callback_agrees(request)
         now = self._clock()
         if agreed is None and request.attempts < VERIFY_ATTEMPTS and request.mode != "denied":
             await self._store.write(postpone_hub_request, request, now + retry_wait(request.attempts, self._first_wait))
@@ -190,7 +253,7 @@ class WebSubHub(StepLoop):
         if request.mode == "subscribe":
             query["hub.lease_seconds"] = str(int(request.lease or LONGEST_LEASE))
         try:
-            answer = await self._fetcher.fetch_once(add_query(request.callback, query))
+            answer = await self._fetcher.fetch_once(add_query(request.callback, query), seconds=VERIFY_SECONDS)
         except AddressError:
             return False
         except HeadwaterError:
@@ -202,16 +265,15 @@ class WebSubHub(StepLoop):
     # distribution (§7)
 
     async def _push_to(self, subscriber: HubSubscriber) -> None:
-        async with self._slots:
-            found = await self._find_document(subscriber.topic)
-            if found is None:  # `_mark_outdated` will deny the topic
-                await self._store.write(settle_subscriber, subscriber.id, None, None, None)
-                return
-            path = _topic_path(subscriber.topic, self._documents.base)
-            end = await self._documents.last_hit_id(path)
-            after = self._sent_hit_ids.get(subscriber.id, self._first_hit_ids.get(subscriber.topic, end))
-            body = await self._documents.render_since(path, found, after) if after < end else found.body
-            status, reason = await self._post_document(subscriber, found, body)
+        found = await self._find_document(subscriber.topic)
+        if found is None:  # `_mark_outdated` will deny the topic
+            await self._store.write(settle_subscriber, subscriber.id, None, None, None)
+            return
+        path = _topic_path(subscriber.topic, self._documents.base)
+        end = await self._documents.last_hit_id(path)
+        after = self._sent_hit_ids.get(subscriber.id, self._first_hit_ids.get(subscriber.topic, end))
+        body = await self._documents.render_since(path, found, after) if after < end else found.body
+        status, reason = await self._post_document(subscriber, found, body)
         if status is not None and 200 <= status < 300:
             self._sent_hit_ids[subscriber.id] = end
             await self._store.write(settle_subscriber, subscriber.id, found.etag, None, None)
@@ -221,6 +283,7 @@ class WebSubHub(StepLoop):
         else:
             due = self._clock() + retry_wait(subscriber.attempts, self._first_wait)
             await self._store.write(settle_subscriber, subscriber.id, None, due, reason)
+        self._compared_version = None  # the feed may have changed during the push
         log.info(
             "hub_sent",
             topic=subscriber.topic.partition("?")[0],
@@ -239,10 +302,39 @@ class WebSubHub(StepLoop):
         if subscriber.secret is not None:
             headers["X-Hub-Signature"] = sign_body(subscriber.secret.encode("utf-8", "replace"), body)
         try:
-            answer = await self._fetcher.post(subscriber.callback, body, headers, read=False)
+            answer = await self._fetcher.post(subscriber.callback, body, headers, read=False, seconds=SEND_SECONDS)
         except HeadwaterError as error:
             return None, str(error)
         return answer.status, None if answer.ok else f"The callback answered {answer.status}."
+
+
+async def _start_claimed(
+    pool: RequestPool,
+    ids: Sequence[int],
+    claim: Callable[[], Awaitable[Sequence[Claimed]]],
+    run: Callable[[Claimed], Coroutine[Any, Any, None]],
+) -> None:
+    """Claim chosen rows and start their requests; places of rows that another process has claimed are given back."""
+    claimed: dict[int, Claimed] = {}
+    try:
+        claimed = {one.id: one for one in await claim()}
+    finally:
+        for id in ids:
+            if id in claimed:
+                pool.start(id, run(claimed[id]))
+            else:
+                pool.release(id)
+
+
+def make_waiting(one: DueCallback, lane: str) -> WaitingRequest:
+    """Return a row as it waits for its turn. Each lane counts for itself, so nobody waits for callbacks of another one.
+
+    Host and port of a callback are one receiver: its path differs for each subscription.
+
+    >>> make_waiting(DueCallback(1, "http://push.example.org:9000/callback?id=7", True, 0), "new")
+    WaitingRequest(id=1, receiver='new push.example.org:9000', host='new example.org', lane='new')
+    """
+    return WaitingRequest(one.id, f"{lane} {urlsplit(one.callback).netloc}", f"{lane} {find_host(one.callback)}", lane)
 
 
 def _topic_path(topic: str, base: str) -> str:

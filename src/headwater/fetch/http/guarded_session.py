@@ -11,8 +11,9 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Self
 
 import aiohttp
@@ -117,7 +118,8 @@ class GuardedSession:
             ttl_dns_cache=60,
             dns_cache_max_size=10_000,
         )
-        self._session = aiohttp.ClientSession(
+        make_session = partial(
+            aiohttp.ClientSession,
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=self._headers,
@@ -127,12 +129,17 @@ class GuardedSession:
             max_field_size=_MAX_HEADER_LINE,
             max_headers=_MAX_HEADERS,
         )
+        self._session = make_session()
+        reuse = aiohttp.TraceConfig()
+        reuse.on_connection_reuseconn.append(_note_reuse)
+        self._posting = make_session(connector_owner=False, trace_configs=[reuse])
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._session is not None:
+            await self._posting.close()
             await self._session.close()
             await self._resolver.close()
             self._deadlines.close()
@@ -197,9 +204,10 @@ class GuardedSession:
         response, size = None, 0
         try:
             with self._deadlines.limit(seconds):
-                response = await self._session.request(
-                    method, target, headers=headers, data=data, timeout=_TIMEOUT, allow_redirects=False
-                )
+                if method == "GET":
+                    response = await self._session.get(target, headers=headers, timeout=_TIMEOUT, allow_redirects=False)
+                else:
+                    response = await self._send_data(method, target, headers, data)
                 size = sum(map(len, chain.from_iterable(response.raw_headers))) + 4 * len(response.raw_headers)
                 status = response.status
                 if status == 304 or every_body is None or not (200 <= status < 300 or every_body):
@@ -214,6 +222,22 @@ class GuardedSession:
             if isinstance(error, FetchFailure) or not isinstance(error, Exception):
                 raise
             raise make_failure(error, target.host or "", seconds, size) from error
+
+    async def _send_data(
+        self, method: str, target: URL, headers: Mapping[str, str], data: bytes | None
+    ) -> aiohttp.ClientResponse:
+        """Send data, once more if the server had closed the connection that was kept open; aiohttp repeats GETs only.
+
+        The server has not seen the request then. Should it have, it recognises the repetition by its Idempotency-Key.
+        """
+        reused: dict[str, bool] = {}
+        send = partial(self._posting.request, method, target, headers=headers, data=data, timeout=_TIMEOUT)
+        try:
+            return await send(allow_redirects=False, trace_request_ctx=reused)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            if not reused:
+                raise
+            return await send(allow_redirects=False)
 
     async def _read_body(self, response: aiohttp.ClientResponse, max_wire: int) -> bytes:
         announced = response.content_length
@@ -239,6 +263,11 @@ class GuardedSession:
                     Ending.TIMEOUT, f"The server sends too slowly: {received:,} bytes in {spent:.0f} s.", received
                 )
         return b"".join(chunks)
+
+
+async def _note_reuse(session: object, context: SimpleNamespace, params: object) -> None:
+    if isinstance(context.trace_request_ctx, dict):
+        context.trace_request_ctx["reused"] = True
 
 
 def _make_too_large(most: int, received: int) -> FetchFailure:

@@ -24,7 +24,7 @@ class PushService:
         base = base.rstrip("/")
         self._node = node
         self.documents = DocumentCache(node.store, base, hub=(base + HUB_PATH,))
-        self.hub = WebSubHub(node.store, self.documents, node.fetcher)
+        self.hub = WebSubHub(node.store, self.documents, node.courier)
         # Hubs must reach us, which the address we listen on cannot tell.
         public = node.settings.public_url
         self.websub_client = None if public is None else WebSubClient(node.store, node.fetcher, node.crawl, public)

@@ -1,6 +1,9 @@
 """Sends due deliveries, retries with back-off, and gives up after too many attempts.
 
-    delivery row (due) ─► claimed: due again when the lease is over ─► sent │ failed, due later │ dead
+    delivery row (due) ─► the receiver's turn ─► claimed: due again after the lease ─► sent │ failed, due later │ dead
+
+Every receiver has a queue of its own (`receiver_pool`), so one that stalls delays no other. A delivery is claimed, and
+its attempt counted, when its request begins. A receiver gets one request at a time until it has accepted one.
 
 A claim is committed before sending and the outcome after. If the process is killed in between, the message is sent
 again under the same key: the Idempotency-Key of a web hook, the Message-ID of a mail. Nothing is skipped.
@@ -8,7 +11,6 @@ again under the same key: the Idempotency-Key of a web hook, the Message-ID of a
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,15 +34,25 @@ from headwater.publish.delivery.sinks import (
     WebhookSink,
 )
 from headwater.publish.published_documents import to_entry
+from headwater.publish.receiver_pool import (
+    PoolLimits,
+    RequestPool,
+    WaitingRequest,
+    find_host,
+    stop_tasks,
+    wait_for_progress,
+)
 from headwater.settings import Settings
 from headwater.store import saved_state
 from headwater.store.content.feeds import find_feeds
 from headwater.store.publishing.deliveries import (
     Delivery,
+    DeliveryOutcome,
     claim_due_batches,
     find_delivery_template,
     find_next_due_delivery,
-    settle_deliveries,
+    list_due_deliveries,
+    settle_outcomes,
 )
 from headwater.store.queries.hits import find_hits
 from headwater.store.saved_state import load_state
@@ -48,7 +60,13 @@ from headwater.store.store import Store
 
 LEASE = 300.0  # seconds; longer than any sink takes to send
 CHECK_SECONDS = 1.0
-CONCURRENT_DELIVERIES = 16
+POOL_LIMITS = {  # by kind; mails and notifications go through one server and two worker processes
+    "webhook": PoolLimits(total=64, per_host=12, per_receiver=4),
+    "email": PoolLimits(total=8, per_host=8, per_receiver=2),
+    "notify": PoolLimits(total=2, per_host=2, per_receiver=1),
+}
+STOP_SECONDS = 5.0  # that running requests may take when the process stops
+MOST_RECEIVERS = 10_000  # remembered
 FIRST_WAIT, LONGEST_WAIT = 60.0, 6 * 3600.0  # seconds until the second attempt, and the longest pause
 MOST_ATTEMPTS = 12  # over about a day and a half
 SECRET_STATE = "hook secret"
@@ -86,24 +104,71 @@ class Deliverer(StepLoop):
         self._first_wait = first_wait
         self._longest_wait = longest_wait
         self._most_attempts = most_attempts
-        self._slots = asyncio.Semaphore(CONCURRENT_DELIVERIES)
+        self._pools = {kind: RequestPool(limits, self._find_limit) for kind, limits in POOL_LIMITS.items()}
+        self._proven: dict[str, int] = {}  # receivers whose last message was accepted, and the items they take in one
+        self._outcomes: list[DeliveryOutcome] = []
         self._renderers = start_renderers()
 
     async def step(self) -> bool:
-        """Send the due deliveries. Return whether there were any."""
-        batches = await self._store.write(claim_due_batches, self._clock(), self._lease)
-        await asyncio.gather(*map(self.deliver_batch, batches))
-        return bool(batches)
+        """Settle what has ended, start what is due, and wait for progress. Return whether anything runs."""
+        had_tasks = any(pool.tasks for pool in self._pools.values())
+        await self._settle()
+        await self._start_due()
+        tasks = {task for pool in self._pools.values() for task in pool.tasks}
+        if tasks:
+            await wait_for_progress(tasks, self._woken)
+        await self._settle()
+        return bool(tasks) or had_tasks  # places may have become free after we looked
 
     async def find_next_due(self) -> float | None:
         return await self._store.read(find_next_due_delivery)
 
-    async def deliver_batch(self, batch: Sequence[Delivery]) -> None:
-        """Send a claimed batch and store the outcome."""
-        async with self._slots:
-            state, due, reason = await self._try_to_send(batch)
-        ids = [one.id for one in batch]
-        await self._store.write(settle_deliveries, ids, state, due, reason, self._clock())
+    async def _start_due(self) -> None:
+        most = max(limits.per_receiver for limits in POOL_LIMITS.values())
+        if not any(pool.free for pool in self._pools.values()):
+            return
+        waiting = await self._store.read(list_due_deliveries, self._clock(), most)
+        for kind, pool in self._pools.items():
+            rows = [
+                WaitingRequest(one.id, one.address, find_host(one.address) if kind == "webhook" else kind)
+                for one in waiting
+                if one.kind == kind
+            ]
+            if ids := pool.choose(rows):
+                await self._start_batches(pool, ids)
+
+    async def _start_batches(self, pool: RequestPool, ids: list[int]) -> None:
+        claimed = []
+        try:
+            sizes = {address: size for address, size in self._proven.items() if size > 1}
+            claimed = await self._store.write(claim_due_batches, self._clock(), self._lease, ids=ids, sizes=sizes)
+        finally:
+            begun = {one.id: batch for batch in claimed for one in batch}
+            for id in ids:
+                batch = begun.get(id)
+                if batch is not None and id == next(one.id for one in batch if one.id in ids):
+                    pool.start(id, self._deliver_batch(batch))
+                else:  # in the same message as another, or claimed by another process
+                    pool.release(id)
+
+    def _find_limit(self, receiver: str) -> int:
+        """A receiver that did not accept its last message gets one request at a time."""
+        return POOL_LIMITS["webhook"].per_receiver if receiver in self._proven else 1
+
+    async def _settle(self) -> None:
+        """Store the outcomes of ended requests in one transaction."""
+        outcomes, self._outcomes = self._outcomes, []
+        if outcomes:
+            try:
+                await self._store.write(settle_outcomes, outcomes, self._clock())
+            except BaseException:
+                self._outcomes = outcomes + self._outcomes
+                raise
+
+    async def _deliver_batch(self, batch: Sequence[Delivery]) -> None:
+        """Send a claimed batch and note the outcome."""
+        state, due, reason = await self._try_to_send(batch)
+        self._outcomes.append(DeliveryOutcome([one.id for one in batch], state, due, reason))
         log.info(
             "delivered" if state == "sent" else "not_delivered",
             query=batch[0].query,
@@ -113,6 +178,13 @@ class Deliverer(StepLoop):
             message=reason,
         )
 
+    def _remember_receiver(self, address: str, size: int | None) -> None:
+        """Note that a receiver accepted a message, and how many items it takes in one."""
+        self._proven.pop(address, None)
+        self._proven[address] = size or 1
+        if len(self._proven) > MOST_RECEIVERS:
+            del self._proven[next(iter(self._proven))]
+
     async def _try_to_send(self, batch: Sequence[Delivery]) -> tuple[str, float | None, str | None]:
         """Return the state, the time of the next attempt, and the reason of a failure."""
         first = batch[0]
@@ -120,12 +192,15 @@ class Deliverer(StepLoop):
             message = await self._build_message(batch)
             if message is None:
                 return "dead", None, "The items are no longer stored."
-            await self._sinks[first.kind].send(message)
+            size = await self._sinks[first.kind].send(message)
         except DeliveryFailed as error:
+            self._proven.pop(first.address, None)
             return self._settle_failure(first, str(error), error.may_retry)
         except Exception as error:  # a bug in one sink must not stop the others
+            self._proven.pop(first.address, None)
             log.error("sink_broke", kind=first.kind, error=repr(error))
             return self._settle_failure(first, f"Sending failed: {type(error).__name__}.", True)
+        self._remember_receiver(first.address, size)
         return "sent", None, None
 
     def _settle_failure(self, first: Delivery, reason: str, may_retry: bool) -> tuple[str, float | None, str]:
@@ -160,7 +235,10 @@ class Deliverer(StepLoop):
         return replace(message, subject=subject, text=text)
 
     async def close(self) -> None:
-        """Stop the worker processes."""
+        """Let running requests end, store their outcomes and stop the worker processes."""
+        for pool in self._pools.values():
+            await stop_tasks(pool.tasks, STOP_SECONDS)
+        await self._settle()
         await self._renderers.close()
         for sink in self._sinks.values():
             await sink.close()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from headwater.errors import AddressError, HeadwaterError, InputError, NotAFeed
+from headwater.errors import AddressError, HeadwaterError, InputError, NotAFeed, Unreachable
 from headwater.fetch.client import Fetcher
-from headwater.model import Entry
+from headwater.model import Ending, Entry
 from headwater.publish.delivery import delivery_messages
 from headwater.publish.delivery.notification_worker import send_notification, start_notifiers
 
 TIMEOUT = 30.0
+BATCH_HEADER = "X-Headwater-Batch"  # of a web hook's answer: how many items it takes in one message
+MOST_IN_BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,11 @@ class Sink(ABC):
     """A kind of destination."""
 
     @abstractmethod
-    async def send(self, message: DeliveryMessage) -> None:
-        """Send the message; return when the receiver has accepted it. Raises DeliveryFailed."""
+    async def send(self, message: DeliveryMessage) -> int | None:
+        """Send the message; return when the receiver has accepted it. Raises DeliveryFailed.
+
+        A receiver that takes several items in one message says how many.
+        """
 
     async def close(self) -> None:
         """Release resources."""
@@ -103,7 +107,7 @@ class WebhookSink(Sink):
         self._fetcher = fetcher
         self._secret = secret
 
-    async def send(self, message: DeliveryMessage) -> None:
+    async def send(self, message: DeliveryMessage) -> int | None:
         body = delivery_messages.write_webhook_body(message.key, message.query, message.items)
         headers = {
             "Content-Type": "application/json",
@@ -111,18 +115,32 @@ class WebhookSink(Sink):
             "X-Headwater-Signature": delivery_messages.sign_body(self._secret, body),
         }
         try:
-            async with asyncio.timeout(TIMEOUT):
-                answer = await self._fetcher.post(message.address, body, headers, read=False)
+            answer = await self._fetcher.post(message.address, body, headers, read=False, seconds=TIMEOUT)
         except AddressError as error:
             raise DeliveryFailed(str(error), may_retry=False) from error
-        except TimeoutError as error:
-            raise DeliveryFailed(f"The web hook did not answer within {TIMEOUT:g} s.") from error
+        except Unreachable as error:
+            if error.ending is Ending.TIMEOUT:
+                raise DeliveryFailed(f"The web hook did not answer within {TIMEOUT:g} s.") from error
+            raise DeliveryFailed(str(error)) from error
         except HeadwaterError as error:
             raise DeliveryFailed(str(error)) from error
         if answer.status == 410:
             raise DeliveryFailed("The web hook answered 410: it is permanently gone.", may_retry=False)
         if not 200 <= answer.status < 300:
             raise DeliveryFailed(f"The web hook answered {answer.status}.")
+        return parse_batch_size(answer.headers.get(BATCH_HEADER, ""))
+
+
+def parse_batch_size(text: str) -> int | None:
+    """Return how many items a web hook takes in one message, as its answer says.
+
+    >>> parse_batch_size("50"), parse_batch_size("100000"), parse_batch_size("many"), parse_batch_size("")
+    (50, 100, None, None)
+    """
+    number = text.strip()
+    if not (number.isascii() and number.isdecimal() and len(number) < 10):
+        return None
+    return min(max(int(number), 1), MOST_IN_BATCH)
 
 
 class NotificationSink(Sink):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,13 +66,52 @@ def add_deliveries(connection: Connection, new: Iterable[Delivery]) -> None:
         connection.execute(insert_or_ignore(connection, delivery), rows)
 
 
-def claim_due_batches(connection: Connection, now: float, lease: float, limit: int = 50) -> list[list[Delivery]]:
-    """Claim batches that are due; nobody else claims them before the lease has passed.
+@dataclass(frozen=True, slots=True)
+class DueDelivery:
+    """A delivery that waits for its turn."""
 
-    A message that was tried before keeps its rows; new rows of a digest form a batch of their own.
+    id: int
+    kind: str
+    address: str
+
+
+def list_due_deliveries(connection: Connection, now: float, per_receiver: int) -> list[DueDelivery]:
+    """List the first due deliveries of each receiver, the longest due first.
+
+    The recursion steps from address to address in an index, so a long backlog of one receiver costs no time.
+    """
+    waiting = delivery.c.due.is_not(None)
+    receiver = select(func.min(delivery.c.address).label("address")).where(waiting).cte("receiver", recursive=True)
+    following = select(func.min(delivery.c.address)).where(waiting, delivery.c.address > receiver.c.address)
+    step = select(following.scalar_subquery()).where(receiver.c.address.is_not(None))
+    receiver = receiver.union_all(step)
+    one = delivery.alias()
+    first = select(one.c.id).where(one.c.address == receiver.c.address, one.c.due <= now)
+    first = first.where(one.c.query_id.not_in(TRASHED_QUERIES)).order_by(one.c.due, one.c.id).limit(per_receiver)
+    rows = select(delivery.c.id, delivery.c.kind, delivery.c.address).select_from(
+        receiver.join(delivery, delivery.c.id.in_(first.correlate(receiver)))
+    )
+    found = connection.execute(rows.order_by(delivery.c.due, delivery.c.id))
+    return [DueDelivery(row.id, row.kind, row.address) for row in found]
+
+
+def claim_due_batches(
+    connection: Connection,
+    now: float,
+    lease: float,
+    limit: int = 50,
+    *,
+    ids: Collection[int] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> list[list[Delivery]]:
+    """Claim batches that are due, or those with the rows `ids`; nobody else claims them before the lease has passed.
+
+    A message that was tried before keeps its rows; new rows of a digest form a batch of their own. `sizes` are the
+    items that an address takes in one message, if it takes more than one.
     """
     first = select(delivery).where(delivery.c.due <= now, delivery.c.query_id.not_in(TRASHED_QUERIES))
-    first = first.order_by(delivery.c.due, delivery.c.id).limit(limit)
+    first = first.order_by(delivery.c.due, delivery.c.id)
+    first = first.limit(limit) if ids is None else first.where(delivery.c.id.in_(sorted(ids)))
     rows = connection.execute(first.with_for_update(skip_locked=True)).all()
     found: dict[str, list[Row[Any]]] = {}
     taken: set[int] = set()
@@ -80,7 +119,8 @@ def claim_due_batches(connection: Connection, now: float, lease: float, limit: i
         if row.id in taken:
             continue
         batch = row.batch or _batch_key(row)
-        members = _list_batch_members(connection, row, now)
+        members = _list_batch_members(connection, row, now, (sizes or {}).get(row.address, 1))
+        members = [one for one in members if one.id not in taken]
         taken.update(one.id for one in members)
         found.setdefault(batch, []).extend(members)
     for batch, members in found.items():
@@ -90,17 +130,27 @@ def claim_due_batches(connection: Connection, now: float, lease: float, limit: i
     return [[_read_delivery(row, batch=batch) for row in members] for batch, members in found.items()]
 
 
-def _list_batch_members(connection: Connection, row: Row[Any], now: float) -> Sequence[Row[Any]]:
-    """List the rows that go in one message: the batch of the row, or for a new digest all rows of its time."""
+def _list_batch_members(connection: Connection, row: Row[Any], now: float, size: int) -> Sequence[Row[Any]]:
+    """List the rows that go in one message: the batch of the row, or for a new digest all rows of its time.
+
+    A new row takes others of its query feed along, up to `size`.
+    """
+    limit = None
     if row.batch is not None:
         same = delivery.c.batch == row.batch
         query = select(delivery).where(same, delivery.c.due.is_not(None))
     elif row.slot is None:
-        return [row]
+        if size <= 1:
+            return [row]
+        of = {name: getattr(row, name) for name in ("query_id", "kind", "address")}
+        query = select(delivery).where(
+            delivery.c.batch.is_(None), delivery.c.slot.is_(None), delivery.c.due <= now, delivery.c.id >= row.id
+        )
+        query, limit = query.filter_by(**of), size
     else:
         of = {name: getattr(row, name) for name in ("query_id", "kind", "address", "slot")}
         query = select(delivery).where(delivery.c.batch.is_(None), delivery.c.due <= now).filter_by(**of)
-    return connection.execute(query.order_by(delivery.c.id).with_for_update()).all()
+    return connection.execute(query.order_by(delivery.c.id).limit(limit).with_for_update(skip_locked=True)).all()
 
 
 def _batch_key(row: Row[Any]) -> str:
@@ -127,6 +177,25 @@ def _read_delivery(row: Row[Any], batch: str | None = None) -> Delivery:
         row.message,
         row.alert,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryOutcome:
+    """The end of an attempt: the new state of some deliveries, and when they are due again."""
+
+    ids: Sequence[int]
+    state: str
+    due: float | None
+    message: str | None
+
+
+def settle_outcomes(connection: Connection, outcomes: Iterable[DeliveryOutcome], now: float) -> None:
+    """Record the outcomes of several messages."""
+    same: dict[tuple[str, float | None, str | None], list[int]] = {}
+    for one in outcomes:
+        same.setdefault((one.state, one.due, one.message), []).extend(one.ids)
+    for (state, due, message), ids in same.items():
+        settle_deliveries(connection, ids, state, due, message, now)
 
 
 def settle_deliveries(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ class HubRequest:
     reason: str | None = None
     attempts: int = 0
     id: int = 0
+    sender: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class HubSubscriber:
 
 
 CHUNK = 500
-_REQUEST_FIELDS = ("mode", "topic", "callback", "secret", "lease", "reason")
+_REQUEST_FIELDS = ("mode", "topic", "callback", "secret", "lease", "reason", "sender")
 
 
 def subscriber_key(topic: str, callback: str) -> bytes:
@@ -68,12 +69,54 @@ def count_hub_rows(connection: Connection) -> tuple[int, int]:
     return number[0], number[1]
 
 
-def claim_due_hub_requests(connection: Connection, now: float, lease: float, limit: int = 50) -> list[HubRequest]:
-    """Claim requests whose callbacks are to be asked now; nobody else claims them before the lease has passed."""
+def count_waiting_requests(connection: Connection, sender: str) -> int:
+    """Count the unconfirmed requests that an address has sent."""
+    query = select(func.count()).select_from(hub_request).where(hub_request.c.sender == sender)
+    return connection.execute(query).scalar_one()
+
+
+def has_hub_subscriber(connection: Connection, topic: str, callback: str) -> bool:
+    """Return whether this callback has confirmed a subscription to the topic."""
+    query = select(hub_subscriber.c.id).where(hub_subscriber.c.key == subscriber_key(topic, callback))
+    return connection.execute(query).first() is not None
+
+
+@dataclass(frozen=True, slots=True)
+class DueCallback:
+    """A request or a subscriber that waits for its turn. `is_known`: the callback has confirmed this subscription."""
+
+    id: int
+    callback: str
+    is_known: bool
+    attempts: int
+
+
+def list_due_hub_requests(connection: Connection, now: float, limit: int) -> list[DueCallback]:
+    """List the requests whose callbacks are to be asked, the longest due first; denials go to known subscribers."""
+    known = hub_request.c.key.in_(select(hub_subscriber.c.key)) | (hub_request.c.mode == "denied")
+    query = select(hub_request.c.id, hub_request.c.callback, known.label("known"), hub_request.c.attempts)
+    query = query.where(hub_request.c.due <= now).order_by(hub_request.c.due, hub_request.c.id).limit(limit)
+    return [DueCallback(row.id, row.callback, bool(row.known), row.attempts) for row in connection.execute(query)]
+
+
+def list_due_subscribers(connection: Connection, now: float, limit: int) -> list[DueCallback]:
+    """List the subscribers that are to be sent their topic, the longest due first."""
+    columns = (hub_subscriber.c.id, hub_subscriber.c.callback, hub_subscriber.c.attempts)
+    query = select(*columns).where(hub_subscriber.c.due <= now, hub_subscriber.c.until > now)
+    rows = connection.execute(query.order_by(hub_subscriber.c.due, hub_subscriber.c.id).limit(limit))
+    return [DueCallback(row.id, row.callback, True, row.attempts) for row in rows]
+
+
+def claim_due_hub_requests(
+    connection: Connection, now: float, lease: float, limit: int = 50, *, ids: Collection[int] | None = None
+) -> list[HubRequest]:
+    """Claim requests whose callbacks are to be asked now, or those with these ids; nobody else claims them before the
+    lease has passed."""
+    chosen = () if ids is None else (hub_request.c.id.in_(sorted(ids)),)
     changes = {"due": now + lease, "attempts": hub_request.c.attempts + 1}
     return [
         HubRequest(**{name: getattr(row, name) for name in _REQUEST_FIELDS}, attempts=row.attempts, id=row.id)
-        for row in claim_due(connection, hub_request, now, limit, changes)
+        for row in claim_due(connection, hub_request, now, limit, changes, *chosen)
     ]
 
 
@@ -126,10 +169,14 @@ def mark_outdated(connection: Connection, etags: Mapping[str, str], now: float) 
     return len(late)
 
 
-def claim_due_subscribers(connection: Connection, now: float, lease: float, limit: int = 100) -> list[HubSubscriber]:
-    """Claim subscribers that are to be sent their topic now; nobody else claims them before the lease has passed."""
+def claim_due_subscribers(
+    connection: Connection, now: float, lease: float, limit: int = 100, *, ids: Collection[int] | None = None
+) -> list[HubSubscriber]:
+    """Claim subscribers that are to be sent their topic now, or those with these ids; nobody else claims them before
+    the lease has passed."""
+    chosen = () if ids is None else (hub_subscriber.c.id.in_(sorted(ids)),)
     changes = {"due": now + lease, "attempts": hub_subscriber.c.attempts + 1}
-    found = claim_due(connection, hub_subscriber, now, limit, changes, hub_subscriber.c.until > now)
+    found = claim_due(connection, hub_subscriber, now, limit, changes, hub_subscriber.c.until > now, *chosen)
     return [_read_subscriber(row) for row in found]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint
+from sqlalchemy import Boolean, Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint, text
 
 from headwater.store.schema.metadata import Id, feed_reference, metadata
 from headwater.store.schema.storable_text import StorableText
@@ -27,6 +27,8 @@ feed_token = Table(
     sqlite_with_rowid=False,
 )
 
+_IS_WAITING = text("due IS NOT NULL")
+
 # Deliveries of hits: one for each query feed, item and sink. Rows with one `batch` go in one message, which does not
 # change once it was tried, so that the receiver recognises a repetition by its key.
 delivery = Table(
@@ -50,6 +52,14 @@ delivery = Table(
     UniqueConstraint("query_id", "item_id", "kind", "address"),
     Index(None, "due"),
     Index(None, "batch"),
+    # The first rows of each receiver are found without reading the others.
+    Index(
+        "delivery_address_due",
+        "address",
+        "due",
+        sqlite_where=text("due IS NOT NULL"),
+        postgresql_where=text("due IS NOT NULL"),
+    ),
     sqlite_autoincrement=True,
 )
 
@@ -77,6 +87,7 @@ hub_request = Table(
     Column("reason", Text),  # of a denial
     Column("due", Double, nullable=False),
     Column("attempts", Integer, nullable=False),
+    Column("sender", Text),  # the address that sent the request, to limit how many wait
     UniqueConstraint("key"),
     Index(None, "due"),
     sqlite_autoincrement=True,

@@ -11,7 +11,9 @@ from starlette.routing import Route
 from headwater.node.websub.push_service import PushService
 from headwater.node.websub.websub_client import PATH as CALLBACK_PATH
 from headwater.publish.websub_hub import HUB_PATH
+from headwater.web.auth.client_address import visitor_address
 from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.connections import group_address
 from headwater.web.request_body import read_body
 
 MAX_HUB_FORM_BYTES = 16 << 10
@@ -48,8 +50,10 @@ class WebSubEndpoints:
             form = dict(parse_qsl(body.decode(), max_num_fields=50, errors="strict"))
         except ValueError:
             return _say("The form cannot be read: it is not UTF-8, or has too many fields.", 400)
-        status, sentence = await self._hub.accept_request(form)
-        headers = {"Retry-After": "600"} if status == 503 else {}
+        address = visitor_address(request)
+        sender = None if address is None else group_address(address)
+        status, sentence = await self._hub.accept_request(form, sender)
+        headers = {"Retry-After": "600"} if status in (429, 503) else {}
         return _say(sentence, status, **headers)
 
     async def answer_callback(self, request: Request) -> Response:
