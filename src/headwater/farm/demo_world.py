@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from headwater.farm.farm import Farm
 from headwater.farm.farm_history import FarmHistory, OnProgress, VirtualClock
 from headwater.farm.faults import Fault
-from headwater.farm.timeline import make_profile
+from headwater.farm.timeline import FarmProfile, make_profile
 from headwater.settings import Settings
 from headwater.store.content.feeds import NewFeed
 from headwater.store.queries.query_scripts import run_script
@@ -17,6 +18,7 @@ from headwater.times import DAY
 
 RATES = (0.5, 30.0)  # items a day
 WINDOW, SHORT_WINDOW = 12, 2  # items in a document, and in that of the feed that loses items
+BUSIEST_RATE = 120.0  # items a day
 FAILING_DAYS = 2.0  # for how long one feed has been failing
 BUDGET = 0.5  # requests per minute: little, so that there is something to decide
 TAG = "demo"
@@ -28,11 +30,19 @@ CREATE FEED Wire AS RETURN busiest TARGET COMPLETENESS >= 0.99;
 """
 
 
+class DemoFarm(Farm):
+    """A farm whose busiest feed is busier still, so that its short document cannot show everything."""
+
+    def feed_profile(self, feed: int) -> FarmProfile:
+        profile = super().feed_profile(feed)
+        return replace(profile, rate=BUSIEST_RATE / DAY) if feed in self.windows else profile
+
+
 def make_demo_farm(feeds: int, seed: int, speed: float, clock: VirtualClock, started: float, port: int = 0) -> Farm:
     """Make the farm of the demo. The busiest feed shows only its two newest items, and so loses some."""
     rates = [make_profile(seed, feed, RATES).rate for feed in range(feeds)]
     hosts = min(feeds, 60) if sys.platform == "linux" else 1  # elsewhere there is only one loopback address
-    return Farm(
+    return DemoFarm(
         feeds,
         seed,
         speed,

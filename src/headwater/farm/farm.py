@@ -67,7 +67,7 @@ class Farm:
         self.latency = latency
         self.clock = FarmClock(clock, speed, started)
         self.faults: dict[int, Fault] = dict(faults or {})
-        self._windows = dict(windows or {})
+        self.windows = dict(windows or {})
         self.log = RequestLog(log_size)
         self.asked: Counter[int] = Counter()  # feed with a fault → number of requests so far
         self._hints = hints
@@ -239,7 +239,7 @@ class Farm:
                 profile,
                 self.seed,
                 self.clock,
-                self._windows.get(feed, self.window),
+                self.windows.get(feed, self.window),
                 self.base_url(feed),
                 self._bodies,
             )

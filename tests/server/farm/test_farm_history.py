@@ -20,7 +20,7 @@ from headwater.times import DAY
 
 
 async def test_two_days_of_eight_feeds_are_replayed_as_they_were(tmp_path: Path) -> None:
-    given = load_settings(data=tmp_path, allow_private=True, budget=0.5, per_host=16)
+    given = load_settings(data=tmp_path, allow_private=True, budget=0.2, per_host=16)
     clock, now = VirtualClock(), 1_800_000_000.0
     start = now - 2.5 * DAY
     farm = make_demo_farm(8, 1, 1.0, clock, start, port=8950)
