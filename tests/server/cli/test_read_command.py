@@ -47,6 +47,20 @@ def test_the_missing_items_of_a_damaged_document_are_said() -> None:
     assert "2 of about 3 items could be read" in document["problems"]
 
 
+def test_differences_from_other_readers_are_shown_item_by_item() -> None:
+    odd = FEED.replace(b"First</title>", b"Using &lt;vector&gt;</title><pubDate>le 2 janvier 2006 15h04</pubDate>")
+    done = run("read", "-", "--url", "https://example.org/feed", "--compare", "--json", given=odd)
+    assert done.returncode == 0, done.stderr
+    compared = orjson.loads(done.stdout)
+    (found,) = [one for one in compared["readers"] if one["name"] == "feedparser"]
+    assert (compared["items"], found["items"], found["problem"]) == (1, 1, None)
+    published = [one for one in found["differences"] if one["field"] == "published"]
+    assert [(one["item"], one["ours"], one["theirs"]) for one in published] == [(1, 1136214240, None)]
+    shown = run("read", "-", "--url", "https://example.org/feed", "--compare", given=odd).stdout.decode()
+    assert "feedparser reads 1 item" in shown
+    assert "Headwater: 1136214240" in shown
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [(b"", "empty"), (b"<!DOCTYPE html><html><body>Hi</body></html>", "HTML page"), (b'{"a": 1}', "JSON")],

@@ -7,8 +7,43 @@ from rich.table import Table
 from rich.text import Text
 
 from headwater.cli.console.output import format_count, format_local_time, out
+from headwater.formats.comparison import ReaderComparison
 from headwater.formats.values.text import html_to_text
 from headwater.model import Document, Entry
+
+
+def render_reading(result: Document | ReaderComparison) -> None:
+    if isinstance(result, ReaderComparison):
+        render_comparison(result)
+    else:
+        render_document(result)
+
+
+def render_comparison(result: ReaderComparison) -> None:
+    out.print(f"[bold]Headwater[/bold] reads {format_count(result.items, 'item')} ({escape(result.format)}).")
+    for reader in result.readers:
+        if reader.problem is not None:
+            out.print(f"\n[bold]{reader.name}[/bold] reads nothing: {escape(reader.problem)}")
+            continue
+        count = format_count(len(reader.differences), "difference")
+        out.print(f"\n[bold]{reader.name}[/bold] reads {format_count(reader.items, 'item')}; {count}.")
+        last = 0
+        for one in reader.differences:
+            if one.item != last or one.field is None:
+                out.print(Text.assemble(f"\n{one.item}. ", (one.title or "(no title)", "bold")))
+            last = one.item
+            if one.field is None:
+                name, address = ("Headwater", one.ours) if one.theirs is None else (reader.name, one.theirs)
+                out.print(Text(f"  only {name} reads this item: {address}"))
+            else:
+                out.print(Text(f"  {one.field}", style="dim"))
+                out.print(Text(f"    Headwater: {_shorten(one.ours)}"))
+                out.print(Text(f"    {reader.name}: {_shorten(one.theirs)}"))
+
+
+def _shorten(value: object) -> str:
+    text = "nothing" if value in (None, [], "") else ", ".join(value) if isinstance(value, list) else str(value)
+    return f"{text[:300]}…" if len(text) > 300 else text
 
 
 def render_document(document: Document) -> None:
