@@ -40,7 +40,7 @@ from headwater.times import DAY, HOUR, MINUTE, parse_time_zone
 
 # Feeds that fall due in a step are stored together; each is fetched at its own moment. The last day has finer steps. On
 # a machine that is too slow for `LIMIT` steps become longer: then feeds are polled less often, and the figures say so.
-STEP, LAST_DAY_STEP, HURRIED_STEP = 30 * MINUTE, 10 * MINUTE, 3 * HOUR
+STEP, LAST_DAY_STEP, HURRIED_STEP = 30 * MINUTE, 10 * MINUTE, HOUR
 LIMIT = 25.0  # real seconds
 REPORT_STEP, LATE_REPORT_STEP = 2 * HOUR, 5 * MINUTE  # between two reports: before, and in the last three hours
 QUERY_STEP = 30 * MINUTE
@@ -201,7 +201,7 @@ def choose_step(done: float, total: float, spent: float, limit: float = LIMIT) -
     """Return the next step in virtual seconds, after `done` of `total` and `spent` real seconds.
 
     >>> choose_step(0.0, 14 * DAY, 0.0), choose_step(13.5 * DAY, 14 * DAY, 20.0), choose_step(DAY, 14 * DAY, 9.0)
-    (1800.0, 600.0, 10800.0)
+    (1800.0, 600.0, 3600.0)
     """
     if spent > limit * done / total + 2:
         return HURRIED_STEP

@@ -24,11 +24,13 @@ from headwater.node.quality.targets import RETARGET_SECONDS as RETARGET
 from headwater.node.quality.targets import Deadline, TargetPlan, find_target_budget, plan_query_targets, require_beliefs
 from headwater.node.queries.demand import Demand, DemandModel, load_reader_weights
 from headwater.query.source_scope import SourceScope
+from headwater.schedule.quality.tally import HOURS_KEPT
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store.content.search import has_queued_items, index_queued
 from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
 from headwater.store.maintenance.trash import delete_expired_trash
+from headwater.store.queries.promise_hours import SERVER, find_latest_hours
 from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
 from headwater.store.readers.mark_compaction import compact_all_marks
 from headwater.store.saved_state import read_revision
@@ -154,9 +156,11 @@ class Maintenance:
         await live_settings.save_options(self._store, self.settings, report.at)
 
     async def measure_server_promise(self, report: QualityReport) -> None:
-        """Record the server's quality of this hour and the last one."""
+        """Record the server's quality of the hours since the last record, as far as the tally reaches."""
         this = int(report.at // HOUR)
-        hours = {hour: self.monitor.tally.count_hour(hour, report.feeds) for hour in (this - 1, this)}
+        latest = (await self._store.read(find_latest_hours)).get(SERVER, this - HOURS_KEPT)
+        first = min(max(latest, this - HOURS_KEPT + 1), this)
+        hours = {hour: self.monitor.tally.count_hour(hour, report.feeds) for hour in range(first, this + 1)}
         await self._promises.measure_server(hours, self.settings.target, self._scheduler.target_result)
 
     async def measure_promises(

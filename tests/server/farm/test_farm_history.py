@@ -54,6 +54,7 @@ async def test_two_days_of_eight_feeds_are_replayed_as_they_were(tmp_path: Path)
             assert all(b - a >= given.least_interval - 1 for a, b in itertools.pairwise(moments))
         promises = {one.query: one for one in await load_promises(store, now)}
         assert set(promises) == {None, "Volcanoes", "Wire"}
+        assert promises[None].day.items == round(report.day.got + report.day.lost)  # the same count on two pages
         assert promises["Wire"].kept is not True
         completeness = promises["Wire"].week.completeness
         assert completeness is not None
