@@ -25,6 +25,7 @@ _SAFE_ENTITY = re.compile(
 )
 _CHARACTER = re.compile(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?")
 _TRUNCATED_CDATA = re.compile(r"<!\[?[A-Z]{0,5}\Z")  # a CDATA section that breaks off at its start
+_LARGE = 200_000
 _BYTES_PER_ATTRIBUTE = 20  # a document with more attributes may have a tag with very many
 _LONG_TAG = re.compile(rb"<[A-Za-z_][^<]{10000,}")
 _FIRST_ATTRIBUTES = re.compile(rb"""<[^\s<>/]+(?:\s+[^\s=<>]+\s*=\s*(?:"[^"]*"|'[^']*')){100}""")
@@ -42,7 +43,7 @@ class ParsedXml(msgspec.Struct, frozen=True):
 
 def parse_xml(body: bytes, charset: str | None = None) -> ParsedXml:
     """Parse a document. Raises NotAFeed if nothing can be recovered."""
-    if body.count(b"=") * _BYTES_PER_ATTRIBUTE > len(body):
+    if len(body) > _LARGE and body.count(b"=") * _BYTES_PER_ATTRIBUTE > len(body):
         body = _LONG_TAG.sub(_limit_attributes, body)
     head = body[:4096]
     declared = encodings.find_declared_encoding(head)

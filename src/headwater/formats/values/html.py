@@ -122,7 +122,8 @@ class MarkupReader:
 def _repair(text: str | None) -> str | None:
     if not text:
         return None
-    text = repair_mojibake(text)
+    if not text.isascii():
+        text = repair_mojibake(text)
     return text if len(text) < _SURELY_WITHIN_LIMIT else truncate_utf8(text, CONTENT_LIMIT)
 
 

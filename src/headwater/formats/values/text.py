@@ -92,7 +92,8 @@ def truncate_utf8(text: str, limit: int) -> str:
 def to_one_line(text: str, limit: int = TITLE_LIMIT) -> str | None:
     """Return plain text on one line, or None if it is empty."""
     text = text.strip()
-    text = repair_mojibake(text)
+    if not text.isascii():
+        text = repair_mojibake(text)
     if not text.isprintable():  # a line end, maybe
         text = _LINES.sub(" ", text)
     if len(text) > 500:
