@@ -178,7 +178,8 @@ def find_first_picture(html: str | Markup | None) -> str | None:
     """Return the address of the first picture in safe HTML that is not an icon; None for markup not yet cleaned."""
     if not isinstance(html, str) or "<img" not in html:
         return None
-    for tag in _PICTURE.findall(html):
+    for found in _PICTURE.finditer(html):
+        tag = found[0]
         address, sizes = _SOURCE.search(tag), [int(size) for size in _SIDE.findall(tag)]
         if address is not None and all(size > _ICON for size in sizes):
             return decode_references(address[1])
