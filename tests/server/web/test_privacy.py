@@ -14,6 +14,7 @@ from headwater.model import Feed
 from headwater.node.queries.processor import QueryProcessor
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes
+from headwater.store.publishing.deliveries import Delivery, add_deliveries, claim_due_batches, settle_deliveries
 from headwater.store.publishing.private_feeds import set_visibility
 from headwater.store.queries.hits import list_latest_hits
 from headwater.store.queries.query_feeds import find_query_feed
@@ -265,3 +266,33 @@ async def test_no_link_of_any_page_leads_a_reader_to_a_refusal(town: Town) -> No
     assert refused == {}
     assert len(seen) > 15
     assert {"/queries/new", "/queries/Everything", "/queries/Mine", "/settings", "/discover"} <= seen
+
+
+async def test_an_alert_that_cannot_work_is_refused_where_it_is_created(town: Town) -> None:
+    text = 'CREATE FEED Mailed AS RETURN ALL DELIVER TO EMAIL "ada@example.org"'
+    async with town.ask("Ada") as ada:
+        for answer in (
+            await ada.post("/api/v1/queries", json={"text": text}),
+            await ada.put("/api/v1/queries/Mailed", json={"text": text}),
+            await ada.post("/queries/edit", data={"do": "save", "text": text}),
+        ):
+            assert (answer.status_code, "smtp_url" in answer.text) == (400, True)
+    node = make_idle_node(town.store, smtp_url="smtp://127.0.0.1:9", mail_from="hw@example.org")
+    town.app = create_app(node, clock=lambda: NOW)
+    async with town.ask("Ada") as ada:
+        assert (await ada.post("/api/v1/queries", json={"text": text})).status_code == 201
+
+
+async def test_a_failing_delivery_is_the_first_thing_its_owner_sees(town: Town) -> None:
+    for who, name in (("Bo", "Bank"), ("Ada", "Alarm")):
+        text = f'CREATE FEED {name} AS RETURN ALL DELIVER TO WEBHOOK "https://h.example/"'
+        await town.store.write(run_script, text, NOW, subscriber=town.users[who].id)
+    bank = await town.store.read(find_query_feed, "Bank")
+    await town.store.write(add_deliveries, [Delivery(0, bank.id, "Bank", 1, 1, "webhook", "https://h", NOW, at=NOW)])
+    (claimed,) = (await town.store.write(claim_due_batches, NOW, 300.0))[0]
+    await town.store.write(settle_deliveries, [claimed.id], "dead", None, "The web hook answered 410.", NOW)
+    async with town.ask("Bo") as bo, town.ask("Ada") as ada:
+        page = (await bo.get("/read/all")).text
+        assert "1 delivery of your queries failed" in page
+        assert page.index("failed this week") < page.index("<h1")
+        assert "failed this week" not in (await ada.get("/read/all")).text

@@ -234,12 +234,14 @@ def group_stories(
     },
     example="headwater query create news.hw",
 )
-async def create_queries(store: Store, file: ScriptFile) -> ScriptResult:
+async def create_queries(settings: Settings, store: Store, file: ScriptFile) -> ScriptResult:
     """Run a script: create, replace and drop query feeds, register sources. All of it, or nothing."""
+    from headwater.publish.delivery.delivery_check import check_deliveries
     from headwater.store.queries.query_scripts import run_script
 
     text = read_script_text(file)
     with report_mistakes(in_json=True):
+        check_deliveries(text, settings)
         result = await store.write(run_script, text, time.time())
     print_messages(result.warnings)
     return result

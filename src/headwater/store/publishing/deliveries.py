@@ -237,6 +237,15 @@ def count_deliveries(connection: Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
+def count_failing_deliveries(connection: Connection, reader_id: int | None, since: float) -> int:
+    """Count the deliveries that fail or were given up after `since`: of a reader's queries, or of the server's."""
+    of_readers = select(query_feed.c.id).where(query_feed.c.reader_id.is_not(None))
+    of_reader = delivery.c.query_id.in_(of_readers.where(query_feed.c.reader_id == reader_id))
+    own = delivery.c.query_id.not_in(of_readers) if reader_id is None else of_reader
+    bad = (delivery.c.state.in_(("failed", "dead")), delivery.c.at > since, delivery.c.query_id.not_in(TRASHED_QUERIES))
+    return connection.execute(select(func.count()).select_from(delivery).where(own, *bad)).scalar_one()
+
+
 def retry_deliveries(connection: Connection, ids: Collection[int], now: float) -> int:
     """Retry the batches of these deliveries, or all dead ones; returns how many deliveries. Batches keep their keys."""
     which = delivery.c.state.in_(("dead", "failed"))

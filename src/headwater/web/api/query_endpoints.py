@@ -14,6 +14,7 @@ from headwater.model import Item, QueryFeed
 from headwater.node.quality.promises import PromiseReport
 from headwater.node.queries.preview import preview_queries
 from headwater.node.queries.query_explanation import SourceShare, explain_query
+from headwater.publish.delivery.delivery_check import check_deliveries
 from headwater.query.index.access_path import AccessExplanation
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.content.articles import want_articles
@@ -201,6 +202,7 @@ class ScriptResultView(ResponseBody, frozen=True):
 @query_group.post("/queries", status=201)
 async def run_script(call: ApiCall, given: ScriptRequest) -> ScriptResultView:
     """Run a script that creates, replaces or drops query feeds or registers sources, in one transaction."""
+    check_deliveries(given.text, call.site.settings)
     limits = call.site.reader_quota.limits_for(call.user)
     done = await call.store.write(
         query_scripts.run_script, given.text, call.now, subscriber=call.user.id, limits=limits
@@ -260,6 +262,7 @@ async def put_query(call: ApiCall, asked: QueryParameters, given: ScriptRequest)
     The script does not need OR REPLACE.
     """
     mine = {asked.name.casefold()}
+    check_deliveries(given.text, call.site.settings)
     script = parse(given.text, await call.store.read(load_catalogue, _reader_id(call)), replacing=mine)
     named = [statement.name.name for statement in script.statements if isinstance(statement, CreateFeed)]
     if len(script.statements) != 1 or [name.casefold() for name in named] != [asked.name.casefold()]:

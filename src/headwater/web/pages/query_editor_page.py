@@ -18,6 +18,7 @@ from headwater.language.highlighter import highlight_script
 from headwater.language.parsing.lexer import KEYWORDS
 from headwater.model import QueryFeed
 from headwater.node.quality.promises import PromiseReport, find_promise
+from headwater.publish.delivery.delivery_check import check_deliveries
 from headwater.store.content.feeds import count_feed_tags
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.publishing.private_feeds import set_visibility
@@ -214,6 +215,7 @@ async def submit_query(visit: Visit) -> Response:
     if action == "build":
         return await _render_editor(visit, EditedQuery(build_query(form), form=form))
     if action == "save":
+        check_deliveries(text, visit.site.settings)
         name, undo = await save_query(
             visit.store, text, visit.now, visit.user.id, visit.site.reader_quota.limits_for(visit.user)
         )

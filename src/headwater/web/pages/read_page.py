@@ -17,6 +17,7 @@ from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import find_present_words, list_searched_words
 from headwater.store.content.feeds import count_feeds, find_feeds
 from headwater.store.database.item_ids import find_last_settled_item
+from headwater.store.publishing.deliveries import count_failing_deliveries
 from headwater.store.queries.hits import find_showing_queries
 from headwater.store.queries.query_access import find_readable_query, owns_query
 from headwater.store.queries.query_feeds import read_definition
@@ -26,6 +27,7 @@ from headwater.store.readers.marks import mark_items_read, undo_mark_read
 from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items
 from headwater.store.readers.streams import Stream, StreamQuery
 from headwater.store.store import Store
+from headwater.times import WEEK
 from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.item_list import EmptyStream, explain_empty_stream, fold_duplicates
 from headwater.web.pages.sidebar import (
@@ -155,7 +157,7 @@ async def show_search(visit: Visit) -> Response:
         found=found,
         said=said,
     )
-    return _render_read_page(visit, page)
+    return await _render_read_page(visit, page)
 
 
 async def _show_stream(visit: Visit, kind: str, key: str, item: str | None = None) -> Response:
@@ -192,16 +194,18 @@ async def _show_stream(visit: Visit, kind: str, key: str, item: str | None = Non
         beyond=tuple(one.id for one in found.items if not one.read and (one.item.id or 0) > settled),
         silence=None if found.items else await explain_empty_stream(store, user.id, mine, place.stream),
     )
-    return _render_read_page(visit, page)
+    return await _render_read_page(visit, page)
 
 
-def _render_read_page(visit: Visit, page: ReadPage) -> Response:
+async def _render_read_page(visit: Visit, page: ReadPage) -> Response:
     if visit.part == "article" and page.article is not None:
         return visit.render("_article.html", page=page)
     if visit.part == "rows":
         return visit.render("_rows.html", page=page)
     marked, undo = visit.integer("marked"), visit.integer("undo")
-    return visit.render("read_page.html", page=page, marked=marked, undo=undo, loaded=visit.now)
+    reader_id = None if visit.user.is_owner else visit.user.id
+    failing = await visit.store.read(count_failing_deliveries, reader_id, visit.now - WEEK)
+    return visit.render("read_page.html", page=page, marked=marked, undo=undo, loaded=visit.now, failing=failing)
 
 
 def _build_rows(readings: Sequence[ReaderItem], mine: ReaderFeeds, path: str, sign: str) -> tuple[StreamRow, ...]:
