@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint, text
+from sqlalchemy import Boolean, Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint
 
-from headwater.store.schema.metadata import Id, feed_reference, metadata
+from headwater.store.schema.metadata import Id, feed_reference, metadata, partial_index
 from headwater.store.schema.storable_text import StorableText
 
 # Tags (/tags/name) and the owner's list (/feeds) that their owner made public or private; the others are private. Paths
@@ -26,8 +26,6 @@ feed_token = Table(
     Index(None, "path"),
     sqlite_with_rowid=False,
 )
-
-_IS_WAITING = text("due IS NOT NULL")
 
 # Deliveries of hits: one for each query feed, item and sink. Rows with one `batch` go in one message, which does not
 # change once it was tried, so that the receiver recognises a repetition by its key.
@@ -53,13 +51,7 @@ delivery = Table(
     Index(None, "due"),
     Index(None, "batch"),
     # The first rows of each receiver are found without reading the others.
-    Index(
-        "delivery_address_due",
-        "address",
-        "due",
-        sqlite_where=text("due IS NOT NULL"),
-        postgresql_where=text("due IS NOT NULL"),
-    ),
+    partial_index("delivery_address_due", "address", "due", where="due IS NOT NULL"),
     sqlite_autoincrement=True,
 )
 
