@@ -14,7 +14,6 @@ from headwater.cli.console.output import err, format_count, format_local_time, o
 from headwater.cli.views.trash import print_undo_hint
 from headwater.language import Script
 from headwater.model import QueryFeed
-from headwater.schedule.quality.promise_record import describe_figures, describe_period
 from headwater.times import format_instant, format_relative
 
 if TYPE_CHECKING:
@@ -277,6 +276,11 @@ def render_query_explanation(told: QueryExplanation) -> None:
 
 def write_promise(promise: PromiseReport) -> list[str]:
     """Write a promise as sentences: promised, predicted, measured, kept or not and why."""
+    from headwater.schedule.quality.promise_record import (
+        describe_figures,
+        describe_period,
+    )  # loads numpy, which lists do not need
+
     verdict = {True: "kept", False: "not kept", None: "not judged"}[promise.kept]
     lines = [f"Promised: {promise.promised}: {verdict}." + (f" {promise.why}" if promise.why else "")]
     if promise.predicted:
