@@ -84,7 +84,7 @@ async def load_quality_page(site: Site, now: float, zone: tzinfo = UTC) -> Quali
         watched=status.feeds,
         sparks=_draw_sparklines(past[-180:]),
         buys=tuple(buys),
-        said_curve=_describe_curve(buys, budget),
+        said_curve=f"{_describe_curve(buys, budget)} {_describe_measured(report)}" if buys else "",
         completeness=_draw_curve(buys, budget, lambda one: one.completeness, "completeness"),
         delay=_draw_curve(buys, budget, lambda one: one.delay / 60, "delay"),
         price=_draw_price(past, zone),
@@ -145,6 +145,14 @@ def _describe_curve(buys: Sequence[PredictedQuality], budget: float) -> str:
         f"today's {format_share(whole.completeness)} and {format_duration(whole.delay)}; "
         f"twice the budget {format_share(twice.completeness)} and {format_duration(twice.delay)}."
     )
+
+
+def _describe_measured(report: QualityReport | None) -> str:
+    """Set the measured figures beside those of the model."""
+    if report is None or report.expected_completeness is None or report.day.delay is None:
+        return ""
+    caught = format_share(report.expected_completeness, report.published)
+    return f"Measured in the last day: {caught} and {format_duration(report.day.delay.mean)}."
 
 
 def _draw_curve(
