@@ -172,8 +172,8 @@ def plan_query_targets(
         for (_, create), wish, one, hurry in zip(asking, wishes, found, hurries, strict=True)
     )
     times = {
-        id: 1.0 if wish.target.delay is not None else one.times
-        for (id, _), wish, one in zip(asking, wishes, found, strict=True)
+        id: 1.0 if _is_met_by_deadlines(wish, hurry) else one.times
+        for (id, _), wish, one, hurry in zip(asking, wishes, found, hurries, strict=True)
     }
     return TargetPlan(aims, times, budget, deadlines)
 
@@ -203,6 +203,12 @@ def _plan_all_deadlines(
     return found
 
 
+def _is_met_by_deadlines(wish: QueryTarget, hurry: DeadlinePlan | None) -> bool:
+    """Whether deadlines alone meet a TARGET, so that its feeds need no more weight."""
+    others = wish.target.completeness is not None or wish.target.freshness is not None
+    return hurry is not None and hurry.reached and not others
+
+
 def _add_deadline(outcome: TargetOutcome, wish: QueryTarget, hurry: DeadlinePlan | None) -> TargetOutcome:
     """Return the outcome of a query with what its TARGET DELAY can promise."""
     if hurry is None or not len(wish.rows):
@@ -211,9 +217,9 @@ def _add_deadline(outcome: TargetOutcome, wish: QueryTarget, hurry: DeadlinePlan
     reached = hurry.reached and (outcome.reached or not others)
     delay = 0.5 * (wish.target.delay or 0.0) if hurry.reached else outcome.delay
     message = hurry.message if not others or not hurry.reached else f"{hurry.message} {outcome.message}"
-    return replace(
-        outcome, reached=reached, requests_per_minute=hurry.requests_per_minute, delay=delay, message=message, times=1.0
-    )
+    times = 1.0 if _is_met_by_deadlines(wish, hurry) else outcome.times
+    spent = hurry.requests_per_minute
+    return replace(outcome, reached=reached, requests_per_minute=spent, delay=delay, message=message, times=times)
 
 
 def _make_wish(model: DemandModel, id: int, create: CreateFeed, table: FeedTable) -> QueryTarget:
