@@ -37,8 +37,8 @@ class LeaseTiming:
 
     @property
     def begin_seconds(self) -> float:
-        """Within which the request of a job begins, or not at all: long before another terminal gets the job."""
-        return self.lease / 4
+        """Within which the request of a job begins, or not at all: well before another terminal gets the job."""
+        return self.lease
 
     @property
     def ack_seconds(self) -> float:
