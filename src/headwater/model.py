@@ -317,7 +317,6 @@ class Refresh(msgspec.Struct, frozen=True):
     bytes: int = 0
     new: int = 0
     updated: int = 0
-    duplicates: int = 0
     window: int | None = None
     overlap: int | None = None
     saturated: bool = False
@@ -325,6 +324,7 @@ class Refresh(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     published: tuple[float, ...] = ()  # plausible dates of the new items
+    duplicates: int = 0
 
 
 class Alias(msgspec.Struct, frozen=True):

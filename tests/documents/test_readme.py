@@ -62,6 +62,7 @@ def test_the_first_five_minutes(shell: Shell, tmp_path: Path) -> None:
     assert demo == "headwater demo"
     with shell.start(demo) as running:
         assert running.stderr is not None
+        assert "Two weeks in the life of 30 feeds" in running.stderr.readline()
         farm = re.search(r"http://\S+", running.stderr.readline())
         assert farm is not None
         assert "Headwater runs at http://" in running.stderr.readline()
@@ -76,7 +77,9 @@ def test_the_first_five_minutes(shell: Shell, tmp_path: Path) -> None:
                 assert done.returncode == 0, (line, done.stderr)
         running.send_signal(signal.SIGINT)
     listed = shell.run("headwater feeds list")
-    assert len(listed.stdout.splitlines()) == 31
+    assert (
+        len(listed.stdout.splitlines()) == 1 + 1 + 30
+    )  # the header, the page's feed and the list, on hosts of its own
     assert "Volcanoes" in shell.run("headwater query list").stdout
 
 

@@ -159,8 +159,8 @@ class ParquetFile(ExportFile):
             whole = self._arrow.concat_tables([self._schema.empty_table(), *tables]).sort_by(self._order)
             meta = {_META: orjson.dumps(asdict(replace(self._progress, new=0)))}
             temporary = self._path.with_name(self._path.name + ".tmp")
-            touch_private_file(temporary)
-            self._parquet.write_table(whole.replace_schema_metadata(meta), temporary, compression="zstd")
+            with open_private_file(temporary) as stream:  # by its name, pyarrow could take the file for an address
+                self._parquet.write_table(whole.replace_schema_metadata(meta), stream, compression="zstd")
             temporary.replace(self._path)
         shutil.rmtree(self._folder)
         return self._progress

@@ -96,11 +96,9 @@ async def test_a_document_in_utf_16_is_read_whole(server: HostileServer):
     assert outcome.document.items[0].title == "One"
 
 
-async def test_what_only_feedparser_can_read_is_read_by_it_in_a_worker():
+async def test_a_damaged_document_is_read_and_one_without_items_refused():
     reader = DocumentReader(read)
     damaged = b"<<<RSS><channel><item><title>One</title></item></channel></rss>"
-    with pytest.raises(NotAFeed):
-        read(damaged)
     try:
         assert [item.title for item in (await reader.read(damaged, "http://example.org/", {})).items] == ["One"]
         with pytest.raises(NotAFeed, match="not XML"):
@@ -111,7 +109,7 @@ async def test_what_only_feedparser_can_read_is_read_by_it_in_a_worker():
 
 async def test_what_makes_feedparser_run_for_minutes_is_ended():
     reader = DocumentReader(read, wall_seconds=5)
-    body = b"<<<RSS><channel><item><title>One</title><author>" + b"a" * 200_000 + b"</author></item></channel></rss>"
+    body = b"<<<RSS><channel><title>One</title><author>" + b"a" * 200_000 + b"</author></channel></rss>"
     begin = time.monotonic()
     try:
         with pytest.raises(NotAFeed, match="not XML"):
