@@ -77,9 +77,8 @@ def test_the_first_five_minutes(shell: Shell, tmp_path: Path) -> None:
                 assert done.returncode == 0, (line, done.stderr)
         running.send_signal(signal.SIGINT)
     listed = shell.run("headwater feeds list")
-    assert (
-        len(listed.stdout.splitlines()) == 1 + 1 + 30
-    )  # the header, the page's feed and the list, on hosts of its own
+    # the header, the feed of the page, and the list, whose feeds have hosts of their own
+    assert len(listed.stdout.splitlines()) == 1 + 1 + 30
     assert "Volcanoes" in shell.run("headwater query list").stdout
 
 
