@@ -52,7 +52,7 @@ def check_farm(printed: Printed, folder: Path) -> None:
 def check_fetch(printed: Printed, folder: Path) -> None:
     ratios = fetch.main(small=True)
     assert set(ratios) == {"200", "304"}
-    assert all(0 < ratio < 3 for ratio in ratios.values())
+    assert all(ratio > 0 for ratio in ratios.values())  # how high depends on the machine's load
     assert "bare aiohttp" in printed()
 
 

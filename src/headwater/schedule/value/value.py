@@ -162,7 +162,7 @@ class Value(IntervalStrategy):
         worth = self.value_item_days(table, rows)
         window = np.maximum(table.window[rows], 1.0)
         rate = np.maximum(forecast.base + 0.5 * np.maximum(forecast.parts, 0.0).sum(1), 1e-6)
-        usual = np.minimum(np.sqrt(2 * price / (worth * rate)), 0.5 * window / rate + 0.02)
+        usual = np.minimum(np.sqrt(2 * price / (worth * rate)), _bound_interval(window, rate))
         return PlanTask(
             forecast.now,
             forecast.clocks,
@@ -324,11 +324,21 @@ class Value(IntervalStrategy):
             scale = np.clip(curves.interval(made.asked[moved]), least, self.longest) / np.clip(
                 curves.interval(before), least, self.longest
             )
-            self.due[part] = table.last[part] + np.clip((due[moved] - table.last[part]) * scale, least, self.longest)
+            pause = self._stretch_pause(table, part, due[moved] - table.last[part], scale)
+            self.due[part] = table.last[part] + np.clip(pause, least, self.longest)
             self._columns["paid"][part] = made.asked[moved]
         wanted = np.flatnonzero(np.isfinite(table.at_most[rows]) & np.isfinite(self.due[rows]))
         part = rows[wanted]
         self.due[part] = np.minimum(self.due[part], table.last[part] + made.interval[wanted])
+
+    def _stretch_pause(self, table: Table, rows: Rows, pause: Floats, scale: Floats) -> Floats:
+        """Return planned pauses in seconds, scaled, but none stretched beyond half a window.
+
+        Scaling knows only mean rates. A busy hour would fill the window of a feed that is left alone for longer.
+        """
+        rate = np.maximum(self.beliefs.slow_rate(rows), 1e-6)
+        safe = DAY * _bound_interval(np.maximum(table.window[rows], 1.0), rate)
+        return np.where(scale > 1, np.maximum(pause, np.minimum(pause * scale, safe)), pause * scale)
 
     def _follow_price_roughly(self, table: Table, rows: Rows) -> None:
         """Scale the pauses of many feeds: where waiting decides, T grows as the root of the price."""
@@ -342,7 +352,7 @@ class Value(IntervalStrategy):
         after, before = (
             np.clip(np.sqrt(one / gain) * DAY, self.shortest, self.longest) for one in (asked[moved], paid[moved])
         )
-        pause = (self.due[part] - table.last[part]) * after / before
+        pause = self._stretch_pause(table, part, self.due[part] - table.last[part], after / before)
         self.due[part] = table.last[part] + np.minimum(np.clip(pause, self.shortest, self.longest), table.at_most[part])
         self._columns["paid"][part] = asked[moved]
 
@@ -436,3 +446,8 @@ class Value(IntervalStrategy):
                 f"planned {wait}"
             )
             yield Decision(reason, worth, price, due)
+
+
+def _bound_interval(window: Floats, rate: Floats) -> Floats:
+    """Return the days in which half of the window fills, and half an hour: the room that bursts need."""
+    return np.asarray(0.5 * window / rate + 0.02)
