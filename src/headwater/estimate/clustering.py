@@ -6,12 +6,15 @@ import numpy as np
 
 from headwater.arrays import Floats, Rows, iterate_blocks
 
+FAR = 0.95  # the next centre is farther from the others than this share of the points
 
-def kmeans(points: Floats, k: int, rng: np.random.Generator | None = None, rounds: int = 50) -> tuple[Floats, Rows]:
+
+def kmeans(points: Floats, k: int, rounds: int = 50) -> tuple[Floats, Rows]:
     """Run Lloyd's algorithm: return `k` centres (fewer if there are fewer distinct points) and each point's nearest.
 
-    With `rng` it starts from points drawn with probability ∝ squared distance (k-means++). Without, it starts at the
-    point nearest the mean and adds the farthest each time, so the result does not depend on the order of the points.
+    It starts at the point nearest the mean and adds, each time, a point farther from all centres than 95 % of the
+    others. The farthest itself is often an outlier that stays alone. The result does not depend on the order of the
+    points.
 
     >>> centres, label = kmeans(np.array([[0.0], [1.0], [9.0], [10.0]]), 2)
     >>> centres.ravel().tolist(), label.tolist()
@@ -20,7 +23,8 @@ def kmeans(points: Floats, k: int, rng: np.random.Generator | None = None, round
     chosen = [int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))]
     near = ((points - points[chosen[0]]) ** 2).sum(axis=1)
     while len(chosen) < min(k, len(points)) and near.max() > 0:
-        pick = int(np.argmax(near)) if rng is None else int(rng.choice(len(points), p=near / near.sum()))
+        apart = np.flatnonzero(near > 0)
+        pick = int(apart[np.argsort(near[apart], kind="stable")[int(FAR * (len(apart) - 1))]])
         chosen.append(pick)
         near = np.minimum(near, ((points - points[pick]) ** 2).sum(axis=1))
     centres = points[chosen].astype(np.float64)

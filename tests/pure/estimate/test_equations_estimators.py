@@ -9,7 +9,7 @@ from scipy import stats
 from headwater.arrays import Ragged
 from headwater.errors import SettingsError
 from headwater.estimate.clustering import kmeans
-from headwater.estimate.estimator import estimate_first_rate
+from headwater.estimate.estimator import Estimator, estimate_first_rate
 from headwater.estimate.models.cluster_pattern import ClusterPattern
 from headwater.estimate.models.hour_histogram import HourlyRate, PostRate
 from headwater.estimate.models.likelihood import Likelihood, log_likelihood_gradient, maximise_likelihood
@@ -74,7 +74,9 @@ def test_the_hybrid_follows_the_model_that_erred_less() -> None:
 
 
 def test_smoothing_falls_while_errors_are_steady_and_rises_when_they_grow() -> None:
-    e = AdaptiveSmoothing(1, alpha=0.2, rate=1.0, shrink=0.5, grow=2.0, n1=2, n2=4, lowest=0.05, highest=0.4)
+    e = AdaptiveSmoothing(
+        1, alpha=0.2, rate=1.0, shrink=0.5, grow=2.0, n1=2, n2=4, lowest=0.05, highest=0.4, unstable=1
+    )
     for _ in range(6):
         e.observe(ROW, at(0.0), at(10.0), at(10.0), NO)
     assert e.alpha(ROW) == pytest.approx([0.05])  # bounded below
@@ -98,6 +100,38 @@ def test_urbansky_eq_1_is_the_mean_gap_of_the_first_window() -> None:
     assert e.expected(np.arange(2), np.zeros(2), np.full(2, HOUR)) == pytest.approx([30.0, 1.0])  # one date: an hour
     e.observe(ROW, at(300.0), at(400.0), at(2.0), NO, dates(301.0, 302.0))
     assert e.expected(ROW, at(0.0), at(HOUR)) == pytest.approx([30.0]), "never changed again"
+
+
+def simulate_smoothing(estimator: Estimator, rates: np.ndarray) -> float:
+    """Refresh Poisson feeds every hour and return the error of eq. 7.4 after 50 refreshes; `rates` is hours × feeds."""
+    rng, (hours, feeds) = np.random.default_rng(7), rates.shape
+    rows, total = np.arange(feeds), 0.0
+    first = Ragged(np.arange(feeds + 1) * 2, np.column_stack([-HOUR / rates[0], np.zeros(feeds)]).ravel())
+    estimator.observe(rows, np.full(feeds, -np.inf), np.zeros(feeds), np.full(feeds, 2.0), rows < 0, first)
+    for hour in range(hours):
+        start, end = np.full(feeds, hour * HOUR), np.full(feeds, (hour + 1) * HOUR)
+        new = rng.poisson(rates[hour]).astype(float)
+        if hour >= 50:
+            total += float(np.sqrt(np.mean((new - estimator.expected(rows, start, end)) ** 2)))
+        estimator.observe(rows, start, end, new, rows < 0)
+    return total / (hours - 50)
+
+
+def test_smoothing_becomes_slower_on_stable_feeds() -> None:
+    e = AdaptiveSmoothing(100)
+    simulate_smoothing(e, np.full((300, 100), 20.0))
+    assert e.alpha(np.arange(100)).mean() < 0.09  # it began at .1
+    truth = e.expected(np.arange(100), np.zeros(100), np.full(100, HOUR)) / 20.0
+    assert np.sqrt(np.mean((truth - 1) ** 2)) < 0.07
+
+
+@pytest.mark.parametrize("every", [50, 100])
+def test_adaptive_smoothing_is_within_five_percent_of_the_best_fixed_one_on_changing_feeds(every: int) -> None:
+    rng = np.random.default_rng(1)
+    levels = np.exp(rng.normal(np.log(10), 0.8, (400 // every, 100)))
+    rates = np.repeat(levels, every, axis=0)
+    fixed = min(simulate_smoothing(SingleRate(100, alpha=alpha), rates) for alpha in (0.05, 0.1, 0.2, 0.3, 0.5))
+    assert simulate_smoothing(AdaptiveSmoothing(100), rates) <= 1.05 * fixed
 
 
 def test_urbansky_eq_2_puts_a_virtual_item_at_an_empty_poll() -> None:

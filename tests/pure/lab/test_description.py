@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from headwater.arrays import Ragged
 from headwater.errors import QueryError, TraceError
+from headwater.estimate.models.cluster_pattern import ClusterPattern
 from headwater.lab.description import activity, description, publication_habits
 from headwater.lab.description.description import cluster_patterns, describe_trace, hour_shares
 from headwater.lab.simulation.cycles import make_rng
@@ -63,7 +65,7 @@ def test_a_day_has_one_shape_whatever_its_scale(slots: list[float], share: float
 
 def test_k_means_finds_the_six_shapes_that_feeds_were_drawn_from() -> None:
     world = draw_world(WorldSettings(feeds=180, days=60, low=20, high=20, shape="six"), make_rng(2))
-    found = cluster_patterns(hour_shares(activity.count_by_hour(world.trace).total), 6, np.random.default_rng(0))
+    found = cluster_patterns(hour_shares(activity.count_by_hour(world.trace).total), 6)
     for cluster in range(6):
         kinds = world.kinds[found.of == cluster]
         assert (kinds == kinds[0]).all()
@@ -71,10 +73,23 @@ def test_k_means_finds_the_six_shapes_that_feeds_were_drawn_from() -> None:
     assert len(SIX_SHAPES) == len(set(world.kinds.tolist()))
 
 
+def test_the_clusters_drawn_are_those_of_the_strategies() -> None:
+    world = draw_world(WorldSettings(feeds=120, days=28, low=20, high=20, shape="six"), np.random.default_rng(3))
+    trace, rows = world.trace, np.arange(120)
+    estimator = ClusterPattern(120, rate=1e-9)
+    counted, published = trace.counts.astype(float), Ragged(trace.offsets, trace.times)
+    estimator.observe(rows, np.full(120, trace.start - 1), np.full(120, trace.end), counted, rows < 0, published)
+    estimator.recluster()
+    drawn = describe_trace(trace).clusters
+    assert drawn is not None
+    used = estimator.shapes[estimator.cluster(rows)]
+    assert drawn.centres[drawn.of] == pytest.approx(used, abs=1e-6)
+
+
 def test_more_clusters_than_feeds_give_as_many_as_there_are() -> None:
-    assert len(cluster_patterns(np.eye(3), 12, np.random.default_rng(0)).centres) == 3
+    assert len(cluster_patterns(np.eye(3), 12).centres) == 3
     with pytest.raises(TraceError, match="no feed to group"):
-        cluster_patterns(np.zeros((0, 24)), 12, np.random.default_rng(0))
+        cluster_patterns(np.zeros((0, 24)), 12)
 
 
 @pytest.mark.parametrize("exponent", [0.78, 1.4, 2.0])

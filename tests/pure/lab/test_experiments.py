@@ -65,6 +65,30 @@ def test_the_thesis_correction_stands_beside_the_papers_value() -> None:
     assert "thesis" not in checked["completeness"]
 
 
+def test_orders_of_window_freshness_are_checked_world_by_world() -> None:
+    result = run("two-steps", seeds=3, budget=(10.0,), strategies=("two_steps", "only_tau", "uniform"))
+    checks = {check.statement: check for check in result.checks if "window freshness" in check.statement}
+    assert checks["window freshness at b = 10: only_tau > two_steps"].holds
+    reversed_ = checks["window freshness at b = 10: two_steps > uniform"]
+    assert not reversed_.holds
+    assert reversed_.because
+    assert reversed_.figures["paper"] == pytest.approx(0.3671 - 0.3620)
+    by_name = {row["strategy"]: row["freshness"]["mean"] for row in result.rows}
+    assert reversed_.figures["difference"] == pytest.approx(by_name["two_steps"] - by_name["uniform"])
+
+
+def test_the_regimes_of_figure_4_2_are_read_off_the_curves() -> None:
+    level = {"two_steps": 0.5, "only_sat": 0.49, "only_tau": 0.4, "uniform": 0.3}
+    curves = {
+        (name, budget): {"completeness": value, "freshness": value, "requests": 100 * budget}
+        for name, value in level.items()
+        for budget in two_steps.CURVE_BUDGETS
+    } | {("reference", 100.0): {"completeness": 1.0, "freshness": 1.0, "requests": 10_000.0}}
+    assert [check.holds for check in two_steps.check_regimes(curves)] == [True, True, False, True]
+    curves["only_tau", 30.0]["completeness"] = 0.6
+    assert [check.holds for check in two_steps.check_regimes(curves)] == [True, False, False, True]
+
+
 def test_results_do_not_depend_on_the_number_of_processes() -> None:
     settings = {"seeds": 3, "budget": (10.0,), "strategies": ("two_steps", "uniform")}
     alone, together = (

@@ -161,6 +161,18 @@ def test_advarss_eq_2_weighs_articles_by_subscribers_and_waits_ten_minutes() -> 
     assert choice.value == pytest.approx([18.0, 10.0])
 
 
+@pytest.mark.parametrize("name", ["advarss", "min_delay"])
+def test_explanations_know_the_ten_minutes_between_two_refreshes(name: str) -> None:
+    strategy, table = load(name)(1), known(1, last=1000.0)
+    now = 1000.0 + 5 * MINUTE
+    decision = strategy.explain(table, 0, now)
+    assert decision.due == 1000.0 + 10 * MINUTE
+    assert decision.reason.endswith("in about 5 min")
+    assert strategy.reasons(table, np.array([0]), now) == [decision.reason]
+    assert not len(strategy.choose(table, now, Budget(1)).rows)
+    assert strategy.explain(table, 0, 1000.0 + 11 * MINUTE).reason.endswith("now")
+
+
 # Sia & Cho, Cho & Garcia-Molina
 
 
@@ -174,8 +186,19 @@ def test_theorem_2_and_example_1_one_retrieval_right_after_the_activity() -> Non
     """λ = 1 in [0, 1], 0 in [1, 2]: best at 1 with a delay of ½, worst at 0 with 3/2."""
     step = np.repeat([1.0, 0.0], 100)
     curve = PostingCurve(step, 2.0)
-    assert plan_retrieval_times(step, 1, period=2.0) == pytest.approx([1.0], abs=0.02)
-    assert curve.total_delay(np.array([[1.0], [0.0]])) == pytest.approx([0.5, 1.5], abs=0.02)
+    assert plan_retrieval_times(step, 1, period=2.0) == pytest.approx([1.0])
+    assert curve.total_delay(np.array([[1.0], [0.0]])) == pytest.approx([0.5, 1.5])
+
+
+@pytest.mark.parametrize("method", ["refine", "search"])
+@pytest.mark.parametrize(("hours", "mean_delay"), [((12,), 0.5), ((10, 11), 1.0), ((23,), 0.5)])
+def test_postings_of_an_hour_are_retrieved_at_its_end(hours: tuple[int, ...], mean_delay: float, method: str) -> None:
+    """The histogram of 4.3 is the rate: postings between 12 and 13 h are retrieved at 13.0, half an hour late."""
+    shape = np.zeros(24)
+    shape[list(hours)] = 1.0 / len(hours)
+    (time,) = plan_retrieval_times(shape, 1, period=24.0, method=method)
+    assert time == pytest.approx((hours[-1] + 1) % 24)
+    assert PostingCurve(shape, 24.0).total_delay(np.array([[time]]))[0] == pytest.approx(mean_delay)
 
 
 def test_theorem_3_holds_at_the_retrieval_points_of_example_2() -> None:
@@ -362,6 +385,19 @@ def test_urbanskys_intervals_stay_between_two_minutes_and_31_days() -> None:
     assert due_after(load("fix_1d")(1, scale=1e6), seen(0.0, 1)) == 31 * DAY  # type: ignore[arg-type]
     quick = [k * 0.5 for k in range(10)]
     assert due_after(load("moving_average")(1), seen(5.0, 10, quick)) == 2 * MINUTE  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("window", [5, 10, 50])
+def test_the_moving_average_takes_the_window_of_the_feed(window: int) -> None:
+    """Gaps change from 1000 s to 200 s; once the document shows only new items, eq. 1 gives 200 s."""
+    slow = [1000.0 * k for k in range(window)]
+    fast = [slow[-1] + 200.0 * (k + 1) for k in range(window)]
+    strategy = load("moving_average")(1)
+    assert isinstance(strategy, IntervalStrategy)
+    first, later = seen(slow[-1], window, slow, window=window), seen(fast[-1], window, fast, slow[-1], window)
+    assert due_after(strategy, first, later) == pytest.approx(200.0)
+    silent = seen(fast[-1] + 100.0, 0, None, fast[-1], 0)  # a 304 has no document; the window is still known
+    assert due_after(strategy, silent) == pytest.approx(200.0 + (100.0 - 200.0) / (window - 1))
 
 
 def test_several_queries_add_their_worth() -> None:

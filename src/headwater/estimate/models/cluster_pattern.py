@@ -15,6 +15,7 @@ from headwater.estimate.slot_rates import running_items
 from headwater.times import DAY, HOUR
 
 FLAT = np.full(24, 1 / 24)
+ENOUGH_ITEMS = 10.0  # a feed with fewer keeps the flat pattern
 
 
 class ClusterPattern(FirstRefreshEstimator):
@@ -37,7 +38,7 @@ class ClusterPattern(FirstRefreshEstimator):
         clusters: int = 12,
         memory: float = 14 * DAY,
         rate: float = PRIOR_RATE,
-        enough: float = 10.0,
+        enough: float = ENOUGH_ITEMS,
     ) -> None:
         self.clusters, self.memory, self._prior, self._enough = clusters, memory, rate, enough
         super().__init__(feeds)
@@ -65,7 +66,7 @@ class ClusterPattern(FirstRefreshEstimator):
         counts = self._columns["counts"][rows].sum(axis=1, dtype=np.float64)
         return np.asarray(np.maximum(counts / self._columns["seen"][rows], LEAST_RATE))
 
-    def recluster(self, rng: np.random.Generator | None = None) -> None:
+    def recluster(self) -> None:
         """Compute the daily patterns again and give every feed the nearest one."""
         totals = self._columns["counts"].sum(axis=1)
         rows = np.flatnonzero(totals >= self._enough)
@@ -74,7 +75,7 @@ class ClusterPattern(FirstRefreshEstimator):
             return
         # A sample is enough for twelve shapes; every feed then gets the nearest.
         sample = rows if len(rows) <= 50_000 else rows[:: len(rows) // 50_000 + 1]
-        centres, _ = kmeans(self._hour_shares(sample), self.clusters, rng)
+        centres, _ = kmeans(self._hour_shares(sample), self.clusters)
         self._shared["shapes"][1:] = FLAT
         self._shared["shapes"][1 : len(centres) + 1] = centres
         for part in iterate_blocks(len(rows), 65_536):

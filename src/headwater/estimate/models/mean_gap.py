@@ -12,6 +12,9 @@ from headwater.estimate.feed_columns import Column
 from headwater.estimate.recent_dates import merge_dates
 from headwater.times import HOUR
 
+USUAL_WINDOW = 20  # items of a document whose size nobody has told
+MOST_DATES = 50  # dates kept per feed; of a larger window the newest count
+
 
 def compute_mean_gap(published: Ragged | None, count: int) -> Floats:
     """Return u = 1/(w − 1)·Σ(i_{n+1} − i_n) (Urbansky et al., eq. 1); NaN with fewer than two dates.
@@ -64,7 +67,9 @@ class LearnedOnce(Estimator):
 
 
 class MovingAverage(FirstRefreshEstimator):
-    """Expect one item every u seconds, u the mean gap of the last `window` items (Urbansky et al., eq. 1).
+    """Expect one item every u seconds, u the mean gap of the last w items (Urbansky et al., eq. 1).
+
+    w is the feed's own window: `set_windows` tells it, at most 50. `window` fixes one w for all feeds instead.
 
     A refresh at p that brings nothing puts a virtual item at p and drops the oldest (eq. 2):
 
@@ -84,15 +89,16 @@ class MovingAverage(FirstRefreshEstimator):
     """
 
     name = "moving_average"
-    version = 2
+    version = 3
 
-    def __init__(self, feeds: int = 0, *, window: int = 20) -> None:
-        self.window = window
+    def __init__(self, feeds: int = 0, *, window: int | None = None) -> None:
+        self.window, self._kept = window, MOST_DATES if window is None else window
         super().__init__(feeds)
 
     def layout(self) -> Mapping[str, Column]:
         return {
-            "dates": Column(-np.inf, (self.window,), np.float64),
+            "dates": Column(-np.inf, (self._kept,), np.float64),
+            "window": Column(USUAL_WINDOW if self.window is None else self.window, dtype=np.int16),
             "gap": Column(HOUR),
             "since": Column(np.inf, dtype=np.float64),  # the first refresh: silence counts from here
         }
@@ -100,6 +106,12 @@ class MovingAverage(FirstRefreshEstimator):
     def gap(self, rows: Rows) -> Floats:
         """Return the predicted interval u."""
         return self._columns["gap"][rows].astype(np.float64)
+
+    def set_windows(self, rows: Rows, sizes: Floats) -> None:
+        """Tell how many items the feeds' documents show; 0 (an answer without a document) changes nothing."""
+        if self.window is None:
+            told = sizes > 0
+            self._columns["window"][rows[told]] = np.clip(sizes[told], 2, self._kept)
 
     def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
         if published is not None:
@@ -110,16 +122,16 @@ class MovingAverage(FirstRefreshEstimator):
     def learn(
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
     ) -> None:
-        merge_dates(self._columns["dates"], rows, spread_undated_items(start, end, new, published, self.window))
+        merge_dates(self._columns["dates"], rows, spread_undated_items(start, end, new, published, self._kept))
         self._predict_gap(rows, end, new <= 0)
 
     def _predict_gap(self, rows: Rows, end: Floats, quiet: Bools) -> None:
         dates = self._columns["dates"][rows]
-        count = np.isfinite(dates).sum(axis=1)
-        line, first = np.arange(len(rows)), np.minimum(self.window - count, self.window - 1)
+        count = np.minimum(np.isfinite(dates).sum(axis=1), self._columns["window"][rows])
+        line, first = np.arange(len(rows)), np.minimum(self._kept - count, self._kept - 1)
         newest = np.where(count > 0, dates[:, -1], np.minimum(self._columns["since"][rows], end))
         # The sum of gaps telescopes; a virtual item at the refresh drops the oldest and takes the newest place.
-        opens = np.where(quiet, dates[line, np.minimum(first + 1, self.window - 1)], dates[line, first])
+        opens = np.where(quiet, dates[line, np.minimum(first + 1, self._kept - 1)], dates[line, first])
         closes = np.where(quiet, np.maximum(end, newest), newest)
         enough = count >= 2
         # Eq. 1 needs two items; with fewer, take an hour, as Fix Learned does, or the silence so far.

@@ -173,11 +173,13 @@ class HybridRate(FirstRefreshEstimator):
 class AdaptiveSmoothing(FirstRefreshEstimator):
     """Run `single` or `periodic` with an α that follows the stability of its errors (thesis 7.2.4).
 
-        ratio = mean of the last n1 errors / mean of the last n2          α ← α · shrink if ratio ≤ 1, else α · grow
+        ratio = mean of the last n1 errors / mean of the last n2     α ← α · shrink if ratio ≤ unstable, else α · grow
 
-    An error is |x − Div_est| of one refresh. α stays within [lowest, highest].
+    An error is |x − Div_est| of one refresh. α stays within [lowest, highest]. On a stable feed chance alone lifts the
+    ratio above 1 at nearly every second refresh, so `unstable` lies above 1 and one rise outweighs several falls
+    (decision 0190).
 
-    >>> e, row = AdaptiveSmoothing(1, alpha=0.2, n1=1, n2=2, shrink=0.5, grow=2.0, rate=1.0), np.array([0])
+    >>> e, row = AdaptiveSmoothing(1, alpha=0.2, n1=1, n2=2, shrink=0.5, grow=2, unstable=1, rate=1), np.array([0])
     >>> no = np.array([False])
     >>> for new in (14.0, 50.0):  # expected are 10, then 10.8: the error jumps from 4 to 39.2
     ...     e.observe(row, np.array([0.0]), np.array([10.0]), np.array([new]), no)
@@ -193,12 +195,13 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
         *,
         inner: str = "single",
         alpha: float = 0.1,
-        lowest: float = 0.02,
+        lowest: float = 0.04,
         highest: float = 0.5,
         n1: int = 3,
-        n2: int = 10,
-        shrink: float = 0.95,
-        grow: float = 1.1,
+        n2: int = 15,
+        shrink: float = 0.85,
+        grow: float = 4.0,
+        unstable: float = 1.8,
         slots: int = 24,
         period: float = DAY,
         rate: float = PRIOR_RATE,
@@ -208,6 +211,7 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
         if inner not in ("single", "periodic"):
             raise SettingsError(f"The option inner must be single or periodic, not “{inner}”.")
         self._start, self._bounds, self._factors = alpha, (lowest, highest), (shrink, grow)
+        self._unstable = unstable
         self.n1, self.n2 = n1, n2
         super().__init__(feeds)
         model = SingleRate(rate=rate) if inner == "single" else PeriodicRate(slots=slots, period=period, rate=rate)
@@ -233,7 +237,7 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
         enough = known[:, -self.n1 :].all(axis=1)
         past = np.where(known, errors, 0.0).sum(axis=1) / known.sum(axis=1)
         recent = errors[enough, -self.n1 :].mean(axis=1)
-        stable = recent <= past[enough] * (1 + 1e-6)
+        stable = recent <= past[enough] * self._unstable * (1 + 1e-6)
         shrink, grow = self._factors
         moved = self.alpha(rows[enough]) * np.where(stable, shrink, grow)
         self._columns["alpha"][rows[enough]] = np.clip(moved, *self._bounds)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headwater.arrays import Floats, Rows
 from headwater.errors import TraceError
 from headwater.estimate.clustering import kmeans
+from headwater.estimate.models.cluster_pattern import ENOUGH_ITEMS
 from headwater.lab.description import activity, publication_habits
 from headwater.lab.description.activity import CLASS_NAMES, DayShape
 from headwater.lab.experiment import to_json_value
@@ -37,20 +38,15 @@ def hour_shares(totals: Floats) -> Floats:
     return np.asarray(totals / np.maximum(totals.sum(1, keepdims=True), 1.0))
 
 
-def cluster_patterns(points: Floats, k: int, rng: np.random.Generator, starts: int = 4) -> PatternClusters:
-    """Run the estimators' k-means several times and return the best; few distinct points give fewer than K centres."""
+def cluster_patterns(points: Floats, k: int) -> PatternClusters:
+    """Group daily patterns as the strategies do; few distinct points give fewer than K centres."""
     if not len(points):
         raise TraceError("The trace has no feed to group; give one with more items.")
-    found = [_measure_clusters(points, *kmeans(points, k, rng)) for _ in range(starts)]
-    best = min(found, key=lambda each: each.inertia)
-    order = np.argsort(-best.sizes, kind="stable")
+    centres, of = kmeans(points, k)
+    order = np.argsort(-np.bincount(of, minlength=len(centres)), kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    return PatternClusters(best.centres[order], place[best.of], best.inertia)
-
-
-def _measure_clusters(points: Floats, centres: Floats, of: Rows) -> PatternClusters:
-    return PatternClusters(centres, of, float(((points - centres[of]) ** 2).sum(1).mean()))
+    return PatternClusters(centres[order], place[of], float(((points - centres[of]) ** 2).sum(1).mean()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,6 @@ def _most_likely_exponent(counts: NDArray[np.int64]) -> float:
 
 
 CLUSTER_COUNT = 12
-LEAST_ITEMS = 24  # a pattern of 24 hours from fewer postings would be mostly chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +178,10 @@ def describe_trace(trace: Trace, high: float = 1.5, low: float = 0.5, share: flo
         raise TraceError(f"--share is {share:g}; it must be above .5 and at most 1.")
     counts = activity.count_by_hour(trace)
     per_day = activity.daily_rates(trace)
-    enough = trace.counts >= LEAST_ITEMS
+    enough = trace.counts >= ENOUGH_ITEMS
     clusters = None
     if enough.any():
-        clusters = cluster_patterns(hour_shares(counts.total[enough]), CLUSTER_COUNT, np.random.default_rng(0))
+        clusters = cluster_patterns(hour_shares(counts.total[enough]), CLUSTER_COUNT)
     by_size = np.sort(trace.counts)[::-1]
     top = max(round(0.17 * trace.feeds), 1)
     return TraceDescription(

@@ -129,7 +129,11 @@ def _add_trace(result: ExperimentResult, path: Path) -> None:
     uniform["below 24"] = part(relaxed, "uniform", CLASS_NAMES[:4])
     waves = {name: part(relaxed, "waves", (name,)) for name in CLASS_NAMES if sum(relaxed[name].values())}
     cv = {"above 10 a day": found.regular_share(10.0), "above 48 a day": found.regular_share(48.0)}
-    slowest = float((found.classes == 0).mean())
+    share = {
+        "below 1": float((found.per_day < 1.0).mean()),
+        "1–10": float(((found.per_day >= 1.0) & (found.per_day <= 10.0)).mean()),
+        "above 10": float((found.per_day > 10.0).mean()),
+    }
     result.checks += [
         Check(
             "very slow feeds tend to publish with peaks",
@@ -155,17 +159,19 @@ def _add_trace(result: ExperimentResult, path: Path) -> None:
         ),
         Check(
             "a fifth of the feeds above 10 items a day and half of those above 48 repeat their day (CV ≤ 1)",
-            abs(cv["above 10 a day"] - 0.2) <= 0.1 and cv["above 48 a day"] >= 0.5,
-            "20 % ± 10 points, and at least 50 %",
+            abs(cv["above 10 a day"] - 0.2) <= 0.1 and abs(cv["above 48 a day"] - 0.5) <= 0.15,
+            "20 % ± 10 points, and 50 % ± 15 points",
             cv,
             "thesis 6.3",
+            because="chance alone gives CV ≤ 1 from 24 items a day on, and the trace's busiest feeds rarely pause",
         ),
         Check(
-            "feeds below one item a day are the largest class",
-            slowest >= 0.25,
-            "at least the thesis' 25 % (news) to 50 % (directories)",
-            {"share": slowest},
-            "thesis 6.2",
+            "news feeds of 1 to 10 items a day are the largest class",
+            share["1–10"] == max(share.values()),
+            "largest of three (thesis, news feeds: 25, 52, 23 %; feeds of directories: 50, 37, 14 %)",
+            share,
+            "thesis 6.2, fig. 6.2",
+            because="the trace has every publisher that a news service picked, most of them a few times",
         ),
     ]
 

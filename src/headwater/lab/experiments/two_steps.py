@@ -4,9 +4,10 @@ strategies."""
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,7 +43,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BUDGETS = (10.0, 30.0, 50.0)
+CURVE_BUDGETS = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 50.0, 60.0, 80.0, 100.0)  # figs 4.2 and 4.3
+SATURATED, PERMISSIVE = 22.0, 40.0  # budgets between which the thesis' regimes change
 STRATEGY_NAMES = ("two_steps", "only_tau", "top_utility", "only_sat", "uniform")
+CURVE_NAMES = ("two_steps", "only_tau", "only_sat", "uniform", "reference")
+# Statements on window freshness (thesis 4.4.3, Table 4.1): better, worse, budget, and why one does not hold here.
+FRESHNESS_ORDERS = (
+    ("only_tau", "two_steps", 10.0, ""),
+    ("two_steps", "uniform", 10.0, "two_steps spends b = 10 on saturated feeds, whose windows are lost anyway"),
+    ("two_steps", "only_tau", 30.0, "saturated feeds come first and cost freshness; the thesis shows one world"),
+    ("two_steps", "uniform", 30.0, ""),
+    ("two_steps", "uniform", 50.0, ""),
+    ("two_steps", "only_sat", 50.0, ""),
+)
 
 # C_F, F_W, cost by (strategy, b); the thesis' F_W where it differs from the paper's.
 PAPER: dict[tuple[str, float], tuple[float, float, float]] = {
@@ -98,11 +111,17 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     seeds = given.seeds or (10 if given.quick else 40)
     keys = [(name, budget) for name in names for budget in given.budget or BUDGETS]
     runs = run_grid(run_world, keys, seeds, given, progress, settings=settings)
+    curves = _run_curves(given, progress, seeds, settings)
     rows = [_make_row(name, budget, scores) for (name, budget), scores in runs.items()]
     if settings != CycleSettings():
         rows = [{key: value for key, value in row.items() if key not in PUBLISHED_VALUES} for row in rows]
     about = {"seeds": seeds, "knowledge": "divergence", **dataclasses.asdict(settings)}
     result = ExperimentResult("two-steps", about, rows, check_table(rows) if settings == CycleSettings() else [])
+    if settings == CycleSettings():
+        result.checks += check_pairs(runs) + check_regimes(curves)
+    result.data["curves"] = curves
+    if curves:
+        result.notes.append(f"The curves over all budgets (figs 4.2, 4.3) are means over {_curve_seeds(seeds)} worlds.")
     if given.trace is not None:
         shared = {"path": given.trace, "window": settings.window, "query": query}
         real = run_each(run_trace, keys, given, progress, "trace", **shared)
@@ -114,6 +133,27 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         result.add_trace(rows, checks, given.trace.name)
         result.settings["query"] = query or "every item"
     return result
+
+
+def _curve_seeds(seeds: int) -> int:
+    return max(seeds // 4, 1)
+
+
+def _run_curves(
+    given: LabSettings, progress: Progress, seeds: int, settings: CycleSettings
+) -> dict[tuple[str, float], dict[str, float]]:
+    """Run figures 4.2 and 4.3: all budgets and the unlimited reference, unless the person chose budgets or names."""
+    if given.budget or given.strategies or given.quick:
+        return {}
+    keys = [(name, budget) for name in CURVE_NAMES[:-1] for budget in CURVE_BUDGETS] + [("reference", settings.feeds)]
+    runs = run_grid(run_world, keys, _curve_seeds(seeds), given, progress, "curves", settings=settings)
+    return {
+        key: {
+            measure: float(np.mean([getattr(score, measure) for score in scores]))
+            for measure in ("completeness", "freshness", "requests")
+        }
+        for key, scores in runs.items()
+    }
 
 
 def _choose_query(path: Path, asked: str | None, window: int) -> str | None:
@@ -179,6 +219,100 @@ def check_table(rows: list[Row]) -> list[Check]:
     return checks + _check_orders(value)
 
 
+def check_pairs(runs: Mapping[tuple[str, float], Sequence[CycleScores]]) -> list[Check]:
+    """Check the thesis' orders of two strategies world by world; ± is the 95 % interval of the mean difference."""
+    checks = []
+
+    def differ(better: str, worse: str, budget: float, measure: str) -> tuple[float, float]:
+        pairs = zip(runs[better, budget], runs[worse, budget], strict=True)
+        found = np.array([getattr(one, measure) - getattr(two, measure) for one, two in pairs], dtype=float)
+        return float(found.mean()), float(1.96 * found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else 0.0
+
+    for better, worse, budget, because in FRESHNESS_ORDERS:
+        if not {(better, budget), (worse, budget)} <= runs.keys():
+            continue
+        mean, margin = differ(better, worse, budget, "freshness")
+        checks.append(
+            Check(
+                f"window freshness at b = {budget:g}: {better} > {worse}",
+                mean > 0,
+                "mean difference over paired worlds above 0",
+                {"difference": mean, "±": margin, "paper": _paper_freshness(better, worse, budget)},
+                "thesis Table 4.1",
+                because,
+            )
+        )
+    if {("two_steps", 30.0), ("only_tau", 30.0)} <= runs.keys():
+        more, margin = differ("two_steps", "only_tau", 30.0, "completeness")
+        cost, cost_margin = differ("two_steps", "only_tau", 30.0, "requests")
+        checks.append(
+            Check(
+                "at b = 30 two_steps is more complete than only_tau at a lower cost",
+                more > 0 and cost < 0,
+                "mean differences over paired worlds above 0, and below 0",
+                {"completeness": more, "±": margin, "requests": cost, "± requests": cost_margin},
+                "thesis 4.4.3",
+            )
+        )
+    return checks
+
+
+def _paper_freshness(better: str, worse: str, budget: float) -> float:
+    one, two = (
+        THESIS_FRESHNESS.get((name, budget), PAPER[name, budget][1] if (name, budget) in PAPER else np.nan)
+        for name in (better, worse)
+    )
+    return float(one - two)
+
+
+def check_regimes(curves: Mapping[tuple[str, float], Mapping[str, float]]) -> list[Check]:
+    """Check the three ranges of budgets of thesis 4.4.3 on the curves of figures 4.2 and 4.3."""
+    if not curves:
+        return []
+    value = {key: measures["completeness"] for key, measures in curves.items()}
+    limited = [budget for budget in CURVE_BUDGETS if budget < 100.0]
+
+    def lead(name: str, others: Sequence[str], budgets: Sequence[float]) -> dict[str, float]:
+        return {f"b = {b:g}": value[name, b] - max(value[other, b] for other in others) for b in budgets}
+
+    low = lead("two_steps", ("only_tau", "uniform"), [b for b in limited if b <= SATURATED])
+    near = [abs(value["two_steps", b] - value["only_sat", b]) for b in limited if b <= SATURATED]
+    middle = lead("two_steps", ("only_sat", "only_tau", "uniform"), [b for b in limited if SATURATED < b <= PERMISSIVE])
+    high = lead("two_steps", ("only_sat",), [b for b in limited if b > PERMISSIVE])
+    best = curves["reference", 100.0]
+    most = max(measures["completeness"] for measures in curves.values())
+    return [
+        Check(
+            f"up to b = {SATURATED:g} two_steps and only_sat are more complete than all others",
+            min(low.values()) > 0 and max(near) <= 0.03,
+            "two_steps above only_tau and uniform, and within .03 of only_sat",
+            low | {"largest distance to only_sat": max(near)},
+            "thesis fig. 4.2",
+        ),
+        Check(
+            f"from b = {SATURATED:g} to {PERMISSIVE:g} two_steps is the most complete",
+            min(middle.values()) > 0,
+            "above only_sat, only_tau and uniform",
+            middle,
+            "thesis fig. 4.2",
+        ),
+        Check(
+            f"beyond b = {PERMISSIVE:g} refreshing saturated feeds only is poor",
+            min(high.values()) > 0.1,
+            "completeness of two_steps more than .1 above only_sat's",
+            high,
+            "thesis fig. 4.2",
+        ),
+        Check(
+            "refreshing every feed in every cycle (reference) is the bound",
+            best["completeness"] >= most - 1e-9 and best["freshness"] == max(m["freshness"] for m in curves.values()),
+            "highest completeness and freshness of all",
+            {"completeness": best["completeness"], "freshness": best["freshness"], "requests": best["requests"]},
+            "thesis figs 4.2, 4.3",
+        ),
+    ]
+
+
 def _check_orders(value: dict[tuple[str, float], float]) -> list[Check]:
     """Check the orders at b = 10 (two_steps ≈ only_sat > only_tau ≈ top_utility > uniform) and b = 50."""
     checks = []
@@ -210,42 +344,51 @@ def _check_orders(value: dict[tuple[str, float], float]) -> list[Check]:
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
-    """Draw completeness and freshness against cost, as the paper's figure 2a; crosses are the paper's values."""
-    figure, (left, right) = create_figure(1, 2)
+    """Draw completeness and freshness against cost (figs 4.2, 4.3; the paper's 2a); crosses are the paper's values."""
+    figure, axes = create_figure(1, 2)
     ours = [row for row in result.rows if " on " not in row["strategy"]]  # the paper has no values for a trace
     names = list(dict.fromkeys(row["strategy"] for row in ours))
-    for axis, measure in ((left, "completeness"), (right, "freshness")):
+    curves = result.data.get("curves", {})
+    for axis, measure in zip(axes, ("completeness", "freshness"), strict=True):
         for place, name in enumerate(names):
+            style = line_style(place)
             rows = [row for row in ours if row["strategy"] == name]
-            axis.errorbar(
-                [row["requests"] for row in rows],
-                [row[measure]["mean"] for row in rows],
-                yerr=[row[measure]["sd"] for row in rows],
-                label=name,
-                capsize=2,
-                linewidth=1.3,
-                **line_style(place),
-            )
-            paper = [row["paper"] for row in rows if "paper" in row]
-            axis.plot(
-                [p["requests"] for p in paper],
-                [p[measure] for p in paper],
-                "x",
-                color=line_style(place)["color"],
-                markersize=9,
-            )
+            _draw_points(axis, rows, measure, style, name, joined=name not in CURVE_NAMES or not curves)
+            curve = sorted((each["requests"], each[measure]) for (mine, _), each in curves.items() if mine == name)
+            if curve:
+                axis.plot(*zip(*curve, strict=True), color=style["color"], linestyle=style["linestyle"], linewidth=1.3)
+        if curves:
+            _draw_regimes(axis, curves, measure)
         axis.set_xlabel("refreshes in the measured cycles")
         axis.set_ylabel({"completeness": "feed completeness C_F", "freshness": "window freshness F_W"}[measure])
-        axis.set_ylim(0.2, 1.02)
-    left.set_title("Two steps gets more for less, until the budget is generous")
-    right.set_title("Freshness lies above the paper's values (×)")
-    left.legend(loc="lower right", fontsize=9)
+        axis.set_ylim(0.0 if curves else 0.2, 1.04)
+    axes[0].set_title("Two steps gets more for less, until the budget is generous", fontsize=10)
+    axes[1].set_title("Freshness lies above the paper's values (×)", fontsize=10)
+    axes[0].legend(loc="lower right", fontsize=8)
     return figure
+
+
+def _draw_points(axis: Any, rows: list[Row], measure: str, style: dict[str, Any], name: str, *, joined: bool) -> None:
+    look = style if joined else style | {"linestyle": "none"}
+    means, spread = [row[measure]["mean"] for row in rows], [row[measure]["sd"] for row in rows]
+    axis.errorbar([row["requests"] for row in rows], means, yerr=spread, label=name, capsize=2, linewidth=1.3, **look)
+    paper = [row["paper"] for row in rows if "paper" in row]
+    axis.plot([p["requests"] for p in paper], [p[measure] for p in paper], "x", color=style["color"], markersize=9)
+
+
+def _draw_regimes(axis: Any, curves: Mapping[tuple[str, float], Mapping[str, float]], measure: str) -> None:
+    """Draw the reference and the budgets at which the thesis sees another behaviour."""
+    best = curves["reference", 100.0]
+    axis.axhline(best[measure], color="#555555", linewidth=0.9, linestyle=":")
+    axis.plot(best["requests"], best[measure], "k*", markersize=10, label="reference")
+    for budget in (SATURATED, PERMISSIVE):
+        axis.axvline(100 * budget, color="#bbbbbb", linewidth=0.9)
+        axis.annotate(f"b = {budget:g}", (100 * budget, 0.02), xytext=(3, 0), textcoords="offset points", fontsize=8)
 
 
 EXPERIMENT = Experiment(
     "two-steps",
-    "Horincar, Amann, Artières: Table 2; thesis Table 4.1",
+    "Horincar, Amann, Artières: Table 2, fig. 2a; thesis Table 4.1, figs 4.2, 4.3",
     "completeness, freshness and cost of two_steps and four other strategies that know the divergence",
     run_experiment,
     draw_figure,

@@ -51,6 +51,9 @@ class AdvaRSS(RankingStrategy):
         rested = np.flatnonzero(now - table.last[rows] >= self.politeness)
         return rows[rested], value[rested]
 
+    def ready_at(self, table: Table, row: int) -> float:
+        return float(table.last[row] + self.politeness)
+
 
 class MinDelay(AdvaRSS):
     """Minimise the total delay of the articles fetched (advaRSS's second comparator, section 5).

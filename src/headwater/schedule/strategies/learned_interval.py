@@ -90,7 +90,9 @@ class FixLearned(PredictedInterval):
 
 
 class MovingAverageInterval(PredictedInterval):
-    """Refresh after u = the mean gap of the last window, with a virtual item at an empty poll (eq. 1–2).
+    """Refresh after u = the mean gap of the last w items, with a virtual item at an empty poll (eq. 1–2).
+
+    w is the number of items that the feed's document shows; `window` fixes one w for all feeds instead.
 
     >>> from headwater.arrays import Ragged
     >>> one, s, table, row = np.ones(1), MovingAverageInterval(1), Table.of(1), np.array([0])
@@ -102,9 +104,14 @@ class MovingAverageInterval(PredictedInterval):
     """
 
     name = "moving_average"
+    estimator: MovingAverage
 
-    def __init__(self, feeds: int = 0, *, window: int = 20, scale: float = 1.0) -> None:
+    def __init__(self, feeds: int = 0, *, window: int | None = None, scale: float = 1.0) -> None:
         super().__init__(feeds, estimator=MovingAverage(window=window), scale=scale)
+
+    def next_interval(self, table: Table, seen: Observed) -> Floats:
+        self.estimator.set_windows(seen.rows, seen.window)
+        return super().next_interval(table, seen)
 
 
 class PostRateInterval(PredictedInterval):

@@ -84,13 +84,19 @@ class RankingStrategy(Strategy):
         """Return the rows that may be taken, with their values; strategies with a pause of their own drop some."""
         return rows, value
 
+    def ready_at(self, table: Table, row: int) -> float:
+        """Return when `filter_ready` lets the row through at the earliest."""
+        return -np.inf
+
     def why(self, table: Table, row: int, now: float) -> str:
         return self.explain(table, row, now).reason
 
     def reasons(self, table: Table, rows: Rows, now: float) -> list[str]:
         price = self.price
         return [
-            _format_reason(value, price, "now") if price <= value < np.inf else self.why(table, row, now)
+            _format_reason(value, price, "now")
+            if price <= value < np.inf and self.ready_at(table, row) <= now
+            else self.why(table, row, now)
             for row, value in zip(rows.tolist(), self.value_feeds(table, rows, now).tolist(), strict=True)
         ]
 
@@ -99,6 +105,9 @@ class RankingStrategy(Strategy):
             return Decision(NEVER_READ, np.inf, self.price, now)
         value = float(self.value_feeds(table, np.array([row]), now)[0])
         due = self.predict_due(table, row, now)
+        rested = self.ready_at(table, row)
+        if due is not None and due < rested:
+            due = rested
         when = "not within 60 days" if due is None else "now" if due <= now else f"in about {(due - now) / 60:.0f} min"
         return Decision(_format_reason(value, self.price, when), value, self.price, due)
 

@@ -1,11 +1,12 @@
 """Sia & Cho: optimal retrieval times within the day (section 3.2).
 
-The daily pattern is a closed polyline through the middles of its hours, so the rate is continuous. The total delay is
-the area under the number of unread postings. With A(t) = ∫λ and τ_{m+1} = τ_1 + T:
+The daily pattern λ(t) is the histogram of postings by hour (4.3): constant within an hour. The total delay is the area
+under the number of unread postings. With A(t) = ∫λ and τ_{m+1} = τ_1 + T:
 
     D = ∫A + A(T)·τ_1 − Σ (τ_{j+1} − τ_j)·A(τ_j)
 
-It is least where λ(τ_j)(τ_{j+1} − τ_j) = ∫_{τ_{j−1}}^{τ_j} λ, the equation of Theorem 3.
+Inside an hour it is least where λ(τ_j)(τ_{j+1} − τ_j) = ∫_{τ_{j−1}}^{τ_j} λ, the equation of Theorem 3. At the end of a
+busy hour the rate drops below what the equation asks for, and that end is the best moment.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from headwater.schedule.strategy import NEVER_READ, Decision, Observed, Table
 from headwater.times import DAY
 
 SEARCH_GRID = 288  # the first two times are tried every five minutes
+KEPT_CHOICES = 64  # the best of them are refined
 MAX_REFINED = 12  # retrievals a day beyond which the limit for very many is good enough
 MAX_PLANNED_PER_DAY = 96  # retrievals a day that are planned one by one
 SHAPE_TOLERANCE = 0.04  # patterns that differ in a smaller share of a day's items keep their planned times
@@ -35,35 +37,44 @@ class PostingCurve:
 
     def __init__(self, shape: Floats, period: float = DAY) -> None:
         self.period = period
-        self._y = np.asarray(shape, np.float64)
-        self._h = period / len(shape)
-        trapezia = (self._y + np.roll(self._y, -1)) / 2 * self._h
-        # Running integral at the middles from the start of the period; the first half hour is part of the last piece.
-        first = (self._y[0] + (self._y[-1] + self._y[0]) / 2) / 2 * self._h / 2
-        self._at = first + np.concatenate([[0.0], np.cumsum(trapezia)[:-1]])
-        self.total = float(trapezia.sum())
-        fine = (np.arange(4096, dtype=np.float64) + 0.5) * (period / 4096)
-        self._whole = float(self.integrate(fine).mean()) * period  # ∫A over one period
+        self._rates = np.asarray(shape, np.float64)
+        self.width = period / len(shape)
+        self._sums = np.concatenate([[0.0], np.cumsum(self._rates) * self.width])
+        self.total = float(self._sums[-1])
+        self._whole = float((self._sums[1:] + self._sums[:-1]).sum() / 2 * self.width)  # ∫A over one period
 
-    def _locate(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the integral at the last middle of an hour before t, and rate, slope and distance from there."""
-        n = len(self._y)
-        place = t / self._h - 0.5
-        k = np.floor(place).astype(np.intp)
-        lap, inside = np.divmod(k, n)
-        d = (place - k) * self._h
-        y = self._y[inside]
-        slope = (self._y[(inside + 1) % n] - y) / self._h
-        return self._at[inside] + lap * self.total, y, slope, d
+    def _locate(self, t: Floats) -> tuple[Rows, Rows, Floats]:
+        """Return the lap and the slot that hold t, and the distance from the start of the slot."""
+        place = t / self.width
+        slot = np.floor(place).astype(np.intp)
+        lap, inside = np.divmod(slot, len(self._rates))
+        return lap, inside, (place - slot) * self.width
 
     def rate(self, t: Floats) -> Floats:
-        _, y, slope, d = self._locate(t)
-        return y + slope * d
+        return self._rates[self._locate(t)[1]]
 
     def integrate(self, t: Floats) -> Floats:
         """Return ∫_0^t λ, for any t."""
-        start, y, slope, d = self._locate(t)
-        return start + y * d + slope * d**2 / 2
+        lap, inside, beyond = self._locate(t)
+        return np.asarray(lap * self.total + self._sums[inside] + self._rates[inside] * beyond)
+
+    def best_between(self, low: Floats, high: Floats) -> Floats:
+        """Return the best time of one retrieval between its two neighbours.
+
+        Within a slot the delay is a parabola of the retrieval time, so every slot has one candidate: the vertex, or the
+        edge nearest to it.
+        """
+        first = np.floor(low / self.width)
+        slots = int(np.max(np.ceil(high / self.width) - first)) if low.size else 0
+        edge: Floats = (first[..., None] + np.arange(slots, dtype=np.float64)) * self.width
+        left = np.clip(edge, low[..., None], high[..., None])
+        right = np.clip(edge + self.width, low[..., None], high[..., None])
+        rate = np.maximum(self.rate(edge + self.width / 2), 1e-15)
+        before = self.integrate(low)[..., None]
+        vertex = (before - self.integrate(left) + rate * (left + high[..., None])) / (2 * rate)
+        tried = np.clip(vertex, left, right)
+        cost = -tried * before - (high[..., None] - tried) * self.integrate(tried)
+        return np.take_along_axis(tried, np.argmin(cost, axis=-1)[..., None], axis=-1)[..., 0]
 
     def total_delay(self, times: Floats) -> Floats:
         """Return the total delay per period of each plan, one row of ascending times each."""
@@ -91,21 +102,24 @@ def search_times(curve: PostingCurve, m: int, grid: int = SEARCH_GRID) -> Floats
         following = last + pile / rate
         alive = following < plans[:, 0] + curve.period
         plans = np.column_stack([plans[alive], following[alive]])
-    return (
-        _wrap_into_period(curve, plans[np.argmin(curve.total_delay(plans))]) if len(plans) else refine_times(curve, m)
-    )
+    if not len(plans):
+        return refine_times(curve, m)
+    # The equation knows no edges between hours: the best choices are moved to where the delay is least.
+    best = np.argsort(curve.total_delay(plans), kind="stable")[:KEPT_CHOICES]
+    return _refine(curve, plans[best])
 
 
-def refine_times(curve: PostingCurve, m: int, starts: int = 4, sweeps: int = 60) -> Floats:
-    """Find the best plan by iterative refinement.
-
-    Starts from even spacing and from the spacing that is best for large m. Moves every other time to where the delay
-    between its neighbours is least, then the times between, until nothing moves.
-    """
+def refine_times(curve: PostingCurve, m: int, starts: int = 4) -> Floats:
+    """Find the best plan by iterative refinement, from even spacing and from the spacing that is best for large m."""
     even = np.arange(m) / m
     phase = np.arange(starts)[:, None] / (starts * m)
-    plans = np.concatenate([(even + phase) * curve.period, spread_many_times(curve, m, phase)])
-    part = np.linspace(0.0, 1.0, 17)
+    return _refine(curve, np.concatenate([(even + phase) * curve.period, spread_many_times(curve, m, phase)]))
+
+
+def _refine(curve: PostingCurve, plans: Floats, sweeps: int = 60) -> Floats:
+    """Move every other time to where the delay between its neighbours is least, then the times between, until nothing
+    moves; return the best plan."""
+    m = plans.shape[1]
     # Times that are not neighbours do not affect each other; the last of an odd number is a neighbour of the first.
     points = np.arange(m)
     inner = points[: m - m % 2] if m > 1 else points
@@ -114,16 +128,7 @@ def refine_times(curve: PostingCurve, m: int, starts: int = 4, sweeps: int = 60)
     for _ in range(sweeps):
         for turn in turns:
             round_ = np.concatenate([plans[:, -1:] - curve.period, plans, plans[:, :1] + curve.period], axis=1)
-            low, high = round_[:, turn], round_[:, turn + 2]
-            before, left, width = curve.integrate(low), low, high - low
-            for _ in range(3):
-                tried = left[..., None] + width[..., None] * part
-                cost = -tried * before[..., None] - (high[..., None] - tried) * curve.integrate(tried)
-                at = np.argmin(cost, axis=-1)
-                found = np.take_along_axis(tried, at[..., None], axis=-1)[..., 0]
-                width = width / 8
-                left = np.clip(found - width / 2, low, np.maximum(high - width, low))
-            plans[:, turn] = found
+            plans[:, turn] = curve.best_between(round_[:, turn], round_[:, turn + 2])
         now = curve.total_delay(plans)
         if np.all(best - now < 5e-5 * now):
             break
@@ -144,8 +149,8 @@ def plan_retrieval_times(shape: Floats, m: int, *, period: float = DAY, method: 
 
     >>> twelve_to_one = np.zeros(24)
     >>> twelve_to_one[12] = 1.0
-    >>> float(plan_retrieval_times(twelve_to_one, 1, period=24.0)[0].round(1))  # at its end, where λ is the mean
-    13.5
+    >>> float(plan_retrieval_times(twelve_to_one, 1, period=24.0)[0].round(9))  # when the last posting is there
+    13.0
     """
     curve = PostingCurve(shape, period)
     if curve.total <= 0 or np.ptp(np.asarray(shape)) <= 1e-12 * curve.total / period:
