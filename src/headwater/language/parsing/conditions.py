@@ -42,6 +42,7 @@ COMPARISONS = tuple(map(str, ComparisonOperator))
 UNITS = {name: unit for unit in TimeUnit for name in (str(unit), f"{unit}S")}
 _AFTER_ATOM = ("AND", "OR", "WHERE", *JOIN_KEYWORDS, *CLAUSE_KEYWORDS)
 _WORD = re.compile(r"[^\W_]")
+_LOOSE_STAR = re.compile(r"[\s!-/:-@\[-`{-~]\*\s*$")
 
 
 def parse_condition(cursor: Cursor) -> Condition:
@@ -186,6 +187,9 @@ def _check_searched_text(cursor: Cursor, token: Token) -> None:
     elif "*" in token.value.rstrip().removesuffix("*"):
         hint = 'a * stands at the end of the text: "volcan*"; MATCHES /vol.*no/i finds letters in the middle'
         cursor.report_error(token, "the searched text has a * that is not at its end", hint)
+    elif _LOOSE_STAR.search(token.value):
+        hint = 'a * stands directly after a letter or digit: "volcan*"'
+        cursor.report_error(token, "the * is not at the end of a word", hint)
 
 
 def _parse_values(

@@ -29,7 +29,7 @@ from headwater.query.index.features import ItemFeatures
 from headwater.query.index.matchers import Matcher, compile_matcher
 from headwater.query.items.analysed_item import to_comparable
 from headwater.query.items.similarity import TOLERANCE, WordFrequencies
-from headwater.query.items.tokens import search_key, split_words
+from headwater.query.items.tokens import compile_symbols, search_key, split_words
 
 FeatureCost = Callable[[str], float]
 """The share of items that have a feature."""
@@ -114,8 +114,8 @@ def build_tree(condition: Condition, frequencies: WordFrequencies) -> ConditionN
     match condition:
         case Contains(field, values, every, exact):
             if len(values) == 1:
-                return _build_contained(field, values[0], exact)
-            found = [_build_contained(field, value, exact) for value in values]
+                return _build_contained(field, values[0], exact, frequencies)
+            found = [_build_contained(field, value, exact, frequencies) for value in values]
             return _all_of(found) if every else _any_of(found)
         case And(parts):
             return _all_of(build_tree(part, frequencies) for part in parts)
@@ -134,7 +134,7 @@ def build_tree(condition: Condition, frequencies: WordFrequencies) -> ConditionN
             return Residual(
                 condition,
                 frequencies,
-                _all_of((_build_contained(field, left, False), _build_contained(field, right, False))),
+                _all_of((_build_words(field, left, False), _build_words(field, right, False))),
             )
         case Similar(field, text, at):
             frequencies.track_field(field)
@@ -159,9 +159,16 @@ def _any_of(parts: Iterable[ConditionNode]) -> ConditionNode:
     return next(iter(flat)) if len(flat) == 1 else AnyOf(tuple(flat))
 
 
-def _build_contained(field: Field, value: str, exact: bool) -> ConditionNode:
+def _build_contained(field: Field, value: str, exact: bool, frequencies: WordFrequencies) -> ConditionNode:
     if value.isascii() and value.isalnum():  # a single word, the most common case
         return intern(features.word_feature(field, value if exact else value.lower(), exact))
+    words = _build_words(field, value, exact)
+    if compile_symbols(value, exact) is None:
+        return words
+    return Residual(Contains(field, (value,), exact=exact), frequencies, words)
+
+
+def _build_words(field: Field, value: str, exact: bool) -> ConditionNode:
     wanted = search_key(value, exact)
     if not wanted:  # folding removed everything, so it occurs in no text
         return NEVER

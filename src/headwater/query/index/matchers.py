@@ -14,7 +14,7 @@ from headwater.language import ast
 from headwater.query.items.analysed_item import AnalysedItem, to_comparable
 from headwater.query.items.origin import Origin
 from headwater.query.items.similarity import WordFrequencies, is_similar
-from headwater.query.items.tokens import SEPARATOR, search_key, split_words
+from headwater.query.items.tokens import SEPARATOR, compile_symbols, search_key, split_words
 
 Matcher = Callable[[AnalysedItem], bool]
 
@@ -70,6 +70,8 @@ def compile_matcher(condition: ast.Condition, frequencies: WordFrequencies) -> M
 
 def _match_contains(condition: ast.Contains) -> Matcher:
     field = condition.field
+    if any(compile_symbols(value, condition.exact) for value in condition.values):
+        return _match_symbols(condition)
     read = AnalysedItem.exact_words if condition.exact else AnalysedItem.joined_words
     needles = tuple(search_key(value, condition.exact) for value in condition.values)
     if not all(needles):  # folding can remove a whole value; it then matches no text, while "" would match every text
@@ -88,18 +90,40 @@ def _match_contains(condition: ast.Contains) -> Matcher:
     return test
 
 
+def _match_symbols(condition: ast.Contains) -> Matcher:
+    """Match searched texts of which some have symbols, as C++ has."""
+    tests = [_match_searched_text(condition.field, value, condition.exact) for value in condition.values]
+    quantify = all if condition.all else any
+    return lambda analysed: quantify(test(analysed) for test in tests)
+
+
+def _match_searched_text(field: ast.Field, value: str, exact: bool) -> Matcher:
+    words, pattern = ast.Contains(field, (value,), exact=exact), compile_symbols(value, exact)
+    if pattern is None:
+        return _match_contains(words)
+    needle = search_key(value, exact)
+    read = AnalysedItem.exact_words if exact else AnalysedItem.joined_words
+    search = pattern.search
+
+    def test(analysed: AnalysedItem) -> bool:
+        return needle in read(analysed, field) and search(analysed.words_and_symbols(field, exact)) is not None
+
+    return test
+
+
 def _match_near(condition: ast.Near) -> Matcher:
     """Match items in which both phrases occur in one value of the field, at most `distance` words apart.
 
     The distance is from the last word of the earlier phrase to the first word of the later one, in either order, and
-    never across two values, such as two authors or two categories.
+    never across two values, such as two authors or two categories. The field must also have the symbols of a phrase.
     """
     left, right = search_key(condition.left), search_key(condition.right)
+    both = _match_contains(ast.Contains(condition.field, (condition.left, condition.right), all=True))
 
     def test(analysed: AnalysedItem) -> bool:
-        words = analysed.joined_words(condition.field)
-        if not left or not right or left not in words or right not in words:
+        if not both(analysed):
             return False  # a substring test rules out nearly every item before positions are counted
+        words = analysed.joined_words(condition.field)
         return any(_is_near(value, left, right, condition.distance) for value in words.split(SEPARATOR))
 
     return test

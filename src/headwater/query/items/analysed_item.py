@@ -13,7 +13,7 @@ from headwater.formats.values.links import normalise_url
 from headwater.language.ast import Field
 from headwater.model import Item
 from headwater.query.items.origin import Origin
-from headwater.query.items.tokens import SEPARATOR, fold_text, fold_value, join_words, strip_markup
+from headwater.query.items.tokens import SEPARATOR, fold_value, join_words, join_words_and_symbols, strip_markup
 
 LanguageDetector = Callable[[str], str | None]
 """Maps plain text to a language code ("en"), or to None if it is unclear."""
@@ -99,7 +99,7 @@ class AnalysedItem:
             if field is Field.ITEM:
                 parts = [self.joined_words(part) for part in ITEM_FIELDS]
             else:
-                parts = [join_words(fold_text(text)) for text in self.field_texts(field)]
+                parts = [join_words(text) for text in self.field_texts(field)]
             found = self._joined_words[field] = SEPARATOR.join(filter(None, parts))
         return found
 
@@ -107,8 +107,13 @@ class AnalysedItem:
         """Return the words of the field as `joined_words` does, but not folded."""
         found = self._exact_words.get(field)
         if found is None:
-            found = self._exact_words[field] = SEPARATOR.join(filter(None, map(join_words, self.field_texts(field))))
+            parts = [join_words(text, exact=True) for text in self.field_texts(field)]
+            found = self._exact_words[field] = SEPARATOR.join(filter(None, parts))
         return found
+
+    def words_and_symbols(self, field: Field, exact: bool) -> str:
+        """Return the words of the field with the symbols that touch them. Few items are asked, so it is not kept."""
+        return SEPARATOR.join([join_words_and_symbols(text, exact) for text in self.field_texts(field)])
 
     def distinct_words(self, field: Field) -> set[str]:
         """Return the set of folded words of the field."""

@@ -1,7 +1,8 @@
 """Strips markup, folds letters and splits words, in the same way for items and for searched words.
 
 The words of a value are kept as one string, `" iceland volcano erupts "`: a phrase is found as the substring
-`" volcano erupts "`, a prefix as `" volc"`, both at the speed of a substring search.
+`" volcano erupts "`, a prefix as `" volc"`, both at the speed of a substring search. docs/language.md has a table of
+what a word is in each script.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from functools import cache, lru_cache
-from itertools import chain
+from collections.abc import Callable
+from functools import cache
+from typing import Literal
 
 # Tags that do not end a word: <b>v</b>olcano is one word. Any other tag does.
 _INLINE = re.compile(
@@ -61,171 +63,181 @@ def strip_markup(text: str) -> str:
     return text
 
 
-def _class_ranges(members: list[int]) -> str:
-    """Return the code points as ranges for a character class."""
-    out, start = [], None
-    for code, following in zip(members, [*members[1:], -1], strict=True):
-        start = code if start is None else start
-        if following != code + 1:
-            out.append(f"{re.escape(chr(start))}-{re.escape(chr(code))}")
-            start = None
-    return "".join(out)
+# Symbols that belong to what they touch in a searched text: C++, C#, AT&T, @user, 100%, $5. A full stop does at the
+# start of a word alone: .NET.
+SYMBOLS = "#$%&+@£¥€"
+
+SEPARATOR = " \n "  # between the words of two values: no phrase contains it, and split() skips it
+
+# Letters that Unicode does not decompose, or decomposes although readers take them for one letter: Polish ł, Danish ø,
+# Russian ё (printed as е), Arabic alef with hamza (typed without). A tatweel only stretches a word.
+_PLAIN_LETTERS = {
+    **dict(zip("łøđðħŧıæœþ", ("l", "o", "d", "d", "h", "t", "i", "ae", "oe", "th"), strict=True)),
+    **dict(zip("ёѐѝ", "ееи", strict=True)),
+    **dict.fromkeys("آأإٱ", "ا"),
+    "ـ": "",
+}
+
+# Control characters that tables put into a text for the steps after them; no table keeps one of the text itself.
+_BEFORE, _AFTER, _DROPPED = "\0", "\1", "\2"
 
 
-def _is_spelling_mark(mark: str) -> bool:
-    """Return whether this combining mark distinguishes words, as in क and कि. Folding keeps such marks.
+class _CharacterKinds:
+    """Tells the kinds of characters by their Unicode properties, which `unicodedata` does not have."""
 
-    Combining class 0 contains the vowel signs of Indic scripts, 7 the nukta, 8 the Japanese voicing marks, 9 the
-    virama, and 84 to 132 vowels and tones of Telugu, Thai, Lao and Tibetan. The other classes contain accents, Hebrew
-    points and Arabic vowels.
-    """
-    place = unicodedata.combining(mark)
-    return place in (0, 7, 8, 9) or 84 <= place <= 132
+    def __init__(self) -> None:
+        import regex  # 35 ms; a text of ASCII needs none of it
 
+        def recognise(kind: str) -> Callable[[str], object]:
+            match: Callable[[str], object] = regex.compile(kind, regex.V1).match
+            return match
 
-# Blocks with combining marks; the gaps are Han, Hangul and private use.
-_SCRIPTS = (range(0x300, 0x3100), range(0xA600, 0xAC00), range(0xFB00, 0x12000), range(0x16000, 0x1F000))
-_VARIANTS = "\u034f\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_INVISIBLE = f"\u00ad\u200c\u200d\u2060\ufeff{_VARIANTS}"  # soft hyphen, joiners, word joiner, byte order mark
-_VOICING = "\u3099\u309a"
-_NOT_SPELLING = re.compile(f"[{_VARIANTS}{_VOICING}]")
-
-
-# Marks and patterns take a tenth of the time in which a command may start, so they wait for a text outside ASCII.
-@cache
-def _list_marks() -> list[int]:
-    return [c for c in chain(*_SCRIPTS) if unicodedata.category(chr(c)) in ("Mn", "Mc")]
-
-
-@cache
-def _list_spelling_marks() -> list[int]:
-    return [c for c in _list_marks() if _is_spelling_mark(chr(c)) and not _NOT_SPELLING.match(chr(c))]
-
-
-@cache
-def _list_accents() -> list[int]:
-    return [c for c in _list_marks() if not _is_spelling_mark(chr(c))]
-
-
-# `re` tests ranges beyond U+FFFF one by one, so these have a pattern of their own; few texts need it.
-_BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
-
-
-@cache
-def _compile_accents() -> re.Pattern[str]:
-    return re.compile(f"[{_class_ranges([c for c in _list_accents() if c <= 0xFFFF])}{_INVISIBLE}]+")
+        unspaced = (
+            r"[\p{Script_Extensions=Han}\p{Script_Extensions=Hiragana}\p{Script_Extensions=Katakana}"
+            r"\p{Line_Break=Complex_Context}]"
+        )
+        # A mark that belongs to one script spells its words: vowel signs, tones. Marks that scripts share are accents,
+        # apart from the voicing of kana; so are the points and vowels that Hebrew and Arabic mostly leave out.
+        accents = r"[\p{M}&&[\p{Inherited}\p{Common}\p{Latin}\p{Greek}\p{Cyrillic}\p{Hebrew}\p{Arabic}\p{Syriac}]]"
+        ignorable = r"[\p{Default_Ignorable_Code_Point}\p{Me}]"
+        letter, mark = r"[\p{L}\p{N}]", r"[\p{Mn}\p{Mc}]"
+        single = f"[{unspaced}&&{letter}]"
+        self.is_accent = recognise(rf"[[{accents}{ignorable}]--[\u3099\u309a]]")
+        self.is_ignorable = recognise(ignorable)
+        self.has_accents = recognise(r"[\p{Latin}\p{Greek}]")
+        self.is_single = recognise(single)
+        self.is_single_mark = recognise(rf"[{mark}&&[{unspaced}\u3099\u309a]]")
+        self.is_word = recognise(rf"[{letter}{mark}]")
+        self.words = regex.compile(
+            rf"{single}[{mark}{ignorable}]*+|[{letter}--{unspaced}][[{letter}{mark}{ignorable}]--{single}]*+", regex.V1
+        )
 
 
 @cache
-def _compile_accents_beyond() -> re.Pattern[str]:
-    return re.compile(f"[{_class_ranges([c for c in _list_accents() if c > 0xFFFF])}]+")
+def _kinds() -> _CharacterKinds:
+    return _CharacterKinds()
 
 
-def _strip_accents(text: str) -> str:
-    text = _compile_accents().sub("", unicodedata.normalize("NFKD", text))
-    return _compile_accents_beyond().sub("", text) if _BEYOND_BMP.search(text) else text
+class _CharacterTable(dict[int, str]):
+    """Rewrites texts character by character (`str.translate`); looks at a character when it first occurs."""
+
+    def __init__(self, rewrite: Callable[[str], str]) -> None:
+        super().__init__()
+        self._rewrite = rewrite
+
+    def __missing__(self, code: int) -> str:
+        made = self[code] = self._rewrite(chr(code))
+        return made
 
 
-_NON_ASCII = re.compile("[^\x00-\x7f]+")
+def _fold_character(character: str) -> str:
+    bare = "".join(map(_strip_accents, _compose(character, "NFKC")))
+    folded = bare.casefold()
+    return folded if folded == character else "".join(map(_fold_character, folded))
 
 
-def _fold_run(run: str) -> str:
-    # Accents are also stripped before folding: U+0345 is a mark whose folded form is a letter.
-    return _strip_accents(_strip_accents(run).casefold())
+def _strip_accents(character: str) -> str:
+    if character.isascii():
+        return character
+    kinds = _kinds()
+    if kinds.is_accent(character):
+        return ""
+    if kinds.has_accents(character):
+        decomposed = unicodedata.normalize("NFD", character)
+        character = "".join(each for each in decomposed if not kinds.is_accent(each))
+    return _PLAIN_LETTERS.get(character, character)
 
 
-_fold_short = lru_cache(maxsize=8192)(_fold_run)
+def _keep_words(text: str, kept: str = "") -> str:
+    """Replace all that is not part of a word by a space, and mark where a character is a word by itself."""
+    return "".join([_keep_word_character(character, kept) for character in text]) or _DROPPED
 
 
-def _fold_match(match: re.Match[str]) -> str:
-    run = match[0]
-    return _fold_short(run) if len(run) <= 8 else _fold_run(run)  # caching whole articles would fill the memory
+def _keep_word_character(character: str, kept: str) -> str:
+    if character.isascii():
+        return character if character.isalnum() or character in kept else " "
+    kinds = _kinds()
+    if kinds.is_ignorable(character):
+        return _DROPPED
+    if kinds.is_single(character):
+        return f"{_BEFORE}{character}{_AFTER}"
+    if kinds.is_single_mark(character):
+        return f"{character}{_AFTER}"
+    return character if kinds.is_word(character) or character in kept else " "
+
+
+_FOLDED = _CharacterTable(lambda character: _fold_character(character) or _DROPPED)
+_FOLDED_WORDS = _CharacterTable(lambda character: _keep_words(_fold_character(character)))
+_EXACT_WORDS = _CharacterTable(_keep_words)
+_FOLDED_SYMBOLS = _CharacterTable(lambda character: _keep_words(_fold_character(character), f"{SYMBOLS}."))
+_EXACT_SYMBOLS = _CharacterTable(lambda character: _keep_words(character, f"{SYMBOLS}."))
+_SINGLE_BEFORE_LETTER = re.compile(f"{_AFTER}(?=\\w)")
+
+
+def _rewrite(text: str, table: _CharacterTable, form: Literal["NFC", "NFKC"] = "NFKC") -> str:
+    """Normalise the text, rewrite its characters, and act on the marks that the table set."""
+    text = _compose(text, form).translate(table)
+    if _AFTER in text:
+        text = _SINGLE_BEFORE_LETTER.sub(" ", text).replace(_AFTER, "").replace(_BEFORE, " ")
+    return _compose(text.replace(_DROPPED, ""), form) if _DROPPED in text else text
+
+
+def _compose(text: str, form: Literal["NFC", "NFKC"]) -> str:
+    if not unicodedata.is_normalized(form, text):
+        text = unicodedata.normalize(form, text)
+    # Thai and Lao AM are one letter to readers; NFKC alone would take them apart.
+    return text.replace("\u0e4d\u0e32", "\u0e33").replace("\u0ecd\u0eb2", "\u0eb3")
 
 
 def fold_text(text: str) -> str:
-    """Normalise to NFKD, fold case and strip accents. Folding twice changes nothing.
+    """Normalise to NFKC, fold case and strip the accents of Latin and Greek letters. Folding twice changes nothing.
 
-    Decomposition and case folding work on single characters, and marks are never ASCII. Therefore only runs outside
-    ASCII need the slow path; in European text these are short and repetitive.
-
-    >>> fold_text("Éruption à REYKJAVÍK")
-    'eruption a reykjavik'
+    >>> fold_text("Éruption à REYKJAVÍK, Йод, がっこう")
+    'eruption a reykjavik, йод, がっこう'
     """
-    if not text.isascii():
-        text = _NON_ASCII.sub(_fold_match, text)
-    return text.lower()
-
-
-# Han and kana are written without spaces: each character is a word, and a written word is a phrase.
-_SINGLE_CHARACTERS = (
-    "\u3005\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
-)
-
-
-_UNSPACED = re.compile(f"[{_SINGLE_CHARACTERS}]")
+    return text.lower() if text.isascii() else _rewrite(text, _FOLDED)
 
 
 def is_unspaced_character(word: str) -> bool:
     """Return whether the word is one character of a script without spaces, which is a word by itself here.
 
-    >>> is_unspaced_character("東"), is_unspaced_character("a")
-    (True, False)
+    >>> is_unspaced_character("東"), is_unspaced_character("กิ"), is_unspaced_character("a")
+    (True, True, False)
     """
-    return not word.isascii() and _UNSPACED.match(word) is not None
-
-
-@cache
-def _compile_word_without_marks() -> re.Pattern[str]:
-    return re.compile(f"[{_SINGLE_CHARACTERS}][{_VOICING}]?|[^\\W_{_SINGLE_CHARACTERS}]+")
-
-
-# Python's \w excludes marks. Testing for them after every word would double the time for scripts without marks.
-@cache
-def _compile_may_spell() -> re.Pattern[str]:
-    marks = _class_ranges([c for c in _list_spelling_marks() if c <= 0xFFFF])
-    return re.compile(f"[{marks}\U00010000-\U0001efff]")
-
-
-@cache
-def _compile_word(folded: bool) -> re.Pattern[str]:
-    marks = _class_ranges(_list_spelling_marks()) if folded else _class_ranges(_list_marks()) + _INVISIBLE
-    return re.compile(
-        f"[{_SINGLE_CHARACTERS}][{_VOICING}]?|[^\\W_{_SINGLE_CHARACTERS}]+(?:[{marks}]+[^\\W_{_SINGLE_CHARACTERS}]*)*"
-    )
+    return not word.isascii() and _EXACT_WORDS[ord(word[0])][0] == _BEFORE
 
 
 _ASCII_WORDS = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))
+_ASCII_FOLDED_WORDS = _ASCII_WORDS.lower()
 
-_PUNCTUATION = "“”‘’–—«»„•"  # often the only characters outside ASCII
-
-SEPARATOR = " \n "  # between the words of two values: no phrase contains it, and split() skips it
+_PUNCTUATION = "“”‘’–—«»„•…\xa0"  # often the only characters outside ASCII
 
 
-def join_words(text: str) -> str:
-    """Return the words of the text as one string, with a space before and after each; empty without words.
+def join_words(text: str, exact: bool = False) -> str:
+    """Return the folded words of the text as one string, with a space before and after each; empty without words.
 
-    >>> join_words("Iceland-blue, again")
-    ' Iceland blue again '
+    `exact` leaves case and accents, and composes them (NFC).
+
+    >>> join_words("Iceland-blue, again"), join_words("Iceland-blue", exact=True)
+    (' iceland blue again ', ' Iceland blue ')
     """
     if not text.isascii():
         for mark in _PUNCTUATION:
             text = text.replace(mark, " ")
     if text.isascii():
-        words = text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
+        words = text.encode("ascii").translate(_ASCII_WORDS if exact else _ASCII_FOLDED_WORDS).decode("ascii").split()
     else:
-        may_spell = _compile_may_spell().search(text)
-        words = (_compile_word(folded=True) if may_spell else _compile_word_without_marks()).findall(text)
+        words = (_rewrite(text, _EXACT_WORDS, "NFC") if exact else _rewrite(text, _FOLDED_WORDS)).split()
     return f" {' '.join(words)} " if words else ""
 
 
 def split_words(text: str) -> list[str]:
     """Return the folded words of plain text.
 
-    >>> split_words("La lave, l'Etna"), split_words("東京 2024"), split_words("हिन्दी में")
-    (['la', 'lave', 'l', 'etna'], ['東', '京', '2024'], ['हिन्दी', 'में'])
+    >>> split_words("La lave, l'Etna"), split_words("東京 2024"), split_words("हिन्दी में"), split_words("กิน")
+    (['la', 'lave', 'l', 'etna'], ['東', '京', '2024'], ['हिन्दी', 'में'], ['กิ', 'น'])
     """
-    return join_words(fold_text(text)).split()
+    return join_words(text).split()
 
 
 def find_word_spans(text: str) -> list[tuple[int, int]]:
@@ -234,7 +246,7 @@ def find_word_spans(text: str) -> list[tuple[int, int]]:
     >>> find_word_spans("La lave, 東京")
     [(0, 2), (3, 7), (9, 10), (10, 11)]
     """
-    return [match.span() for match in _compile_word(folded=False).finditer(text)]
+    return [match.span() for match in _kinds().words.finditer(text)]
 
 
 def search_key(searched: str, exact: bool = False) -> str:
@@ -243,16 +255,69 @@ def search_key(searched: str, exact: bool = False) -> str:
     >>> search_key("Volcán*"), search_key("Ash cloud")
     (' volcan', ' ash cloud ')
     """
-    joined = join_words(searched if exact else fold_text(searched))
-    return joined[:-1] if joined and _is_prefix(searched) else joined
+    joined = join_words(searched, exact)
+    return joined[:-1] if joined and is_prefix(searched) else joined
 
 
-def _is_prefix(searched: str) -> bool:
+def is_prefix(searched: str) -> bool:
     """Return whether the searched text ends with a word and `*`."""
     start, star, rest = searched.rpartition("*")
-    return bool(star) and not rest.strip() and bool(spans := find_word_spans(start)) and spans[-1][1] == len(start)
+    return bool(star) and not rest.strip() and bool(start) and _EXACT_WORDS[ord(start[-1])].strip() != ""
 
 
 def fold_value(text: str) -> str:
     """Return the value as `=` compares it: folded, trimmed, with single spaces."""
     return " ".join(fold_text(text).split())
+
+
+# Words and the symbols that touch them
+
+_KEPT = f"{SYMBOLS}."
+_RUN = re.compile(f"[{_KEPT}]+|[^{_KEPT}]+")
+_MAY_HAVE_SYMBOLS = re.compile(f"[{_KEPT}]")
+_GAP = f"[ {_KEPT}]+"
+_WORD_START, _WORD_END = f"(?<![^ {_KEPT}])", f"(?![^ {_KEPT}])"
+
+
+def join_words_and_symbols(text: str, exact: bool = False) -> str:
+    """Return the words as `join_words` does, with the symbols and full stops that touch them.
+
+    >>> join_words_and_symbols("AT&T, (C++) and .NET")
+    ' at&t c++ and .net '
+    """
+    rewritten = _rewrite(text, _EXACT_SYMBOLS, "NFC") if exact else _rewrite(text, _FOLDED_SYMBOLS)
+    return f" {' '.join(rewritten.split())} "
+
+
+def compile_symbols(searched: str, exact: bool = False) -> re.Pattern[str] | None:
+    """Compile the search for words with symbols in `join_words_and_symbols`; None if the text has no such symbol.
+
+    >>> bool(compile_symbols("C++").search(" learn c++17 ")), bool(compile_symbols("C++").search(" vitamin c "))
+    (True, False)
+    >>> compile_symbols("U.S. news") is None
+    True
+    """
+    if searched.isascii() and not _MAY_HAVE_SYMBOLS.search(searched):
+        return None
+    chunks = [chunk for chunk in join_words_and_symbols(searched, exact).split() if chunk.strip(_KEPT)]
+    compiled = [_compile_chunk(chunk) for chunk in chunks]
+    if not any(demands for _, demands in compiled):
+        return None
+    pattern = _GAP.join(pattern for pattern, _ in compiled)
+    return re.compile(pattern.removesuffix(_WORD_END) if is_prefix(searched) else pattern)
+
+
+def _compile_chunk(chunk: str) -> tuple[str, bool]:
+    """Return the pattern of words that only symbols or full stops part, and whether it demands a symbol."""
+    body = chunk.strip(_KEPT)
+    start, end = chunk[: chunk.index(body)], chunk[chunk.index(body) + len(body) :].strip(".")
+    start = start if start == "." else start.strip(".")
+    runs: list[str] = _RUN.findall(body)
+    inner = [re.escape(run) if run.strip(".") else _GAP for run in runs]
+    if start == ".":
+        opening = f"(?<![^ {SYMBOLS}])\\."
+    else:
+        opening = f"(?<![{SYMBOLS}]){re.escape(start)}" if start else _WORD_START
+    closing = f"{re.escape(end)}(?![{SYMBOLS}])" if end else _WORD_END
+    demands = bool(start or end) or any(run.strip(".") and run[0] in _KEPT for run in runs)
+    return f"{opening}{''.join(inner)}{closing}", demands

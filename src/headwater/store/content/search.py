@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Text, bindparam, cast, delete, func, literal_column, select, text
 from sqlalchemy import insert as insert_into
@@ -21,7 +21,9 @@ from headwater.store.content.items import read_item, select_feeds_with_tag
 from headwater.store.content.search_terms import (
     SearchTerm,
     index_fingerprint,
+    keeps_symbols,
     list_index_words,
+    needs_symbols,
     parse_search,
     to_fts5_query,
     to_tsquery,
@@ -45,6 +47,7 @@ class SearchPage:
 
 
 CATCH_UP = 10  # batches that a search indexes before it answers
+SYMBOL_PAGE = 500  # rows read at once when each is searched again for symbols
 _QUEUE = InsertMany(index_queue, ["item_id"])
 _INDEXED_COLUMNS = select(item.c.id, item.c.title, item.c.summary, item.c.content, item.c.authors, item.c.categories)
 _INDEXED_COLUMNS_BY_ID = select_by_ids(_INDEXED_COLUMNS, item.c.id)
@@ -174,15 +177,41 @@ def find_matching_items(
         return SearchPage(())
     query = select(item).where(item.c.id.in_(_select_matching(connection.dialect.name, terms)))
     query = query.where(item.c.feed_id.not_in(TRASHED_FEEDS))
-    query = query.order_by(item.c.id.desc()).limit(limit + 1)
+    query = query.order_by(item.c.id.desc())
     if feed_id is not None:
         query = query.where(item.c.feed_id == feed_id)
     if tag is not None:
         query = query.where(item.c.feed_id.in_(select_feeds_with_tag(tag)))
-    if before_id is not None:
-        query = query.where(item.c.id < before_id)
-    found: list[Item] = [read_item(row) for row in connection.execute(query)]
+
+    def read_page(before: int | None, count: int) -> list[Item]:
+        page = query if before is None else query.where(item.c.id < before)
+        return [read_item(row) for row in connection.execute(page.limit(count))]
+
+    found = collect_found(read_page, lambda one: one, terms, limit + 1, before_id)
     return SearchPage(tuple(found[:limit]), len(found) > limit, count_queued(connection))
+
+
+_Row = TypeVar("_Row")
+
+
+def collect_found(
+    read_page: Callable[[int | None, int], list[_Row]],
+    item_of: Callable[[_Row], Item],
+    terms: list[SearchTerm],
+    count: int,
+    before: int | None,
+) -> list[_Row]:
+    """Read up to `count` rows, the latest first; each is searched again if a term has symbols."""
+    if not needs_symbols(terms):
+        return read_page(before, count)
+    found: list[_Row] = []
+    while len(found) < count:
+        page = read_page(before, SYMBOL_PAGE)
+        found += [row for row in page if keeps_symbols(item_of(row), terms)]
+        if len(page) < SYMBOL_PAGE:
+            break
+        before = item_of(page[-1]).id
+    return found[:count]
 
 
 def require_search_terms(words: str) -> list[SearchTerm]:

@@ -12,11 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
+from headwater.model import Item
 from headwater.query.items import tokens as cutting
-from headwater.query.items.tokens import fold_text, join_words, split_words, strip_markup
+from headwater.query.items.tokens import (
+    SEPARATOR,
+    compile_symbols,
+    join_words,
+    join_words_and_symbols,
+    split_words,
+    strip_markup,
+)
 
 LONGEST_TEXT = 200_000  # characters of an item's text that are looked at
 MOST_WORDS = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
@@ -32,7 +41,8 @@ def index_fingerprint() -> str:
     remembering to raise a number: it is the source that makes the words, and the Unicode tables under it.
     """
     sources = b"".join(Path(file).read_bytes() for file in (cutting.__file__, __file__))
-    return blake2b(sources + unicodedata.unidata_version.encode(), digest_size=8).hexdigest()
+    tables = unicodedata.unidata_version + version("regex")
+    return blake2b(sources + tables.encode(), digest_size=8).hexdigest()
 
 
 def list_index_words(
@@ -46,7 +56,7 @@ def list_index_words(
     text = content if len(content or "") >= len(summary or "") else summary
     parts = (title, text[:LONGEST_TEXT] if text else None, " ".join(authors), " ".join(categories))
     # Joining leaves one space on either side of every part.
-    found = "".join([join_words(fold_text(strip_markup(part))) for part in parts if part]).replace("  ", " ").strip()
+    found = "".join([join_words(strip_markup(part)) for part in parts if part]).replace("  ", " ").strip()
     return found if len(found) < 2 * MOST_WORDS else " ".join(found.split(" ", MOST_WORDS)[:MOST_WORDS])
 
 
@@ -71,11 +81,15 @@ def to_tsvector(found: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchTerm:
-    """Words that must follow each other; the last may be only a beginning."""
+    """Words that must follow each other; the last may be only a beginning.
+
+    The index holds no symbols: items that it finds for C++ are searched again for `symbols`.
+    """
 
     words: tuple[str, ...]
     without: bool = False
     prefix: bool = False
+    symbols: re.Pattern[str] | None = None
 
 
 def parse_search(text: str) -> list[SearchTerm]:
@@ -89,13 +103,33 @@ def parse_search(text: str) -> list[SearchTerm]:
         said = match["phrase"] if match["phrase"] is not None else match["word"]
         if cut := tuple(split_words(said)):
             prefix = match["word"] is not None and said.endswith("*")
-            terms.append(SearchTerm(cut, without=match["without"] is not None, prefix=prefix))
+            without = match["without"] is not None
+            terms.append(SearchTerm(cut, without, prefix, compile_symbols(said)))
     return terms
+
+
+def needs_symbols(terms: Sequence[SearchTerm]) -> bool:
+    """Tell whether the index alone cannot answer, because a term has symbols."""
+    return any(term.symbols is not None for term in terms)
+
+
+def keeps_symbols(item: Item, terms: Sequence[SearchTerm]) -> bool:
+    """Tell whether an item that the index found also has the symbols that the terms ask for."""
+    parts = (item.title, item.summary, item.content, *item.authors, *item.categories)
+    text = SEPARATOR.join([join_words_and_symbols(strip_markup(part[:LONGEST_TEXT])) for part in parts if part])
+    return all((term.symbols.search(text) is None) is term.without for term in terms if term.symbols is not None)
+
+
+def _list_index_terms(terms: list[SearchTerm]) -> list[SearchTerm]:
+    """Leave out what the index would exclude too much by: -C++ is not -C."""
+    return [term for term in terms if not (term.without and term.symbols is not None)]
 
 
 def to_fts5_query(terms: list[SearchTerm]) -> str:
     """For FTS5. Words are letters and digits only, so quotes are all the escaping there is to do."""
-    parts = [(f'"{" ".join(term.words)}"' + (" *" if term.prefix else ""), term.without) for term in terms]
+    parts = [
+        (f'"{" ".join(term.words)}"' + (" *" if term.prefix else ""), term.without) for term in _list_index_terms(terms)
+    ]
     query = " AND ".join(part for part, without in parts if not without)
     gone = " OR ".join(part for part, without in parts if without)
     return f"({query}) NOT ({gone})" if gone else query
@@ -104,7 +138,7 @@ def to_fts5_query(terms: list[SearchTerm]) -> str:
 def to_tsquery(terms: list[SearchTerm]) -> str:
     """Build the query for PostgreSQL."""
     parts = []
-    for term in terms:
+    for term in _list_index_terms(terms):
         quoted = [f"'{word}'" for word in term.words]
         if term.prefix:
             quoted[-1] += ":*"

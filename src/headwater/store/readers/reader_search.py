@@ -39,10 +39,17 @@ def find_matching_reader_items(
     terms = search.require_search_terms(words)
     if not terms:
         return SearchPage(()), []
-    before = HIT_ID_OFFSET if before_id is None else before_id
-    rows, waiting = _search_rows(connection, terms, limit + 1, user_id, stream.feed, stream.tag, before)
-    found = [read_reader_item(row) for row in rows[:limit]]
-    return SearchPage(tuple(one.item for one in found), len(rows) > limit, waiting), found
+    waiting = 0
+
+    def read_page(before: int | None, count: int) -> list[ReaderItem]:
+        nonlocal waiting
+        last = HIT_ID_OFFSET if before is None else before
+        rows, waiting = _search_rows(connection, terms, count, user_id, stream.feed, stream.tag, last)
+        return [read_reader_item(row) for row in rows]
+
+    found = search.collect_found(read_page, lambda one: one.item, terms, limit + 1, before_id)
+    page = SearchPage(tuple(one.item for one in found[:limit]), len(found) > limit, waiting)
+    return page, found[:limit]
 
 
 # The index returns its rows in the order of ids, so only as many items are looked at as are shown.
