@@ -22,7 +22,7 @@ from msgspec import Meta
 from headwater.errors import SettingsError
 
 if TYPE_CHECKING:
-    from headwater.schedule.quality.least_budget import QualityTarget
+    from headwater.schedule.quality.quality_target import QualityTarget
 
 ENV_PREFIX = "HEADWATER_"
 
@@ -158,7 +158,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         aims = (self.target_completeness, self.target_freshness, self.target_delay)
         if all(aim is None for aim in aims):
             return None
-        from headwater.schedule.quality.least_budget import QualityTarget
+        from headwater.schedule.quality.quality_target import QualityTarget
 
         return QualityTarget(*aims)
 

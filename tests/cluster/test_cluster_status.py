@@ -41,8 +41,8 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
         await eventually(running, "it leads, holds everything and has stored")
         assert node.crawl.leader.dispatcher is not None
         await leader_state.save_belief_sample(store, node.crawl.leader.dispatcher.scheduler)  # else once a minute
-        bought = await estimate_quality_by_budget(await node.crawl.sample_beliefs(time.time()), 1.0)
-        assert [one.completeness for one in bought] == sorted(one.completeness for one in bought)
+        bought = await estimate_quality_by_budget(await node.crawl.sample_beliefs(time.time()))
+        assert [one.delay for one in bought] == sorted((one.delay for one in bought), reverse=True)
         assert len(bought) == len(BUDGET_FACTORS)
         app = create_app(node)
         listener = socket.create_server(("127.0.0.1", 0))

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-import msgspec
+import numpy as np
 from cluster_in_process import settings
 
 from headwater.assembly import build
 from headwater.cluster import leader_state
 from headwater.node.node import Node
 from headwater.node.quality.belief_sample import BUDGET_FACTORS, BeliefSample
+from headwater.schedule.promise import PlanInputs
 from headwater.settings import load_settings
 from headwater.store.saved_state import save_state
 from headwater.store.store import Store
@@ -48,8 +49,9 @@ async def test_settings_are_shown_and_changed(url: str, eventually: Callable[...
 async def test_what_if_draws_its_curve_from_the_leaders_beliefs(url: str, store: Store) -> None:
     async with build("web", settings(database=url, member="web")) as node, client_of(node) as client:
         assert (await client.get("/api/v1/quality/what-if")).json()["items"] == []
-        sample = msgspec.msgpack.encode(BeliefSample([1e-4, 1e-5], [10.0, 20.0], [1.0, 1.0], 1.0, 60.0))
-        await store.write(save_state, leader_state.BELIEF_STATE, leader_state.VERSION, sample, time.time())
+        inputs = PlanInputs.of(np.array([1e-4, 1e-5]), np.array([10.0, 20.0]), np.ones(2))
+        sample = BeliefSample(inputs, 60.0).encode()
+        await store.write(save_state, leader_state.BELIEF_STATE, leader_state.BELIEF_VERSION, sample, time.time())
         answer = await client.get("/api/v1/quality/what-if")
         assert (answer.status_code, len(answer.json()["items"])) == (200, len(BUDGET_FACTORS))
         assert (await client.get("/settings")).status_code == 200

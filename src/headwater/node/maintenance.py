@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,11 +17,19 @@ from headwater.node import live_settings
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.crawl.scheduler import Scheduler
+from headwater.node.crawl.strategy_setup import apply_thrift
 from headwater.node.quality import targets
 from headwater.node.quality.promises import PromiseKeeper
 from headwater.node.quality.quality_report import QualityMonitor, QualityReport
 from headwater.node.quality.targets import RETARGET_SECONDS as RETARGET
-from headwater.node.quality.targets import Deadline, TargetPlan, find_target_budget, plan_query_targets, require_beliefs
+from headwater.node.quality.targets import (
+    Deadline,
+    TargetPlan,
+    find_target_budget,
+    note_broken_target,
+    plan_query_targets,
+    require_beliefs,
+)
 from headwater.node.queries.demand import Demand, DemandModel, load_reader_weights
 from headwater.query.source_scope import SourceScope
 from headwater.schedule.quality.tally import HOURS_KEPT
@@ -162,15 +170,20 @@ class Maintenance:
         first = min(max(latest, this - HOURS_KEPT + 1), this)
         hours = {hour: self.monitor.tally.count_hour(hour, report.feeds) for hour in range(first, this + 1)}
         await self._promises.measure_server(hours, self.settings.target, self._scheduler.target_result)
+        self._scheduler.target_broken = self._promises.broken.get(SERVER)
 
     async def measure_promises(
-        self, model: DemandModel, definitions: Mapping[int, CreateFeed], now: float, every: float = PROMISE_SECONDS
+        self,
+        model: DemandModel,
+        definitions: Mapping[int, CreateFeed],
+        outcomes: Sequence[TargetOutcome],
+        now: float,
+        every: float = PROMISE_SECONDS,
     ) -> None:
-        """Measure the TARGETs of queries, at most every so many seconds."""
+        """Measure the TARGETs of queries, at most every so many seconds; `outcomes` are what the plan expects."""
         if now - self._promises_measured >= every:
             self._promises_measured = now
-            outcomes, alert = self._scheduler.target_outcomes, self.settings.alert_hours
-            await self._promises.measure_queries(definitions, model, outcomes, now, alert)
+            await self._promises.measure_queries(definitions, model, outcomes, now, self.settings.alert_hours)
 
     async def replace_strategy(self, strategy: Strategy) -> None:
         """Use another strategy, taught from the log of refreshes."""
@@ -192,14 +205,12 @@ class Maintenance:
         self._scheduler.on_changed()
 
     async def update_target_budget(self) -> None:
-        settings = self.settings
+        settings, one = self.settings, self._scheduler
+        apply_thrift(one.strategy, settings)
         if settings.target is None:
-            self._scheduler.target_result, self._budget_floor = None, 0.0
+            one.target_result, one.target_broken, self._budget_floor = None, None, 0.0
         else:
-            one, least = self._scheduler, settings.least_interval
-            await find_target_budget(
-                one, settings.target, settings.max_budget, least, self._clock(), self._budget_floor
-            )
+            await find_target_budget(one, settings.target, settings.max_budget, self._clock(), self._budget_floor)
 
     async def follow_feed_changes(self, definitions: DefinitionSource) -> None:
         """Load feeds that a command or another process has added, changed or removed."""
@@ -236,8 +247,10 @@ class Maintenance:
         if any(times > 1 for times in found.times.values()):
             demand = await asyncio.to_thread(model.compute_demand, own, found.times)
         await self._apply_demand(demand, found.deadlines)
-        await self._apply_targets(found.aims, found.budget)
-        await self.measure_promises(model, definitions, self._clock())
+        await self.measure_promises(model, definitions, found.aims, self._clock())
+        broken = {definitions[id].name.name: why for id, why in self._promises.broken.items() if id in definitions}
+        aims = tuple(note_broken_target(one, broken.get(one.query)) for one in found.aims)
+        await self._apply_targets(aims, found.budget)
 
     async def _apply_demand(self, demand: Mapping[int, Demand], deadlines: Mapping[int, Deadline]) -> None:
         """Set weights and deadlines; if any has changed, the strategy plans anew at once."""
@@ -255,11 +268,11 @@ class Maintenance:
     ) -> TargetPlan:
         settings, aim = self.settings, self._scheduler.target_result
         worth = {feed: one.weight * one.selectivity for feed, one in demand.items()}
-        least = settings.least_interval
+        now = self._clock()
         if settings.target is None or aim is None:
-            return plan_query_targets(model, definitions, self._scheduler, worth, settings.budget, least)
+            return plan_query_targets(model, definitions, self._scheduler, worth, settings.budget, now)
         most = settings.budget if settings.max_budget is None else settings.max_budget
-        return plan_query_targets(model, definitions, self._scheduler, worth, aim.requests_per_minute, least, most)
+        return plan_query_targets(model, definitions, self._scheduler, worth, aim.requests_per_minute, now, most)
 
     async def _apply_targets(self, found: tuple[TargetOutcome, ...], budget: float) -> None:
         """Raise the budget for the TARGETs of queries, and log those that cannot be reached."""

@@ -28,6 +28,7 @@ from headwater.times import DAY, MINUTE
 
 LONGEST = 31 * DAY
 RESERVE = 6e-6  # item-days that a poll must be expected to save: half an item-second of an item of worth 1
+UNLIMITED = 1e12  # requests per minute
 MODEL_DOUBT = 0.08  # standard deviation of a predicted delay, as a share, that no data removes
 _LOWEST, _HIGHEST = -14.0, 20.0  # logarithms of the prices (item-days) between which ν is searched
 _ROUNDS = 24
@@ -99,7 +100,8 @@ class Constraints:
 
     `earliest` is the pause that politeness requires and `reason` its rule. `at_most` is a deadline (inf: none), by
     `wanted_by` for some rows. `pushed` feeds get a safety poll, `away` ones have failed three times in a row. `open` is
-    the share of the week in which the feed may be asked. `pace` limits the requests per minute of each host.
+    the share of the week in which the feed may be asked. `pace` limits the requests per minute of each host. `reserve`
+    is our own thrift: the item-days that a poll must be expected to save.
     """
 
     earliest: Floats
@@ -112,6 +114,7 @@ class Constraints:
     host: Rows
     pace: Floats
     wanted_by: Mapping[int, str] = field(default_factory=dict)
+    reserve: float = RESERVE
 
     @classmethod
     def of(cls, feeds: int, least: float = LEAST_INTERVAL) -> Constraints:
@@ -232,6 +235,10 @@ class Plan:
             freshness=fresh,
         )
 
+    def count_requests(self) -> Floats:
+        """Return the requests per minute of each row, as planned pauses really are."""
+        return _count_requests(self.beliefs, self.constraints, self.interval) * self.calibration.demand
+
     def chance_within(self, rows: Rows, seconds: float) -> Floats:
         """Return for each feed the share of its items that are fetched within so many seconds."""
         return np.asarray(np.minimum(1.0, seconds / np.maximum(self.interval[rows], 1e-9)))
@@ -261,6 +268,37 @@ def plan(
     bold = replace(beliefs, rate=_explore(beliefs, boldness))
     price, host_price = _find_prices(bold, constraints, curves, objective, room)
     return _follow_prices(beliefs, constraints, curves, price, host_price, boldness, budget, objective, calibration)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """Everything that a plan depends on beside the budget; what-if is `plan_for` at other budgets."""
+
+    beliefs: Beliefs
+    constraints: Constraints
+    objective: Objective
+    calibration: Calibration = UNCALIBRATED
+
+    @classmethod
+    def of(cls, rates: Floats, windows: Floats, weights: Floats, *, shortest: float = LEAST_INTERVAL) -> PlanInputs:
+        """Return the inputs of feeds without bursts, failures or hints; `rates` are items per second."""
+        beliefs = Beliefs.of(np.maximum(rates, 1e-9) * DAY, np.maximum(windows, 1.0), np.maximum(weights, 1e-12))
+        return cls(beliefs, Constraints.of(len(rates), max(shortest, 1.0)), Objective())
+
+    def plan_for(self, budget: float) -> Plan:
+        """Plan for a budget of requests per minute."""
+        return plan(self.beliefs, self.constraints, budget, self.objective, self.calibration)
+
+    def plan_fastest(self) -> Plan:
+        """Plan without a limit of requests: as often as politeness and the pace of hosts allow."""
+        return self.plan_for(UNLIMITED)
+
+    def without_thrift(self) -> PlanInputs:
+        return replace(self, constraints=replace(self.constraints, reserve=0.0))
+
+    def value_feeds(self, worth: Floats) -> PlanInputs:
+        """Return the inputs with another worth of each feed."""
+        return replace(self, beliefs=replace(self.beliefs, worth=worth))
 
 
 def follow_plan(
@@ -311,7 +349,7 @@ def _follow_prices(
 ) -> Plan:
     """Return the intervals at these prices, within the constraints, and what they bring."""
     bold = replace(beliefs, rate=_explore(beliefs, boldness))
-    reserve = RESERVE * beliefs.heavy
+    reserve = constraints.reserve * beliefs.heavy
     of_host = host_price[constraints.host]
     asked = beliefs.cost * np.maximum(price, np.maximum(of_host, reserve))
     free = PriceCurves.of(bold, curves, objective).interval(asked)
@@ -347,7 +385,7 @@ def _find_prices(
 ) -> tuple[float, Floats]:
     """Return the price ν at which `room` is spent, and the hosts' prices."""
     prices = PriceCurves.of(beliefs, curves, objective)
-    reserve = RESERVE * beliefs.heavy
+    reserve = constraints.reserve * beliefs.heavy
     host_price = _find_host_prices(beliefs, constraints, prices, reserve)
     floor = np.maximum(host_price[constraints.host], reserve)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.schedule.quality.least_budget import QualityTarget
 from headwater.schedule.quality.promise_record import (
     FEWEST_ITEMS,
     PromiseCounts,
@@ -16,6 +15,7 @@ from headwater.schedule.quality.promise_record import (
     judge_promise,
     measure_quality,
 )
+from headwater.schedule.quality.quality_target import QualityTarget
 
 COUNTS = st.builds(
     lambda got, lost, dated, in_time, waited: PromiseCounts(

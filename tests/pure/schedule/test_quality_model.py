@@ -1,6 +1,8 @@
-"""The model of quality: the least budget for a target, other budgets, and targets of queries."""
+"""Targets by the plan: the least budget for a target, other budgets, and targets of queries."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,14 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import SettingsError
-from headwater.schedule.quality.least_budget import QualityTarget, find_least_budget
-from headwater.schedule.quality.model import predict_quality
-from headwater.schedule.quality.query_targets import QueryTarget, QueryTargetPlan, meet_query_targets
+from headwater.schedule.politeness.rules import Reason
+from headwater.schedule.promise import Calibration, PlanInputs
+from headwater.schedule.quality.least_budget import find_budget_for_target, find_least_budget
+from headwater.schedule.quality.overflow import DISPERSIONS
+from headwater.schedule.quality.quality_target import QualityTarget
+from headwater.schedule.quality.query_targets import QueryTarget, QueryTargetPlan, meet_query_targets, sample_feeds
 from headwater.schedule.quality.what_if import quality_by_budget
 from headwater.times import DAY, HOUR, MINUTE
 
 RATES = np.geomspace(0.2, 200, 60) / DAY
 WINDOWS, ONES = np.full(60, 20.0), np.ones(60)
+INPUTS = PlanInputs.of(RATES, WINDOWS, ONES)
+
+
+def make_bursty(inputs: PlanInputs, dispersion: float) -> PlanInputs:
+    burst = np.zeros((len(inputs.beliefs), len(DISPERSIONS)))
+    burst[:, int(np.searchsorted(DISPERSIONS, dispersion))] = 1.0
+    return replace(inputs, beliefs=replace(inputs.beliefs, burst=burst))
 
 
 @pytest.mark.parametrize(
@@ -30,139 +42,146 @@ WINDOWS, ONES = np.full(60, 20.0), np.ones(60)
 def test_the_budget_found_reaches_the_target_and_a_little_less_does_not(target: QualityTarget) -> None:
     found = find_least_budget(target, RATES, WINDOWS, ONES)
     assert found.reached, found.message
-    c, f, d = predict_quality(RATES, WINDOWS, ONES, found.every)
-    assert c >= (target.completeness or 0) - 1e-6
-    assert f >= (target.freshness or 0) - 1e-6
-    assert d <= (target.delay or np.inf) * 1.001
-    assert found.requests_per_minute == pytest.approx((60 / found.every).sum())
-    c, f, d = predict_quality(RATES, WINDOWS, ONES, found.every * 1.05)
-    assert c < (target.completeness or 0) or f < (target.freshness or 0) or d > (target.delay or np.inf)
+    assert target.measure_shortfall(found.completeness, found.freshness, found.delay) <= 1e-6
+    less = INPUTS.without_thrift().plan_for(0.97 * found.requests_per_minute).promise()
+    assert target.measure_shortfall(less.completeness, less.freshness, less.delay) > 0
+    assert found.requests_per_minute == pytest.approx((60 / found.every).sum(), rel=0.01)
 
 
-def test_the_delay_budget_is_the_closed_form_of_theorem_1() -> None:
-    found = find_least_budget(QualityTarget(delay=2 * HOUR), RATES, WINDOWS, ONES)
+def test_the_delay_budget_is_near_the_closed_form_of_theorem_1() -> None:
+    found = find_least_budget(QualityTarget(delay=2 * HOUR), RATES, np.full(60, 1e6), ONES)
     exact = np.sqrt(RATES).sum() ** 2 / (2 * 2 * HOUR * RATES.sum())
-    assert found.requests_per_minute == pytest.approx(exact * 60, rel=1e-3)
+    assert found.requests_per_minute == pytest.approx(exact * 60, rel=0.02)
 
 
-def test_for_completeness_it_costs_less_than_even_intervals() -> None:
-    found = find_least_budget(QualityTarget(completeness=0.98), RATES, WINDOWS, ONES)
-    even = np.full(60, 60 * 60.0 / found.requests_per_minute)
-    assert predict_quality(RATES, WINDOWS, ONES, even)[0] < 0.98
-
-
-def test_unreachable_target_reports_the_best_quality() -> None:
+def test_unreachable_target_reports_the_best_quality_and_its_limit() -> None:
     found = find_least_budget(QualityTarget(delay=10.0), RATES, WINDOWS, ONES)
     assert not found.reached
-    assert "cannot be reached" in found.message
-    assert "delay reaches 60 s at best" in found.message
+    assert "No budget reaches the target" in found.message
+    assert "mean delay 1 min" in found.message
+    assert "no feed is polled twice within 2 min" in found.message
 
 
-def test_too_small_budget_reports_its_quality() -> None:
+def test_hints_that_stand_in_the_way_are_named() -> None:
+    limits = replace(INPUTS.constraints, earliest=np.full(60, HOUR), reason=np.full(60, int(Reason.FRESH), np.int8))
+    found = find_budget_for_target(QualityTarget(delay=10 * MINUTE), replace(INPUTS, constraints=limits))
+    assert not found.reached
+    assert "servers ask for pauses of up to 1 h" in found.message
+
+
+def test_batches_larger_than_the_window_are_named_as_a_floor_of_loss() -> None:
+    """A server whose feeds publish in batches of which half is lost never promises completeness 1."""
+    found = find_budget_for_target(QualityTarget(completeness=0.99), make_bursty(INPUTS, 45.0))
+    assert not found.reached
+    assert found.completeness is not None
+    assert found.completeness < 0.9
+    assert "batches larger than a feed's window" in found.message
+    (most,) = quality_by_budget(make_bursty(INPUTS, 45.0), [1e4])
+    assert most.completeness == pytest.approx(found.completeness, abs=0.01)
+
+
+def test_noticed_losses_count_against_every_prediction() -> None:
+    """Half of the items are noticed as lost where the model foretold a twentieth."""
+    inputs = make_bursty(INPUTS, 10.0)
+    (plain,) = quality_by_budget(inputs, [1.0])
+    noticed = replace(inputs, calibration=Calibration(lost=np.full(60, 10.0)))
+    (corrected,) = quality_by_budget(noticed, [1.0])
+    assert 1 - corrected.completeness > 5 * (1 - plain.completeness)
+    found = find_budget_for_target(QualityTarget(completeness=plain.completeness), noticed, most=1.0)
+    assert not found.reached
+
+
+def test_insufficient_budget_reports_what_is_possible() -> None:
     found = find_least_budget(QualityTarget(delay=10 * MINUTE), RATES, WINDOWS, ONES, most=1.0)
     assert not found.reached
     assert found.requests_per_minute == 1.0
-    assert found.delay > 10 * MINUTE
-    assert "with 1 a completeness of" in found.message
+    assert "needs about" in found.message
+    assert "possible is completeness" in found.message
 
 
-@pytest.mark.parametrize("bad", [{"completeness": 1.2}, {"freshness": 0.0}, {"delay": -5.0}, {}])
-def test_invalid_targets_are_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(SettingsError, match=r"target"):
+@pytest.mark.parametrize("bad", [{}, {"completeness": 1.0}, {"freshness": 0.0}, {"delay": -1.0}])
+def test_impossible_targets_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(SettingsError, match="target"):
         QualityTarget(**bad)
 
 
-def test_no_feeds_need_nothing() -> None:
+def test_no_feeds_need_no_budget() -> None:
     none = np.empty(0)
     assert find_least_budget(QualityTarget(delay=60.0), none, none, none).requests_per_minute == 0
 
 
-ANY_FEEDS = st.lists(
-    st.tuples(st.floats(1e-7, 1e-2), st.integers(1, 100), st.floats(0.1, 10.0)), min_size=1, max_size=12
-)
-
-
-@given(ANY_FEEDS, st.floats(0.01, 50.0))
-@settings(max_examples=20, deadline=None)
-def test_larger_budget_never_buys_less_and_no_budget_is_exceeded(
-    feeds: list[tuple[float, int, float]], budget: float
-) -> None:
-    rates, windows, weights = (np.array(column, np.float64) for column in zip(*feeds, strict=True))
-    half, whole, twice = quality_by_budget(rates, windows, weights, [budget / 2, budget, 2 * budget], shortest=120.0)
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 50.0))
+def test_a_larger_budget_is_never_worse_and_never_overspent(seed: int, budget: float) -> None:
+    rng = np.random.default_rng(seed)
+    rates = 10 ** rng.uniform(-1, 2.5, 12) / DAY
+    inputs = PlanInputs.of(rates, rng.integers(5, 60, 12).astype(float), 10 ** rng.uniform(-1, 1, 12))
+    half, whole, twice = quality_by_budget(make_bursty(inputs, 2.6), [budget / 2, budget, 2 * budget])
     for less, more in ((half, whole), (whole, twice)):
-        assert more.completeness >= less.completeness - 1e-6
-        assert more.delay <= less.delay * (1 + 1e-6)
-    least = len(feeds) * 60 / (31 * 86_400)  # each feed once in 31 days, whatever the budget
-    for one in (half, whole, twice):
-        assert one.used <= max(one.budget, least) * 1.02
-        assert one.used <= len(feeds) * 0.5 + 1e-9  # no feed twice within two minutes
-        assert 0 <= one.completeness <= 1
+        assert more.delay <= less.delay * 1.001
+        assert more.completeness >= less.completeness - 1e-3
+        assert more.used <= more.budget * 1.001
 
 
-def test_sufficient_budget_is_spent() -> None:
-    rates, windows = np.array([1e-3, 1e-4, 1e-5]), np.full(3, 20.0)
-    (one,) = quality_by_budget(rates, windows, np.ones(3), [0.3])
-    assert abs(one.used - 0.3) < 0.01
+def test_there_is_no_curve_without_feeds() -> None:
+    none = np.empty(0)
+    assert quality_by_budget(PlanInputs.of(none, none, none), [1.0]) == []
 
 
-def test_no_feeds_give_no_prediction() -> None:
-    assert quality_by_budget(np.empty(0), np.empty(0), np.empty(0), [1.0]) == []
-
+# targets of queries
 
 FEEDS = 60
-EQUAL_RATES, LARGE_WINDOWS, WEIGHTS = np.full(FEEDS, 0.001), np.full(FEEDS, 30.0), np.ones(FEEDS)
+EQUAL = PlanInputs.of(np.full(FEEDS, 1 / HOUR), np.full(FEEDS, 100.0), np.ones(FEEDS))
 
 
 def plan_queries(target: QualityTarget, feeds: int = 6, budget: float = 3.0) -> QueryTargetPlan:
     wish = QueryTarget(target, np.arange(feeds), np.full(feeds, 0.5))
-    (one,) = meet_query_targets([wish], EQUAL_RATES, LARGE_WINDOWS, WEIGHTS, budget)
+    (one,) = meet_query_targets([wish], EQUAL, budget)
     return one
 
 
-def test_target_already_met_changes_nothing() -> None:
-    one = plan_queries(QualityTarget(delay=36_000.0))
+def test_a_target_met_already_changes_nothing() -> None:
+    one = plan_queries(QualityTarget(freshness=0.9))
     assert one.met
-    assert one.times == 1.0
+    assert one.times == 1
 
 
-def test_query_target_raises_the_weight_of_its_feeds_until_it_is_met() -> None:
-    without, one = plan_queries(QualityTarget(delay=36_000.0)), plan_queries(QualityTarget(delay=200.0))
-    assert without.delay > 200.0
+def test_a_harder_target_raises_the_worth_of_its_feeds_and_is_met() -> None:
+    without, one = plan_queries(QualityTarget(freshness=0.9)), plan_queries(QualityTarget(freshness=0.999))
     assert one.met
-    assert 150.0 < one.delay <= 200.0  # met with little to spare
     assert one.times > 1
     assert one.spent > without.spent
+    assert (one.said.freshness or 0) >= 0.999
 
 
-def test_unreachable_query_target_reports_the_best_quality() -> None:
-    one = plan_queries(
-        QualityTarget(completeness=0.99, delay=61.0), feeds=FEEDS
-    )  # of all feeds: no feed can count before others
+def test_a_target_that_no_budget_meets_says_what_is_possible() -> None:
+    bursty = make_bursty(PlanInputs.of(np.full(9, 1 / HOUR), np.full(9, 5.0), np.ones(9)), 25.0)
+    wish = QueryTarget(QualityTarget(completeness=0.99), np.arange(3), np.ones(3))
+    (one,) = meet_query_targets([wish], bursty, 10.0)
     assert not one.met
-    assert one.delay > 61.0
-    assert one.spent == pytest.approx(3.0, rel=0.01)
-    assert one.times == 1.0
+    assert "No budget reaches it. Possible is completeness" in one.problem
+    assert "batches larger than a feed's window" in one.problem
 
 
-def test_many_feeds_are_predicted_from_a_sample() -> None:
-    many = 5_000
-    chance = np.random.default_rng(1)
-    rates = chance.lognormal(-7, 1, many)
-    wish = QueryTarget(QualityTarget(delay=3_600.0), np.arange(1_000), np.ones(1_000))
-    (one,) = meet_query_targets([wish], rates, np.full(many, 30.0), np.ones(many), 60.0)
-    assert one.met
-    assert one.spent < 60.0
+def test_a_target_beyond_the_budget_says_what_it_would_take() -> None:
+    one = plan_queries(QualityTarget(freshness=0.9995), feeds=FEEDS, budget=3.0)
+    assert not one.met
+    assert "Cannot be met with 3 requests per minute" in one.problem
+    assert "would take 30.0 requests per minute" in one.problem
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 50), st.floats(120.0, 1e5)), min_size=1, max_size=4))
-def test_query_targets_stay_within_the_budget_and_report_correctly_whether_they_are_met(
-    wanted: list[tuple[int, float]],
-) -> None:
-    wishes = [QueryTarget(QualityTarget(delay=delay), np.arange(at, at + 10), np.full(10, 0.3)) for at, delay in wanted]
-    for (_, delay), one in zip(
-        wanted, meet_query_targets(wishes, EQUAL_RATES, LARGE_WINDOWS, WEIGHTS, 3.0), strict=True
-    ):
-        assert one.met == (one.delay <= delay)
-        assert one.spent <= 3.0 * 1.001
-        assert one.times >= 1.0
+def test_a_query_without_feeds_needs_nothing() -> None:
+    wish = QueryTarget(QualityTarget(completeness=0.99), np.empty(0, np.intp), np.empty(0))
+    (one,) = meet_query_targets([wish], EQUAL, 3.0)
+    assert (one.times, one.spent) == (1.0, 0.0)
+
+
+def test_a_sample_stands_for_many_feeds() -> None:
+    rng = np.random.default_rng(2)
+    rates = rng.exponential(1 / HOUR, 5_000)
+    wish = QueryTarget(QualityTarget(freshness=0.99), np.arange(1_000), np.ones(1_000))
+    rows, many, (small,) = sample_feeds([wish], rates)
+    assert len(rows) == 700
+    assert many.sum() == pytest.approx(5_000)
+    assert many[small.rows].sum() == pytest.approx(1_000)
+    assert (many[:, None] * rates[rows, None]).sum() == pytest.approx(rates.sum(), rel=0.02)

@@ -17,8 +17,8 @@ from headwater.node.queries.demand import DemandModel
 from headwater.node.queries.query_explanation import explain_query, load_scope
 from headwater.publish.delivery.deliverer import Deliverer
 from headwater.publish.delivery.sinks import DeliveryMessage, Sink
-from headwater.schedule.quality.least_budget import QualityTarget
 from headwater.schedule.quality.promise_record import PromiseCounts
+from headwater.schedule.quality.quality_target import QualityTarget
 from headwater.settings import load_settings
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.verdicts import save_refreshes

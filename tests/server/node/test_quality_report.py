@@ -15,9 +15,10 @@ from headwater.node.crawl import snapshot
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_scheduler
 from headwater.node.node import Node
+from headwater.node.quality.belief_sample import BeliefSample
 from headwater.node.quality.quality_report import QualityMonitor, load_last_report, measure_delays
-from headwater.node.quality.targets import estimate_least_budget
-from headwater.schedule.quality.least_budget import QualityTarget, find_least_budget
+from headwater.schedule.promise import Calibration, PlanInputs
+from headwater.schedule.quality.what_if import quality_by_budget
 from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Observed, Table
@@ -182,7 +183,7 @@ async def test_target_mode_sets_the_least_budget_and_says_what_it_brings(farm, g
         status = node.status()
         assert status.target_reached is True
         assert await node.store.read(load_state, "strategy") is not None  # for who explains from another process
-        assert "requests per minute bring completeness" in str(status.target)
+        assert "requests per minute are expected to bring completeness" in str(status.target)
         assert 1 <= status.budget_per_minute < 500
         assert (await node.maintenance.measure_quality()).target == status.target
 
@@ -199,7 +200,7 @@ async def test_a_target_beyond_the_budget_is_said_to_be_out_of_reach_and_the_bud
         await node.maintenance.update_target_budget()
         status = node.status()
         assert status.target_reached is False
-        assert "can be reached" in str(status.target)
+        assert "possible is completeness" in str(status.target)
         assert status.budget_per_minute == 2.0
 
 
@@ -209,15 +210,16 @@ async def test_a_target_needs_a_strategy_that_believes_something(given) -> None:
             pass
 
 
-def test_a_sample_of_many_feeds_finds_nearly_the_budget_of_all() -> None:
+def test_a_saved_sample_of_beliefs_predicts_the_same() -> None:
     rng = np.random.default_rng(3)
-    rates, windows, weights = rng.exponential(1 / 3600, 6000), np.full(6000, 20.0), np.ones(6000)
-    target = QualityTarget(completeness=0.99)
-    whole = find_least_budget(target, rates, windows, weights, shortest=120.0)
-    sampled = estimate_least_budget(target, rates, windows, weights, None, 120.0)
-    assert sampled.reached
-    assert sampled.requests_per_minute == pytest.approx(whole.requests_per_minute, rel=0.05)
-    assert estimate_least_budget(target, rates, windows, weights, 3.0, 120.0).requests_per_minute == 3.0
+    inputs = PlanInputs.of(rng.exponential(1 / 3600, 60), np.full(60, 20.0), np.ones(60))
+    inputs = PlanInputs(
+        inputs.beliefs, inputs.constraints, inputs.objective, Calibration(demand=1.1, lost=rng.uniform(0.5, 2, 60))
+    )
+    sample = BeliefSample(inputs, 5.0)
+    again = BeliefSample.decode(sample.encode())
+    assert again.budget == 5.0
+    assert quality_by_budget(again.inputs, [1.0, 5.0]) == quality_by_budget(inputs, [1.0, 5.0])
 
 
 async def test_saved_state_of_another_version_is_put_aside_with_a_sentence(given, monkeypatch, capsys) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headwater.arrays import Floats
+from headwater.arrays import Floats, Rows
 from headwater.language import parse
 from headwater.language.ast import CreateFeed
 from headwater.model import Item
@@ -28,23 +28,31 @@ ORIGINS = {k: Origin(f"f{k}", f"https://{k}.example/") for k in range(FEEDS)}
 
 
 class Known:
-    """What `aimed` asks of a decider: rows are the ids of feeds."""
+    """What planning asks of a scheduler: rows are the ids of feeds."""
 
     def __init__(self, table: Table, strategy: Strategy) -> None:
         self.feed_table = self
         self.table = table
         self.active = np.ones(FEEDS, bool)
         self.now = 0.0
-        self._strategy = strategy
+        self.strategy = strategy
+        self.ids = np.arange(FEEDS)
+        self.at_most = np.full(FEEDS, np.inf)
 
     @staticmethod
     def find_row(feed: int) -> int | None:
         return feed
 
     def estimate_all_rates(self) -> Floats:
-        rows = np.arange(FEEDS, dtype=np.intp)
-        found = self._strategy.ask_estimator(lambda estimator: estimator.rate(rows, np.full(FEEDS, self.now)))
-        return np.full(FEEDS, np.nan) if found is None else found
+        return self.estimate_rates(np.arange(FEEDS, dtype=np.intp))
+
+    def estimate_rates(self, rows: Rows) -> Floats:
+        found = self.strategy.ask_estimator(lambda estimator: estimator.rate(rows, np.full(len(rows), self.now)))
+        return np.full(len(rows), np.nan) if found is None else found
+
+    @staticmethod
+    def limit_host_paces(now: float) -> None:
+        """The feeds have hosts of their own."""
 
 
 class World:
@@ -86,10 +94,11 @@ def polled(
             wants = wanting.compute_demand(mine)
             worth = {feed: want.weight * want.selectivity for feed, want in wants.items()}
             decider.now = now
-            found = plan_query_targets(wanting, {1: query}, decider, worth, 8 / 60, 120.0)  # type: ignore[arg-type]
+            found = plan_query_targets(wanting, {1: query}, decider, worth, 8 / 60, now)  # type: ignore[arg-type]
             wants = wanting.compute_demand(mine, found.times)
             table.weight[:] = [wants[k].weight for k in range(FEEDS)]
             table.selectivity[:] = [wants[k].selectivity for k in range(FEEDS)]
+            table.at_most[:] = [found.deadlines[k].seconds if k in found.deadlines else np.inf for k in range(FEEDS)]
         choice = strategy.choose(table, now, Budget(4, 4 / (HOUR / 2)))
         rows = np.sort(choice.rows)
         start, new = table.last[rows].copy(), []

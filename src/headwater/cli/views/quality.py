@@ -42,6 +42,8 @@ def write_report(report: QualityReport, now: float) -> list[str]:
     lines += [
         f"{name}: {_format_stretch(one)}" for name, one in (("Last hour", report.hour), ("Last day ", report.day))
     ]
+    if report.plan_check is not None and (checked := report.plan_check.describe()):
+        lines.append(checked)
     spent = f"Budget: {report.used_requests} of {report.budget_requests:g} requests in the last minute"
     if report.budget_bytes is not None:
         spent += f", {report.used_bytes / 1e6:.2g} of {report.budget_bytes / 1e6:.2g} MB"

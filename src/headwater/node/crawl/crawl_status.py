@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class TargetOutcome:
     """Whether the TARGET of a query is expected to be reached, with the expected quality and a sentence.
 
+    A target that is measured as broken is not reached. Figures without data are None.
     `times` multiplies the importance of the query for its feeds. `requests_per_minute` is the share of its feeds in the
     budget; if that is not enough, the budget that they would need alone.
     """
@@ -16,9 +17,9 @@ class TargetOutcome:
     query: str
     reached: bool
     requests_per_minute: float
-    completeness: float
-    freshness: float
-    delay: float
+    completeness: float | None
+    freshness: float | None
+    delay: float | None
     feeds: int
     message: str
     times: float = 1.0

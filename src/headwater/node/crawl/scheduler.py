@@ -54,6 +54,7 @@ class Scheduler:
         self._paces: Floats = np.empty(0)
         self._paced_at = -np.inf
         self.target_result: BudgetPlan | None = None  # in target mode: the budget found, and why
+        self.target_broken: str | None = None  # why the target is measured as not kept
         self.politeness = politeness
         self._per_host = per_host
         self._clock = clock
@@ -121,10 +122,15 @@ class Scheduler:
             spent_bytes=spent.bytes,
             budget_bytes=spent.bytes_allowed,
             problem=self.strategy.problem,
-            target=self.target_result.message if self.target_result else None,
-            target_reached=self.target_result.reached if self.target_result else None,
+            target=self._describe_target(),
+            target_reached=self.target_result.reached and not self.target_broken if self.target_result else None,
             aims=self.target_outcomes,
         )
+
+    def _describe_target(self) -> str | None:
+        if self.target_result is None:
+            return None
+        return f"{self.target_broken or ''} {self.target_result.message}".strip()
 
     @property
     def in_flight_count(self) -> int:
@@ -156,7 +162,7 @@ class Scheduler:
             self.budget.rate,
             self.feed_table.host,
             np.maximum(room, 0),
-            self._limit_host_paces(now),
+            self.limit_host_paces(now),
         )
         table = self.feed_table.table
         # Some rules of the papers choose more than the budget allows.
@@ -168,7 +174,7 @@ class Scheduler:
             *zip(rows.tolist(), self.strategy.reasons(table, rows, now) if len(rows) else (), strict=True),
         ]
 
-    def _limit_host_paces(self, now: float) -> Floats:
+    def limit_host_paces(self, now: float) -> Floats:
         """Return how many requests per minute each host bears; computed anew every minute, and after refusals."""
         table = self.feed_table
         if now >= self._paced_at + PACE_SECONDS or len(self._paces) < table.host_count:

@@ -9,9 +9,11 @@ from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.politeness.host_rate import HostRate
+from headwater.schedule.promise import RESERVE
 from headwater.schedule.registry import build_strategy
 from headwater.schedule.strategy import Strategy
 from headwater.schedule.value.objective import NAMED_OBJECTIVES, parse_objective
+from headwater.schedule.value.value import Value
 from headwater.settings import Settings
 from headwater.store.store import Store
 from headwater.times import MINUTE
@@ -23,9 +25,17 @@ def build_configured_strategy(settings: Settings) -> Strategy:
     A strategy without an objective is refused only if somebody set one.
     """
     objective = parse_objective(settings.objective)
-    return build_strategy(
+    strategy = build_strategy(
         settings.strategy, settings.estimator, None if objective == NAMED_OBJECTIVES["balanced"] else objective
     )
+    apply_thrift(strategy, settings)
+    return strategy
+
+
+def apply_thrift(strategy: Strategy, settings: Settings) -> None:
+    """Let thrift hold where the budget is given; with a wanted quality the budget found is thrift enough."""
+    if isinstance(strategy, Value):
+        strategy.reserve = RESERVE if settings.target is None else 0.0
 
 
 def make_budget_account(settings: Settings) -> BudgetAccount:

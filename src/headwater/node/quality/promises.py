@@ -15,7 +15,7 @@ from headwater.model import Known
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.queries.demand import DemandModel
 from headwater.publish.delivery.delivery_planner import KINDS
-from headwater.schedule.quality.least_budget import BudgetPlan, QualityTarget
+from headwater.schedule.quality.least_budget import BudgetPlan
 from headwater.schedule.quality.promise_record import (
     FEWEST_ITEMS,
     MeasuredQuality,
@@ -25,6 +25,7 @@ from headwater.schedule.quality.promise_record import (
     judge_promise,
     measure_quality,
 )
+from headwater.schedule.quality.quality_target import QualityTarget
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import find_feeds
 from headwater.store.publishing.deliveries import Delivery, add_deliveries
@@ -98,6 +99,7 @@ class PromiseKeeper:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._told: dict[int, float] = {}  # query → start of the broken spell that was told
+        self.broken: dict[int, str] = {}  # query, or SERVER → why its promise is not kept
 
     async def measure_server(
         self, hours: Mapping[int, PromiseCounts], target: QualityTarget | None, expected: BudgetPlan | None
@@ -114,6 +116,13 @@ class PromiseKeeper:
                 record = _judge(record, past, target, broken, deadline=False)
             await self._store.write(save_promise_hours, [record])
             past[-1] = record
+        self._note_verdict(past[-1] if past else None)
+
+    def _note_verdict(self, record: PromiseHour | None) -> None:
+        if record is not None:
+            self.broken.pop(record.query_id, None)
+            if record.kept is False:
+                self.broken[record.query_id] = record.why
 
     async def measure_queries(
         self,
@@ -158,6 +167,7 @@ class PromiseKeeper:
         if record.kept is False and not promise.message:
             record = replace(record, why=await self._find_culprit(promise, now) or record.why)
         await self._store.write(save_promise_hours, [record])
+        self._note_verdict(record)
         since = find_broken_since([*past[:-1], record])
         if since is not None and alert_hours is not None and now - since >= alert_hours * HOUR:
             await self._send_alert(promise, record, since, now)

@@ -22,6 +22,8 @@ from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
 from headwater.node.quality.quality_history import QualityHistory, QualityPoint, load_history, or_nan, save_history
 from headwater.schedule.quality.loss_forecast import LossForecast, advise_on_loss, forecast_loss
 from headwater.schedule.quality.tally import Tally, TallyPeriod
+from headwater.schedule.value.plan_calibration import PlanCheck
+from headwater.schedule.value.value import Value
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import find_feed
 from headwater.store.content.refreshes import FeedLoss, list_losses
@@ -77,6 +79,7 @@ class QualityReport:
     target: str | None
     target_reached: bool | None
     losing: tuple[LosingFeed, ...]
+    plan_check: PlanCheck | None = None  # None where the strategy makes no plan
 
     @property
     def lost(self) -> float:
@@ -121,20 +124,19 @@ class QualityMonitor:
         """Make a report, with the losing feeds."""
         crawler = self._scheduler
         rows, expected = self._expect_items(now)
-        window = crawler.feed_table.table.window[rows]
-        seen = (
-            await asyncio.to_thread(forecast_loss, expected, window) if len(rows) else forecast_loss(expected, window)
-        )
+        strategy, window = crawler.strategy, crawler.feed_table.table.window[rows]
+        burst = strategy.habits.burst(rows) if isinstance(strategy, Value) else None
+        seen = await asyncio.to_thread(forecast_loss, expected, window, burst)
         hour, day = self.tally.summarise(now, 1), self.tally.summarise(now, 24)
         lost_now = float(seen.lost.sum())
         total = day.got + day.lost + lost_now
         status = crawler.status()
         return QualityReport(
             at=now,
-            strategy=crawler.strategy.name,
-            estimator=crawler.strategy.estimator.name if crawler.strategy.estimator is not None else None,
+            strategy=strategy.name,
+            estimator=strategy.estimator.name if strategy.estimator is not None else None,
             price=self._find_price(rows, now),
-            problem=crawler.strategy.problem,
+            problem=strategy.problem,
             feeds=int(crawler.feed_table.active.sum()),
             hour=hour,
             day=day,
@@ -150,6 +152,7 @@ class QualityMonitor:
             target=status.target,
             target_reached=status.target_reached,
             losing=await self._find_losing_feeds(rows, seen, now, status.spent / max(status.budget_per_minute, 1e-9)),
+            plan_check=strategy.calibration.check_plan() if isinstance(strategy, Value) else None,
         )
 
     def _expect_items(self, now: float) -> tuple[Rows, Floats]:

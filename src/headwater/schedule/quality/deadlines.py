@@ -16,13 +16,18 @@ from headwater.times import MINUTE, format_duration
 
 KEPT_SHARE = 0.95  # of the items that must come in time
 BUDGET_SHARE = 0.9  # of the budget that deadlines may take
+NO_FEED = "It reads no feed, so nothing can be promised: name feeds or folders that exist in its FROM."
 
 
 @dataclass(frozen=True, slots=True)
 class DeadlinePlan:
-    """Which feeds get the deadline, the share of items that then comes in time, and why it is not enough if so."""
+    """Which feeds get a deadline, the share of items that then comes in time, and why it is not enough if so.
+
+    `seconds` is the wanted delay, or the one that the budget allows.
+    """
 
     chosen: Bools
+    seconds: float
     share: float
     requests_per_minute: float
     reached: bool
@@ -30,19 +35,27 @@ class DeadlinePlan:
 
 
 def plan_deadlines(
-    delay: float, rate: Floats, doubt: Floats, share: Floats, cost: Floats, pause: Floats, budget: float
+    delay: float,
+    rate: Floats,
+    doubt: Floats,
+    share: Floats,
+    cost: Floats,
+    pause: Floats,
+    budget: float,
+    *,
+    taken: float = 0.0,
 ) -> DeadlinePlan:
     """Choose the feeds that are refreshed every `delay` seconds.
 
     `rate` and its standard deviation `doubt` are in items per time, `share` is the share that the query keeps, `pause`
-    the interval that politeness requires, `budget` the requests per minute that are free for this query.
+    the interval that politeness requires. Of the `budget` (requests per minute) other deadlines have `taken` a part.
 
     >>> one = np.ones(3)
     >>> plan_deadlines(120.0, np.array([96.0, 2.0, 2.0]), 0 * one, one, one, 120 * one, 60.0).chosen.tolist()
     [True, False, False]
     """
     if not len(rate):
-        return DeadlinePlan(np.zeros(0, bool), 0.0, 0.0, True, "It reads no feed, so there is nothing to promise.")
+        return DeadlinePlan(np.zeros(0, bool), delay, 0.0, 0.0, False, NO_FEED)
     items = (rate + doubt) * np.maximum(share, 1e-9)  # a quiet feed counts by what it may publish
     total = float(items.sum())
     able = pause <= delay * (1 + 1e-9)
@@ -53,19 +66,30 @@ def plan_deadlines(
     inside = float(items[chosen].sum() + (items * np.minimum(1.0, delay / np.maximum(pause, 1.0)))[~able].sum()) / total
     asked = float((cost[chosen] * MINUTE / delay).sum())
     goal = format_duration(delay)
-    if asked > BUDGET_SHARE * budget:
-        possible = delay * asked / (BUDGET_SHARE * budget)
+    room = BUDGET_SHARE * budget - taken
+    if asked > room:
+        needs = f"{count_feeds(int(chosen.sum()))} every {goal} need {asked:.1f} requests per minute"
+        if room <= 0.01 * budget:
+            message = f"Cannot be promised: {needs}, and the deadlines of other queries take the whole budget."
+            return DeadlinePlan(np.zeros(len(rate), bool), delay, inside, 0.0, False, message)
+        possible = delay * asked / room
+        others = f", of which deadlines of other queries take {taken:.3g}" if taken else ""
         message = (
-            f"Cannot be promised with {budget:g} requests per minute: {int(chosen.sum())} feeds every {goal} need"
-            f" {asked:.1f}. Possible is a delay of {format_duration(possible)}."
+            f"Cannot be promised with {budget:.3g} requests per minute{others}: {needs}."
+            f" Possible is a delay of {format_duration(possible)}, and its feeds are polled for that."
         )
-        return DeadlinePlan(np.zeros(len(rate), bool), inside, asked, False, message)
+        return DeadlinePlan(chosen, possible, inside, room, False, message)
     if inside < KEPT_SHARE - 1e-9:
         longest = format_duration(float(pause.max()))
         message = (
             f"Cannot be promised for 95 of 100 items: servers ask for pauses of up to {longest} between two polls."
             f" Possible is {inside:.0%} of the items within {goal}."
         )
-        return DeadlinePlan(chosen, inside, asked, False, message)
-    message = f"Promised: 95 of 100 items within {goal}, by polling {int(chosen.sum())} feeds at least every {goal}."
-    return DeadlinePlan(chosen, inside, asked, True, message)
+        return DeadlinePlan(chosen, delay, inside, asked, False, message)
+    polled = count_feeds(int(chosen.sum()))
+    message = f"Promised: 95 of 100 items within {goal}, by polling {polled} at least every {goal}."
+    return DeadlinePlan(chosen, delay, inside, asked, True, message)
+
+
+def count_feeds(number: int) -> str:
+    return "1 feed" if number == 1 else f"{number:,} feeds"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.estimate.poisson import expect_shown, poisson_tail
+from headwater.schedule.quality.overflow import MEANS, POISSON, compute_curves
 from headwater.times import format_duration
 
 
@@ -20,26 +20,22 @@ class LossForecast:
     missing: Floats
 
 
-def forecast_loss(expected: Floats, window: Floats) -> LossForecast:
-    """Predict what Poisson counts of these means do to windows of this size at this moment.
+def forecast_loss(expected: Floats, window: Floats, burst: Floats | None = None) -> LossForecast:
+    """Predict what counts of these means do to windows of this size at this moment.
+
+    `burst` has each feed's weights over `overflow.DISPERSIONS`; without it the counts are Poisson's.
 
     >>> forecast = forecast_loss(np.array([0.0, 10.0, 40.0]), np.full(3, 20.0))
-    >>> forecast.lost.round(2).tolist(), forecast.missing.round(2).tolist()
+    >>> forecast.lost.round(1).tolist(), forecast.missing.round(2).tolist()
     ([0.0, 0.0, 20.0], [0.0, 0.5, 1.0])
     """
     expected = np.where(np.isfinite(expected), np.maximum(expected, 0.0), 0.0)
     window = np.maximum(np.floor(window), 1.0)
-    lost, chance, shown = np.zeros(len(expected)), np.zeros(len(expected)), np.minimum(expected, window)
-    # Far below a full window nothing overflows, far above it everything does. Only the range between needs a sum.
-    between = np.flatnonzero((expected > 0.2 * window) | (window < 5))
-    some, size = expected[between], window[between]
-    far = some > 4 * size + 50
-    chance[between[far]] = 1.0
-    near = between[~far]
-    shown[near] = expect_shown(window[near], expected[near])
-    chance[near] = poisson_tail(window[near] + 1, expected[near])
-    lost[between] = np.maximum(expected[between] - shown[between], 0.0)
-    return LossForecast(lost, chance, np.clip(shown / window, 0.0, 1.0))
+    curves = compute_curves(window, np.tile(POISSON, (len(expected), 1)) if burst is None else burst)
+    some = expected > 0
+    lost = np.where(some, curves.read_lost(expected), 0.0)
+    chance = np.where(some, np.where(expected > MEANS[-1], 1.0, curves.read(curves.chance, expected)), 0.0)
+    return LossForecast(lost, chance, np.clip((expected - lost) / window, 0.0, 1.0))
 
 
 def advise_on_loss(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from headwater.schedule.quality.least_budget import QualityTarget
+from headwater.schedule.quality.quality_target import QualityTarget
 from headwater.times import format_duration, format_share
 
 IN_TIME_SHARE = 0.95  # of the items of a query with TARGET DELAY

@@ -1,21 +1,21 @@
-"""Raises weights until each query's target is met.
+"""Raises the worth of feeds until each query's completeness and freshness are met by the plan.
 
-A query target applies to some feeds and to the share of their items that the query keeps. `what_if` spreads the budget
-as `value` does. If the model predicts that a target is missed, the weight of its feeds is doubled, again and again,
-until the target is met or doubling no longer helps. A last pass reduces weights that are larger than necessary.
+A query target applies to some feeds and to the share of their items that the query keeps. If the plan predicts that a
+target is missed, the worth of its feeds is doubled, again and again, until the target is met or doubling no longer
+helps. A last pass reduces factors that are larger than necessary. A TARGET DELAY is a deadline (`deadlines`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from headwater.arrays import Floats, Rows
-from headwater.schedule.quality.least_budget import QualityTarget
-from headwater.schedule.quality.model import predict_quality
-from headwater.schedule.quality.what_if import BudgetSpread
+from headwater.schedule.promise import Plan, PlanInputs, Promise
+from headwater.schedule.quality.least_budget import describe_promise, name_limit
+from headwater.schedule.quality.quality_target import QualityTarget
 
 MAX_FACTOR = 4096.0  # the largest factor on a query's own worth
 MIN_GAIN = 0.005  # share of the shortfall; a doubling that gains less costs the other feeds too much
@@ -34,122 +34,116 @@ class QueryTarget:
     share: Floats
     worth: float = 1.0
 
+    @property
+    def shares(self) -> QualityTarget | None:
+        """The completeness and freshness wanted; None if only a delay is."""
+        target = self.target
+        return None if target.completeness is None and target.freshness is None else replace(target, delay=None)
+
 
 @dataclass(frozen=True, slots=True)
 class QueryTargetPlan:
-    """The predicted quality of a query.
+    """The predicted quality of a query, and why its completeness or freshness cannot be met if so.
 
     `times` is the factor on the query's own worth, `spent` the requests per minute of its feeds.
     """
 
     times: float
     met: bool
-    completeness: float
-    freshness: float
-    delay: float
+    said: Promise
     spent: float
+    problem: str = ""
 
 
-def meet_query_targets(
-    targets: Sequence[QueryTarget],
-    rates: Floats,
-    windows: Floats,
-    weights: Floats,
-    budget: float,
-    *,
-    shortest: float = 120.0,
-) -> list[QueryTargetPlan]:
-    """Plan each target on `budget` requests per minute; `weights` are the feeds' weights without targets.
+def meet_query_targets(targets: Sequence[QueryTarget], inputs: PlanInputs, budget: float) -> list[QueryTargetPlan]:
+    """Plan each target on `budget` requests per minute; the beliefs have the feeds' worth without targets.
 
     >>> many = np.ones(10)
-    >>> query = QueryTarget(QualityTarget(delay=300.0), np.arange(2), np.ones(2))
-    >>> (one,) = meet_query_targets([query], 0.001 * many, 50 * many, many, 0.5)  # every feed every twenty minutes
-    >>> one.met, round(one.times, 1), one.delay <= 300
-    (True, 7.3, True)
+    >>> query = QueryTarget(QualityTarget(freshness=0.994), np.arange(2), np.ones(2))
+    >>> inputs = PlanInputs.of(0.001 * many, 50 * many, many)
+    >>> (one,) = meet_query_targets([query], inputs, 0.5)  # every feed every twenty minutes: freshness .988
+    >>> one.met, 5 < one.times < 20
+    (True, True)
     """
     if not targets:
         return []
-    rates = np.maximum(rates, 1e-9)
-    chosen, many, targets = _sample_feeds(targets, rates)
-    rates, windows, weights = rates[chosen], np.maximum(windows[chosen], 1.0), weights[chosen]
-    spread = BudgetSpread(rates, windows, many, shortest)
     factors = np.ones(len(targets))
 
-    def intervals(factors: Floats) -> Floats:
-        worth = weights.copy()
+    def make(factors: Floats) -> Plan:
+        worth = inputs.beliefs.worth.copy()
         for query, factor in zip(targets, factors, strict=True):
             worth[query.rows] += (factor - 1) * query.worth * query.share
-        return spread.intervals(worth, budget)
+        return inputs.value_feeds(worth).plan_for(budget)
 
-    def outcomes(factors: Floats) -> list[tuple[float, float, float]]:
-        every = intervals(factors)
-        return [_predict_for_target(query, rates, windows, every) for query in targets]
+    def shortfalls(made: Plan) -> list[float]:
+        return [_measure_shortfall(query, made) for query in targets]
 
-    present = outcomes(factors)
-    unmet = np.array(
-        [_measure_shortfall(query, predicted) > 0 for query, predicted in zip(targets, present, strict=True)]
-    )
+    made = make(factors)
+    present = shortfalls(made)
+    unmet = np.array([short > 0 for short in present])
     while unmet.any():
         more = np.where(unmet, np.minimum(factors * 2, MAX_FACTOR), factors)
-        after = outcomes(more)
-        for k, query in enumerate(targets):
-            before, now = _measure_shortfall(query, present[k]), _measure_shortfall(query, after[k])
+        after = shortfalls(make(more))
+        for k, (before, now) in enumerate(zip(present, after, strict=True)):
             if unmet[k] and (now <= 0 or now > before * (1 - MIN_GAIN) or more[k] >= MAX_FACTOR):
                 unmet[k] = False
                 more[k] = factors[k] if now > before * (1 - MIN_GAIN) else more[k]
             elif not unmet[k] and before <= 0 < now and more[k] < MAX_FACTOR:
                 unmet[k] = True  # the gain of another target has undone this one
         factors, present = more, after
-    factors = _reduce_factors(factors, targets, outcomes)
-    every = intervals(factors)
-    plans = []
-    for query, factor in zip(targets, factors.tolist(), strict=True):
-        predicted = _predict_for_target(query, rates, windows, every)
-        spent = float((many[query.rows] * 60.0 / every[query.rows]).sum())
-        plans.append(QueryTargetPlan(factor, _measure_shortfall(query, predicted) <= 0, *predicted, spent))
-    return plans
+    if (factors > 1).any():
+        factors = _reduce_factors(factors, lambda some: shortfalls(make(some)))
+        made = make(factors)
+    return [_report(query, float(factor), made, inputs) for query, factor in zip(targets, factors, strict=True)]
 
 
-def _reduce_factors(
-    factors: Floats, targets: Sequence[QueryTarget], outcomes: Callable[[Floats], list[tuple[float, float, float]]]
-) -> Floats:
+def _reduce_factors(factors: Floats, shortfalls: Callable[[Floats], list[float]]) -> Floats:
     """Reduce factors to nearly the least that suffices; the last doubling was up to a factor of two too much."""
     low, high = np.where(factors > 1, factors / 2, factors), factors
     for _ in range(3):
         middle = np.sqrt(low * high)
-        met = np.array(
-            [
-                _measure_shortfall(query, predicted) <= 0
-                for query, predicted in zip(targets, outcomes(middle), strict=True)
-            ]
-        )
+        met = np.array(shortfalls(middle)) <= 0
         low, high = np.where(met, low, middle), np.where(met, middle, high)
     return np.asarray(high)
 
 
-def _predict_for_target(
-    query: QueryTarget, rates: Floats, windows: Floats, every: Floats
-) -> tuple[float, float, float]:
-    if not len(query.rows):
-        return 1.0, 1.0, 0.0
-    share = np.maximum(query.share, 1e-9)
-    return predict_quality(rates[query.rows], windows[query.rows], share, every[query.rows])
+def _measure_shortfall(query: QueryTarget, made: Plan) -> float:
+    if query.shares is None or not len(query.rows):
+        return -1.0
+    said = made.promise(query.rows, query.share)
+    return query.shares.measure_shortfall(said.completeness, said.freshness, None)
 
 
-def _measure_shortfall(query: QueryTarget, seen: tuple[float, float, float]) -> float:
-    """Return how far the target is from being met, as a share; 0 or less if it is met."""
-    target, (completeness, freshness, delay) = query.target, seen
-    parts = [-1.0]
-    if target.completeness is not None:
-        parts.append((target.completeness - completeness) / max(1 - target.completeness, 1e-4))
-    if target.freshness is not None:
-        parts.append((target.freshness - freshness) / max(1 - target.freshness, 1e-4))
-    if target.delay is not None:
-        parts.append(delay / target.delay - 1)
-    return max(parts)
+def _report(query: QueryTarget, factor: float, made: Plan, inputs: PlanInputs) -> QueryTargetPlan:
+    said = made.promise(query.rows, query.share)
+    rows = query.rows
+    spent = float(made.count_requests()[rows].sum()) if len(rows) else 0.0
+    if _measure_shortfall(query, made) <= 0:
+        return QueryTargetPlan(factor, True, said, spent)
+    return QueryTargetPlan(factor, False, said, spent, _find_problem(query, made, inputs))
 
 
-def _sample_feeds(targets: Sequence[QueryTarget], rates: Floats) -> tuple[Rows, Floats, list[QueryTarget]]:
+def _find_problem(query: QueryTarget, made: Plan, inputs: PlanInputs) -> str:
+    """Say why a target is missed: whatever the budget, or with this one."""
+    assert query.shares is not None
+    fastest = inputs.without_thrift().plan_fastest()
+    best = fastest.promise(query.rows, query.share)
+    possible = describe_promise(best)
+    if query.shares.measure_shortfall(best.completeness, best.freshness, None) > 0:
+        mine = np.zeros(len(fastest.interval), bool)
+        mine[query.rows] = True
+        limits = replace(fastest.constraints, active=fastest.constraints.active & mine)
+        limit = name_limit(replace(fastest, constraints=limits), query.shares)
+        return f"No budget reaches it. Possible is {possible}: {limit}."
+    needed = float(fastest.count_requests()[query.rows].sum())
+    reached = describe_promise(made.promise(query.rows, query.share))
+    return (
+        f"Cannot be met with {made.budget:g} requests per minute: {reached} can be reached. Polled as often as their"
+        f" servers allow, its feeds would take {needed:.1f} requests per minute and bring {possible}."
+    )
+
+
+def sample_feeds(targets: Sequence[QueryTarget], rates: Floats) -> tuple[Rows, Floats, list[QueryTarget]]:
     """Return rows that stand for all, how many each stands for, and the targets on the sample."""
     with_target = np.unique(np.concatenate([query.rows for query in targets]).astype(np.intp))
     others = np.setdiff1d(np.arange(len(rates), dtype=np.intp), with_target)

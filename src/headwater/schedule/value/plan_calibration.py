@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ import numpy as np
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column, FeedColumns
 from headwater.schedule.promise import Calibration, Plan
+from headwater.schedule.quality.promise_record import FEWEST_ITEMS
 from headwater.schedule.strategy import Observed
-from headwater.times import DAY, HOUR
+from headwater.times import DAY, HOUR, format_duration, format_share
 
 SETTLED_POLLS = 6  # polls after which a feed's items count
 DELAY_DOUBT = 20.0  # items by which the ratio of delays is drawn to 1
@@ -27,10 +29,45 @@ FIRST_USE, LEAST_USE, MOST_USE, USE_STEP = 1.0, 0.7, 1.5, 0.15  # the share of t
 QUEUE_SHARE = 0.1  # of the median interval: the wait in the queue that is too long
 
 
+@dataclass(frozen=True, slots=True)
+class PlanCheck:
+    """What the plan had predicted for the items of about the last day, with its corrections, and what was measured.
+
+    The delay (seconds) is that of `dated` items, completeness that of `published` ones.
+    """
+
+    dated: int
+    delay_predicted: float | None
+    delay_measured: float | None
+    published: int
+    completeness_predicted: float | None
+    completeness_measured: float | None
+
+    def describe(self) -> str:
+        """Write both in a sentence; nothing while there are too few items.
+
+        >>> said = PlanCheck(200, 240.0, 300.0, 250, 0.99, 0.984).describe()
+        >>> said.replace("of about the last day:", "…")
+        'For the same 250 items … predicted 4 min of delay, measured 5 min; predicted 99.0 % caught, measured 98.4 %.'
+        """
+        parts = []
+        if self.delay_predicted is not None and self.delay_measured is not None and self.dated >= FEWEST_ITEMS:
+            said, came = format_duration(self.delay_predicted), format_duration(self.delay_measured)
+            parts.append(f"predicted {said} of delay, measured {came}")
+        predicted, measured = self.completeness_predicted, self.completeness_measured
+        if predicted is not None and measured is not None and self.published >= FEWEST_ITEMS:
+            said, came = format_share(predicted, self.published), format_share(measured, self.published)
+            parts.append(f"predicted {said} caught, measured {came}")
+        if not parts:
+            return ""
+        return f"For the same {self.published:,} items of about the last day: {'; '.join(parts)}."
+
+
 class PlanCalibration(FeedColumns):
     """Measures a plan; `build` makes the corrections for the next one."""
 
     name = "calibration"
+    version = 2
 
     def layout(self) -> Mapping[str, Column]:
         return {"delay": Column(np.nan), "lost": Column(np.nan)}  # as foretold by the latest plan, uncorrected
@@ -43,7 +80,8 @@ class PlanCalibration(FeedColumns):
             "wait": 0.0,
             "left": 0.0,  # the share of choices that left requests over
             "median": HOUR,  # interval
-            "measured": np.zeros(3),  # items, seconds waited, seconds foretold
+            "measured": np.zeros(4),  # dated items, seconds waited, foretold by the model, and by the corrected one
+            "counted": np.zeros(3),  # published items, lost ones, losses foretold by the corrected model
             "at": np.full(3, -np.inf),  # times of the latest plan, choice and item
         }
 
@@ -63,7 +101,7 @@ class PlanCalibration(FeedColumns):
     @property
     def delay_factor(self) -> tuple[float, float]:
         """Return measured ÷ foretold delay, and the number of items behind it."""
-        items, waited, foretold = self._shared["measured"].tolist()
+        items, waited, foretold, _ = self._shared["measured"].tolist()
         if items <= 0 or foretold <= 0:
             return 1.0, 0.0
         doubt = DELAY_DOUBT * foretold / items
@@ -73,6 +111,19 @@ class PlanCalibration(FeedColumns):
         """Return the corrections for a plan; `lost` is noticed ÷ predicted loss of its feeds."""
         factor, items = self.delay_factor
         return Calibration(demand=self.demand, use=self.use, wait=self.wait, delay=factor, delay_items=items, lost=lost)
+
+    def check_plan(self) -> PlanCheck:
+        """Compare what was predicted for the items of about the last day with what was measured."""
+        dated, waited, _, quoted = self._shared["measured"].tolist()
+        published, lost, expected = self._shared["counted"].tolist()
+        return PlanCheck(
+            dated=round(dated),
+            delay_predicted=quoted / dated if dated >= 1 else None,
+            delay_measured=waited / dated if dated >= 1 else None,
+            published=round(published),
+            completeness_predicted=1 - expected / published if published >= 1 else None,
+            completeness_measured=1 - lost / published if published >= 1 else None,
+        )
 
     def lost_share(self, rows: Rows) -> Floats:
         """Return the share of items whose loss was foretold; NaN before a plan."""
@@ -111,12 +162,22 @@ class PlanCalibration(FeedColumns):
             late = np.minimum(np.where(np.isfinite(late) & (left <= 0), np.maximum(late, 0.0), 0.0), DAY)
             self._shared["wait"] += share * (float(late.mean()) - self._shared["wait"])
 
-    def observe(self, seen: Observed, polls: Floats, away: Bools) -> None:
-        """Compare the delay of the items that came with the one foretold for their feeds."""
-        if seen.published is None or not len(seen.published.times):
+    def observe(self, seen: Observed, polls: Floats, away: Bools, lost_factor: Floats) -> None:
+        """Compare the delay and the loss of what came with those foretold for their feeds."""
+        if not len(seen.rows):
             return
+        keep = 1 - self._fade("item", float(seen.end.max()), DELAY_MEMORY)
+        self._shared["measured"] *= keep
+        self._shared["counted"] *= keep
         foretold = self._columns["delay"][seen.rows].astype(np.float64)
         settled = (polls >= SETTLED_POLLS) & ~away & np.isfinite(foretold) & np.isfinite(seen.start)
+        if seen.lost is not None and settled.any():
+            lost = seen.lost[settled]
+            published = seen.new[settled] + lost
+            share = np.minimum(self._columns["lost"][seen.rows[settled]] * lost_factor[settled], 1.0)
+            self._shared["counted"] += np.array([published.sum(), lost.sum(), (published * share).sum()])
+        if seen.published is None or not len(seen.published.times):
+            return
         owner = seen.published.owner()
         # Items dated before the last refresh were dated late, or came late: no interval explains them.
         counted = settled[owner] & (seen.published.times > seen.start[owner])
@@ -124,9 +185,8 @@ class PlanCalibration(FeedColumns):
         if not len(owner):
             return
         waited = np.maximum(seen.end[owner] - seen.published.times[counted], 0.0)
-        share = self._fade("item", float(seen.end.max()), DELAY_MEMORY)
-        sums = np.array([len(owner), waited.sum(), foretold[owner].sum()])
-        self._shared["measured"] = self._shared["measured"] * (1 - share) + sums
+        expected = foretold[owner].sum()
+        self._shared["measured"] += np.array([len(owner), waited.sum(), expected, expected * self.delay_factor[0]])
 
     def _fade(self, kind: str, now: float, memory: float) -> float:
         """Return the share of a memory (days) that has passed since the last event of this kind."""

@@ -24,10 +24,10 @@ from headwater.schedule.promise import (
     Beliefs,
     Constraints,
     Plan,
+    PlanInputs,
     PriceCurves,
     follow_plan,
     follow_prices,
-    plan,
 )
 from headwater.schedule.quality.overflow import compute_curves
 from headwater.schedule.selection import Budget, Choice, take_best
@@ -86,6 +86,7 @@ class Value(IntervalStrategy):
     ) -> None:
         self._fixed, self.fast = price, fast
         self.objective = Objective(loss, freshness, delay)
+        self.reserve = RESERVE  # item-days that a refresh must save; 0 where a wanted quality sets the budget
         self.current: Plan | None = None  # the latest plan, of the feeds `planned`
         self.planned: Rows = np.empty(0, np.intp)
         self._solved_at, self._solved_rate, self._solved_known = -np.inf, 0.0, 0
@@ -119,7 +120,8 @@ class Value(IntervalStrategy):
         rows = seen.rows
         self.beliefs.observe(rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
         if self._fixed is None:
-            self.calibration.observe(seen, self.habits.polls(rows), self.habits.is_away(rows))
+            polls, away, factor = self.habits.polls(rows), self.habits.is_away(rows), self.habits.lost_factor(rows)
+            self.calibration.observe(seen, polls, away, factor)
             self.habits.observe(seen, self.beliefs.slow_rate(rows), self.calibration.lost_share(rows))
         price = self._price_refresh(table, rows)
         self._columns["paid"][rows] = price
@@ -136,7 +138,9 @@ class Value(IntervalStrategy):
         made = self.current
         host = self._host_of[rows] if len(self._host_of) > int(rows.max(initial=-1)) else np.zeros(len(rows), np.intp)
         of_host = made.host_price[np.minimum(host, len(made.host_price) - 1)] if len(made.host_price) else 0.0
-        return np.asarray(table.cost[rows] * np.maximum(np.maximum(made.price, of_host), RESERVE * table.heavy[rows]))
+        return np.asarray(
+            table.cost[rows] * np.maximum(np.maximum(made.price, of_host), self.reserve * table.heavy[rows])
+        )
 
     def _gain(self, table: Table, rows: Rows) -> Floats:
         rate = self.habits.rate(rows) if self._fixed is None else self.beliefs.slow_rate(rows)
@@ -210,19 +214,12 @@ class Value(IntervalStrategy):
         if not len(known):
             return
         self._host_of = np.arange(len(table)) if budget.host is None else budget.host
-        rows, many = self._sample(table, known)
-        calibration = self.calibration.build(self.habits.lost_factor(rows))
-        made = plan(
-            self.believe(table, rows, many),
-            self.constrain(table, rows, budget.pace if many == 1 else None),
-            budget.rate * MINUTE,
-            self.objective,
-            calibration,
-        )
+        rows, many = self.sample(table, known)
+        made = self.gather_inputs(table, rows, many, budget.pace).plan_for(budget.rate * MINUTE)
         self.current, self.planned = made, rows
         self._shared["price"] = np.array(made.price)
         self._solved_at, self._solved_rate, self._solved_known = now, budget.rate, len(known)
-        if many == 1:
+        if len(rows) == len(known):
             self._follow_prices(table, rows, made)
         else:
             self._follow_price_roughly(table, known)
@@ -230,7 +227,19 @@ class Value(IntervalStrategy):
         pause = np.maximum(self.due[rows] - table.last[rows], table.pause[rows])
         self.calibration.note_plan(rows, made, pause, now)
 
-    def believe(self, table: Table, rows: Rows, many: float = 1.0) -> Beliefs:
+    def gather_inputs(self, table: Table, rows: Rows, many: Floats, pace: Floats | None) -> PlanInputs:
+        """Return what a plan of some feeds depends on, each standing for `many`.
+
+        `pace` limits the requests per minute of each host. Feeds that stand for others cannot show how full a host is.
+        """
+        return PlanInputs(
+            self.believe(table, rows, many),
+            self.constrain(table, rows, pace if (many == 1).all() else None),
+            self.objective,
+            self.calibration.build(self.habits.lost_factor(rows)),
+        )
+
+    def believe(self, table: Table, rows: Rows, many: Floats | float = 1.0) -> Beliefs:
         """Return the beliefs in some feeds, each standing for `many`."""
         habits = self.habits
         return Beliefs(
@@ -244,12 +253,12 @@ class Value(IntervalStrategy):
             heavy=table.heavy[rows],
             fail=habits.fail(rows),
             closed=table.closed[rows],
-            many=np.full(len(rows), many),
+            many=np.broadcast_to(np.asarray(many, np.float64), len(rows)),
         )
 
     def constrain(self, table: Table, rows: Rows, pace: Floats | None = None) -> Constraints:
         """Return the constraints of some feeds; `pace` limits the requests per minute of each host."""
-        host = self._host_of[rows]
+        host = self._host_of[rows] if len(self._host_of) > int(rows.max(initial=-1)) else np.arange(len(rows))
         hosts = int(host.max(initial=0)) + 1
         limits = np.full(hosts, np.inf)
         if pace is not None:
@@ -264,6 +273,7 @@ class Value(IntervalStrategy):
             open=table.open[rows],
             host=host,
             pace=limits,
+            reserve=self.reserve,
         )
 
     def predict(self, table: Table, rows: Rows) -> Plan | None:
@@ -288,7 +298,7 @@ class Value(IntervalStrategy):
             return None
         rows, price = np.array([row], np.intp), self.price
         paid /= float(table.cost[row])
-        of_host = paid if paid > 1.1 * max(price, RESERVE * float(table.heavy[row])) else 0.0
+        of_host = paid if paid > 1.1 * max(price, self.reserve * float(table.heavy[row])) else 0.0
         beliefs, constraints = self.believe(table, rows), Constraints.of(1)
         constraints = replace(
             constraints,
@@ -298,17 +308,19 @@ class Value(IntervalStrategy):
             pushed=table.pushed[rows],
             active=table.active[rows],
             away=self.habits.is_away(rows),
+            reserve=self.reserve,
         )
         calibration = self.calibration.build(self.habits.lost_factor(rows))
         return follow_prices(beliefs, constraints, price, np.array([of_host]), budget, self.objective, calibration)
 
-    def _sample(self, table: Table, known: Rows) -> tuple[Rows, float]:
+    def sample(self, table: Table, known: Rows, most: int = SAMPLE) -> tuple[Rows, Floats]:
         """Return the feeds that a plan looks at, and how many each stands for: evenly by worth × rate."""
-        if len(known) <= SAMPLE:
-            return known, 1.0
+        if len(known) <= most:
+            return known, np.ones(len(known))
         by_worth = known[np.argsort(self._columns["gain"][known], kind="stable")]
-        many = len(known) / SAMPLE
-        return np.sort(by_worth[((np.arange(SAMPLE) + 0.5) * many).astype(np.intp)]), many
+        many = len(known) / most
+        rows = np.sort(by_worth[((np.arange(most) + 0.5) * many).astype(np.intp)])
+        return rows, np.full(most, many)
 
     def _follow_prices(self, table: Table, rows: Rows, made: Plan) -> None:
         """Scale pauses that were planned at another price, and keep deadlines."""

@@ -191,11 +191,8 @@ class WhatIfParameters(Parameters, frozen=True):
 @quality_group.get("/quality/what-if")
 async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[PredictedQuality]:
     """Predict quality at other budgets; the list is empty until there are estimates of the feeds."""
-    node = call.aggregator
     wanted = None if asked.budget is None else [asked.budget]
-    found = await estimate_quality_by_budget(
-        await node.crawl.sample_beliefs(call.now), call.site.settings.least_interval, wanted
-    )
+    found = await estimate_quality_by_budget(await call.aggregator.crawl.sample_beliefs(call.now), wanted)
     return ListPage(items=found, next=None)
 
 

@@ -60,6 +60,7 @@ class QualityPage:
     sparks: dict[str, Markup]
     buys: tuple[PredictedQuality, ...]
     said_curve: str
+    said_check: str
     completeness: Chart | None
     delay: Chart | None
     price: Chart | None
@@ -84,7 +85,8 @@ async def load_quality_page(site: Site, now: float, zone: tzinfo = UTC) -> Quali
         watched=status.feeds,
         sparks=_draw_sparklines(past[-180:]),
         buys=tuple(buys),
-        said_curve=f"{_describe_curve(buys, budget)} {_describe_measured(report)}" if buys else "",
+        said_curve=_describe_curve(buys, budget) if buys else "",
+        said_check=report.plan_check.describe() if report and report.plan_check else "",
         completeness=_draw_curve(buys, budget, lambda one: one.completeness, "completeness"),
         delay=_draw_curve(buys, budget, lambda one: one.delay / 60, "delay"),
         price=_draw_price(past, zone),
@@ -102,7 +104,7 @@ async def load_budget_curve(site: Site, now: float) -> list[PredictedQuality]:
     if report is None or report.completeness is None:
         return []
     sample = await site.aggregator.crawl.sample_beliefs(now)
-    return await estimate_quality_by_budget(sample, site.settings.least_interval)
+    return await estimate_quality_by_budget(sample)
 
 
 async def draw_delay_curve(site: Site, now: float) -> Chart | None:
@@ -134,25 +136,17 @@ def _describe_curve(buys: Sequence[PredictedQuality], budget: float) -> str:
     half, whole, twice = (_find_nearest(buys, budget * factor) for factor in (0.5, 1.0, 2.0))
     if half is None or whole is None or twice is None:
         return ""
-    if whole.used < 0.9 * budget:
-        return (
-            f"All feeds together need about {whole.used:.0f} requests a minute. A larger budget would not help; "
-            f"half of it would give {format_share(half.completeness)} and {format_duration(half.delay)}."
-        )
-    return (
-        f"By the model below, half the budget would give {format_share(half.completeness)} and "
-        f"{format_duration(half.delay)}; "
-        f"today's {format_share(whole.completeness)} and {format_duration(whole.delay)}; "
-        f"twice the budget {format_share(twice.completeness)} and {format_duration(twice.delay)}."
+    today = (
+        f"Forecast of the next day: {format_share(whole.completeness, 500)} caught and a mean delay of "
+        f"{format_duration(whole.delay)} (± {format_duration(whole.delay_doubt)})."
     )
-
-
-def _describe_measured(report: QualityReport | None) -> str:
-    """Set the measured figures beside those of the model."""
-    if report is None or report.expected_completeness is None or report.day.delay is None:
-        return ""
-    caught = format_share(report.expected_completeness, report.published)
-    return f"Measured in the last day: {caught} and {format_duration(report.day.delay.mean)}."
+    if whole.used < 0.9 * budget:
+        need = f"about {whole.used:.0f}" if whole.used >= 1 else "less than one"
+        return f"{today} All feeds together need {need} of {budget:g} requests a minute; more would not help."
+    return (
+        f"{today} Half the budget would give {format_share(half.completeness, 500)} and {format_duration(half.delay)}, "
+        f"twice the budget {format_share(twice.completeness, 500)} and {format_duration(twice.delay)}."
+    )
 
 
 def _draw_curve(
