@@ -25,6 +25,7 @@ from headwater.language.ast import (
     FeedAddress,
     FeedName,
     Field,
+    FirstOfStory,
     Has,
     Instant,
     Join,
@@ -44,6 +45,9 @@ from headwater.language.ast import (
     SourceGroup,
     SourceIs,
     Statement,
+    StoryCount,
+    StoryGrowing,
+    StoryMeasure,
     TaggedSources,
     TargetClause,
     TimeUnit,
@@ -132,6 +136,20 @@ predicates: st.SearchStrategy[Condition] = st.recursive(
     max_leaves=6,
 )
 
+spans_of_stories = st.builds(LastWindow, counts, units)
+story_atoms: st.SearchStrategy[Condition] = st.one_of(
+    st.builds(
+        StoryCount,
+        st.sampled_from(StoryMeasure),
+        st.sampled_from(ComparisonOperator),
+        counts,
+        st.none() | spans_of_stories,
+    ),
+    st.just(FirstOfStory()),
+    st.just(StoryGrowing()),
+    st.builds(StoryGrowing, counts, spans_of_stories),
+)
+
 leaf_sources = st.one_of(addressed, named, anything.map(TaggedSources), st.just(AllSources()))
 
 
@@ -153,23 +171,25 @@ def queries(draw: st.DrawFn) -> Query:
     branches = tuple(draw(branch(pool)) for _ in range(draw(st.integers(1, 3))))
     joins = tuple(draw(join(pool.pop())) for _ in range(draw(st.integers(0, min(2, len(pool))))))
     declared = [name for name in free if name not in pool]
-    tops: list[Condition] = draw(st.lists(predicates, max_size=2))
+    tops: list[Condition] = draw(st.lists(predicates | story_atoms | story_atoms.map(Not), max_size=2))
     if declared:
         scoped = st.builds(Scoped, st.sampled_from(declared), predicates)
         tops += draw(st.lists(scoped, max_size=2))
     where = None if not tops else tops[0] if len(tops) == 1 else _and(tops)
+    each_story = not joins and draw(st.booleans())
     return Query(
         branches,
         joins,
         where,
         draw(st.none() | windows),
-        draw(st.none() | distincts),
+        None if each_story else draw(st.none() | distincts),
         draw(st.none() | st.builds(OrderClause, st.sampled_from(Field), st.booleans())),
         draw(st.none() | st.integers(0, 1000).map(lambda n: n / 10)),
         draw(st.none() | targets),
         draw(st.none() | deliveries),
         draw(st.none() | st.builds(EveryClause, spans) | st.just(EveryClause(Duration(2, TimeUnit.DAY), "07:30"))),
-        draw(st.lists(settings, max_size=3).map(tuple)),
+        draw(st.lists(settings, max_size=3).map(tuple)) if not each_story else (),
+        each_story,
     )
 
 

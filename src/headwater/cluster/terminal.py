@@ -13,7 +13,7 @@ from headwater.cluster.leases.holdings import LeasedHoldings
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partition_keeper import PartitionKeeper, PartitionSource
 from headwater.fetch.client import Fetcher
-from headwater.fetch.http.domains import registered_domain_of_url
+from headwater.formats.values.domains import registered_domain_of_url
 from headwater.loops import boot_clock
 from headwater.node.crawl.fetch_pool import FetchOutcome, FetchPool, fetch_hop
 from headwater.node.crawl.network_outage import NetworkOutage

@@ -324,7 +324,37 @@ class SourceIs(SyntaxNode, frozen=True):
     listed: bool = False
 
 
-Atom: TypeAlias = Contains | Near | Equals | Matches | Similar | DateIs | DateIn | SizeIs | Has | SourceIs
+class StoryMeasure(StrEnum):
+    SOURCES = "SOURCES"
+    ITEMS = "ITEMS"
+
+
+class StoryCount(SyntaxNode, frozen=True):
+    """STORY SOURCES or ITEMS compared with a number: all of the item's story, or those that came `within` a time."""
+
+    measure: StoryMeasure
+    cmp: ComparisonOperator
+    number: int
+    within: LastWindow | None = None
+    pos: Position = NOWHERE
+
+
+class FirstOfStory(SyntaxNode, frozen=True):
+    """FIRST OF STORY: the item began its story."""
+
+    pos: Position = NOWHERE
+
+
+class StoryGrowing(SyntaxNode, frozen=True):
+    """STORY GROWING BY number WITHIN window: so many new publishers in the time, and more than in the time before."""
+
+    number: int = 5
+    within: LastWindow = LastWindow(6, TimeUnit.HOUR)
+    pos: Position = NOWHERE
+
+
+StoryAtom: TypeAlias = StoryCount | FirstOfStory | StoryGrowing
+Atom: TypeAlias = Contains | Near | Equals | Matches | Similar | DateIs | DateIn | SizeIs | Has | SourceIs | StoryAtom
 Condition: TypeAlias = And | Or | Not | Scoped | Atom
 
 TRUE = And(())
@@ -372,6 +402,7 @@ __all__ = [
     "FeedAddress",
     "FeedName",
     "Field",
+    "FirstOfStory",
     "Has",
     "Instant",
     "Join",
@@ -394,6 +425,10 @@ __all__ = [
     "SourceGroup",
     "SourceIs",
     "Statement",
+    "StoryAtom",
+    "StoryCount",
+    "StoryGrowing",
+    "StoryMeasure",
     "TaggedSources",
     "TargetClause",
     "TimeUnit",
@@ -527,6 +562,7 @@ class Query(SyntaxNode, frozen=True):
     deliver: DeliverClause | None = None
     every: EveryClause | None = None
     settings: tuple[Assignment, ...] = ()
+    each_story: bool = False
     pos: Position = NOWHERE
 
 

@@ -25,6 +25,7 @@ from headwater.language.ast import (
     Scoped,
     SourceIs,
     Statement,
+    StoryAtom,
     TaggedSources,
 )
 from headwater.language.contradictions import is_contradiction
@@ -39,6 +40,7 @@ from headwater.language.normal_form import (
 )
 from headwater.language.parsing.cursor import MAX_NESTING
 
+_STORY_HINT = "no query can read a feed with EACH STORY; read its sources instead"
 MAX_ATOMS = 512
 MAX_BRANCHES = 10_000
 MAX_REGEXES = 20
@@ -131,6 +133,7 @@ class Checker:
         if clean:
             check_variables(statement.query, self._diagnostics)
             check_quotas(statement.query, self._diagnostics)
+            check_stories(statement.query, self._diagnostics)
             if self._diagnostics.error_count == known:
                 self._check_references(statement)
                 self._warn_if_empty(statement.query)
@@ -212,6 +215,12 @@ class Checker:
                 if path is not None:
                     shown = " → ".join(self._names.get(step, step) for step in (key, *path))
                     self._diagnostics.add_error(name.pos, f"feed {statement.name.name} would read itself: {shown}")
+                self._check_reads_items(name)
+        if query.each_story and (readers := self._list_readers(key)):
+            listed = ", ".join(self._names.get(reader, reader) for reader in readers)
+            self._diagnostics.add_error(
+                statement.name.pos, f"feed {statement.name.name} is read by {listed}", _STORY_HINT
+            )
         if self._diagnostics.error_count == known and self._count_layers(query, {}) > MAX_NESTING:
             self._diagnostics.add_error(
                 statement.name.pos,
@@ -231,6 +240,12 @@ class Checker:
             ):
                 hint = did_you_mean(source.tag, self._tags, "feeds tagged later will take part")
                 self._diagnostics.add_warning(source.pos, f"no feed has the tag “{source.tag}” yet", hint)
+
+    def _check_reads_items(self, name: FeedName) -> None:
+        """Check that a query feed that is read publishes items, not stories."""
+        read = self._queries.get(name.key)
+        if read is not None and read.each_story:
+            self._diagnostics.add_error(name.pos, f"feed {name.name} publishes stories, not items", _STORY_HINT)
 
     def _find_read_path(self, start: str, goal: str) -> list[str] | None:
         """Return the path by which `start` reads `goal`, or None."""
@@ -320,6 +335,28 @@ def check_variables(query: Query, diagnostics: Diagnostics) -> None:
 
 def _find_scoped(condition: Condition) -> Scoped | None:
     return next((part for part in walk_condition(condition) if isinstance(part, Scoped)), None)
+
+
+def check_stories(query: Query, diagnostics: Diagnostics) -> None:
+    """Check that conditions on stories stand in WHERE alone: the filters of sources decide which items count."""
+    scoped = [part.part for part in walk_condition(query.where) if isinstance(part, Scoped)] if query.where else []
+    for condition in (*scoped, *(branch.filter for branch in walk_branches(query) if branch.filter is not None)):
+        for part in walk_condition(condition):
+            if isinstance(part, StoryAtom):
+                hint = "move it to WHERE; the filter of a source decides which items of a story count"
+                diagnostics.add_error(part.pos, "STORY is inside the filter of a source", hint)
+    if not query.each_story:
+        return
+    if query.distinct is not None:
+        diagnostics.add_error(query.distinct.pos, "DISTINCT and EACH STORY exclude each other", "leave one out")
+    for join in query.joins:
+        hint = "join in a feed of its own, and read that feed"
+        diagnostics.add_error(join.pos, "JOIN and EACH STORY exclude each other", hint)
+    for setting in query.settings:
+        for name in ("{content}", "{description}"):
+            if name in setting.template:
+                hint = "use {title}, {link}, {source}, {story.sources} or {story.items}"
+                diagnostics.add_error(setting.pos, f"EACH STORY cannot use {name}: a story has no text", hint)
 
 
 def check_quotas(query: Query, diagnostics: Diagnostics) -> None:

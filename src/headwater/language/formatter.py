@@ -64,6 +64,8 @@ def _format_clauses(query: ast.Query) -> Iterator[list[str]]:
         at = "" if query.distinct.at is None else f" AT {_format_number(query.distinct.at)}"
         within = "" if query.distinct.within is None else f" WITHIN {_format_window(query.distinct.within)}"
         yield [f"DISTINCT ON {query.distinct.field}{at}{within}"]
+    if query.each_story:
+        yield ["EACH STORY"]
     if query.settings:
         yield [f"SET {', '.join(map(_format_assignment, query.settings))}"]
     if query.order is not None:
@@ -175,12 +177,27 @@ def _format_other_condition(condition: ast.Condition) -> str:
             return f"{ast.Field.SIZE} {cmp} {_format_number(number)}"
         case ast.Has(field):
             return f"HAS {field}"
+        case ast.StoryCount() | ast.FirstOfStory() | ast.StoryGrowing():
+            return _format_story(condition)
         case ast.SourceIs(sources, negated):
             if condition.listed or len(sources) > 1:
                 return f"{'NOT ' if negated else ''}SOURCE IN {_format_list(map(format_source, sources))}"
             return f"SOURCE {'!=' if negated else '='} {format_source(sources[0])}"
         case _:
             raise TypeError(f"{type(condition).__name__} is not a condition")
+
+
+def _format_story(condition: ast.StoryAtom) -> str:
+    match condition:
+        case ast.StoryCount(measure, cmp, number, within):
+            span = "" if within is None else f" WITHIN {_format_window(within)}"
+            return f"STORY {measure} {cmp} {number}{span}"
+        case ast.FirstOfStory():
+            return "FIRST OF STORY"
+        case ast.StoryGrowing(number, within):
+            if condition == ast.StoryGrowing():
+                return "STORY GROWING"
+            return f"STORY GROWING BY {number} WITHIN {_format_window(within)}"
 
 
 def _format_values(values: tuple[str, ...], require_all: bool, listed: bool) -> str:

@@ -17,6 +17,10 @@ _TOKEN_SPAN_KINDS = {
     TokenKind.JUNK: "error",
     TokenKind.COMMENT: "comment",
 }
+_PHRASES = (
+    *(("STORY", "SOURCES"), ("STORY", "ITEMS"), ("STORY", "GROWING")),
+    *(("FIRST", "OF", "STORY"), ("EACH", "STORY")),
+)
 _CONNECTIVES = frozenset({"AND", "OR", "NOT"})
 _FIELDS = frozenset(map(str, Field))
 SPAN_KINDS = ("keyword", "connective", "field", "name", *_TOKEN_SPAN_KINDS.values())
@@ -39,12 +43,24 @@ def highlight_script(text: str) -> list[HighlightSpan]:
     >>> [(span.kind, "DROP FEED a"[span.start : span.end]) for span in highlight_script("DROP FEED a")]
     [('keyword', 'DROP'), ('keyword', 'FEED'), ('name', 'a')]
     """
-    diagnostics = Diagnostics(text)
-    return [_make_span(token) for token in tokenize_script(text, diagnostics) if token.kind is not TokenKind.END]
+    tokens = [token for token in tokenize_script(text, Diagnostics(text)) if token.kind is not TokenKind.END]
+    phrases = _find_phrases(tokens)
+    return [
+        HighlightSpan(token.offset, token.end, "keyword" if token.offset in phrases else _classify_token(token))
+        for token in tokens
+    ]
 
 
-def _make_span(token: Token) -> HighlightSpan:
-    return HighlightSpan(token.offset, token.end, _classify_token(token))
+def _find_phrases(tokens: list[Token]) -> set[int]:
+    """Return the offsets of words that are keywords only in a phrase, and may be names elsewhere."""
+    words = [token.text.upper() if token.kind is TokenKind.WORD else "" for token in tokens]
+    return {
+        tokens[place].offset
+        for start in range(len(words))
+        for phrase in _PHRASES
+        if tuple(words[start : start + len(phrase)]) == phrase
+        for place in range(start, start + len(phrase))
+    }
 
 
 def _classify_token(token: Token) -> str:

@@ -22,9 +22,12 @@ from headwater.language.ast import (
     Query,
     Scoped,
     SourceGroup,
+    StoryAtom,
     TaggedSources,
     conjoin_conditions,
 )
+
+STORY_VALUES = ("{story.sources}", "{story.items}")  # in the templates of SET
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,19 @@ class QuerySource:
 def list_sources(query: Query) -> tuple[QuerySource, ...]:
     """Return the sources of the query in the order of the text."""
     return tuple(_walk_sources(query.branches, (), (), _split_conjuncts(query.where)))
+
+
+def list_counted_sources(query: Query) -> tuple[QuerySource, ...]:
+    """Return the sources with their own conditions alone: the items that the query's stories count."""
+    scoped = tuple(part for part in _split_conjuncts(query.where) if isinstance(part, Scoped))
+    return tuple(_walk_sources(query.branches, (), (), scoped))
+
+
+def uses_stories(query: Query) -> bool:
+    """Return whether the query asks for the stories of items."""
+    if query.each_story or any(place in setting.template for setting in query.settings for place in STORY_VALUES):
+        return True
+    return any(isinstance(part, StoryAtom) for where in list_conditions(query) for part in walk_condition(where))
 
 
 def list_join_sources(query: Query, join: Join) -> tuple[QuerySource, ...]:

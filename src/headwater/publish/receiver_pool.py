@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from headwater.fetch.http.domains import registered_domain
+from headwater.formats.values.domains import registered_domain
 
 SECONDS_BETWEEN_LOOKS = 1.0  # while requests run
 

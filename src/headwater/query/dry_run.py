@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headwater.language.ast import CreateFeed, Query, RegisterFeed, Script
+from headwater.language.normal_form import uses_stories
 from headwater.model import Item
 from headwater.query.engine import Engine
 from headwater.query.hits import Hit
 from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin, apply_registrations
 from headwater.query.query_document import Emission, ItemKey, select_items
+from headwater.query.stories.story_grouper import ItemStory
+from headwater.query.stories.story_placer import StoryPlacer
 
 
 class DryRun:
@@ -29,15 +32,17 @@ class DryRun:
                 self._queries[statement.name.name.casefold()] = statement.query
             else:
                 self._registered.pop(statement.name.key, None)
+        self._placer = StoryPlacer() if any(map(uses_stories, self._queries.values())) else None
         self._emitted: dict[str, dict[ItemKey, Emission]] = {name: {} for name in self._engine.query_names()}
+        self._origins: dict[Origin, None] = {}
         self._last_arrival = 0.0
         self._event_count = 0
 
     def add_arrival(self, item: Item, origin: Origin, arrived: float) -> None:
         known = apply_registrations(origin, self._registered.values())
-        for hit in self._engine.match(item, origin, arrived):
+        for hit in self._engine.match(item, origin, arrived, story=self._place_item(item, known, arrived)):
             emitted = self._emitted[hit.query]
-            emission = self._make_emission(hit, known, arrived)
+            emission = self._make_emission(hit, hit.origin or known, arrived)
             before = emitted.get(emission.key)
             if before is not None:
                 emission = replace(
@@ -45,12 +50,24 @@ class DryRun:
                     analysed=emission.analysed,
                     original=emission.original,
                     branches=before.branches | emission.branches,
+                    related=before.related if emission.related is None else emission.related,
                     fresh=False,
                     update=True,
                 )
             emitted[emission.key] = emission
         self._last_arrival = max(self._last_arrival, arrived) if self._event_count else arrived
         self._event_count += 1
+
+    def _place_item(self, item: Item, origin: Origin, arrived: float) -> ItemStory | None:
+        """Group the items of the table as the server would, if a query asks for stories."""
+        if self._placer is None:
+            return None
+        if self._placer.knows(item):
+            return self._placer.change_item(item)
+        if origin not in self._origins:
+            self._origins[origin] = None
+            self._placer.set_origins(self._origins)
+        return self._placer.place_item(item, origin, arrived).story
 
     def _make_emission(self, hit: Hit, origin: Origin, arrived: float) -> Emission:
         original = AnalysedItem(hit.original, origin, arrived, self._detect)

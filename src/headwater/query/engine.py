@@ -34,6 +34,7 @@ from headwater.query.index.features import OriginFeatures
 from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin, apply_registrations
 from headwater.query.items.similarity import WordFrequencies
+from headwater.query.stories.story_grouper import ItemStory
 
 RETUNE_INTERVAL = 256  # items between two attempts to move conditions to rarer features
 CACHED_ORIGINS = 10_000  # origins with cached features
@@ -114,11 +115,13 @@ class Engine:
         arrived: float | None = None,
         emitted: Collection[str] | None = None,
         delivered: Collection[str] = (),
+        story: ItemStory | None = None,
     ) -> Hits:
         """Return the query feeds that a new item, or a new version of one, belongs to.
 
         `emitted` names the query feeds that hold an earlier version, `delivered` those that have delivered it. Without
-        `emitted`, the engine uses its memory of recent items, and a repeated version has no hits.
+        `emitted`, the engine uses its memory of recent items, and a repeated version has no hits. `story` is the story
+        of the item, for queries that ask for stories.
         """
         origin_features = self._find_origin_features(origin or self._find_origin(item.feed_id))
         analysed = AnalysedItem(item, origin_features.origin, arrived, self.detect)
@@ -130,6 +133,9 @@ class Engine:
             analysed = analysed.with_item(item)
         elif known is None and not emitted:
             self._frequencies.count_item(analysed)
+        story = story if self._query_feeds.views else None
+        if story is not None:
+            self._query_feeds.update_views()
         item_features = self._index.make_item_features(analysed, origin_features.features)
         self._shares.observe_item(item_features.features)
         memory: ItemMemory = None
@@ -145,9 +151,9 @@ class Engine:
         numbers = plain
         hits: Sequence[Hit] = ()
         failures: Sequence[MatchFailure] = ()
-        if rules:
+        if rules or story is not None:
             item_pass = ItemPass(
-                item_features, self._query_feeds, self._index, self._frequencies, memory, self._event_count
+                item_features, self._query_feeds, self._index, self._frequencies, memory, self._event_count, story
             )
             item_pass.run(rules)
             plain.extend(item_pass.plain)
@@ -193,6 +199,7 @@ class Engine:
 
         This also fills the windows of the feed, for example after a restart without a saved state.
         """
+        self._query_feeds.update_views()
         backfill = BackfillPass(self._query_feeds, self._index, self._frequencies, name)
         found: list[tuple[Arrival, Hit]] = []
         for arrival in past:
@@ -200,10 +207,13 @@ class Engine:
             origin_features = self._find_origin_features(origin)
             analysed = AnalysedItem(arrival.item, origin_features.origin, arrival.arrived, self.detect)
             item_features = self._index.make_item_features(analysed, origin_features.features)
-            hit = backfill.pass_item(item_features, arrival.emitted)
-            if hit is not None:
+            hit = backfill.pass_item(item_features, arrival.emitted, arrival.story)
+            if hit is not None and hit.origin is not None:
+                found.append((arrival, hit))
+            elif hit is not None:
                 self._recent.note_backfilled(analysed.key, arrival.item, backfill.number)
                 found.append((arrival, hit))
+        backfill.finish()
         return found
 
     # snapshots

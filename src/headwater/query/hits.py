@@ -8,6 +8,7 @@ from typing import Any, Protocol, overload
 
 from headwater.model import Item
 from headwater.query.items.origin import Origin
+from headwater.query.stories.story_grouper import ItemStory
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,9 @@ class Hit:
     `update` changes an item in place that the feed has emitted before. `fresh` says that the hit should be delivered:
     it is not an update, not back-filled, and not delivered before.
 
+    The hit of a story (EACH STORY) is its first item, from the feed `origin`: without its text, which the engine does
+    not keep, and not the item that has just arrived. An update of a story has all its `related` items.
+
     The class is not frozen: an item can have thousands of hits, and freezing would triple their cost.
     """
 
@@ -46,6 +50,7 @@ class Hit:
     related: tuple[Related, ...] | None = None
     update: bool = False
     fresh: bool = True
+    origin: Origin | None = None
 
     @property
     def rewritten_fields(self) -> dict[str, Any]:
@@ -61,13 +66,14 @@ class Arrival:
     """A past item for the back-fill of a query feed.
 
     `emitted` maps query feeds to the item as they published it: a feed that reads others is filled from these. Without
-    `origin`, the origin of the item's feed is used.
+    `origin`, the origin of the item's feed is used. `story` is the item's story, if it is known.
     """
 
     item: Item
     arrived: float | None = None
     origin: Origin | None = None
     emitted: Mapping[str, Item] = field(default_factory=dict)
+    story: ItemStory | None = None
 
 
 @dataclass(frozen=True, slots=True)

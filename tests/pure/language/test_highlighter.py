@@ -41,6 +41,12 @@ def test_each_kind_of_word_has_its_colour() -> None:
     ]
 
 
+def test_words_of_stories_are_keywords_in_their_phrases_and_names_elsewhere() -> None:
+    text = "return Story where story sources > 3 and first of story each story"
+    assert [word for kind, word in coloured(text) if kind == "name"] == ["Story"]
+    assert ("keyword", "each") in coloured(text)
+
+
 def test_errors_are_marked() -> None:
     assert coloured("&& == “x” ../y http://z") == [
         ("error", "&&"),

@@ -7,7 +7,7 @@ import re
 from headwater.language import Catalogue, parse
 from headwater.language.formatter import format_script
 from headwater.language.parsing.clauses import PLACEHOLDERS
-from headwater.language.parsing.cursor import ALL_FIELDS, CLAUSE_KEYWORDS
+from headwater.language.parsing.cursor import ALL_FIELDS, CLAUSE_KEYWORDS, CONDITION_WORDS
 from support import ROOT
 
 PAGE = (ROOT / "docs" / "language.md").read_text()
@@ -16,7 +16,7 @@ BLOCKS = re.findall(r"```headwater\n(.*?)```", PAGE, flags=re.DOTALL)
 
 def test_the_examples_of_the_page_are_one_script_that_runs() -> None:
     script = parse("\n".join(BLOCKS), Catalogue())
-    assert len(script.statements) == 14
+    assert len(script.statements) == 16
     assert script.warnings == ()
 
 
@@ -33,8 +33,9 @@ def test_every_condition_of_the_page_parses() -> None:
     assert len(atoms) >= 18
     for atom in atoms:
         first = atom.split()[0]
-        field = first if first in ALL_FIELDS or first == "HAS" else field
-        condition = atom if first in (*ALL_FIELDS, "HAS") else f"{field} {atom}"
+        whole = first in (*ALL_FIELDS, "HAS", *CONDITION_WORDS)
+        field = first if whole else field
+        condition = atom if whole else f"{field} {atom}"
         if condition.split()[-1] not in ("!=", "NEAR", "1"):
             parse(f"CREATE FEED a AS RETURN ALL WHERE {condition.replace('…', 'x').replace('//x', '//x.example')}")
 

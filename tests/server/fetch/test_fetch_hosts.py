@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.fetch.client import Fetcher
-from headwater.fetch.http.domains import registered_domain
 from headwater.fetch.http.host_gate import HostGate, HostSlots
+from headwater.formats.values.domains import registered_domain
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from headwater.language import parse
 from headwater.model import QueryFeed
 from headwater.node.queries import definitions
 from headwater.node.queries.preview import preview_queries
+from headwater.query import Engine
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.store.content.feeds import NewFeed, change_feed, find_feed
 from headwater.store.content.outbox import OutboxEntry, find_last_position, list_outbox_entries
@@ -59,13 +60,13 @@ async def test_a_new_query_shows_the_past_and_delivers_only_what_comes_after(wor
     assert world.fresh() == ["New volcano"]
 
 
-async def test_without_queries_items_are_passed_by_unread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def unread(*_: Any) -> None:
-        raise AssertionError("items were read that nobody asks for")
+async def test_without_queries_items_are_grouped_but_not_matched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def match(*_: Any, **__: Any) -> None:
+        raise AssertionError("an item was matched without queries")
 
     await world.publish("guardian", "One", "Two")
     with monkeypatch.context() as patched:
-        intercept_reads(patched, world.store, list_outbox_entries, unread)
+        patched.setattr(Engine, "match", match)
         await world.process()
     progress = await world.processor.measure_progress()
     assert (progress.position, progress.behind) == (await world.store.read(find_last_position), 0)

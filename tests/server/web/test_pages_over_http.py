@@ -229,7 +229,7 @@ async def test_the_same_story_in_two_feeds_is_one_row(site: Start, web_store: St
         await save_refreshes(web_store, [a_verdict(feed, item, short, at=NOW - 50)])
     async with visiting(await site()) as visitor:
         _, page = await visitor.get("/read/all")
-    assert page.count("also in 1 feed") == 1
+    assert page.count("1 more on this story") == 1
     assert page.count(">Correction<") == 2
 
 

@@ -69,7 +69,7 @@ class ItemTable:
 def read_item_table(data: bytes, name: str) -> ItemTable:
     rows: list[ItemRow] = []
     feeds: dict[str, int] = {}
-    identified: dict[tuple[int, int | str], str] = {}  # a line with a known id is a new version of that item
+    known: dict[tuple[int, int | str], Item] = {}  # a line with a known id is a new version of that item
     now = 0.0
     decoder = msgspec.json.Decoder(_TableLine)
     for number, text in enumerate(data.splitlines(), 1):
@@ -84,10 +84,10 @@ def read_item_table(data: bytes, name: str) -> ItemTable:
         now = arrived if arrived is not None else max(now, published or 0.0)
         feed = feeds.setdefault(line.feed, len(feeds) + 1)
         row = _make_row(line, number, feed, published, updated, now)
-        known = identified.setdefault((feed, line.id), row.item.identity)
-        rows.append(
-            row if known == row.item.identity else replace(row, item=msgspec.structs.replace(row.item, identity=known))
-        )
+        first = known.setdefault((feed, line.id), row.item)
+        if first is not row.item:
+            row = replace(row, item=msgspec.structs.replace(row.item, identity=first.identity, id=first.id))
+        rows.append(row)
     return ItemTable(tuple(rows))
 
 

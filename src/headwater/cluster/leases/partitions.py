@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.transport.wire_messages import Grant, MemberReport, encode_report, read_report
-from headwater.fetch.http.domains import registered_domain_of_url
+from headwater.formats.values.domains import registered_domain_of_url
 from headwater.store import cluster_leases
 
 PARTITIONS = 256

@@ -31,9 +31,9 @@ from headwater.fetch.http.address_guard import (
 )
 from headwater.fetch.http.content_encoding import ACCEPTED_ENCODINGS
 from headwater.fetch.http.deadlines import Deadlines
-from headwater.fetch.http.domains import registered_domain
 from headwater.fetch.http.headers import FEED_TYPES
 from headwater.fetch.http.host_gate import HostGate
+from headwater.formats.values.domains import registered_domain
 from headwater.model import Ending
 
 _MAX_HEADER_LINE = 32 * 1024  # some servers send policies of 20 kB; aiohttp allows 8 kB

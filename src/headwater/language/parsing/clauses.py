@@ -1,4 +1,4 @@
-"""Parses the clauses of a query: KEEP, DISTINCT, ORDER BY, IMPORTANCE, TARGET, DELIVER, EVERY, SET."""
+"""Parses the clauses of a query: KEEP, DISTINCT, ORDER BY, IMPORTANCE, TARGET, DELIVER, EVERY, SET, EACH STORY."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ PLACEHOLDERS = (
     "source",
     "published",
     "updated",
+    "story.sources",
+    "story.items",
 )
+
 NEWEST_FIRST_FIELDS = frozenset({Field.PUBLISHED, Field.UPDATED, Field.ARRIVAL, Field.SIZE})
 PLACEHOLDER_PATTERN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -41,11 +44,12 @@ PLACEHOLDER_PATTERN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 def parse_clauses(cursor: Cursor) -> dict[str, Any]:
     """Parse all clauses that follow, by the name of their field in `Query`."""
     found: dict[str, Any] = {}
-    while cursor.at_keyword(*CLAUSE_KEYWORDS):
+    while cursor.at_keyword(*CLAUSE_KEYWORDS) or cursor.at_word("EACH"):
         token = cursor.take()
-        name, parse = _CLAUSE_PARSERS[token.value]
+        keyword = token.text.upper()
+        name, parse = _CLAUSE_PARSERS[keyword]
         if name in found:
-            cursor.report_error(token, f"{token.value} is given twice")
+            cursor.report_error(token, f"{keyword} is given twice")
         try:
             found[name] = parse(cursor)
         except ParseError as error:
@@ -79,6 +83,11 @@ def _parse_distinct(cursor: Cursor) -> DistinctClause:
             token, f"{field} is not text and cannot be similar", "near-duplicates need a text, e.g. TITLE"
         )
     return DistinctClause(field, within, at, start)
+
+
+def _parse_each(cursor: Cursor) -> bool:
+    cursor.expect_word("STORY", "EACH STORY publishes one item for each story")
+    return True
 
 
 def _parse_order(cursor: Cursor) -> OrderClause:
@@ -217,4 +226,5 @@ _CLAUSE_PARSERS: dict[str, tuple[str, Any]] = {
     "DELIVER": ("deliver", _parse_deliver),
     "EVERY": ("every", _parse_every),
     "SET": ("settings", _parse_assignments),
+    "EACH": ("each_story", _parse_each),
 }

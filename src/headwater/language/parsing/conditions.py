@@ -18,6 +18,7 @@ from headwater.language.ast import (
     FeedAddress,
     FeedName,
     Field,
+    FirstOfStory,
     Has,
     Instant,
     LastWindow,
@@ -31,6 +32,9 @@ from headwater.language.ast import (
     Similar,
     SizeIs,
     SourceIs,
+    StoryCount,
+    StoryGrowing,
+    StoryMeasure,
     TimeUnit,
 )
 from headwater.language.parsing.cursor import CLAUSE_KEYWORDS, JOIN_KEYWORDS, Cursor, ParseError
@@ -96,6 +100,12 @@ def _parse_atom(cursor: Cursor) -> Condition:
     start = cursor.position()
     if cursor.take_keyword("HAS"):
         return Has(cursor.parse_field(), start)
+    if cursor.take_word("STORY"):
+        return _parse_story(cursor, start)
+    if cursor.take_word("FIRST"):
+        cursor.expect_word("OF", "FIRST OF STORY is the item that began its story")
+        cursor.expect_word("STORY", "FIRST OF STORY is the item that began its story")
+        return FirstOfStory(start)
     field = cursor.parse_field()
     if field.is_text:
         return _parse_text_atom(cursor, field)
@@ -107,6 +117,41 @@ def _parse_atom(cursor: Cursor) -> Condition:
             ComparisonOperator(cursor.take().value), cursor.parse_number(0, None, "SIZE", "SIZE > 500"), start
         )
     return _parse_source_atom(cursor)
+
+
+_STORY_EXAMPLE = "STORY SOURCES >= 3 WITHIN LAST 6 HOURS"
+
+
+def _parse_story(cursor: Cursor, start: Position) -> Condition:
+    """Parse what follows STORY: SOURCES or ITEMS with a comparison, or GROWING."""
+    if cursor.take_word("GROWING"):
+        usual = StoryGrowing()
+        example = "for example STORY GROWING BY 3 WITHIN LAST 1 HOUR"
+        number = cursor.parse_integer("a number of publishers", example) if cursor.take_keyword("BY") else usual.number
+        within = _parse_story_window(cursor) or usual.within
+        return StoryGrowing(number, within, start)
+    measures = tuple(map(str, StoryMeasure))
+    if not cursor.at_word(*measures):
+        hint = cursor.suggest_keyword((*measures, "GROWING"), f"for example {_STORY_EXAMPLE}")
+        raise cursor.missing_error("SOURCES, ITEMS or GROWING after STORY", hint)
+    measure = StoryMeasure(cursor.take().text.upper())
+    if not cursor.at_sign(*COMPARISONS):
+        operators = ", ".join(COMPARISONS)
+        hint = f"for example STORY {measure} >= 3"
+        raise cursor.missing_error(f"an operator after STORY {measure} ({operators})", hint)
+    cmp = ComparisonOperator(cursor.take().value)
+    number = cursor.parse_integer("a number", f"for example STORY {measure} >= 3")
+    return StoryCount(measure, cmp, number, _parse_story_window(cursor), start)
+
+
+def _parse_story_window(cursor: Cursor) -> LastWindow | None:
+    if not cursor.take_keyword("WITHIN"):
+        return None
+    window = parse_window(cursor)
+    if window.unit is None:
+        cursor.report_error(cursor.previous, "a story grows in time, not in items", "for example WITHIN LAST 6 HOURS")
+        return None
+    return window
 
 
 _TEXT_OPERATORS = ("CONTAINS", "=", "!=", "IN", "MATCHES")

@@ -32,6 +32,10 @@ COMMON_FIELDS = {
 }
 EXPECTED_FIELD = f"a field ({', '.join(COMMON_FIELDS)})"
 ALL_FIELDS = {**COMMON_FIELDS, "DESCRIPTION": Field.DESCRIPTION}
+CONDITION_WORDS = ("STORY", "FIRST")  # they begin a condition, as a field does
+
+
+_FIELD_NAMES = tuple(ALL_FIELDS)
 
 
 class ParseError(Exception):
@@ -81,6 +85,10 @@ class Cursor:
     def at_end(self) -> bool:
         return self.token.kind is TokenKind.END
 
+    def at_word(self, *words: str) -> bool:
+        """Return whether the current token is one of these words, which are not reserved: they may be names too."""
+        return self.token.kind is TokenKind.WORD and self.token.text.upper() in words
+
     # taking
 
     def take(self) -> Token:
@@ -92,6 +100,14 @@ class Cursor:
 
     def take_keyword(self, *keywords: str) -> Token | None:
         return self.take() if self.token.value in keywords and self.token.kind is TokenKind.WORD else None
+
+    def take_word(self, *words: str) -> Token | None:
+        return self.take() if self.at_word(*words) else None
+
+    def expect_word(self, word: str, hint: str) -> Token:
+        if self.at_word(word):
+            return self.take()
+        raise self.missing_error(word, self.suggest_keyword([word], hint))
 
     def take_sign(self, *signs: str) -> Token | None:
         return self.take() if self.token.value in signs and self.token.kind is TokenKind.SIGN else None
@@ -135,7 +151,7 @@ class Cursor:
             return least
         return value
 
-    def parse_field(self, known: Collection[str] = tuple(ALL_FIELDS), expected: str = EXPECTED_FIELD) -> Field:
+    def parse_field(self, known: Collection[str] = _FIELD_NAMES, expected: str = EXPECTED_FIELD) -> Field:
         if self.token.kind is TokenKind.WORD and self.token.value in known:
             return Field(self.take().value)
         raise self.missing_error(expected, self._hint_field(known))
@@ -145,7 +161,7 @@ class Cursor:
             return "say where to look for it: TITLE CONTAINS …"
         if self.at_kind(TokenKind.WORD) and self.token.text.upper() in _DATE_WORDS:
             return "did you mean PUBLISHED?"
-        hint = self.suggest_keyword(known)
+        hint = self.suggest_keyword((*known, *CONDITION_WORDS) if known is _FIELD_NAMES else known)
         if hint is None and self.at_kind(TokenKind.WORD) and not self.token.keyword:
             hint = f'search words in a field: ITEM CONTAINS "{self.token.text[:40]}"'
         return hint

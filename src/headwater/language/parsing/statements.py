@@ -175,8 +175,8 @@ def _parse_query(cursor: Cursor) -> Query:
     if not (cursor.at_end or cursor.at_sign(";")):
         _report_leftover(cursor, bool(joins), where is not None, parts)
         cursor.skip_to()
-    settings = parts.pop("settings", None) or ()
-    return Query(tuple(branches), tuple(joins), where, **parts, settings=settings, pos=start)
+    settings, each_story = parts.pop("settings", None) or (), bool(parts.pop("each_story", None))
+    return Query(tuple(branches), tuple(joins), where, **parts, settings=settings, each_story=each_story, pos=start)
 
 
 def _resume_after_joins(cursor: Cursor, error: ParseError) -> None:
@@ -209,7 +209,7 @@ def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[s
 _FOREIGN_WORDS = {
     "LIMIT": "KEEP LAST 10 ITEMS limits the document",
     "TOP": "KEEP LAST 10 ITEMS limits the document",
-    "GROUP": "there are no groups; DISTINCT ON … leaves one of each",
+    "GROUP": "DISTINCT ON … leaves one of each; EACH STORY one of each story",
     "SORT": "ORDER BY … arranges the document",
     "UNION": "sources are combined with |",
 }

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from headwater.fetch.client import Fetcher
-from headwater.fetch.http.domains import registered_domain_of_url
+from headwater.formats.values.domains import registered_domain_of_url
 from headwater.model import Ending, Feed, Known
 from headwater.node.crawl.dispatcher import JobOrder, make_local_job
 from headwater.node.crawl.ingest import Ingest

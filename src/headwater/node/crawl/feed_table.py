@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.arrays import Bools, Floats, Rows
-from headwater.fetch.http.domains import is_local_domain, registered_domain_of_url
+from headwater.fetch.http.local_domains import is_local_domain
+from headwater.formats.values.domains import registered_domain_of_url
 from headwater.node.queries.demand import Demand
 from headwater.schedule.politeness.rules import PolitenessFacts, is_skipped, measure_skipped
 from headwater.schedule.strategy import Table

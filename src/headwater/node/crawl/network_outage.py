@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 import structlog
 
-from headwater.fetch.http.domains import registered_domain_of_url
+from headwater.formats.values.domains import registered_domain_of_url
 from headwater.loops import boot_clock
 from headwater.model import Ending, Outcome
 from headwater.node.crawl.transport import Job

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.arrays import Floats
-from headwater.fetch.http.domains import registered_domain_of_url
+from headwater.formats.values.domains import registered_domain_of_url
 from headwater.model import Ending, Known, Refresh
 from headwater.schedule.politeness.host_backoff import GAP, HostState, note_answer, note_refusal
 from headwater.schedule.politeness.rules import (

@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from headwater.language.ast import CreateFeed, FeedName, Query
-from headwater.language.normal_form import list_read_feeds
+from headwater.language.normal_form import list_read_feeds, uses_stories
 from headwater.model import Item, QueryFeed
 from headwater.query import Arrival, Engine, Hit
 from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
@@ -20,8 +20,9 @@ from headwater.query.query_document import Emission, select_items
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import list_outbox_entries
+from headwater.store.content.stories import find_placements
 from headwater.store.queries import hits, query_feeds, selectivity
-from headwater.store.queries.hits import NewHit, find_published_items, list_past_items
+from headwater.store.queries.hits import NewHit, find_published_items, list_past_items, merge_story_hits
 from headwater.store.store import Store
 
 MAX_ITEMS = 10_000  # the latest items of the query's feeds that are matched
@@ -55,7 +56,7 @@ async def backfill_query(
     that are filled with it and not stored yet."""
     past = await load_arrivals(store, definition, scope, upto=query.position, published=published)
     found = await asyncio.to_thread(engine.backfill, query.name, past)
-    matched = [NewHit(query.id, hit, arrival.arrived or hit.item.first_seen) for arrival, hit in found]
+    matched = merge_story_hits(NewHit(query.id, hit, arrival.arrived or hit.item.first_seen) for arrival, hit in found)
     offered = Counter(arrival.item.feed_id for arrival in past)
     return _make_backfill(definition, matched, offered, now)
 
@@ -170,8 +171,8 @@ def is_plain(definition: Query, known: Collection[str]) -> bool:
 
 
 def is_stateless(definition: Query) -> bool:
-    """Whether the query remembers no items: it has neither joins nor DISTINCT."""
-    return not definition.joins and definition.distinct is None
+    """Whether the query remembers no items: it has neither joins nor DISTINCT, and asks for no stories."""
+    return not definition.joins and definition.distinct is None and not uses_stories(definition)
 
 
 def _make_backfill(definition: Query, matched: list[NewHit], offered: Mapping[int, int], now: float) -> Backfill:
@@ -198,8 +199,14 @@ async def load_arrivals(
     read = {name.key for name in list_read_feeds(definition)}
     unstored = {name: items for name, items in (published or {}).items() if name.casefold() in read}
     stored = await store.read(find_published_items, read - {name.casefold() for name in unstored})
+    placed = await store.read(find_placements, ids) if uses_stories(definition) else {}
     return [
-        Arrival(item, item.first_seen, emitted=_collect_publications(item.id or 0, stored, unstored))
+        Arrival(
+            item,
+            item.first_seen,
+            emitted=_collect_publications(item.id or 0, stored, unstored),
+            story=placed[item.id].story if item.id in placed else None,
+        )
         for item in await store.read(find_items, ids)
     ]
 
@@ -224,8 +231,8 @@ def select_window(definition: Query, matched: list[NewHit], now: float) -> list[
 
 def with_version(hit: Hit, version: int) -> Hit:
     """Return the hit with the stored version of the item; the engine counts only versions that it has met."""
-    if hit.original.version == version == hit.item.version:
-        return hit
+    if hit.origin is not None or hit.original.version == version == hit.item.version:
+        return hit  # the first item of a story is not the one that has arrived
     return replace(
         hit,
         item=msgspec.structs.replace(hit.item, version=version),

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.language.ast import CreateFeed
-from headwater.language.normal_form import list_read_feeds
+from headwater.language.normal_form import list_read_feeds, uses_stories
 from headwater.model import Item
 from headwater.query import Engine
 from headwater.query.items.analysed_item import LanguageDetector
 from headwater.query.reader_scope import limit_to_reader
 from headwater.query.source_scope import SourceScope, sort_by_dependency
+from headwater.query.stories.story_placer import PlacedItem
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import find_last_position
+from headwater.store.content.stories import find_placements
 from headwater.store.queries.document_hits import load_item_origins
 from headwater.store.queries.hits import list_past_items
 from headwater.store.queries.query_feeds import StoredCatalogue, load_catalogue, read_definition
@@ -65,14 +68,16 @@ async def preview_queries(
     every = {feed for create in creates for feed in scope.find_feeds(create.query, joined=True)}
     upto = await store.read(find_last_position)
     ids = await store.read(list_past_items, since=now - days * DAY, most=MAX_ITEMS, upto=upto, feed_ids=every)
-    found: dict[str, list[Item]] = {name: [] for name in wanted}
+    found: dict[str, dict[int, Item]] = {name: {} for name in wanted}
+    stories = any(uses_stories(create.query) for create in needed.values())
     offered: Counter[int] = Counter()
     for start in range(0, len(ids), CHUNK):
         items = await store.read(find_items, ids[start : start + CHUNK])
         offered.update(item.feed_id for item in items)
-        for name, item in await asyncio.to_thread(_match_items, engine, items):
+        placed = await store.read(find_placements, ids[start : start + CHUNK]) if stories else {}
+        for name, item in await asyncio.to_thread(_match_items, engine, items, placed):
             if name in found:
-                found[name].append(item)
+                found[name][item.id or 0] = item  # a story is published once and then changed
     return [
         QueryPreview(
             name,
@@ -82,7 +87,7 @@ async def preview_queries(
             dict(Counter(origins[item.feed_id].label for item in items).most_common()),
             tuple(reversed(items[-latest:])) if latest else (),
         )
-        for name, items in found.items()
+        for name, items in ((name, list(kept.values())) for name, kept in found.items())
     ]
 
 
@@ -104,5 +109,10 @@ def _collect_definitions(creates: list[CreateFeed], catalogue: StoredCatalogue) 
     return found
 
 
-def _match_items(engine: Engine, items: list[Item]) -> list[tuple[str, Item]]:
-    return [(hit.query, hit.item) for item in items for hit in engine.match(item, None, item.first_seen)]
+def _match_items(engine: Engine, items: list[Item], placed: Mapping[int, PlacedItem]) -> list[tuple[str, Item]]:
+    found: list[tuple[str, Item]] = []
+    for item in items:
+        known = placed.get(item.id or 0)
+        hits = engine.match(item, None, item.first_seen, story=None if known is None else known.story)
+        found += [(hit.query, hit.item) for hit in hits]
+    return found

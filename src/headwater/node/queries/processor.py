@@ -1,11 +1,12 @@
 """Follows the outbox and matches every item with all standing queries, exactly once.
 
-    outbox ─► match (in a thread) ─► one transaction: hits, their deliveries, checkpoint ─► on_hits
+    outbox ─► group, match (in a thread) ─► one transaction: stories, hits, their deliveries, checkpoint ─► on_hits
 
 The outbox is the truth and `wake` only a hint. A definition that was created when the outbox ended at position p is
 activated when the entries up to p have been matched without it, so that an item meets the queries that existed when it
-arrived, even if processes are killed meanwhile. The memory of the engine (windows of joins and of DISTINCT) is saved
-from time to time; after a restart the entries since then are matched again and their hits ignored.
+arrived, even if processes are killed meanwhile. The memory of the engine (windows of joins and of DISTINCT) and of the
+stories is saved from time to time; after a restart the entries since then are matched again and their hits ignored, and
+their items keep the stories that were saved with the hits.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 import structlog
 from sqlalchemy import Connection
 
+from headwater.errors import InputError
 from headwater.language.ast import CreateFeed, Query
 from headwater.loops import pause, set_with
 from headwater.model import QueryFeed
@@ -28,12 +30,17 @@ from headwater.query import Engine, Hit
 from headwater.query.items.analysed_item import LanguageDetector
 from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope
+from headwater.query.stories.story_grouper import WINDOW, ItemStory, StoryGrouper
+from headwater.query.stories.story_placer import PlacedItem, StoryPlacer
 from headwater.store import saved_state
 from headwater.store.content import outbox
+from headwater.store.content.items import find_items
 from headwater.store.content.outbox import OutboxEntry, find_last_position, list_outbox_entries, read_checkpoint
+from headwater.store.content.stories import find_placements, save_placements
+from headwater.store.database.dialect import chunks
 from headwater.store.queries import hits, query_feeds, selectivity
 from headwater.store.queries.document_hits import load_item_origins
-from headwater.store.queries.hits import NewHit, ShowingQueries, StoredHit, find_showing_queries
+from headwater.store.queries.hits import NewHit, ShowingQueries, StoredHit, find_showing_queries, list_past_items
 from headwater.store.queries.query_feeds import list_all_query_feeds, list_changed_query_feeds
 from headwater.store.saved_state import load_state, read_revisions
 from headwater.store.store import Store
@@ -49,10 +56,19 @@ class MatchBatch:
 
     hits: list[tuple[OutboxEntry, Hit]] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    placed: list[tuple[OutboxEntry, PlacedItem]] = field(default_factory=list)
 
 
-def match_entries(engine: Engine, entries: Sequence[OutboxEntry], before: Mapping[int, ShowingQueries]) -> MatchBatch:
-    """Match entries. `before` has the queries that showed an item before it changed."""
+def match_entries(
+    engine: Engine | None,
+    placer: StoryPlacer,
+    entries: Sequence[OutboxEntry],
+    before: Mapping[int, ShowingQueries],
+    known: Mapping[int, PlacedItem],
+    origins: Mapping[int, Origin],
+) -> MatchBatch:
+    """Group entries into stories and match them; without queries there is no engine. `before` has the queries that
+    showed an item before it changed, `known` the placements of items that were grouped before."""
     found = MatchBatch()
     seen: set[int | None] = set()
     for entry in entries:
@@ -61,8 +77,11 @@ def match_entries(engine: Engine, entries: Sequence[OutboxEntry], before: Mappin
         seen.add(entry.item.id)
         arrived = entry.item.first_seen if entry.kind == "new" else entry.at
         try:
+            story = _find_story(placer, entry, known, origins, found)
+            if engine is None:
+                continue
             shown = before.get(entry.item.id or 0, _NOTHING_EMITTED)
-            hits = engine.match(entry.item, None, arrived, shown.by, shown.delivered)
+            hits = engine.match(entry.item, None, arrived, shown.by, shown.delivered, story)
         except Exception as error:  # one bad item must not stop the others
             log.error("item_not_matched", item=entry.item.id, error=repr(error))
             continue
@@ -73,8 +92,28 @@ def match_entries(engine: Engine, entries: Sequence[OutboxEntry], before: Mappin
     return found
 
 
+def _find_story(
+    placer: StoryPlacer,
+    entry: OutboxEntry,
+    known: Mapping[int, PlacedItem],
+    origins: Mapping[int, Origin],
+    found: MatchBatch,
+) -> ItemStory | None:
+    item = entry.item
+    if entry.kind != "new":
+        return placer.change_item(item)
+    origin = origins.get(item.feed_id) or Origin(None, f"feed:{item.feed_id}")
+    before = known.get(item.id or 0)
+    placed = placer.place_item(item, origin, item.first_seen, before)
+    if before is None:
+        found.placed.append((entry, placed))
+    return placed.story
+
+
 CONSUMER, ENGINE_CHECKPOINT = "queries", "query state"  # checkpoints of hits and of the saved memory
 STATE, VERSION = "query engine", 1
+STORIES_STATE, STORIES_VERSION = "stories", 1
+MAX_REGROUPED = 100_000  # stored items that are grouped if there is no saved state
 BATCH = 200
 IDLE_SECONDS = 0.1  # at least between two looks while there is no query
 SAVE_SECONDS = 300.0
@@ -124,6 +163,7 @@ class QueryProcessor:
         self._position = 0
         self._revisions = (-1, -1)
         self._origins: dict[int, Origin] = {}
+        self._placer = StoryPlacer()
         self._definitions = QueryDefinitions(self._engine)
         self._matched = self._hits = 0
 
@@ -186,7 +226,7 @@ class QueryProcessor:
 
     async def load(self) -> None:
         """Continue where the last processor stopped."""
-        self._engine = Engine(self._detect)
+        self._engine, self._placer = Engine(self._detect), StoryPlacer()
         self._definitions, self._revisions = QueryDefinitions(self._engine), (-1, -1)
         await self._store.write(_create_checkpoints)
         revisions = await self._store.read(read_revisions)
@@ -194,6 +234,7 @@ class QueryProcessor:
         known = await self._store.read(list_all_query_feeds)
         forms = await asyncio.to_thread(self._definitions.restore_running, known)
         self._position = await self._restore_engine()
+        await self._restore_stories(self._position)
         done = await self._store.read(read_checkpoint, CONSUMER)
         while self._position < done:
             entries = [
@@ -203,7 +244,8 @@ class QueryProcessor:
             ]
             if not entries:
                 break
-            await self._match_entries(entries)
+            found = await self._match_entries(entries, again=True)
+            await self._store.write(save_placements, [placed for _, placed in found.placed])
             self._position = entries[-1].position
         self._position = done
         await asyncio.to_thread(self._definitions.apply_changes, known, (), done)
@@ -221,22 +263,36 @@ class QueryProcessor:
             log.error("query_memory_lost", error=repr(error))
         return await self._store.read(read_checkpoint, ENGINE_CHECKPOINT)
 
+    async def _restore_stories(self, position: int) -> None:
+        """Load the state of the stories; without one, group the stored items of the last two days."""
+        self._placer.set_origins(self._origins.values())
+        saved = await self._store.read(load_state, STORIES_STATE)
+        if saved is not None and saved[0] == STORIES_VERSION:
+            try:
+                self._placer.grouper = await asyncio.to_thread(StoryGrouper.load_state, saved[1])
+            except InputError as error:
+                log.error("story_memory_lost", error=str(error))
+            else:
+                return
+        since = self._clock() - WINDOW
+        ids = await self._store.read(list_past_items, since=since, most=MAX_REGROUPED, upto=position)
+        for chunk in chunks(ids, self._batch):
+            known = await self._store.read(find_placements, chunk)
+            entries = [OutboxEntry(position, "new", item) for item in await self._store.read(find_items, chunk)]
+            found = await asyncio.to_thread(match_entries, None, self._placer, entries, {}, known, self._origins)
+            await self._store.write(save_placements, [placed for _, placed in found.placed])
+
     async def save(self) -> None:
-        """Save the memory of the engine with its position."""
+        """Save the memory of the engine and of the stories with their position."""
         position, blob = self._position, await asyncio.to_thread(self._engine.save)
-        await self._store.write(_save_engine, blob, position, self._clock())
+        stories = await asyncio.to_thread(self._placer.grouper.save_state)
+        await self._store.write(_save_engine, blob, stories, position, self._clock())
 
     # one step
 
     async def step(self) -> bool:
         """Match one batch, and activate definitions in turn or some late ones; return whether there was work."""
         wanted = self._definitions
-        if not wanted.running:
-            end = await self._store.read(find_last_position)
-            await self._follow_changes()
-            if not wanted.waiting and not wanted.late:
-                await self._skip_to(end)
-                return False
         entries = await self._store.read(list_outbox_entries, self._position, self._batch)
         seen = entries[-1].position if entries else self._position
         # After the entries: then every query that existed when one of them arrived is known.
@@ -264,12 +320,6 @@ class QueryProcessor:
         """Whether everything up to a position has been matched; there are no more entries up to `upto`."""
         return self._position >= position or (upto is not None and position <= upto)
 
-    async def _skip_to(self, end: int) -> None:
-        """Skip the entries up to `end`, which no query reads."""
-        if end > self._position:
-            await self._store.write(_advance_checkpoints, end)
-            self._position = end
-
     async def _follow_changes(self) -> None:
         """Follow changes of feeds, their names and tags, and of definitions."""
         revisions = await self._store.read(read_revisions)
@@ -286,6 +336,7 @@ class QueryProcessor:
         for feed, origin in origins.items():
             self._engine.set_origin(feed, origin)
         self._origins = origins
+        self._placer.set_origins(origins.values())
 
     async def _follow_queries(self) -> None:
         self._definitions_changed = True
@@ -345,10 +396,14 @@ class QueryProcessor:
 
     # matching
 
-    async def _match_entries(self, entries: Sequence[OutboxEntry]) -> MatchBatch:
+    async def _match_entries(self, entries: Sequence[OutboxEntry], again: bool = False) -> MatchBatch:
+        """Group and match entries; `again` after a restart, when their items have stories already."""
         changed = {entry.item.id for entry in entries if entry.kind != "new" and entry.item.id is not None}
         before = await self._store.read(find_showing_queries, changed) if changed else {}
-        return await asyncio.to_thread(match_entries, self._engine, entries, before)
+        new = {entry.item.id for entry in entries if entry.kind == "new" and entry.item.id is not None}
+        known = await self._store.read(find_placements, new) if again and new else {}
+        engine = self._engine if self._definitions.running else None
+        return await asyncio.to_thread(match_entries, engine, self._placer, entries, before, known, self._origins)
 
     async def _store_matches(self, entries: Sequence[OutboxEntry], found: MatchBatch) -> None:
         stored = await self._store.write(self._write_matches, entries, found, self._definitions.ids)
@@ -376,20 +431,17 @@ class QueryProcessor:
             if entry.position > done and hit.query in ids
         ]
         stored = hits.save_hits(connection, matched)
-        selectivity.count_offered(
-            connection, Counter(e.item.feed_id for e in entries if e.kind == "new" and e.position > done)
-        )
+        save_placements(connection, [placed for entry, placed in found.placed if entry.position > done])
+        if self._definitions.running:
+            selectivity.count_offered(
+                connection, Counter(e.item.feed_id for e in entries if e.kind == "new" and e.position > done)
+            )
         self._run_writers(connection, stored)
         for name, problem in found.failed.items():
             if name in ids:
                 query_feeds.set_problem(connection, self._definitions.running[ids[name]], problem)
         outbox.advance_checkpoint(connection, CONSUMER, entries[-1].position)
         return stored
-
-
-def _advance_checkpoints(connection: Connection, end: int) -> None:
-    for consumer in (CONSUMER, ENGINE_CHECKPOINT):
-        outbox.advance_checkpoint(connection, consumer, end)
 
 
 def _parse_definitions(group: Sequence[QueryFeed]) -> list[tuple[QueryFeed, Query]]:
@@ -402,6 +454,7 @@ def _create_checkpoints(connection: Connection) -> None:
     outbox.advance_checkpoint(connection, CONSUMER, 0)
 
 
-def _save_engine(connection: Connection, blob: bytes, position: int, now: float) -> None:
+def _save_engine(connection: Connection, blob: bytes, stories: bytes, position: int, now: float) -> None:
     saved_state.save_state(connection, STATE, VERSION, blob, now)
+    saved_state.save_state(connection, STORIES_STATE, STORIES_VERSION, stories, now)
     outbox.advance_checkpoint(connection, ENGINE_CHECKPOINT, position)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from headwater.language.ast import DEFAULT_DISTINCT_WINDOW, JoinKind, Query
 from headwater.query.feeds.look_back_window import LookBackWindow
 from headwater.query.feeds.templates import rewrite_item
-from headwater.query.hits import Related
+from headwater.query.hits import Hit, Related
 from headwater.query.index.features import ItemFeatures
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.similarity import WordFrequencies
 from headwater.query.query_document import ItemKey
+from headwater.query.stories.story_grouper import ItemId
+from headwater.query.stories.story_views import MAX_RELATED, StoryFacts, StoryView
 
 
 @dataclass(slots=True, eq=False)
@@ -20,7 +22,8 @@ class DerivedFeed:
     """A query feed that is evaluated after the feeds it reads, with its windows.
 
     `level` is 0 if it reads source feeds only. `rewrites` says that it may change items. `readers` are the keys of the
-    query feeds that read it. `secondaries` are the windows of its joins, `firsts` is the window of DISTINCT.
+    query feeds that read it. `secondaries` are the windows of its joins, `firsts` is the window of DISTINCT. `view`
+    counts the items of stories, `stories` are those that EACH STORY has published.
     """
 
     name: str
@@ -30,6 +33,8 @@ class DerivedFeed:
     readers: set[str] = field(default_factory=set)
     secondaries: list[LookBackWindow] = field(default_factory=list)
     firsts: LookBackWindow | None = None
+    view: StoryView | None = None
+    stories: set[ItemId] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.secondaries = [LookBackWindow(join.within, join.other, join.at) for join in self.query.joins]
@@ -57,7 +62,30 @@ class DerivedFeed:
             if found is None or self._is_repeat(analysed, frequencies):
                 return None
             related = found if self.secondaries else None
-        return DerivedItem(rewrite_item(analysed, self.query.settings), frozenset(matched), related)
+        facts = self.find_facts(matched[min(matched)])
+        values = {} if facts is None else facts.template_values()
+        return DerivedItem(rewrite_item(analysed, self.query.settings, values), frozenset(matched), related)
+
+    def find_facts(self, item_features: ItemFeatures) -> StoryFacts | None:
+        """Return the story of the item, as this feed counts it."""
+        stories = item_features.stories
+        return None if stories is None or self.view is None else stories.find_facts(self.view)
+
+    def emit_story(self, story: ItemId, facts: StoryFacts, branches: Collection[int], fresh: bool) -> Hit | None:
+        """Return the story as the feed publishes it: its first item, with the later ones as related items.
+
+        A story is published when an item meets the conditions (`branches`), and changed by every later item.
+        """
+        first, *later = facts.members
+        update = story in self.stories
+        if first.outline is None or not (update or branches):
+            return None
+        self.stories.add(story)
+        item, origin = first.outline
+        analysed = rewrite_item(AnalysedItem(item, origin, first.at), self.query.settings, facts.template_values())
+        related = tuple(member.related for member in later[-MAX_RELATED:] if member.related is not None)
+        fresh = fresh and not update
+        return Hit(self.name, analysed.item, item, frozenset(branches), related, update, fresh, origin)
 
     def remember_secondary(self, number: int, matched: Mapping[int, ItemFeatures]) -> None:
         """Add an item of the secondary side of a join to its window."""

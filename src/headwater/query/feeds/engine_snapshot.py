@@ -15,6 +15,8 @@ from headwater.query.feeds.recent_items import RecentItem, RecentItems
 from headwater.query.hits import Related
 from headwater.query.index.access_path import FeatureShares
 from headwater.query.items.similarity import WordFrequencies
+from headwater.query.stories.story_grouper import ItemId
+from headwater.query.stories.story_views import StoryMember
 
 VERSION = 1
 
@@ -29,6 +31,7 @@ class _QuerySnapshot(msgspec.Struct, array_like=True):
 
     text: str
     windows: list[_WindowSnapshot]
+    stories: list[ItemId] = []  # published by EACH STORY
 
 
 class _ItemSnapshot(msgspec.Struct, array_like=True):
@@ -48,6 +51,7 @@ class _EngineSnapshot(msgspec.Struct):
     recent: list[_ItemSnapshot]
     frequencies: dict[str, tuple[float, dict[str, float]]]
     shares: tuple[float, dict[str, float]]
+    views: dict[str, list[tuple[ItemId, list[StoryMember]]]] = {}
 
 
 def save_snapshot(
@@ -59,9 +63,11 @@ def save_snapshot(
         {number: entry.name for number, entry in entries.items()},
         {number: list(entry.replaced) for number, entry in entries.items() if entry.replaced},
         {
-            entry.name: _QuerySnapshot(entry.text, [_snapshot_window(window) for window in _list_windows(entry)])
+            entry.name: _QuerySnapshot(
+                entry.text, [_snapshot_window(window) for window in _list_windows(entry)], _list_stories(entry)
+            )
             for entry in entries.values()
-            if any(map(len, _list_windows(entry)))
+            if any(map(len, _list_windows(entry))) or _list_stories(entry)
         },
         [
             _ItemSnapshot(
@@ -71,6 +77,7 @@ def save_snapshot(
         ],
         {str(field): counted for field, counted in frequencies.export_counts().items()},
         shares.export_counts(),
+        {key: entry.view.export_stories() for key, entry in query_feeds.views.items()},
     )
     return msgspec.msgpack.encode(state)
 
@@ -80,6 +87,10 @@ def _list_windows(entry: QueryFeedEntry) -> list[LookBackWindow]:
     if derived is None:
         return []
     return [*derived.secondaries, *([] if derived.firsts is None else [derived.firsts])]
+
+
+def _list_stories(entry: QueryFeedEntry) -> list[ItemId]:
+    return [] if entry.derived is None else list(entry.derived.stories)
 
 
 def _snapshot_window(window: LookBackWindow) -> _WindowSnapshot:
@@ -113,6 +124,11 @@ def load_snapshot(
         if entry is not None and entry.text == query.text:
             for window, saved_window in zip(_list_windows(entry), query.windows, strict=True):
                 _restore_window(window, saved_window)
+            if entry.derived is not None:
+                entry.derived.stories = set(query.stories)
+    for key, stories in state.views.items():
+        if key in query_feeds.views:
+            query_feeds.views[key].view.restore(stories)
     for item in state.recent:
         emitted = array("I", item.emitted)
         kept = [numbers[old] for old in emitted if old in numbers]

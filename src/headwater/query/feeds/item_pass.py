@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from headwater.model import Item
 from headwater.query.feeds.derived_feed import DerivedFeed
 from headwater.query.feeds.query_registry import PART_BITS, PART_MASK, QueryFeeds
 from headwater.query.feeds.recent_items import ItemMemory
+from headwater.query.feeds.story_pass import StoryPass
 from headwater.query.hits import Hit, MatchFailure
 from headwater.query.index.condition_index import ConditionIndex
-from headwater.query.index.condition_tree import ConditionRule, condition_holds
+from headwater.query.index.condition_tree import ConditionRule, match_sources
 from headwater.query.index.features import ItemFeatures
 from headwater.query.items.similarity import WordFrequencies
 from headwater.query.query_document import ItemKey
+from headwater.query.stories.story_grouper import ItemStory
+from headwater.query.stories.story_views import StoryView
 
 MatchedBranches = dict[int, ItemFeatures]
 """The matched branches of a query, each with the item as that source provides it."""
@@ -34,6 +37,7 @@ class ItemPass:
         frequencies: WordFrequencies,
         memory: ItemMemory,
         stamp: int,
+        story: ItemStory | None = None,
     ) -> None:
         self.plain: list[int] = []
         self.hits: list[Hit] = []
@@ -49,6 +53,11 @@ class ItemPass:
         self._matched_parts: dict[int, dict[int, MatchedBranches]] = {}  # query → its part → branches
         self._waiting_rules: dict[int, list[ConditionRule]] = {}
         self._ready_feeds: dict[int, list[tuple[int, DerivedFeed]]] = {}
+        self._published_stories: set[int] = set()
+        self._stories: StoryPass | None = None
+        if story is not None:
+            self._stories = StoryPass(story, item_features, self._rewritten, query_feeds.list_view_rules)
+            item_features.stories = self._stories
 
     def run(self, rules: Iterable[ConditionRule]) -> None:
         for rule in rules:
@@ -67,6 +76,8 @@ class ItemPass:
                     self._add_failures((number,), error)
         for number, parts in self._matched_parts.items():
             self._emit_filtered(number, parts[0])
+        if self._stories is not None:
+            self._update_stories(self._stories)
 
     def _queue_rules(self, rules: Iterable[ConditionRule]) -> None:
         for rule in rules:
@@ -113,8 +124,31 @@ class ItemPass:
         self.hits.append(Hit(entry.name, item, item, frozenset(branches), None, update, fresh))
         self.numbers.append(number)
 
+    def _update_stories(self, stories: StoryPass) -> None:
+        """Count the item in all views of stories, and change the published stories that it has joined."""
+        arrived = self._item_features.analysed.arrived
+        for entry in self._query_feeds.views.values():
+            ended = entry.view.drop_ended(arrived)
+            facts = stories.find_facts(entry.view)
+            for number in sorted(entry.numbers) if entry.view.keeps_items else ():
+                derived = self._query_feeds.find_derived(number)
+                derived.stories.difference_update(ended)
+                if facts is not None and number not in self._published_stories:
+                    hit = derived.emit_story(stories.story.story, facts, (), fresh=False)
+                    self.hits += [] if hit is None else [hit]
+
+    def _emit_story(self, number: int, derived: DerivedFeed, branches: MatchedBranches) -> None:
+        facts = derived.find_facts(self._item_features)
+        if self._stories is not None and facts is not None:
+            hit = derived.emit_story(self._stories.story.story, facts, branches, fresh=True)
+            self.hits += [] if hit is None else [hit]
+            self._published_stories.add(number)
+
     def _emit_derived(self, number: int, derived: DerivedFeed) -> None:
         parts = self._matched_parts.pop(number)
+        if derived.query.each_story:
+            self._emit_story(number, derived, parts[0])
+            return
         entry = self._query_feeds.entries[number]
         assert entry is not None
         memory = self._memory
@@ -132,28 +166,10 @@ class ItemPass:
         if derived.readers:
             self._item_features.features.add(derived.feature)
             if emitted.analysed is not original:
-                self._rewritten[derived.feature] = self._index.make_item_features(
-                    emitted.analysed, self._item_features.source_features()
-                )
+                rewritten = self._index.make_item_features(emitted.analysed, self._item_features.source_features())
+                rewritten.stories = self._stories
+                self._rewritten[derived.feature] = rewritten
             self._queue_rules(self._index.list_rules(derived.feature))
-
-
-def match_sources(
-    rule: ConditionRule, item_features: ItemFeatures, rewritten: dict[str, ItemFeatures]
-) -> Iterator[tuple[int, ItemFeatures]]:
-    """Yield the positions of the rule's sources through which the item meets its condition, with the item of each."""
-    features, tree = item_features.features, rule.tree
-    holds: bool | None = None  # on the original item, evaluated once
-    for position, source in enumerate(rule.sources):
-        if source in features:
-            if source in rewritten:
-                if condition_holds(tree, rewritten[source]):
-                    yield position, rewritten[source]
-                continue
-            if holds is None:
-                holds = condition_holds(tree, item_features)
-            if holds:
-                yield position, item_features
 
 
 class BackfillPass:
@@ -165,24 +181,53 @@ class BackfillPass:
         self.number = query_feeds.find_number(name)
         self._name = entry.name
         self._derived_feed = entry.derived or DerivedFeed(entry.name, query)
-        self._rules = list(query_feeds.build_rules(query))
+        self._view: StoryView | None = None
+        self._view_rules: list[ConditionRule] = []
+        shared = self._derived_feed.view
+        if shared is not None:  # it has met these items already, so a new one counts them in their order
+            self._view = self._derived_feed.view = StoryView(shared.key, shared.keeps_items)
+            self._view_rules = list(query_feeds.list_view_rules(shared))
+        self._shared_view = shared
+        self._rules = list(query_feeds.build_rules(query, self._view))
         self._index = index
         self._frequencies = frequencies
         self._emitted: set[ItemKey] = set()
 
-    def pass_item(self, item_features: ItemFeatures, emitted: Mapping[str, Item]) -> Hit | None:
+    def finish(self) -> None:
+        """Let the query count on from the past: the view of its sources takes the stories, if it is new."""
+        if self._shared_view is not None and self._view is not None:
+            if not len(self._shared_view):
+                self._shared_view.restore(self._view.export_stories())
+            self._derived_feed.view = self._shared_view
+
+    def pass_item(
+        self, item_features: ItemFeatures, emitted: Mapping[str, Item], story: ItemStory | None = None
+    ) -> Hit | None:
         """Pass the next past item. `emitted` holds it as published by the query feeds that this feed reads."""
         rewritten: dict[str, ItemFeatures] = {}
+        if story is not None and self._view is not None:
+            item_features.stories = StoryPass(story, item_features, rewritten, lambda _: self._view_rules)
         for name, item in emitted.items():
             feature = f"@q{name.casefold()}"
             if item != item_features.analysed.item:
                 analysed = item_features.analysed.with_item(item)
                 rewritten[feature] = self._index.make_item_features(analysed, item_features.source_features())
+                rewritten[feature].stories = item_features.stories
             item_features.features.add(feature)
         parts: dict[int, MatchedBranches] = {}
         for part, rule, numbers in self._rules:
             for position, reached in match_sources(rule, item_features, rewritten):
                 parts.setdefault(part, {}).update(dict.fromkeys(numbers[position], reached))
+        if self._view is not None:
+            self._view.drop_ended(item_features.analysed.arrived)
+        facts = self._derived_feed.find_facts(item_features)
+        if self._derived_feed.query.each_story:
+            branches = parts.get(0, {})
+            return (
+                None
+                if story is None or facts is None
+                else self._derived_feed.emit_story(story.story, facts, branches, fresh=False)
+            )
         key = item_features.analysed.key
         update = key in self._emitted
         found = self._derived_feed.emit_item(parts.pop(0, {}), update, self._frequencies)

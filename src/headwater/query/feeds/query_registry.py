@@ -12,6 +12,7 @@ from typing import TypeAlias
 from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import parse
 from headwater.language.ast import (
+    TRUE,
     AllSources,
     Condition,
     CreateFeed,
@@ -23,13 +24,21 @@ from headwater.language.ast import (
     TaggedSources,
     conjoin_conditions,
 )
-from headwater.language.formatter import format_script
-from headwater.language.normal_form import QuerySource, list_join_sources, list_read_feeds, list_sources
+from headwater.language.formatter import format_condition, format_script, format_source
+from headwater.language.normal_form import (
+    QuerySource,
+    list_counted_sources,
+    list_join_sources,
+    list_read_feeds,
+    list_sources,
+    uses_stories,
+)
 from headwater.query.feeds.derived_feed import DerivedFeed
 from headwater.query.index import features
 from headwater.query.index.condition_index import ConditionIndex, PostingPlace
 from headwater.query.index.condition_tree import BranchNumbers, ConditionNode, ConditionRule, build_tree
 from headwater.query.items.similarity import WordFrequencies
+from headwater.query.stories.story_views import StoryView
 
 Source: TypeAlias = FeedAddress | FeedName | TaggedSources | AllSources
 
@@ -50,6 +59,18 @@ class QueryFeedEntry:
         self.derived: DerivedFeed | None = None
 
 
+class StoryViewEntry:
+    """A view of stories, the rules by which its sources let items through, and the numbers of its query feeds."""
+
+    __slots__ = ("numbers", "rules", "sources", "view")
+
+    def __init__(self, view: StoryView, sources: tuple[QuerySource, ...]) -> None:
+        self.view = view
+        self.sources = sources
+        self.numbers: set[int] = set()
+        self.rules: list[ConditionRule] = []
+
+
 class QueryFeeds:
     """All query feeds of an engine, by number and by name."""
 
@@ -59,6 +80,8 @@ class QueryFeeds:
         self._index = index
         self._frequencies = frequencies
         self._unknown_names: set[str] = set()  # names that queries read and that are not query feeds yet
+        self.views: dict[str, StoryViewEntry] = {}
+        self._views_outdated = False
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -97,6 +120,7 @@ class QueryFeeds:
             raise QueryError(
                 f"Feed {self._entry_at(number).name} exists already. Use CREATE OR REPLACE FEED to change it."
             )
+        self._views_outdated = bool(self.views)
         simple = _split_simple_filter(query)
         if simple is not None and number is None and key not in self._unknown_names:
             number = self._store_entry(create, key)
@@ -116,8 +140,10 @@ class QueryFeeds:
         self._unknown_names |= read - inner
         for each in inner:
             self._ensure_derived_feed(each).readers.add(key)
-        if inner or readers or query.joins or query.distinct is not None or query.settings:
-            self._entry_at(number).derived = self._make_derived_feed(create.name.name, query, readers)
+        stories = uses_stories(query)
+        if inner or readers or query.joins or query.distinct is not None or query.settings or stories:
+            derived = self._entry_at(number).derived = self._make_derived_feed(create.name.name, query, readers)
+            derived.view = self._join_view(number, query) if stories else None
         self._post_feed(number, query)
         if readers:
             self._repost_readers(key)
@@ -135,6 +161,48 @@ class QueryFeeds:
                 self._frequencies.track_field(part.field)
         return DerivedFeed(name, query, readers=readers)
 
+    # stories
+
+    def _join_view(self, number: int, query: Query) -> StoryView:
+        """Return the view of the stories that the query's sources let through; equal sources share one."""
+        sources = list_counted_sources(query)
+        key = ("EACH STORY " if query.each_story else "") + _describe_sources(sources)
+        entry = self.views.setdefault(key, StoryViewEntry(StoryView(key, query.each_story), sources))
+        entry.numbers.add(number)
+        self._views_outdated = True
+        return entry.view
+
+    def _leave_view(self, number: int, derived: DerivedFeed) -> None:
+        if derived.view is not None:
+            entry = self.views[derived.view.key]
+            entry.numbers.discard(number)
+            if not entry.numbers:
+                del self.views[entry.view.key]
+
+    def update_views(self) -> None:
+        """Build the rules of the views again if query feeds have come or gone."""
+        if self._views_outdated:
+            for entry in self.views.values():
+                entry.rules = self.build_view_rules(entry.sources)
+            self._views_outdated = False
+
+    def list_view_rules(self, view: StoryView) -> list[ConditionRule]:
+        """Return the rules by which the sources of a view let items through."""
+        return self.views[view.key].rules
+
+    def find_derived(self, number: int) -> DerivedFeed:
+        """Return the derived feed of a query feed that has one."""
+        derived = self._entry_at(number).derived
+        assert derived is not None
+        return derived
+
+    def build_view_rules(self, sources: tuple[QuerySource, ...]) -> list[ConditionRule]:
+        """Build the rules by which sources let items through."""
+        rules = [rule for rule, _ in self._group_by_condition(sources, None)]
+        for rule in rules:
+            self._index.open_features(rule.tree)
+        return rules
+
     def _remove_definition(self, key: str, number: int) -> tuple[tuple[int, ...], set[str]]:
         """Remove the old definition. Return the numbers it stands for and the readers of the feed."""
         old = self._entry_at(number)
@@ -142,6 +210,7 @@ class QueryFeeds:
         if old.derived is not None:
             readers = old.derived.readers
             self._remove_reader(key, old.derived.query)
+            self._leave_view(number, old.derived)
         self._unpost_feed(number, old)
         self.entries[number] = None
         return (*old.replaced, number), readers
@@ -214,9 +283,10 @@ class QueryFeeds:
                 return
         else:
             self._update_level(entry.derived, query)
+        view = None if entry.derived is None else entry.derived.view
         entry.places = tuple(
             (number << PART_BITS | part, self._index.post_rule(number << PART_BITS | part, rule, numbers))
-            for part, rule, numbers in self.build_rules(query)
+            for part, rule, numbers in self.build_rules(query, view)
         )
 
     def _post_filter(self, number: int, source: Source, condition: Condition) -> PostingPlace:
@@ -234,20 +304,20 @@ class QueryFeeds:
         derived.rewrites = bool(query.settings) or any(other.rewrites for other in main)
 
     def _find_derived_feed(self, key: str) -> DerivedFeed:
-        derived = self._entry_at(self._numbers[key]).derived
-        assert derived is not None
-        return derived
+        return self.find_derived(self._numbers[key])
 
-    def build_rules(self, query: Query) -> Iterator[tuple[int, ConditionRule, BranchNumbers]]:
+    def build_rules(self, query: Query, view: StoryView | None) -> Iterator[tuple[int, ConditionRule, BranchNumbers]]:
         """Yield the parts of the query, each with a rule per condition and the branches of its sources."""
-        yield from ((0, *found) for found in self._group_by_condition(list_sources(query)))
+        yield from ((0, *found) for found in self._group_by_condition(list_sources(query), view))
         for part, join in enumerate(query.joins, 1):
-            yield from ((part, *found) for found in self._group_by_condition(list_join_sources(query, join)))
+            yield from ((part, *found) for found in self._group_by_condition(list_join_sources(query, join), None))
 
-    def _group_by_condition(self, found: tuple[QuerySource, ...]) -> Iterator[tuple[ConditionRule, BranchNumbers]]:
+    def _group_by_condition(
+        self, found: tuple[QuerySource, ...], view: StoryView | None
+    ) -> Iterator[tuple[ConditionRule, BranchNumbers]]:
         groups: dict[ConditionNode, dict[str, tuple[int, ...]]] = {}
         for number, query_source in enumerate(found):
-            sources = groups.setdefault(build_tree(query_source.condition, self._frequencies), {})
+            sources = groups.setdefault(build_tree(query_source.condition, self._frequencies, view), {})
             source = query_source.source
             if isinstance(source, FeedName) and source.key in self._numbers:
                 feature = self._find_derived_feed(source.key).feature
@@ -274,6 +344,7 @@ class QueryFeeds:
         if readers and not cascade:
             listed = ", ".join(self._display_name(reader) for reader in readers)
             raise InputError(f"Feed {entry.name} is used by {listed}. Drop these first, or use CASCADE to drop all.")
+        self._views_outdated = bool(self.views)
         dropped = [key, *readers]
         names = [self._display_name(each) for each in dropped]
         for each in reversed(dropped):
@@ -281,6 +352,7 @@ class QueryFeeds:
             found = self._entry_at(number)
             if found.derived is not None:
                 self._remove_reader(each, found.derived.query)
+                self._leave_view(number, found.derived)
             self._unpost_feed(number, found)
             self.entries[number] = None
         return names
@@ -315,7 +387,7 @@ class QueryFeeds:
 
 def _split_simple_filter(query: Query) -> tuple[Source, Condition] | None:
     """Return the source and condition of a query that only filters one source and reads no named feed, as most do."""
-    if len(query.branches) > 1 or query.joins or query.distinct is not None or query.settings:
+    if len(query.branches) > 1 or query.joins or query.distinct is not None or query.settings or uses_stories(query):
         return None
     (branch,) = query.branches
     if branch.var is not None or isinstance(branch.source, FeedName | SourceGroup):
@@ -327,3 +399,12 @@ def _split_simple_filter(query: Query) -> tuple[Source, Condition] | None:
 def _parse_create(text: str) -> CreateFeed:
     (create,) = parse(text).queries
     return create
+
+
+def _describe_sources(sources: tuple[QuerySource, ...]) -> str:
+    """Return a text that is equal for equal sources in any order."""
+    return " | ".join(sorted({f"{format_source(one.source)}[{_describe_condition(one.condition)}]" for one in sources}))
+
+
+def _describe_condition(condition: Condition) -> str:
+    return "" if condition == TRUE else format_condition(condition)

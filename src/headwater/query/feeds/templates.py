@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.tokens import strip_markup
 from headwater.times import format_instant
 
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([a-z]+)\}")
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([a-z]+(?:\.[a-z]+)?)\}")
 _MARKUP_PLACEHOLDERS = frozenset({"content", "description"})
 _ITEM_ATTRIBUTES = {
     Field.TITLE: "title",
@@ -26,14 +26,20 @@ _ITEM_ATTRIBUTES = {
     Field.LANGUAGE: "language",
 }
 _LIST_FIELDS = frozenset({Field.AUTHOR, Field.CATEGORY})
+NO_VALUES: Mapping[str, str] = {}
 
 
-def rewrite_item(analysed: AnalysedItem, settings: Iterable[Assignment]) -> AnalysedItem:
-    """Return the item after SET. All templates see the original item, so the order of assignments does not matter."""
+def rewrite_item(
+    analysed: AnalysedItem, settings: Iterable[Assignment], more: Mapping[str, str] = NO_VALUES
+) -> AnalysedItem:
+    """Return the item after SET. All templates see the original item, so the order of assignments does not matter.
+
+    `more` are values of placeholders that the item does not have itself.
+    """
     settings = tuple(settings)
     if not settings:
         return analysed
-    values = _template_values(analysed)
+    values = {**_template_values(analysed), **more}
     changes: dict[str, Any] = {}
     for assignment in settings:
         name = _ITEM_ATTRIBUTES[assignment.field]

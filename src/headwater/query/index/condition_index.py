@@ -156,8 +156,7 @@ class ConditionIndex:
         """Post a condition of any kind. An equal rule on equal sources is shared."""
         known = self._shared_rules.setdefault((rule.tree, rule.sources), rule)
         if known is rule:
-            for feature in condition_tree.list_asked_features(rule.tree):
-                self.channels.open_channel(feature)
+            self.open_features(rule.tree)
             rule.number = next(self._rule_numbers)
             self._rules[rule.number] = rule
             self._post_rule_keys(rule, self._choose_keys(rule))
@@ -167,6 +166,11 @@ class ConditionIndex:
             known.owners.append(owner)
             known.numbers.append(numbers)
         return known
+
+    def open_features(self, tree: ConditionNode) -> None:
+        """Extract the features that the tree looks up from every item."""
+        for feature in condition_tree.list_asked_features(tree):
+            self.channels.open_channel(feature)
 
     def _post_rule_keys(self, rule: ConditionRule, chosen: tuple[str, ...]) -> None:
         before, rule.keys = rule.keys, tuple(map(intern, chosen))

@@ -6,7 +6,7 @@ are leaves with a compiled matcher. The access path of a tree are features of wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from sys import intern
 from typing import NamedTuple, TypeAlias
@@ -17,12 +17,16 @@ from headwater.language.ast import (
     Contains,
     Equals,
     Field,
+    FirstOfStory,
     Matches,
     Near,
     Not,
     Or,
     Similar,
     SourceIs,
+    StoryAtom,
+    StoryCount,
+    StoryGrowing,
 )
 from headwater.query.index import features
 from headwater.query.index.features import ItemFeatures
@@ -30,6 +34,7 @@ from headwater.query.index.matchers import Matcher, compile_matcher
 from headwater.query.items.analysed_item import to_comparable
 from headwater.query.items.similarity import TOLERANCE, WordFrequencies
 from headwater.query.items.tokens import compile_symbols, search_key, split_words
+from headwater.query.stories.story_views import StoryView
 
 FeatureCost = Callable[[str], float]
 """The share of items that have a feature."""
@@ -103,14 +108,26 @@ class Residual:
         return self._compiled[0](item_features.analysed)
 
 
-ConditionNode: TypeAlias = str | AllOf | AnyOf | NoneOf | Phrase | Residual
+@dataclass(frozen=True, slots=True)
+class StoryTest:
+    """A condition on the story of the item, as the view of a query counts it."""
+
+    condition: StoryAtom
+    view: StoryView
+
+    def holds(self, item_features: ItemFeatures) -> bool:
+        facts = None if item_features.stories is None else item_features.stories.find_facts(self.view)
+        return facts is not None and facts.holds(self.condition)
+
+
+ConditionNode: TypeAlias = str | AllOf | AnyOf | NoneOf | Phrase | Residual | StoryTest
 
 ALWAYS = AllOf(())
 NEVER = AnyOf(())
 
 
-def build_tree(condition: Condition, frequencies: WordFrequencies) -> ConditionNode:
-    """Build the tree of a condition in normal form."""
+def build_tree(condition: Condition, frequencies: WordFrequencies, view: StoryView | None = None) -> ConditionNode:
+    """Build the tree of a condition in normal form. Conditions on stories look at the `view` of their query."""
     match condition:
         case Contains(field, values, every, exact):
             if len(values) == 1:
@@ -118,11 +135,11 @@ def build_tree(condition: Condition, frequencies: WordFrequencies) -> ConditionN
             found = [_build_contained(field, value, exact, frequencies) for value in values]
             return _all_of(found) if every else _any_of(found)
         case And(parts):
-            return _all_of(build_tree(part, frequencies) for part in parts)
+            return _all_of(build_tree(part, frequencies, view) for part in parts)
         case Or(parts):
-            return _any_of(build_tree(part, frequencies) for part in parts)
+            return _any_of(build_tree(part, frequencies, view) for part in parts)
         case Not(part):
-            return NoneOf(build_tree(part, frequencies))
+            return NoneOf(build_tree(part, frequencies, view))
         case Equals(field, values, every, negated):
             names = [intern(features.value_feature(field, to_comparable(field, value))) for value in values]
             whole = _all_of(names) if every else _any_of(names)
@@ -141,6 +158,8 @@ def build_tree(condition: Condition, frequencies: WordFrequencies) -> ConditionN
             # a cosine above 0 needs a common word
             shared = _any_of(intern(features.word_feature(field, each)) for each in split_words(text))
             return Residual(condition, frequencies, shared if at > TOLERANCE else None)
+        case StoryCount() | FirstOfStory() | StoryGrowing():
+            return StoryTest(condition, StoryView("") if view is None else view)
         case _:
             return Residual(condition, frequencies)
 
@@ -201,7 +220,7 @@ def find_access_path(tree: ConditionNode, cost: FeatureCost) -> AccessPath | Non
                 return AccessPath(cost(key), (key,), True)
             path = None if guard is None else find_access_path(guard, cost)
             return None if path is None else path._replace(decides=False)
-        case NoneOf():
+        case NoneOf() | StoryTest():
             return None
 
 
@@ -263,3 +282,21 @@ class ConditionRule:
         self.keys: tuple[str, ...] = ()
         self.number = -1
         self.stamp = -1
+
+
+def match_sources(
+    rule: ConditionRule, item_features: ItemFeatures, rewritten: Mapping[str, ItemFeatures]
+) -> Iterator[tuple[int, ItemFeatures]]:
+    """Yield the positions of the rule's sources through which the item meets its condition, with the item of each."""
+    features, tree = item_features.features, rule.tree
+    holds: bool | None = None  # on the original item, evaluated once
+    for position, source in enumerate(rule.sources):
+        if source in features:
+            if source in rewritten:
+                if condition_holds(tree, rewritten[source]):
+                    yield position, rewritten[source]
+                continue
+            if holds is None:
+                holds = condition_holds(tree, item_features)
+            if holds:
+                yield position, item_features

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from sys import intern
+from typing import Protocol
 
 from headwater.formats.values.links import normalise_url
 from headwater.language.ast import AllSources, FeedAddress, FeedName, Field, TaggedSources
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.origin import Origin
+from headwater.query.stories.story_views import StoryFacts, StoryView
 
 ALL_SOURCES = "@all"
 FIELD_CODES = {
@@ -81,14 +83,21 @@ def make_origin_features(origin: Origin) -> OriginFeatures:
     return OriginFeatures(origin, tuple(dict.fromkeys(found)))
 
 
-class ItemFeatures:
-    """An analysed item and its features."""
+class StoryLookup(Protocol):
+    """Finds the story of an item, as a view counts it."""
 
-    __slots__ = ("analysed", "features")
+    def find_facts(self, view: StoryView) -> StoryFacts | None: ...
+
+
+class ItemFeatures:
+    """An analysed item and its features; `stories` finds its story, if a query asks for stories."""
+
+    __slots__ = ("analysed", "features", "stories")
 
     def __init__(self, analysed: AnalysedItem, features: set[str]) -> None:
         self.analysed = analysed
         self.features = features
+        self.stories: StoryLookup | None = None
 
     def source_features(self) -> list[str]:
         """Return the features that name the source feed of the item."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
@@ -12,20 +11,12 @@ import re2
 from headwater.formats.values.links import normalise_url
 from headwater.language import ast
 from headwater.query.items.analysed_item import AnalysedItem, to_comparable
+from headwater.query.items.comparisons import COMPARE_FUNCTIONS
 from headwater.query.items.origin import Origin
 from headwater.query.items.similarity import WordFrequencies, is_similar
 from headwater.query.items.tokens import SEPARATOR, compile_symbols, search_key, split_words
 
 Matcher = Callable[[AnalysedItem], bool]
-
-_COMPARE_FUNCTIONS: dict[ast.ComparisonOperator, Callable[[float, float], bool]] = {
-    ast.ComparisonOperator.EQ: operator.eq,
-    ast.ComparisonOperator.NE: operator.ne,
-    ast.ComparisonOperator.LT: operator.lt,
-    ast.ComparisonOperator.LE: operator.le,
-    ast.ComparisonOperator.GT: operator.gt,
-    ast.ComparisonOperator.GE: operator.ge,
-}
 
 
 def compile_matcher(condition: ast.Condition, frequencies: WordFrequencies) -> Matcher:
@@ -58,12 +49,14 @@ def compile_matcher(condition: ast.Condition, frequencies: WordFrequencies) -> M
                 (date := analysed.field_date(field)) is not None and date >= analysed.arrived - seconds
             )
         case ast.SizeIs(cmp, number):
-            compare = _COMPARE_FUNCTIONS[cmp]
+            compare = COMPARE_FUNCTIONS[cmp]
             return lambda analysed: compare(analysed.size, number)
         case ast.Has(field):
             return lambda analysed: analysed.has_field(field)
         case ast.SourceIs():
             return _match_source(condition)
+        case ast.StoryCount() | ast.FirstOfStory() | ast.StoryGrowing():
+            raise TypeError("a story has several items, and a matcher sees one")
         case ast.Scoped(var):
             raise TypeError(f"${var}[…] remains in a condition that should be in normal form")
 
@@ -204,7 +197,7 @@ def _match_date(condition: ast.DateIs) -> Matcher:
     field, when = condition.field, condition.when
     # x != v means NOT x = v, which is true without a date
     missing = condition.cmp is ast.ComparisonOperator.NE
-    compare = _COMPARE_FUNCTIONS[condition.cmp]
+    compare = COMPARE_FUNCTIONS[condition.cmp]
 
     def test(analysed: AnalysedItem) -> bool:
         date = analysed.field_date(field)

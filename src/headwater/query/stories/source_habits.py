@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
+from sys import intern
 
 import msgspec
 
@@ -20,10 +21,10 @@ SERIES_USES_AT_ONCE = 5  # earlier uses that make it a series at any age
 
 
 class SavedHabits(msgspec.Struct, array_like=True):
-    """The habits of a source as they are saved: the stems of its titles, and each form's uses and first use."""
+    """The habits of a source as they are saved: the stems of its titles, and each form's digest, uses and first use."""
 
     titles: list[tuple[str, ...]]
-    forms: dict[str, tuple[int, float]]
+    forms: dict[bytes, tuple[int, float]]
 
 
 class SourceHabits:
@@ -34,7 +35,7 @@ class SourceHabits:
     def __init__(self) -> None:
         self._titles: deque[tuple[str, ...]] = deque()
         self._uses: dict[str, int] = {}
-        self._forms: dict[str, tuple[int, float]] = {}
+        self._forms: dict[bytes, tuple[int, float]] = {}
 
     def drop_repeated(self, stems: Collection[str]) -> Collection[str]:
         """Return the stems without those in a quarter or more of the recent titles, such as the source's own name."""
@@ -44,12 +45,12 @@ class SourceHabits:
         least = max(LEAST_USES, REPEATED_SHARE * titles)
         return [stem for stem in stems if self._uses.get(stem, 0) < least]
 
-    def is_series(self, form: str, now: float) -> bool:
+    def is_series(self, form: bytes, now: float) -> bool:
         """Return whether the source has used this form often enough to call it a series."""
         uses, first = self._forms.get(form, (0, now))
         return uses >= SERIES_USES_AT_ONCE or (uses >= SERIES_USES and now - first > SERIES_AGE)
 
-    def note_title(self, stems: Collection[str], form: str, now: float) -> None:
+    def note_title(self, stems: Collection[str], form: bytes, now: float) -> None:
         """Remember a title, forget the oldest."""
         self._add_title(tuple(sorted(set(stems))))
         uses = self._uses
@@ -75,6 +76,6 @@ class SourceHabits:
     def load(cls, saved: SavedHabits) -> SourceHabits:
         habits = cls()
         for stems in saved.titles:
-            habits._add_title(stems)
+            habits._add_title(tuple(map(intern, stems)))
         habits._forms = saved.forms
         return habits

@@ -8,8 +8,9 @@ different days. Stories are neither merged nor split, and the id of a story, its
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from math import exp, log, sqrt
@@ -19,7 +20,7 @@ import msgspec
 from headwater.errors import InputError
 from headwater.query.items.tokens import split_words
 from headwater.query.stories.source_habits import SavedHabits, SourceHabits
-from headwater.query.stories.title_words import describe_form, list_stems
+from headwater.query.stories.title_words import describe_form, list_stems, restore_words
 from headwater.times import HOUR
 
 WINDOW = 48 * HOUR  # items older than this are not compared
@@ -33,14 +34,17 @@ LEAST_COUNTED = 2_000  # with fewer titles counted, shares are taken of this num
 COUNTED_TITLES = 100_000  # when this many are counted, all counts are halved
 MOST_HOLDERS = 1_000  # the latest titles with a word that are looked at, which bounds the cost of an item
 
-VERSION = 1  # of the saved state
+VERSION = 2  # of the saved state
 
 ItemId = int | str
 
 
 @dataclass(frozen=True, slots=True)
 class StoryItem:
-    """An item as stories see it; `publisher` is the source unless an aggregator names another."""
+    """An item as stories see it; `publisher` is the source unless an aggregator names another.
+
+    A `late` item was published long before it arrived: it may join a story, but it begins none.
+    """
 
     id: ItemId
     source: str
@@ -48,20 +52,42 @@ class StoryItem:
     title: str | None
     arrived: float
     link: str | None = None
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The story of an item and why: the item it `joined`, the score, and the shared stems, heaviest first.
+    """The story of an item and why: the item it `joined`, the score, and the shared words, heaviest first.
 
-    An item that begins a story has none of these. If it resembles a story that has ended, it `continues` that one.
+    An item that begins a story has none of these. If it resembles a story that has ended, it `continues` that one. Only
+    a late item that resembles nothing has no story. `stems` are the compared stems of the title, sorted.
     """
 
-    story: ItemId
+    story: ItemId | None
     joined: ItemId | None = None
     score: float | None = None
     shared: tuple[str, ...] = ()
     continues: ItemId | None = None
+    stems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ItemStory:
+    """The story of an item as conditions see it.
+
+    `words` are the compared stems of its title: two publishers with equal words count as one source. A `late` item was
+    published two days before it arrived.
+    """
+
+    story: ItemId
+    publisher: str
+    words: str
+    late: bool = False
+
+
+def join_stems(stems: Iterable[str]) -> str:
+    """Return the one form of equal words."""
+    return " ".join(sorted(set(stems)))
 
 
 class _Entry(msgspec.Struct, array_like=True):
@@ -97,6 +123,7 @@ class StoryGrouper:
         self._next_number = 0
         self._first_indexed = 0
         self._holders: dict[str, array[int]] = {}
+        self._by_item: dict[ItemId, int] = {}
         self._links: dict[str, int] = {}  # the first entry with the link
         self._repeated_links: set[str] = set()  # of the window; one source has used them for several items
         self._counted = 0.0
@@ -108,23 +135,67 @@ class StoryGrouper:
         """Return the number of items in the window."""
         return len(self._entries)
 
-    def place_item(self, item: StoryItem) -> Placement:
-        """Find the item's story, remember the item, and return the story and the reason."""
+    def __contains__(self, item: ItemId) -> bool:
+        """Return whether an item is in the window."""
+        return item in self._by_item
+
+    def place_item(self, item: StoryItem, known: Placement | None = None) -> Placement:
+        """Find the item's story, remember the item, and return the story and the reason.
+
+        An item that has been placed before, which a replay meets again, keeps its `known` placement.
+        """
         self._drop_expired(item.arrived)
-        bag = self._learn_title(item)
+        words, bag = self._learn_title(item)
+        placement, began = self._decide(item, words, bag) if known is None else self._repeat(item, known)
+        if placement.story is not None:
+            bag = bag if known is None else dict(Counter(known.stems))
+            story = placement.story
+            self._add_entry(_Entry(item.id, story, began, item.source, item.publisher, item.arrived, bag, item.link))
+        return placement
+
+    def _decide(self, item: StoryItem, words: list[str], bag: dict[str, int]) -> tuple[Placement, float]:
+        """Return the placement of a new item, and the beginning of its story."""
+        stems = tuple(sorted(Counter(bag).elements()))
         found = self._find_by_link(item) or self._find_by_title(item, bag)
-        if found is None:
-            placement, began = Placement(item.id), item.arrived
-        else:
+        if found is not None:
             entry, score, shared = found
             if item.arrived - entry.began < LONGEST_STORY:
-                placement, began = Placement(entry.story, entry.item, score, shared), entry.began
-            else:
-                placement, began = Placement(item.id, continues=entry.story), item.arrived
-        self._add_entry(
-            _Entry(item.id, placement.story, began, item.source, item.publisher, item.arrived, bag, item.link)
-        )
-        return placement
+                written = restore_words(shared, words)
+                return Placement(entry.story, entry.item, score, written, stems=stems), entry.began
+            if not item.late:
+                return Placement(item.id, continues=entry.story, stems=stems), item.arrived
+        return Placement(None if item.late else item.id, stems=stems), item.arrived
+
+    def _repeat(self, item: StoryItem, known: Placement) -> tuple[Placement, float]:
+        joined = None if known.joined is None else self._find_entry(known.joined)
+        return known, item.arrived if joined is None else joined.began
+
+    def find_story(self, item: ItemId, late: bool) -> ItemStory | None:
+        """Return the story of an item in the window."""
+        entry = self._find_entry(item)
+        return None if entry is None else ItemStory(entry.story, entry.publisher, join_stems(entry.bag), late)
+
+    def change_title(self, item: ItemId, title: str | None) -> None:
+        """Compare an item in the window by its new title from now on. It stays in its story."""
+        number = self._by_item.get(item)
+        if number is None:
+            return
+        entry = self._entries[number]
+        stems = list_stems(split_words(title)) if title else []
+        kept = Counter(self._habits[entry.source].drop_repeated(stems) if entry.source in self._habits else stems)
+        bag = dict(kept) if len(kept) >= LEAST_WORDS else {}
+        for stem in entry.bag.keys() - bag.keys():
+            holders = self._holders[stem]
+            del holders[bisect_left(holders, number)]
+            if not holders:
+                del self._holders[stem]
+        for stem in bag.keys() - entry.bag.keys():
+            insort(self._holders.setdefault(stem, array("Q")), number)
+        entry.bag = bag
+
+    def _find_entry(self, item: ItemId) -> _Entry | None:
+        number = self._by_item.get(item)
+        return None if number is None else self._entries[number]
 
     # the window
 
@@ -132,6 +203,7 @@ class StoryGrouper:
         number = self._next_number
         self._next_number += 1
         self._entries[number] = entry
+        self._by_item[entry.item] = number
         for stem in entry.bag:
             holders = self._holders.get(stem)
             if holders is None:
@@ -150,6 +222,8 @@ class StoryGrouper:
             if now - entry.at <= WINDOW:
                 break
             del self._entries[number]
+            if self._by_item.get(entry.item) == number:
+                del self._by_item[entry.item]
             if entry.link is not None and self._links.get(entry.link) == number:
                 del self._links[entry.link]
                 self._repeated_links.discard(entry.link)
@@ -162,11 +236,12 @@ class StoryGrouper:
 
     # learning
 
-    def _learn_title(self, item: StoryItem) -> dict[str, int]:
-        """Count the title's stems. Return those to compare: none for a series, and none that the source repeats."""
+    def _learn_title(self, item: StoryItem) -> tuple[list[str], dict[str, int]]:
+        """Count the title's stems. Return its words and the stems to compare: not those that the source repeats, and
+        none for a series."""
         words = split_words(item.title) if item.title else []
         if not words:
-            return {}
+            return words, {}
         stems, form = list_stems(words), describe_form(words)
         habits = self._habits.get(item.source)
         if habits is None:
@@ -177,7 +252,7 @@ class StoryGrouper:
             bag[stem] = bag.get(stem, 0) + 1
         habits.note_title(stems, form, item.arrived)
         self._count_words(bag)
-        return {} if is_series or len(bag) < LEAST_WORDS else bag
+        return words, {} if is_series or len(bag) < LEAST_WORDS else bag
 
     def _count_words(self, bag: dict[str, int]) -> None:
         counts = self._counts

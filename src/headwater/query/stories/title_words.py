@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from hashlib import blake2b
 from itertools import pairwise
+from sys import intern
 
 from headwater.query.items.tokens import is_unspaced_character
 
@@ -25,7 +27,7 @@ def list_stems(words: Sequence[str]) -> list[str]:
             if run:
                 stems += _pair_characters(run)
                 run = []
-            stems.append(word[:STEM_LETTERS])
+            stems.append(intern(word[:STEM_LETTERS]))  # every source keeps its recent stems
         else:
             run.append(word)
     return stems + _pair_characters(run)
@@ -35,10 +37,22 @@ def _pair_characters(run: list[str]) -> list[str]:
     return run if len(run) == 1 else [one + other for one, other in pairwise(run)]
 
 
-def describe_form(words: Sequence[str]) -> str:
-    """Return the title with every number replaced, which is equal for the parts of a series.
+def restore_words(stems: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """Return the first word of each stem.
 
-    >>> describe_form(["2020", "11", "10", "20", "00", "gmt"])
-    '# # # # # gmt'
+    >>> restore_words(["volca", "京都"], ["in", "volcanoes", "京", "都"])
+    ('volcanoes', '京都')
     """
-    return _NUMBER.sub("#", " ".join(words))
+    first: dict[str, str] = {}
+    for word in words:
+        first.setdefault(word[:STEM_LETTERS], word)
+    return tuple(first.get(stem, stem) for stem in stems)
+
+
+def describe_form(words: Sequence[str]) -> bytes:
+    """Return a digest of the title with every number replaced, which is equal for the parts of a series.
+
+    >>> describe_form(["10", "20", "gmt"]) == describe_form(["11", "05", "gmt"])
+    True
+    """
+    return blake2b(_NUMBER.sub("#", " ".join(words)).encode(errors="surrogatepass"), digest_size=8).digest()

@@ -17,7 +17,7 @@ from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.readers.accounts import OWNER
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag, refresh
-from headwater.store.schema.item_tables import item, seen_identity
+from headwater.store.schema.item_tables import item, item_story, seen_identity
 from headwater.store.schema.query_tables import hit, implicit_feed, item_version, offered_count, selectivity
 from headwater.store.schema.reader_tables import USER_IS_LIVE, mark, subscription, subscription_tag, user
 from headwater.store.schema.storable_text import replace_unstorable
@@ -398,6 +398,7 @@ def delete_feed(connection: Connection, feed_id: int) -> None:
     ids = connection.execute(select(item.c.id).where(item.c.feed_id == feed_id)).scalars().all()
     for chunk in chunks(ids, CHUNK):
         search.remove_from_index(connection, chunk)
+        connection.execute(delete(item_story).where(item_story.c.item_id.in_(chunk)))
     published = select(hit.c.item_id).where(hit.c.feed_id == feed_id)
     connection.execute(delete(item_version).where(item_version.c.item_id.in_(published)))
     for table in (item, seen_identity, refresh, hit, offered_count, selectivity, mark):

@@ -13,7 +13,7 @@ from headwater.store.database.dialect import chunks
 from headwater.store.queries import hits
 from headwater.store.readers import marks
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, hourly_count, refresh
-from headwater.store.schema.item_tables import checkpoint, item, outbox, seen_identity
+from headwater.store.schema.item_tables import checkpoint, item, item_story, outbox, seen_identity
 from headwater.store.schema.reader_tables import item_label, mark
 
 
@@ -132,4 +132,5 @@ def _delete_items(connection: Connection, ids: Sequence[int]) -> None:
     )
     for feed_id in {row.feed_id for row in rows}:
         marks.delete_marks_of_items(connection, feed_id, [row.id for row in rows if row.feed_id == feed_id])
+    connection.execute(delete(item_story).where(item_story.c.item_id.in_(ids)))
     connection.execute(delete(item).where(item.c.id.in_(ids)))

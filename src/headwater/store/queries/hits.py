@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, 
 
 from headwater.model import Item
 from headwater.query.hits import Hit, Related
-from headwater.store.content.items import DataSlice
+from headwater.store.content.items import DataSlice, find_items
 from headwater.store.database.dialect import chunks, from_json, insert_or_ignore
 from headwater.store.database.item_ids import reserve_ids
 from headwater.store.queries import returned_items, selectivity
@@ -113,7 +113,8 @@ def save_hits(connection: Connection, matched: Iterable[NewHit]) -> list[StoredH
 
     A query feed publishes an item once: an existing hit is changed in place and is never fresh again.
     """
-    wanted = {(one.hit.original.id, one.query_id): one for one in matched if one.hit.original.id is not None}
+    completed = _complete_stories(connection, matched)
+    wanted = {(one.hit.original.id, one.query_id): one for one in completed if one.hit.original.id is not None}
     if not wanted:
         return []
     living = _find_existing_queries(connection, {query_id for _, query_id in wanted})
@@ -126,7 +127,7 @@ def save_hits(connection: Connection, matched: Iterable[NewHit]) -> list[StoredH
         row = there.get(key)
         if row is None:
             new.append(one)
-        elif row.version != one.hit.original.version or not row.current:
+        elif row.version != one.hit.original.version or not row.current or one.hit.origin is not None:
             again.append((row, one))
     new = returned_items.drop_returned(connection, new) if new else new
     originals = {(one.original.id, one.original.version): one.original for one in (m.hit for m in new)}
@@ -149,6 +150,36 @@ def save_hits(connection: Connection, matched: Iterable[NewHit]) -> list[StoredH
     return stored + [
         _to_stored_hit(row.id, one, fresh, True) for (row, one), (_, fresh) in zip(again, changes, strict=True)
     ]
+
+
+def merge_story_hits(matched: Iterable[NewHit]) -> list[NewHit]:
+    """Merge the hits of each story (EACH STORY): the first one, with the items of the last one."""
+    found: list[NewHit] = []
+    places: dict[tuple[int, int | None], int] = {}
+    for one in matched:
+        place = len(found)
+        if one.hit.origin is not None:
+            place = places.setdefault((one.query_id, one.hit.original.id), place)
+        if place == len(found):
+            found.append(one)
+        else:
+            first = found[place]
+            last = replace(one.hit, update=first.hit.update, fresh=first.hit.fresh, branches=first.hit.branches)
+            found[place] = replace(first, hit=last)
+    return found
+
+
+def _complete_stories(connection: Connection, matched: Iterable[NewHit]) -> list[NewHit]:
+    """Give the hits of stories their whole first items: the engine has kept them without their texts."""
+    found = merge_story_hits(matched)
+    stories = {one.hit.original.id for one in found if one.hit.origin is not None}
+    items = {one.id: one for one in find_items(connection, [id for id in stories if id is not None])} if stories else {}
+    for place, one in enumerate(found):
+        made = one.hit
+        if made.origin is not None and (whole := items.get(made.original.id)) is not None:
+            shown = msgspec.structs.replace(whole, **made.rewritten_fields)
+            found[place] = replace(one, hit=replace(made, original=whole, item=shown))
+    return found
 
 
 def _find_existing_queries(connection: Connection, ids: Collection[int]) -> set[int]:

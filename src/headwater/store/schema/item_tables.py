@@ -72,6 +72,23 @@ checkpoint = Table(
 )
 
 
+# The story of each item: which item it joined, how alike they are, and by which words. `story_id` is the story's first
+# item, which retention may have deleted. `stems` are compared with later items after a restart.
+item_story = Table(
+    "item_story",
+    metadata,
+    Column("item_id", Id, primary_key=True, autoincrement=False),
+    Column("story_id", Id, nullable=False),
+    Column("joined_id", Id),
+    Column("score", Double),
+    Column("words", Text, nullable=False),
+    Column("stems", Text, nullable=False),
+    Column("publisher", Text, nullable=False),
+    Column("continues_id", Id),
+    Index(None, "story_id"),
+)
+
+
 # Articles: the pages behind items, fetched for the items of these feeds and for the hits of these query feeds.
 article_feed = Table(
     "article_feed", metadata, Column("feed_id", Id, feed_reference(), primary_key=True, autoincrement=False)

@@ -33,6 +33,7 @@ from headwater.web.api.api_types import (
 from headwater.web.api.endpoint import ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
 from headwater.web.api.query_endpoints import find_visible_query
 from headwater.web.shared.search_box import run_search
+from headwater.web.shared.story_view import load_story
 
 item_group = EndpointGroup(
     "items", "The items of your subscriptions: streams, unread counts, marks and stars. Each user has their own."
@@ -59,6 +60,27 @@ class ItemView(ResponseBody, frozen=True):
     starred: bool
 
 
+class StoryItemView(ResponseBody, frozen=True):
+    """Another item of the story."""
+
+    id: ItemId
+    feed: int
+    title: str | None
+    link: str | None
+    published: Time
+
+
+class StoryView(ResponseBody, frozen=True):
+    """The story of an item: what it joined, how alike they are, and the other items that you read."""
+
+    id: ItemId
+    joined: Annotated[ItemId | None, Meta(description="the item it joined; null if it began the story")]
+    score: float | None
+    words: Annotated[list[str], Meta(description="the words that both share, heaviest first")]
+    publishers: int
+    items: list[StoryItemView]
+
+
 class FullItemView(ItemView, frozen=True):
     """An item with its content as safe HTML, and its enclosures."""
 
@@ -67,6 +89,7 @@ class FullItemView(ItemView, frozen=True):
     people: Annotated[list[Person], Meta(description="the authors with their addresses, if any is known")]
     episode: Episode | None
     queries: Annotated[list[str], Meta(description="the query feeds that show it, as far as you see them")]
+    story: StoryView | None
 
 
 def view_item(one: ReaderItem) -> ItemView:
@@ -200,6 +223,32 @@ async def show_item(call: ApiCall, asked: ItemParameters) -> FullItemView:
         people=list(item.people),
         episode=item.episode,
         queries=sorted(shown),
+        story=await _view_story(call, item.id),
+    )
+
+
+async def _view_story(call: ApiCall, item_id: int | None) -> StoryView | None:
+    feeds = await call.site.reader_feeds.load_feeds(call.user.id)
+    story = None if item_id is None else await load_story(call.store, feeds, item_id)
+    if story is None:
+        return None
+    mine = story.mine.entry
+    return StoryView(
+        id=format_item_id(story.id),
+        joined=None if mine.joined_id is None else format_item_id(mine.joined_id),
+        score=mine.score,
+        words=list(mine.words),
+        publishers=story.publishers,
+        items=[
+            StoryItemView(
+                id=format_item_id(one.entry.item_id),
+                feed=one.entry.feed_id,
+                title=one.entry.title,
+                link=one.entry.link,
+                published=one.entry.published,
+            )
+            for one in story.others
+        ],
     )
 
 

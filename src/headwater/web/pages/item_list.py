@@ -1,13 +1,14 @@
-"""Makes the rows of a list: folds duplicates by link or long title, explains an empty stream."""
+"""Makes the rows of a list: folds stories and duplicates by link or long title, explains an empty stream."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.formats.values.links import normalise_url
 from headwater.query.items.tokens import split_words
 from headwater.store.content.feed_overview import count_feed_states
+from headwater.store.content.stories import StoryEntry
 from headwater.store.readers.reader_items import ReaderItem
 from headwater.store.readers.streams import Stream
 from headwater.store.store import Store
@@ -64,19 +65,24 @@ def _name_feeds(number: int, every: int, *, first: bool) -> str:
 LONG_TITLE = 4  # words that a title needs: “Correction” is no story
 
 
-def fold_duplicates(readings: Sequence[ReaderItem]) -> list[tuple[ReaderItem, tuple[ReaderItem, ...]]]:
-    """Return the rows in order, each with its duplicates in other feeds."""
+def fold_rows(
+    readings: Sequence[ReaderItem], stories: Mapping[int, StoryEntry]
+) -> list[tuple[ReaderItem, tuple[ReaderItem, ...]]]:
+    """Return the rows in order, each with the later rows of its story and its duplicates in other feeds."""
     first: dict[object, int] = {}
     rows: list[tuple[ReaderItem, list[ReaderItem]]] = []
     for one in readings:
-        keys = _story_keys(one)
-        place = next((first[key] for key in keys if key in first), None)
-        if place is not None and _is_other_feed(rows[place], one):
+        keys = _duplicate_keys(one)
+        story = stories.get(one.item.id or 0)
+        place = None if story is None else first.get(("story", story.story_id))
+        if place is None:
+            place = next((first[key] for key in keys if key in first and _is_other_feed(rows[first[key]], one)), None)
+        if place is not None:
             rows[place][1].append(one)
         else:
             place = len(rows)
             rows.append((one, []))
-        for key in keys:
+        for key in keys if story is None else (("story", story.story_id), *keys):
             first.setdefault(key, place)
     return [(one, tuple(others)) for one, others in rows]
 
@@ -85,7 +91,7 @@ def _is_other_feed(row: tuple[ReaderItem, list[ReaderItem]], one: ReaderItem) ->
     return all(one.item.feed_id != known.item.feed_id for known in (row[0], *row[1]))
 
 
-def _story_keys(one: ReaderItem) -> list[object]:
+def _duplicate_keys(one: ReaderItem) -> list[object]:
     keys: list[object] = []
     if one.item.link:
         keys.append(("link", normalise_url(one.item.link)))

@@ -16,6 +16,7 @@ from headwater.model import Feed, Item
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import find_present_words, list_searched_words
 from headwater.store.content.feeds import count_feeds, find_feeds
+from headwater.store.content.stories import find_story_entries
 from headwater.store.database.item_ids import find_last_settled_item
 from headwater.store.publishing.deliveries import count_failing_deliveries
 from headwater.store.queries.hits import find_showing_queries
@@ -29,7 +30,7 @@ from headwater.store.readers.streams import Stream, StreamQuery
 from headwater.store.store import Store
 from headwater.times import WEEK
 from headwater.web.page import PageGroup, Visit
-from headwater.web.pages.item_list import EmptyStream, explain_empty_stream, fold_duplicates
+from headwater.web.pages.item_list import EmptyStream, explain_empty_stream, fold_rows
 from headwater.web.pages.sidebar import (
     OpenStream,
     Sidebar,
@@ -40,6 +41,7 @@ from headwater.web.pages.sidebar import (
 from headwater.web.shared.article_html import clean_for_page, followable_link
 from headwater.web.shared.reader_feeds import ReaderFeeds
 from headwater.web.shared.search_box import SearchResult, run_search
+from headwater.web.shared.story_view import JoinReason, ReaderStory, explain_joining, load_story
 from headwater.web.site import json_response, parse_integer, redirect_inside
 
 PAGE_SIZE = 50
@@ -50,14 +52,25 @@ pages = PageGroup()
 
 
 @dataclass(frozen=True, slots=True)
+class FoldedItem:
+    """An item below a row: another one of its story, and why it belongs there if that is known."""
+
+    title: str
+    feed: str
+    link: str
+    read: bool
+    reason: JoinReason | None
+
+
+@dataclass(frozen=True, slots=True)
 class StreamRow:
-    """A row of the list; `others` are the same story in other feeds."""
+    """A row of the list; `others` are the items of the same story."""
 
     reading: ReaderItem
     title: str
     feed: str
     link: str
-    others: tuple[tuple[str, str], ...]  # feed, address
+    others: tuple[FoldedItem, ...]
 
     @property
     def item(self) -> Item:
@@ -85,6 +98,7 @@ class OpenedArticle:
     lead: str | None  # our address of the lead picture, unless the text shows it
     content: Markup
     because: tuple[MatchReason, ...]
+    story: ReaderStory | None
     here: str
     back: str
 
@@ -148,7 +162,7 @@ async def show_search(visit: Visit) -> Response:
     page = ReadPage(
         where=OpenStream(path, f"“{said}”" if said else "Search", Stream()),
         side=await load_sidebar(visit.store, visit.user.id, mine, ""),
-        rows=_build_rows(found.readings, mine, path, "&"),
+        rows=await _build_rows(visit.store, found.readings, mine, path, "&"),
         article=article,
         older=f"{path}&before={found.next_id}" if found.next_id is not None else None,
         newer=None,
@@ -184,7 +198,7 @@ async def _show_stream(visit: Visit, kind: str, key: str, item: str | None = Non
     page = ReadPage(
         where=place,
         side=await load_sidebar(store, user.id, mine, place.path),
-        rows=_build_rows(found.items, mine, path, "&" if keep else "?"),
+        rows=await _build_rows(store, found.items, mine, path, "&" if keep else "?", fold=place.stream.feed is None),
         article=article,
         older=older,
         newer=place.path + ("?show=unread" if unread else "") if before is not None else None,
@@ -208,19 +222,28 @@ async def _render_read_page(visit: Visit, page: ReadPage) -> Response:
     return visit.render("read_page.html", page=page, marked=marked, undo=undo, loaded=visit.now, failing=failing)
 
 
-def _build_rows(readings: Sequence[ReaderItem], mine: ReaderFeeds, path: str, sign: str) -> tuple[StreamRow, ...]:
-    def feed(one: ReaderItem) -> str:
-        return mine.feed_title(one.item.feed_id)
+async def _build_rows(
+    store: Store, readings: Sequence[ReaderItem], mine: ReaderFeeds, path: str, sign: str, fold: bool = True
+) -> tuple[StreamRow, ...]:
+    """Build the rows of a list. Stories are folded unless the list is that of one feed."""
+    ids = [one.item.id for one in readings if one.item.id is not None] if fold else []
+    stories = await store.read(find_story_entries, ids) if ids else {}
+
+    def show_folded(one: ReaderItem) -> FoldedItem:
+        entry = stories.get(one.item.id or 0)
+        reason = None if entry is None else explain_joining(entry, mine)
+        title, feed = one.item.title or "Untitled", mine.feed_title(one.item.feed_id)
+        return FoldedItem(title, feed, f"{path}{sign}item={one.id}", one.read, reason)
 
     return tuple(
         StreamRow(
             one,
             one.item.title or "Untitled",
-            feed(one),
+            mine.feed_title(one.item.feed_id),
             f"{path}{sign}item={one.id}",
-            tuple((feed(other), f"{path}{sign}item={other.id}") for other in others),
+            tuple(map(show_folded, others)),
         )
-        for one, others in fold_duplicates(readings)
+        for one, others in fold_rows(readings, stories)
     )
 
 
@@ -248,6 +271,7 @@ async def _load_article(
         lead=_find_lead_picture(reading.item, visit.site.pictures.picture_url),
         content=clean_for_page(reading.item.content or reading.item.summary, visit.site.pictures.picture_url),
         because=await explain_match(visit.store, visit.user, reading.item),
+        story=await load_story(visit.store, mine, reading.item.id or 0),
         here=f"{path}{sign}item={reading.id}",
         back=path,
     )

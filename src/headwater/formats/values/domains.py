@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from urllib.parse import urlsplit
 
 from publicsuffixlist import PublicSuffixList
 
-from headwater.fetch.http.address_guard import is_public, parse_literal_address
+_IP_ADDRESS = re.compile(r"[^:]*:.*|(.*\.)?(\d+|0x[0-9a-f]*)", re.DOTALL)  # as browsers: a name ending in a number
 
 
 @lru_cache(maxsize=1)
@@ -24,8 +25,8 @@ def registered_domain(host: str) -> str:
     """
     name = host.rstrip(".").lower()
     last = name.rpartition(".")[2]
-    # A last label of letters cannot be part of an IP address; this check is cheaper than parsing one.
-    if not (last.isascii() and last.isalpha()) and parse_literal_address(name) is not None:
+    # A last label of letters cannot be part of an IP address; this check is cheaper than the pattern.
+    if not (last.isascii() and last.isalpha()) and _IP_ADDRESS.fullmatch(name):
         return name
     return _load_suffix_list().privatesuffix(name) or name
 
@@ -37,10 +38,3 @@ def registered_domain_of_url(url: str) -> str:
     if plain:  # `urlsplit` would be slow for a million feeds at start-up
         return registered_domain(host)
     return registered_domain(urlsplit(url).hostname or "")
-
-
-@lru_cache(maxsize=1024)
-def is_local_domain(domain: str) -> bool:
-    """Return whether a domain is on the local network, where requests need no pause."""
-    address = parse_literal_address(domain)
-    return not is_public(address) if address is not None else "." not in domain
