@@ -35,7 +35,17 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]  # done, of how many, what
 Row = dict[str, Any]
 # Settings that an experiment may use or ignore; every experiment uses `jobs`, `dask` and `quick`.
-OPTIONAL_SETTINGS = ("seeds", "trace", "window", "per_day", "budget", "warmup_days", "strategies", "query")
+OPTIONAL_SETTINGS = (
+    "seeds",
+    "trace",
+    "window",
+    "per_day",
+    "budget",
+    "warmup_days",
+    "strategies",
+    "estimators",
+    "query",
+)
 PUBLISHED_VALUES = ("paper", "thesis")  # keys of a row that hold other people's figures
 
 
@@ -59,6 +69,7 @@ class LabSettings:
     budget: tuple[float, ...] = ()
     warmup_days: float | None = None
     strategies: tuple[str, ...] = ()
+    estimators: tuple[str, ...] = ()
     query: str | None = None
     jobs: int = 0
     dask: str | None = None
@@ -194,7 +205,7 @@ class Experiment:
 
 
 def _option_name(name: str) -> str:
-    return "--strategy" if name == "strategies" else "--" + name.replace("_", "-")
+    return {"strategies": "--strategy", "estimators": "--estimator"}.get(name, "--" + name.replace("_", "-"))
 
 
 def list_experiments() -> list[str]:

@@ -134,6 +134,48 @@ def test_a_periodic_model_errs_less_on_waves_and_equally_on_uniform_feeds() -> N
     assert error["uniform", "periodic"] == pytest.approx(error["uniform", "single"], rel=0.15)
 
 
+def test_models_inside_two_steps_spend_the_same() -> None:
+    from headwater.lab.experiments.online import run_two_steps
+
+    found = {
+        (name, carried): run_two_steps("waves", name, 6.0, 0, carried=carried)
+        for name in ("single", "periodic")
+        for carried in (True, False)
+    }
+    assert found["single", True].requests == pytest.approx(found["periodic", True].requests, rel=0.02)
+    assert found["periodic", False].requests < 0.95 * found["periodic", True].requests  # unused refreshes were lost
+
+
+def test_a_model_learned_apart_beats_one_that_learns_from_rare_refreshes() -> None:
+    from headwater.lab.experiments.online import measure_kept_model
+
+    errors = measure_kept_model("peaks", 24.0, 2, False)
+    assert errors["learned apart, then kept"] < errors["online"]
+
+
+def test_the_gain_of_retrieval_grows_with_the_share_that_follows_a_pattern() -> None:
+    from headwater.lab.experiments.fast_news import RunSetting, run_world
+
+    gain = []
+    for share in (0.3, 1.0):
+        delay = {
+            name: run_world(RunSetting(name, 1.0, share=share), 0, 60).mean_delay for name in ("uniform", "retrieval")
+        }
+        gain.append(1 - delay["retrieval"] / delay["uniform"])
+    assert gain[1] > gain[0] + 0.1
+
+
+def test_an_estimation_window_slides_over_the_trace() -> None:
+    from headwater.lab.experiments.fast_news import SlidingWindow
+    from headwater.lab.traces.trace import Trace
+
+    day = 86_400.0
+    trace = Trace.from_lists([[k * day / 4 for k in range(40)], [k * day for k in range(20)]])  # 4 a day for ten days
+    window, rows = SlidingWindow(trace, 2.0), np.arange(2)
+    assert window.daily_rate(rows, np.full(2, 9.5 * day)) * day == pytest.approx([4.0, 1.0], rel=0.2)
+    assert window.daily_rate(rows, np.full(2, 15.5 * day)) * day == pytest.approx([0.001, 1.0], rel=0.2)
+
+
 @pytest.fixture(scope="module")
 def written_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixty days of a busy source with words in its titles, and of a dozen quieter ones."""

@@ -89,8 +89,11 @@ def _mean_waiting(runs: list[PollingScores]) -> tuple[float, float]:
 
 
 def _waiting_by_hour(runs: list[PollingScores]) -> list[float]:
-    """Average the items waiting in all feeds at each hour of the day (figure 5); measuring begins near midnight."""
-    hours = [each.pending[: len(each.pending) // 24 * 24].reshape(-1, 24).mean(0) for each in runs]
+    """Average the items waiting in all feeds at each hour of the day, UTC (figure 5)."""
+    hours = []
+    for each in runs:
+        days = each.pending[: len(each.pending) // 24 * 24].reshape(-1, 24).mean(0)
+        hours.append(np.roll(days, int(each.first_hour // 3600) % 24))
     return [float(value) for value in np.mean(hours, axis=0)]
 
 
@@ -154,7 +157,7 @@ def draw_figure(result: ExperimentResult) -> Figure:
         for place, (name, hours) in enumerate(result.data[key].items()):
             axis.plot(range(24), hours, label=name, **line_style(place))
         axis.set_ylim(0, None)
-        axis.set_xlabel("hours since measuring began, modulo a day")
+        axis.set_xlabel("hour of the day (UTC)")
         axis.set_ylabel("items waiting in all feeds")
         axis.set_title(f"Pending items follow the posting rate ({where})", fontsize=10)
         axis.legend(fontsize=8)

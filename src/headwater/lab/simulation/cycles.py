@@ -175,12 +175,14 @@ def run_cycles(
     budget: float,
     knowledge: Knowledge = "divergence",
     censored: bool = True,
+    carried: bool = False,
 ) -> CycleScores:
     """Let a strategy refresh the feeds of a world, `budget` per cycle, and learn from its refreshes.
 
     With the knowledge "divergence" the table holds the true number of waiting items, as for the papers' offline
     strategies; otherwise it holds nothing. A refresh returns at most a window of items. With `censored=False` the
-    strategy still observes the true number, as in the thesis' experiments with estimators (7.3.3).
+    strategy still observes the true number, as in the thesis' experiments with estimators (7.3.3). With `carried` a
+    refresh that is owed and not used stays owed, up to one for every feed; otherwise it is forfeited.
     """
     settings = world.settings
     feeds, width = settings.feeds, settings.window
@@ -210,9 +212,10 @@ def run_cycles(
         if table.relevant is not None:
             table.divergence[:] = position - read
             table.relevant[:] = waiting
-        owed += budget
-        now_allowed, owed = int(owed), owed - int(owed)
-        rows = strategy.choose(table, now, Budget(now_allowed, budget / settings.seconds)).rows
+        owed = min(owed + budget, max(feeds, budget))
+        allowed = int(owed)
+        rows = strategy.choose(table, now, Budget(allowed, budget / settings.seconds)).rows
+        owed -= len(rows) if carried else allowed
         if len(rows):
             fresh = position[rows] - read[rows]
             seen = Observed(

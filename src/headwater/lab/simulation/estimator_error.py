@@ -44,9 +44,18 @@ class EstimatorErrors:
 
 
 def measure_error(
-    estimator: Estimator, counts: ItemCounts, plan: Bools, groups: NDArray[np.int64], warmup: int, weekly: bool = False
+    estimator: Estimator,
+    counts: ItemCounts,
+    plan: Bools,
+    groups: NDArray[np.int64],
+    warmup: int,
+    weekly: bool = False,
+    learn_until: int | None = None,
 ) -> EstimatorErrors:
-    """Let an estimator learn from planned refreshes and measure its error by group of feeds."""
+    """Let an estimator learn from planned refreshes and measure its error by group of feeds.
+
+    From the cycle `learn_until` on it learns no more (thesis 7.3.4).
+    """
     cycles, feeds = counts.shape
     rows = np.arange(feeds)
     estimator.resize(feeds)
@@ -66,7 +75,8 @@ def measure_error(
         due = np.flatnonzero(plan[cycle])
         if len(due):
             none = np.zeros(len(due), dtype=bool)
-            estimator.observe(due, last[due], np.full(len(due), now), waiting[due].astype(float), none)
+            if learn_until is None or cycle < learn_until:
+                estimator.observe(due, last[due], np.full(len(due), now), waiting[due].astype(float), none)
             read[due] = published[cycle, due]
             last[due] = now
         if weekly and (cycle + 1) % (7 * CYCLES_PER_DAY) == 0:

@@ -25,7 +25,7 @@ from headwater.times import DAY
 class PollingScores:
     """The scores of a run. Delays are in seconds; an item that still waits at the end counts with its age.
 
-    `pending` and `fullest` are the items waiting in all feeds and in the fullest one, at every full hour.
+    `pending` and `fullest` are the items waiting in all feeds and in the fullest one, every hour from `first_hour` on.
     """
 
     requests: int
@@ -35,6 +35,7 @@ class PollingScores:
     max_delay: float
     pending: Floats
     fullest: Floats
+    first_hour: float = 0.0
 
     @property
     def polls_per_item(self) -> float:
@@ -185,4 +186,5 @@ class _PollingRun:
             max_delay=self.longest,
             pending=np.array(self.pending),
             fullest=np.array(self.fullest),
+            first_hour=since,
         )

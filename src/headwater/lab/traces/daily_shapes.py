@@ -52,7 +52,7 @@ def wave_shape(top: float = 14.0, depth: float = 0.9, slots: int = SLOTS) -> Flo
 
 
 def blend_shape(shape: ArrayLike, share: float) -> Floats:
-    """Return a shape that only `share` of the postings follow while the others come at any hour (Sia & Cho's ρ)."""
+    """Return a shape that only `share` of the postings follow while the others come at any hour."""
     return share * np.asarray(shape, dtype=float) + (1.0 - share)
 
 
