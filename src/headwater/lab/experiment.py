@@ -175,7 +175,7 @@ class ExperimentResult:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A named experiment. `takes` names the settings it uses; a result lists others that were given in vain.
+    """A named experiment. `takes` names the settings it uses; others are refused.
 
     `draw` turns a result into a figure; it may import matplotlib, `run` must work without.
     """
@@ -191,14 +191,12 @@ class Experiment:
         """Return the settings that this experiment uses; the others have their defaults."""
         return dataclasses.replace(given, **{name: getattr(LabSettings(), name) for name in self._ignored_names()})
 
-    def list_ignored_settings(self, given: LabSettings) -> list[str]:
-        """Return a sentence for each setting that was given in vain."""
-        used = ", ".join(sorted(_option_name(name) for name in self.takes))
-        return [
-            f"{_option_name(name)} was ignored: the experiment {self.name} uses only {used}."
-            for name in self._ignored_names()
-            if getattr(given, name) != getattr(LabSettings(), name)
-        ]
+    def refuse_unused(self, given: LabSettings) -> None:
+        """Raise SettingsError for a setting that this experiment cannot heed."""
+        for name in self._ignored_names():
+            if getattr(given, name) != getattr(LabSettings(), name):
+                used = ", ".join(sorted(_option_name(each) for each in self.takes))
+                raise SettingsError(f"The experiment {self.name} cannot use {_option_name(name)}. It takes {used}.")
 
     def _ignored_names(self) -> list[str]:
         return [name for name in OPTIONAL_SETTINGS if name not in self.takes]

@@ -116,6 +116,29 @@ def test_round_robin_lets_the_fullest_feed_grow() -> None:
     assert found["advarss"].pending.mean() < found["round_robin"].pending.mean()
 
 
+def test_delays_are_averaged_by_the_number_of_the_find() -> None:
+    from headwater.lab.experiments.generic_feeds import measure_late_finds
+    from headwater.lab.simulation.replay import Replay
+    from headwater.lab.traces.trace import Trace
+
+    trace = Trace.from_lists([[0.0, 60.0, 600.0], [0.0], [120.0]])
+    obtained = np.array([120.0, 120.0, 900.0, 60.0, 180.0])  # the first feed has two finds, the others one
+    done = Replay(trace, 20, 0.0, 0.0, 1000.0, obtained, np.ones(3, dtype=np.int64), 0.0)
+    late, count = measure_late_finds(done, np.array([True, True, False]))
+    assert late[:2].tolist() == [1.5 + 1.0, 5.0]  # minutes: (2 + 1)/2 and 1, then 5
+    assert count[:3].tolist() == [2.0, 1.0, 0.0]
+
+
+def test_the_papers_misprint_is_named_and_the_errors_keep_their_order() -> None:
+    from headwater.lab.experiments import generic_feeds
+
+    assert generic_feeds.CORRECTED_ERROR["polls", "fix_1h"] == pytest.approx(630.6)
+    for mode, table in generic_feeds.PAPER.items():
+        for name, (minutes, polls, error) in table.items():
+            shown = generic_feeds.CORRECTED_ERROR.get((mode, name), error)
+            assert minutes * polls == pytest.approx(shown, rel=0.05, abs=2), f"eq. 4 of {name} by {mode}"
+
+
 def test_hourly_polling_is_half_an_hour_late_in_both_averages() -> None:
     result = run("generic-feeds", seeds=1, quick=True, strategies=("fix_1h",))
     assert [row["mode"] for row in result.rows] == ["feeds", "polls"]

@@ -73,17 +73,14 @@ def test_an_error_ends_the_command_with_its_sentence_and_no_traceback() -> None:
     assert ended.stdout == ""
 
 
-def test_the_notes_list_options_that_the_experiment_ignores() -> None:
-    ignored = ("--per-day", "1", "--warmup-days", "14")
-    used = ("--seeds", "1", "--jobs", "1", "--strategy", "uniform,fix_1h", "--json")
-    answer = run_command("lab", "run", "two-steps", *ignored, *used)
-    assert answer.code == 0, answer.err
-    found = answer.json
-    assert [note.partition(":")[0] for note in found["notes"]] == [
-        "--per-day was ignored",
-        "--warmup-days was ignored",
-    ]
-    assert {row["strategy"] for row in found["rows"]} == {"uniform", "fix_1h"}
+@pytest.mark.parametrize(
+    ("experiment", "option"),
+    [("two-steps", ("--per-day", "1")), ("tau", ("--strategy", "uniform")), ("advarss", ("--estimator", "single"))],
+)
+def test_options_that_an_experiment_cannot_use_are_refused(experiment: str, option: tuple[str, str]) -> None:
+    answer = run_command("lab", "run", experiment, *option, "--seeds", "1")
+    assert answer.code != 0
+    assert f"The experiment {experiment} cannot use {option[0]}. It takes" in answer.err
 
 
 OWN = """

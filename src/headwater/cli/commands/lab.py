@@ -84,6 +84,7 @@ def run_experiment(
         dask=dask,
         quick=quick,
     )
+    chosen.refuse_unused(settings)
     check_trace(settings)
     saves = None
     if plot is not None:
@@ -106,7 +107,6 @@ def run_experiment(
             what = f"{type(error).__name__}: {error}"  # a user's own strategy may fail in any way
             raise StrategyError(f"{' or '.join(own)} failed while it was run ({what}).") from error
         result.seconds = time.perf_counter() - began
-    result.notes += chosen.list_ignored_settings(settings)
     if saves is not None and chosen.draw is not None:
         saves(chosen.draw(result))
     return result

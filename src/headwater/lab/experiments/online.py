@@ -147,7 +147,9 @@ def measure_kept_model(shape: str, hours: float, seeds: int, changing: bool) -> 
     return found
 
 
-def run_two_steps(shape: str, name: str, hours: float, seed: int, carried: bool = True) -> CycleScores:
+def run_two_steps(
+    shape: str, name: str, hours: float, seed: int, carried: bool = True, window: int = WINDOW
+) -> CycleScores:
     """Run two_steps with a model on ten feeds of one shape, each refreshed every `hours` on average.
 
     With `carried` a refresh that is owed and not used stays owed, so that all models spend the same.
@@ -155,16 +157,16 @@ def run_two_steps(shape: str, name: str, hours: float, seed: int, carried: bool 
     days = 7 + QUALITY_DAYS
     rng = make_rng(seed, SHAPES.index(shape), 8)
     counts = draw_counts(shape, FEEDS, days, rng)
-    return _run_two_steps(counts, name, hours, seed, carried, rng)
+    return _run_two_steps(counts, name, hours, seed, carried, rng, window)
 
 
 def _run_two_steps(
-    counts: ItemCounts, name: str, hours: float, seed: int, carried: bool, rng: np.random.Generator
+    counts: ItemCounts, name: str, hours: float, seed: int, carried: bool, rng: np.random.Generator, window: int
 ) -> CycleScores:
     feeds = counts.shape[1]
     size = CycleSettings(
         feeds=feeds,
-        window=WINDOW,
+        window=window,
         warmup=7 * CYCLES_PER_DAY,
         measured=len(counts) - 7 * CYCLES_PER_DAY,
         seconds=CYCLE_SECONDS,
@@ -175,10 +177,10 @@ def _run_two_steps(
     return run_cycles(world, strategy, feeds / (hours * 6), knowledge="nothing", censored=False, carried=carried)
 
 
-def run_trace_two_steps(shape: str, name: str, hours: float, path: Path) -> CycleScores:
+def run_trace_two_steps(shape: str, name: str, hours: float, path: Path, window: int) -> CycleScores:
     """Run two_steps with a model on real feeds of one shape, over the last twelve days of a trace (thesis 7.3.3)."""
     counts = select_real_counts(path)[shape][-12 * CYCLES_PER_DAY :]
-    return _run_two_steps(counts, name, hours, 0, True, make_rng(0, 8))
+    return _run_two_steps(counts, name, hours, 0, True, make_rng(0, 8), window)
 
 
 def _make_known_model(counts: ItemCounts) -> PeriodicRate:
@@ -250,7 +252,8 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     rows: list[Row] = []
     errors = _add_error_rows(given, progress, seeds, hours, measured, rows)
     quality = _add_quality_rows(given, progress, seeds, quality_hours, models, rows)
-    settings = {"seeds": seeds, "feeds": FEEDS, "items_per_day": PER_FEED, "window": WINDOW, "hours": list(hours)}
+    settings = {"seeds": seeds, "feeds": FEEDS, "items_per_day": PER_FEED, "hours": list(hours)}
+    settings["window"] = given.window or WINDOW
     data: dict[str, Any] = {"errors": errors, "quality": quality, "hours": hours, "quality_hours": quality_hours}
     result = ExperimentResult("online", settings, rows, [], data=data | {"phase": phase, "distance": {}})
     if set(models) >= set(MODELS):
@@ -286,7 +289,9 @@ def _add_trace(
                 result.rows.append(row | {"divergence_error": value})
     result.checks += check_trace_errors(real, hours, trace.name)
     keys = [(shape, name, each) for shape in real for name in models for each in quality_hours]
-    runs = run_each(run_trace_two_steps, keys, given, progress, "two_steps on the trace", path=trace)
+    runs = run_each(
+        run_trace_two_steps, keys, given, progress, "two_steps on the trace", path=trace, window=given.window or WINDOW
+    )
     for (shape, name, each), scores in runs.items():
         row = {"shape": f"{shape} of {trace.name}", "strategy": f"two_steps, {name}", "hours": each}
         row |= {"budget": 24.0 / each, "requests": float(scores.requests)}
@@ -298,7 +303,16 @@ def _add_forfeited_rows(
 ) -> dict[tuple[str, float], list[CycleScores]]:
     """Run waves as the paper's cycles do: a refresh that a cycle does not use is lost, and models spend unequally."""
     keys = [("waves", name, each) for name in ("single", "periodic") for each in FORFEIT_HOURS if each in quality_hours]
-    runs = run_grid(run_two_steps, keys, seeds, given, progress, "two_steps, forfeiting", carried=False)
+    runs = run_grid(
+        run_two_steps,
+        keys,
+        seeds,
+        given,
+        progress,
+        "two_steps, forfeiting",
+        carried=False,
+        window=given.window or WINDOW,
+    )
     for (shape, name, each), mine in runs.items():
         rows.append(_make_quality_row(shape, f"two_steps, {name}, forfeiting", each, mine))
     return {(name, each): mine for (_, name, each), mine in runs.items()}
@@ -372,7 +386,7 @@ def _add_quality_rows(
 ) -> dict[tuple[str, str, float], tuple[Floats, Floats]]:
     """Measure two_steps with each model, and add the rows."""
     keys = [(shape, name, each) for shape in SHAPES for name in ("known", *models) for each in hours]
-    runs = run_grid(run_two_steps, keys, seeds, given, progress, "two_steps")
+    runs = run_grid(run_two_steps, keys, seeds, given, progress, "two_steps", window=given.window or WINDOW)
     quality = {}
     for key, mine in runs.items():
         quality[key] = (
@@ -663,5 +677,5 @@ EXPERIMENT = Experiment(
     "estimation of the publication rate by daily shape and refresh rate, alone and inside two_steps",
     run_experiment,
     draw_figure,
-    frozenset({"seeds", "trace", "estimators"}),
+    frozenset({"seeds", "trace", "estimators", "window"}),
 )
