@@ -91,11 +91,6 @@ class DocumentCache:
         self._locks: dict[DocumentKey, asyncio.Lock] = {}
         self._check_lock = asyncio.Lock()
 
-    async def is_open_to(self, path: str, token: str | None) -> bool:
-        """Return whether a feed is public or the token opens it."""
-        await self.refresh_version()
-        return not self.is_private(path) or self.token_opens(token, path)
-
     def token_opens(self, token: str | None, path: str) -> bool:
         """Return whether a token opens a private feed."""
         given = hashlib.sha256((token or "").encode("utf-8", "replace")).digest()

@@ -38,7 +38,7 @@ from headwater.web.auth.password_login import PasswordLogin
 from headwater.web.compression import Compression
 from headwater.web.greader.greader_app import SingleSlashes, build_greader_routes
 from headwater.web.page import PageGroup, build_routes
-from headwater.web.published.document_responses import PublishedResponses
+from headwater.web.published.document_responses import FeedTokens, PublishedResponses
 from headwater.web.published.live_endpoint import LiveEndpoint
 from headwater.web.published.websub_endpoints import WebSubEndpoints
 from headwater.web.security_headers import SECURITY_HEADERS, SecurityHeaders
@@ -75,14 +75,15 @@ def create_app(
         signed_in = found.by != "open"
         return READ in found.scopes and await store.read(may_read_path, path, found.user, signed_in=signed_in)
 
+    tokens = FeedTokens(documents, login.authenticator.throttle)
     app = PublishedResponses(
         documents,
         may_read,
-        login.authenticator.throttle,
+        tokens,
         routes=[
             *build_routes(find_page_groups(), site),
             *build_greader_routes(site),
-            *LiveEndpoint(store, documents, aggregator.live, may_read).routes(),
+            *LiveEndpoint(store, tokens, aggregator.live, may_read).routes(),
             *(WebSubEndpoints(push_service).routes() if push_service else ()),
             Route("/favicon.ico", show_icon),
             build_api(site),

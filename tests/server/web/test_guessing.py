@@ -52,12 +52,18 @@ def _feed_token(http: httpx.AsyncClient, n: int) -> object:
     return http.get(f"/tags/news.atom?token=guess-{n}")
 
 
+def _live_token(http: httpx.AsyncClient, n: int) -> object:
+    return http.get(f"/feeds/quakes/live?token=guess-{n}")
+
+
 def _setup_code(http: httpx.AsyncClient, n: int) -> object:
     form = {"code": f"guess {n}", "name": "Eve", "password": PASSWORD, "again": PASSWORD}
     return http.post("/welcome", data=form)
 
 
-@pytest.mark.parametrize("guess", [_login, _client_login, _old_password, _api_token, _client_token, _feed_token])
+@pytest.mark.parametrize(
+    "guess", [_login, _client_login, _old_password, _api_token, _client_token, _feed_token, _live_token]
+)
 async def test_of_500_parallel_guesses_few_are_checked(
     web_store: Store, guess: Callable[[httpx.AsyncClient, int], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,7 +141,7 @@ def answer_error(error: HeadwaterError) -> Response:
     """Return the response for an error of Headwater."""
     message, field = str(error), getattr(error, "field", None) or None
     if isinstance(error, RequestRefused):
-        more = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+        more = {"WWW-Authenticate": "Bearer"} if error.status == 401 else dict(error.headers)
         return _error_response(error.status, ErrorBody(message=message), more)
     if isinstance(error, NotFound):
         return _error_response(404, ErrorBody(message=message))

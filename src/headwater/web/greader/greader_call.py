@@ -92,7 +92,7 @@ class GReaderRouter:
                 headers = {"WWW-Authenticate": "GoogleLogin", "X-Reader-Google-Bad-Token": "true"}
                 return text_response(str(error), 401, headers)
             except RequestRefused as error:
-                return text_response(str(error), error.status)
+                return text_response(str(error), error.status, dict(error.headers))
             except NotFound as error:
                 return text_response(str(error), 404)
             except StoreError:

@@ -37,13 +37,36 @@ _GZIP_SUFFIX = "-gz"
 _GZIP_ALONE = ("gzip",)  # one compressed body is kept for each document
 
 
+class FeedTokens:
+    """Checks the tokens of private feeds, for documents and live streams alike."""
+
+    def __init__(self, documents: DocumentCache, throttle: GuessThrottle) -> None:
+        self._documents = documents
+        self._throttle = throttle
+
+    async def opens(self, sender: HTTPConnection, path: str, token: str | None) -> bool:
+        """Return whether a feed is public or the token opens it. Raises TooManyAttempts.
+
+        A token that does not open its feed counts as a guess, before it is checked.
+        """
+        await self._documents.refresh_version()
+        if not self._documents.is_private(path):
+            return True
+        if token is None:
+            return False
+        with self._throttle.count_attempt(token_key(sender)) as attempt:
+            if found := self._documents.token_opens(token, path):
+                attempt.take_back()
+            return found
+
+
 class DocumentResponses:
     """Chooses the responses to requests for published documents."""
 
-    def __init__(self, documents: DocumentCache, may_read: MayRead, throttle: GuessThrottle) -> None:
+    def __init__(self, documents: DocumentCache, may_read: MayRead, tokens: FeedTokens) -> None:
         self._documents = documents
         self._may_read = may_read
-        self._throttle = throttle
+        self._tokens = tokens
         self._header_cache: dict[tuple[int, bool], tuple[CachedDocument, dict[bool, tuple[Headers, Headers]]]] = {}
 
     async def find_response(self, scope: Scope, key: DocumentKey | str) -> ReadyResponse:
@@ -54,7 +77,7 @@ class DocumentResponses:
             return _text_response(404, key)
         try:
             if key[3] is not None:
-                self._count_guess(scope, key)
+                await self._tokens.opens(HTTPConnection(scope), key[0], key[3])
             found = await self._documents.find_document(*key)
             if found is None and self._documents.is_private(key[0]) and await self._may_read(scope, key[0]):
                 found = await self._documents.find_document(*key, signed_in=True)
@@ -65,12 +88,6 @@ class DocumentResponses:
         if found is None:
             return _text_response(404, _explain_missing(key))
         return self._choose_response(scope, found, self._documents.is_private(key[0]))
-
-    def _count_guess(self, scope: Scope, key: DocumentKey) -> None:
-        """Count a token that does not open its feed as a guess. Raises TooManyAttempts."""
-        with self._throttle.count_attempt(token_key(HTTPConnection(scope))) as attempt:
-            if not self._documents.is_private(key[0]) or self._documents.token_opens(key[3], key[0]):
-                attempt.take_back()
 
     def find_ready_response(self, scope: Scope) -> ReadyResponse | None:
         """Return the response if it is available without waiting, as nearly all are; None otherwise."""
@@ -149,9 +166,9 @@ def _delta_headers(whole: Headers, part: bytes) -> Headers:
 class PublishedResponses(Starlette):
     """An application that serves published documents before its middleware, which costs as much as the response."""
 
-    def __init__(self, documents: DocumentCache, may_read: MayRead, throttle: GuessThrottle, **options: Any) -> None:
+    def __init__(self, documents: DocumentCache, may_read: MayRead, tokens: FeedTokens, **options: Any) -> None:
         super().__init__(**options)
-        self._responses = DocumentResponses(documents, may_read, throttle)
+        self._responses = DocumentResponses(documents, may_read, tokens)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = self._responses.find_ready_response(scope)

@@ -7,11 +7,11 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from headwater.errors import NotFound
-from headwater.publish.document_cache import DocumentCache
 from headwater.publish.live_events import LiveEvents
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
-from headwater.web.published.document_responses import MayRead
+from headwater.web.auth.guess_throttle import TooManyAttempts
+from headwater.web.published.document_responses import FeedTokens, MayRead
 
 MAX_STREAMS = 20_000  # concurrent connections
 _HEADERS = {
@@ -23,10 +23,10 @@ _HEADERS = {
 class LiveEndpoint:
     """The live streams of one server."""
 
-    def __init__(self, store: Store, documents: DocumentCache, live: LiveEvents, may_read: MayRead) -> None:
+    def __init__(self, store: Store, tokens: FeedTokens, live: LiveEvents, may_read: MayRead) -> None:
         self._store = store
         self._may_read = may_read
-        self._documents = documents
+        self._tokens = tokens
         self._live = live
 
     def routes(self) -> list[Route]:
@@ -40,9 +40,11 @@ class LiveEndpoint:
         except NotFound:
             query_feed = None
         path = f"/feeds/{name}"
-        if query_feed is None or not (
-            await self._documents.is_open_to(path, query.get("token")) or await self._may_read(request.scope, path)
-        ):
+        try:
+            is_open = await self._tokens.opens(request, path, query.get("token"))
+        except TooManyAttempts as error:
+            return _say(str(error), error.status, error.headers)
+        if query_feed is None or not (is_open or await self._may_read(request.scope, path)):
             return _say(f"There is no query feed “{name[:100]}”, or it needs a valid token.", 404)
         last = request.headers.get("last-event-id") or query.get("last-event-id", "")
         if last and not (last.isascii() and last.isdecimal() and len(last) < 19):
