@@ -141,7 +141,7 @@ async def _build_local(stack: AsyncExitStack, settings: Settings, writers: Seque
 
     processor = _make_processor(store, given, writers, lambda hits: node.report_hits(hits), update_demand)
     courier = await stack.enter_async_context(make_courier(given))
-    deliverer = await make_deliverer(store, courier, given)
+    deliverer = await make_deliverer(store, courier, lambda: live_settings.current)
     node = Node(
         *(store, live_settings, fetcher, crawl, deliverer),
         courier=courier,
@@ -214,7 +214,7 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
     leader = Leader(store, live_settings, make_sender, roles=["node"])
     crawl = RemoteCrawl(store, ingest, politeness, live_settings, leader)
     courier = await stack.enter_async_context(make_courier(given))
-    deliverer = await make_deliverer(store, courier, given)
+    deliverer = await make_deliverer(store, courier, lambda: live_settings.current)
     term = ProcessorTerm(store, given, writers, lambda hits: node.report_hits(hits))
     node = Node(store, live_settings, fetcher, crawl, deliverer, courier=courier, count_queries=term.count_queries)
 
@@ -292,7 +292,7 @@ async def _build_web(stack: AsyncExitStack, settings: Settings) -> Node:
     ingest = Ingest(store, planner=ProvisionalPlanner(politeness), find_epochs=find_partition_epochs)
     crawl = RemoteCrawl(store, ingest, politeness, live_settings)
     courier = await stack.enter_async_context(make_courier(given))
-    deliverer = await make_deliverer(store, courier, given)
+    deliverer = await make_deliverer(store, courier, lambda: live_settings.current)
     node = Node(store, live_settings, fetcher, crawl, deliverer, courier=courier)
     node.parts = [partial(run_every, STATUS_SECONDS, crawl.follow_status), live_settings.run]
     await crawl.follow_status()
@@ -434,10 +434,12 @@ async def run_publisher(settings: Settings, stop: asyncio.Event) -> None:
         make_fetcher(settings, joined.timing, proxy=make_request_proxy(joined.streams)) as fetcher,
         make_courier(settings) as courier,
     ):
-        deliverer = await make_deliverer(joined.store, courier, settings)
+        live_settings = LiveSettings(joined.store, settings)
+        await live_settings.load()
+        deliverer = await make_deliverer(joined.store, courier, lambda: live_settings.current)
         election = Election(joined.store, ARTICLES, member.name, joined.timing.leader_seconds)
         articles = make_article_work(joined.store, fetcher, settings.article_budget)
-        await asyncio.gather(deliverer.run(stop), election.run(articles, stop))
+        await asyncio.gather(deliverer.run(stop), election.run(articles, stop), live_settings.run(stop))
 
 
 ROLES: dict[str, Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]] = {

@@ -128,6 +128,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     reader_queries: Annotated[int, Meta(ge=0, le=1_000_000)] = 50  # query feeds of one reader
     reader_deliveries: Annotated[int, Meta(ge=0, le=1_000_000)] = 10  # of them, those with an alert (DELIVER TO)
+    reader_share: Annotated[float, Meta(gt=0, le=1)] = 1.0  # of the budget, for feeds that only readers subscribe to
     registration: bool = False  # whether visitors may create an account, as readers
 
     # deliveries

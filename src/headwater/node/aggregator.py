@@ -91,6 +91,10 @@ class Aggregator(Protocol):
         """Look for due deliveries now."""
         ...
 
+    async def send_test_message(self, kind: str, address: str) -> None:
+        """Send a test message by mail (email), web hook or notification (notify). Raises InputError with the reason."""
+        ...
+
     async def wait_until_broken(self) -> None:
         """Return when a part of the aggregator has ended without being asked to."""
         ...

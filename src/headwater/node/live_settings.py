@@ -36,7 +36,13 @@ CHANGEABLE = (
     "keep_days",
     "keep_per_feed",
     "readers_add",
+    "reader_queries",
+    "reader_deliveries",
+    "reader_share",
+    "smtp_url",
+    "mail_from",
 )
+SECRET_SETTINGS = frozenset({"smtp_url"})  # contain a password: neither logged nor shown
 
 
 def check_changes(
@@ -68,6 +74,11 @@ def check_changes(
                 str(error), _find_changed_name((*TARGET_SETTINGS, *STRATEGY_SETTINGS), changes)
             ) from error
     return new, strategy
+
+
+def hide_secrets(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changes with dots instead of secrets, for the log."""
+    return {name: "…" if name in SECRET_SETTINGS and value else value for name, value in changes.items()}
 
 
 def _find_changed_name(names: Iterable[str], changes: Mapping[str, Any]) -> str:
@@ -152,7 +163,7 @@ class LiveSettings:
                 if number == self._last_change + 1:  # else another process changed something too, which is still news
                     self._last_change = number
             await self._apply(changed, new, strategy)
-            log.info("settings_changed", **changed)
+            log.info("settings_changed", **hide_secrets(changed))
             return new
 
     async def poll_changes(self) -> None:
@@ -168,7 +179,7 @@ class LiveSettings:
             except SettingsError as error:
                 log.warning("settings_left_out", settings=list(changes), error=str(error))
                 return
-            log.info("settings_changed", elsewhere=True, **changes)
+            log.info("settings_changed", elsewhere=True, **hide_secrets(changes))
             await self._apply(changes, new, strategy)
 
     async def run(self, stop: asyncio.Event) -> None:

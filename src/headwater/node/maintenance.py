@@ -41,6 +41,7 @@ from headwater.store.maintenance.trash import delete_expired_trash
 from headwater.store.queries.promise_hours import SERVER, find_latest_hours
 from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
 from headwater.store.readers.mark_compaction import compact_all_marks
+from headwater.store.readers.subscriptions import list_reader_feeds
 from headwater.store.saved_state import read_revision
 from headwater.store.store import Store
 from headwater.times import HOUR
@@ -202,6 +203,7 @@ class Maintenance:
         await self.update_target_budget()
         if new.target is None and ("budget" in changes or had_target):
             self._scheduler.budget.set_limit(new.budget)
+        self._scheduler.reader_share.share = new.reader_share
         self._scheduler.on_changed()
 
     async def update_target_budget(self) -> None:
@@ -231,6 +233,7 @@ class Maintenance:
         """Weight the feeds by the demand of queries and readers, and compare the TARGETs with the budget."""
         definitions = source.definitions
         settings, store = self.settings, self._store
+        self._scheduler.feed_table.set_reader_feeds(await store.read(list_reader_feeds))
         own = await load_reader_weights(self._store, settings.only_wanted_by_queries)
         if not definitions and not settings.only_wanted_by_queries:
             await self._apply_demand({feed: Demand(weight, 1.0) for feed, weight in own.items()}, {})

@@ -103,6 +103,10 @@ class Node:
         """Look for due deliveries now."""
         self.deliverer.wake()
 
+    async def send_test_message(self, kind: str, address: str) -> None:
+        """Send a test message by mail (email), web hook or notification (notify). Raises InputError with the reason."""
+        await self.deliverer.send_test(kind, address)
+
     async def wait_until_broken(self) -> None:
         """Return when the crawl has ended without being asked to."""
         await self._broken.wait()

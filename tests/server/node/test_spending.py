@@ -20,7 +20,8 @@ from headwater.schedule.politeness.host_rate import HostRate
 from headwater.schedule.strategies.round_robin import Reference, Uniform
 from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
-from headwater.store.readers.subscriptions import add_and_subscribe
+from headwater.store.readers.accounts import add_user
+from headwater.store.readers.subscriptions import add_and_subscribe, list_reader_feeds
 
 
 class FastClock:
@@ -140,3 +141,33 @@ async def test_a_persons_wish_comes_before_forty_feeds_that_wait(farm, given, ev
         order = [line.feed for line in made.log]
         assert order.index(35) <= 13
         assert Counter(order)[35] == 1
+
+
+async def test_feeds_of_readers_get_their_share_of_the_budget_and_the_owners_the_rest(given) -> None:
+    """Sixty reader feeds and twenty of the owner, all due all the time: 40 a minute, a quarter of it for readers."""
+    async with await open_store(given().database_url) as store:
+        reader = await store.write(add_user, "rita", None, 0.0)
+        urls = [f"http://h{k}.example/feed" for k in range(80)]
+        await store.write(add_and_subscribe, [NewFeed(url) for url in urls[:60]], 0.0, subscriber=reader.id)
+        await store.write(add_and_subscribe, [NewFeed(url) for url in urls[60:]], 0.0)
+        spending, courtesy = BudgetAccount(RequestCap(40)), Politeness(np.random.default_rng(1), least=0.0)
+        scheduler = Scheduler(store, Uniform(), spending, courtesy, per_host=64, reader_share=0.25)
+        await scheduler.load_feeds()
+        feeds = scheduler.feed_table
+        feeds.set_reader_feeds(await store.read(list_reader_feeds))
+        assert feeds.of_readers.tolist() == [True] * 60 + [False] * 20
+        feeds.earliest[:] = 0.0
+        readers, others, waits = [], [], []
+        for now in np.arange(1000.0, 1300.0, 0.5).tolist():
+            for row, _ in scheduler.choose_feeds(spending.count_available(now), now):
+                (readers if feeds.of_readers[row] else others).append(now)
+                spending.charge(now, spending.reserve(now, row), 10)
+            feeds.earliest[60:] = np.inf  # only feeds of readers are due: the loop waits for their share
+            waits.append(scheduler.find_next_due(now) - now)
+            feeds.earliest[60:] = 0.0
+        assert fullest_minute(readers) == 10
+        assert len(readers) >= 45
+        assert len(others) >= 140
+        assert max(waits) > 5
+        scheduler.reader_share.share = 1.0
+        assert len(scheduler.choose_feeds(20, 1400.0)) == 20

@@ -34,7 +34,7 @@ class Telling(Sink):
 
 
 def deliverer(store: Store, fetcher: Fetcher, smtp: str, tell: Callable[[], None] = lambda: None) -> Deliverer:
-    known = {"email": MailSink(smtp, "headwater@example.org"), "webhook": WebhookSink(fetcher, b"secret")}
+    known = {"email": MailSink(lambda: (smtp, "headwater@example.org")), "webhook": WebhookSink(fetcher, b"secret")}
     sinks = {name: Telling(sink, tell) for name, sink in known.items()}
     # Doubling without end would wait minutes for the one message in hundreds that is refused ten times in a row; a
     # claim that died with its process counts as an attempt too.

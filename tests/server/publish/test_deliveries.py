@@ -167,7 +167,7 @@ async def test_sinks_that_redirect_or_stall_are_retried_and_block_no_other(
             await store.write(run_script, 'CREATE FEED mailed AS RETURN ALL DELIVER TO EMAIL "a@example.org"', NOW)
             await arrive(store, processor, feed, "1")
             async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
-                mail = MailSink(f"smtp://127.0.0.1:{smtp[0]}?starttls=never", "b@example.org")
+                mail = MailSink(lambda: (f"smtp://127.0.0.1:{smtp[0]}?starttls=never", "b@example.org"))
                 sinks = {"webhook": WebhookSink(fetcher, b"secret"), "email": mail}
                 await until_done(store, Deliverer(store, sinks, lease=5.0, first_wait=0.01, most_attempts=2))
             assert elsewhere[1] == []
@@ -194,7 +194,11 @@ async def test_a_failing_mail_server_gets_every_mail_once(store: Store) -> None:
         await arrive(store, processor, feed, *map(str, range(10)))
         await arrive(store, processor, feed, "evil", title="lava\r\nBcc: all@example.org")
         deliverer = Deliverer(
-            store, {"email": MailSink(smtp, "headwater@example.org")}, lease=0.2, first_wait=0.01, most_attempts=100
+            store,
+            {"email": MailSink(lambda: (smtp, "headwater@example.org"))},
+            lease=0.2,
+            first_wait=0.01,
+            most_attempts=100,
         )
         await until_done(store, deliverer)
     by_id = {mail["Message-ID"]: mail for mail in receiver.taken}
@@ -210,7 +214,7 @@ async def test_a_digest_is_sent_at_its_time_with_all_items_unless_it_is_empty(st
     clock = lambda: now  # noqa: E731
     with mail_server(moods=0) as (smtp, receiver):
         feed, processor = await prepared(store, 'DELIVER TO EMAIL "me@example.org" EVERY 1 DAY AT "07:30"', clock)
-        deliverer = Deliverer(store, {"email": MailSink(smtp, "headwater@example.org")}, clock=clock)
+        deliverer = Deliverer(store, {"email": MailSink(lambda: (smtp, "headwater@example.org"))}, clock=clock)
         await arrive(store, processor, feed, "a")
         now += 600
         await arrive(store, processor, feed, "b", "c")

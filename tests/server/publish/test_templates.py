@@ -94,7 +94,7 @@ async def test_mails_use_the_template_of_the_query_or_of_the_server(store: Store
         await store.write(set_delivery_template, None, "from the server", "{{ items[0].title }}!")
         await store.write(set_delivery_template, "LAVA", "from {{ query }}", None)
         await arrive(store, processor, feed, "a", title="lava a")
-        deliverer = Deliverer(store, {"email": MailSink(smtp, "hw@example.org")}, lease=1.0, first_wait=0.01)
+        deliverer = Deliverer(store, {"email": MailSink(lambda: (smtp, "hw@example.org"))}, lease=1.0, first_wait=0.01)
         try:
             await until_done(store, deliverer)
             (mail,) = mails.taken[-1:]

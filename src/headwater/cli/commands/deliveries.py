@@ -24,8 +24,10 @@ from headwater.store.queries.query_feeds import find_query_feed
 from headwater.times import format_relative
 
 if TYPE_CHECKING:
+    from headwater.settings import Settings
     from headwater.store.store import Store
 
+KINDS = ("email", "webhook", "notify")
 STATES = ("due", "failed", "sent", "dead")
 
 top = typer.Typer()
@@ -79,6 +81,35 @@ async def resend_deliveries(
     if ids and not number:
         raise InputError("None of these can be sent again: only dead and failed deliveries can.")
     return number
+
+
+@command(
+    deliveries,
+    "test",
+    view=lambda sent: out.print("The receiver accepted the test message."),
+    example="headwater deliveries test email you@example.org  ·  headwater deliveries test notify ntfy://my-topic",
+)
+async def send_test_message(
+    settings: Settings,
+    store: Store,
+    kind: Annotated[str, typer.Argument(help="email, webhook or notify.")],
+    address: Annotated[str, typer.Argument(help="A mail address, a web hook's URL, or an Apprise address.")],
+) -> dict[str, bool]:
+    """Send a test message now, by the mail server of the running server."""
+    from headwater.cluster.fetcher_setup import make_courier  # loads the HTTP client
+    from headwater.node.live_settings import load_effective_settings  # loads the scheduler
+    from headwater.publish.delivery.deliverer import make_deliverer
+
+    if kind not in KINDS:
+        raise InputError(f"There is no kind “{kind}”. Use one of {', '.join(KINDS)}.")
+    given = await load_effective_settings(store, settings)
+    async with make_courier(given) as courier:
+        deliverer = await make_deliverer(store, courier, lambda: given)
+        try:
+            await deliverer.send_test(kind, address)
+        finally:
+            await deliverer.close()
+    return {"sent": True}
 
 
 @command(

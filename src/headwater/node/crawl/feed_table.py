@@ -6,7 +6,7 @@ are appended and never move; a removed feed leaves an inactive row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ class FeedTable:
         self.host_until: Floats = np.empty(0)  # one per host: no feed of the host before this time
         self.at_most: Floats = np.empty(0)  # seconds: the longest pause that a person allows, else infinity
         self.active: Bools = np.empty(0, bool)  # not paused, gone or removed
+        self.of_readers: Bools = np.empty(0, bool)  # only readers subscribe to it, no owner
         self.in_flight: Bools = np.empty(0, bool)  # it is being refreshed
         self.learned_until: Floats = np.empty(0)  # the latest refresh that the strategy has learned from
         self.skip_hours: NDArray[np.int32] = np.empty(0, np.int32)  # bit h: not in that hour, UTC
@@ -146,6 +147,11 @@ class FeedTable:
         worth = self.table.weight * self.table.selectivity
         return bool((np.abs(worth - before) > 0.1 * np.maximum(before, worth)).any())
 
+    def set_reader_feeds(self, feed_ids: Collection[int]) -> None:
+        """Set the feeds to which only readers subscribe."""
+        self.of_readers[:] = False
+        self.of_readers[self.find_rows(feed_ids)] = True
+
     def set_deadlines(self, deadlines: Mapping[int, float]) -> bool:
         """Set the intervals, in seconds by feed, that TARGETs of queries need; return whether any has changed."""
         changed = deadlines != self._deadlines
@@ -207,6 +213,7 @@ class FeedTable:
         self.skip_hours = np.concatenate([self.skip_hours, np.zeros(more, np.int32)])
         self.skip_days = np.concatenate([self.skip_days, np.zeros(more, np.int32)])
         self.in_flight = np.concatenate([self.in_flight, np.zeros(more, bool)])
+        self.of_readers = np.concatenate([self.of_readers, np.zeros(more, bool)])
         self.learned_until = np.concatenate([self.learned_until, np.full(more, -np.inf)])
         self._released_at = np.concatenate([self._released_at, np.full(more, -np.inf)])
         self.table = _concatenate(self.table, table)

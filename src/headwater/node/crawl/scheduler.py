@@ -18,6 +18,7 @@ from headwater.node.crawl.lessons import Lesson, teach_strategy
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import split_requests
+from headwater.schedule.group_share import GroupShare, limit_group
 from headwater.schedule.politeness.host_pace import HostPace
 from headwater.schedule.quality.least_budget import BudgetPlan
 from headwater.schedule.selection import Budget, take_first
@@ -43,9 +44,12 @@ class Scheduler:
         politeness: Politeness,
         *,
         per_host: int = 1,
+        reader_share: float = 1.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`reader_share` is the share of the budget for feeds to which only readers subscribe."""
         self._store = store
+        self.reader_share = GroupShare(reader_share)
         self.strategy = strategy
         self.feed_table = FeedTable()
         self.budget = budget
@@ -151,11 +155,17 @@ class Scheduler:
         """
         candidates = self.feed_table.find_candidates(now)
         candidates[list(requested)] = False
-        new = np.flatnonzero(candidates & self.feed_table.untried)
+        share, of_readers = self.reader_share, self.feed_table.of_readers
+        readers_room = share.count_room(now, self.budget.cap.requests) if share.limits else tokens
+        readers_room -= int(of_readers[list(requested)].sum())  # a person waits, so these are counted and not limited
+        new = limit_group(np.flatnonzero(candidates & self.feed_table.untried), of_readers, readers_room)
         people, firsts, _ = split_requests(tokens, len(requested), len(new))
         room = self.budget.limit_host_room(self.feed_table.compute_host_room(self._per_host), now)
         untried = take_first(new, Budget(firsts, host=self.feed_table.host, room=room))
-        candidates[new] = False
+        candidates &= ~self.feed_table.untried
+        readers_room -= int(of_readers[untried].sum())
+        if readers_room <= 0:
+            candidates &= ~of_readers
         np.subtract.at(room, self.feed_table.host[untried], 1)
         budget = Budget(
             tokens - people - len(untried),
@@ -167,6 +177,9 @@ class Scheduler:
         table = self.feed_table.table
         # Some rules of the papers choose more than the budget allows.
         rows = self.strategy.choose(table, now, budget, candidates).rows[: budget.now]
+        if share.limits:  # others take the places of the rest at the next step
+            rows = limit_group(rows, of_readers, readers_room)
+            share.spend(now, int(of_readers[[*requested[:people], *untried, *rows]].sum()))
         self._report_problem()
         return [
             *((row, REQUESTED) for row in requested[:people]),
@@ -203,6 +216,9 @@ class Scheduler:
         due = self.strategy.due
         if due is not None:
             moments = np.maximum(moments, due[waiting])
+        if self.reader_share.limits:
+            refill = self.reader_share.find_refill(now, self.budget.cap.requests)
+            moments = np.where(table.of_readers[waiting], np.maximum(moments, refill), moments)
         return max(float(moments.min()), now)
 
     def _report_problem(self) -> None:

@@ -57,4 +57,5 @@ def make_scheduler(store: Store, settings: Settings) -> Scheduler:
         make_budget_account(settings),
         make_politeness(settings),
         per_host=settings.per_host,
+        reader_share=settings.reader_share,
     )

@@ -234,6 +234,17 @@ class Deliverer(StepLoop):
             raise DeliveryFailed(str(error)) from error
         return replace(message, subject=subject, text=text)
 
+    async def send_test(self, kind: str, address: str) -> None:
+        """Send a test message now. Raises InputError with the reason why it was not accepted."""
+        now = self._clock()
+        about = Entry(id="test", title="Test message", published=now)
+        entry = msgspec.structs.replace(about, summary="Alerts of your queries arrive here.")
+        message = DeliveryMessage(f"test-{secrets.token_hex(8)}", "Headwater", address, [entry], now)
+        try:
+            await self._sinks[kind].send(message)
+        except DeliveryFailed as error:
+            raise InputError(str(error), "address") from error
+
     async def close(self) -> None:
         """Let running requests end, store their outcomes and stop the worker processes."""
         for pool in self._pools.values():
@@ -244,13 +255,13 @@ class Deliverer(StepLoop):
             await sink.close()
 
 
-async def make_deliverer(store: Store, fetcher: Fetcher, settings: Settings) -> Deliverer:
-    """Make the deliverer of a server from its settings."""
+async def make_deliverer(store: Store, fetcher: Fetcher, settings: Callable[[], Settings]) -> Deliverer:
+    """Make the deliverer of a server; `settings` returns the settings in force."""
     secret = await load_webhook_secret(store, time.time())
     sinks = {
-        "email": MailSink(settings.smtp_url, settings.mail_from),
+        "email": MailSink(lambda: (settings().smtp_url, settings().mail_from)),
         "webhook": WebhookSink(fetcher, secret),
-        "notify": NotificationSink(settings.allow_private),
+        "notify": NotificationSink(settings().allow_private),
     }
     return Deliverer(store, sinks)
 

@@ -23,8 +23,8 @@ def check_deliveries(text: str, settings: Settings) -> None:
         kind = create.query.deliver.kind if create.query.deliver is not None else None
         if kind is DeliveryFormat.EMAIL and (settings.smtp_url is None or settings.mail_from is None):
             raise InputError(
-                f"{create.name.name} cannot deliver by mail: this server has no mail server. Set `smtp_url` and "
-                "`mail_from`, or deliver by WEBHOOK or NOTIFY.",
+                f"{create.name.name} cannot deliver by mail: this server has no mail server. An owner sets it "
+                "up under Settings, Mail and chat (`smtp_url`, `mail_from`); or deliver by WEBHOOK or NOTIFY.",
                 "text",
             )
         if kind is DeliveryFormat.NOTIFY and find_spec("apprise") is None:

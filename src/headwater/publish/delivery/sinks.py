@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from headwater.errors import AddressError, HeadwaterError, InputError, NotAFeed, Unreachable
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Entry
 from headwater.publish.delivery import delivery_messages
+from headwater.publish.delivery.mail_server import parse_mail_server
 from headwater.publish.delivery.notification_worker import send_notification, start_notifiers
 
 TIMEOUT = 30.0
@@ -55,23 +55,23 @@ class Sink(ABC):
 
 
 class MailSink(Sink):
-    """Sends mails by the server `smtp://[user:password@]host[:port]` or `smtps://…`; `?starttls=never` or `always`."""
+    """Sends mails. `find_server` returns the address of the mail server (`mail_server.py`) and the sender, for each
+    mail anew: an owner may change them."""
 
-    def __init__(self, url: str | None, sender: str | None) -> None:
-        self._url = url
-        self._sender = sender
+    def __init__(self, find_server: Callable[[], tuple[str | None, str | None]]) -> None:
+        self._find_server = find_server
 
     async def send(self, message: DeliveryMessage) -> None:
         import aiosmtplib  # imported on first use
 
-        if self._url is None or self._sender is None:
+        url, sender = self._find_server()
+        if url is None or sender is None:
             raise DeliveryFailed("No mail server is configured. Set smtp_url and mail_from.")
-        server = urlsplit(self._url)
-        starttls = {"never": False, "always": True}.get(parse_qs(server.query).get("starttls", [""])[0])
         try:
+            server = parse_mail_server(url)
             mail = delivery_messages.write_mail(
                 *(message.key, message.query, message.items),
-                sender=self._sender,
+                sender=sender,
                 to=message.address,
                 at=message.at,
                 own_subject=message.subject,
@@ -79,12 +79,12 @@ class MailSink(Sink):
             )
             await aiosmtplib.send(
                 mail,
-                hostname=server.hostname,
+                hostname=server.host,
                 port=server.port,
-                username=unquote(server.username) if server.username else None,
-                password=unquote(server.password) if server.password else None,
-                use_tls=server.scheme == "smtps",
-                start_tls=starttls,
+                username=server.user or None,
+                password=server.password or None,
+                use_tls=server.encryption == "tls",
+                start_tls=server.start_tls,
                 timeout=TIMEOUT,
             )
         except InputError as error:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, case, delete, func, select, update
 
 from headwater.errors import InputError, NotFound
 from headwater.formats.values.links import normalise_url
@@ -454,6 +454,13 @@ def count_subscribers(connection: Connection, feed_ids: Collection[int]) -> dict
         query = select(subscription.c.feed_id, func.count()).where(subscription.c.feed_id.in_(chunk))
         found |= {row[0]: row[1] for row in connection.execute(query.group_by(subscription.c.feed_id))}
     return found
+
+
+def list_reader_feeds(connection: Connection) -> list[int]:
+    """List the feeds to which readers subscribe and no owner does."""
+    owned = func.max(case((user.c.role == "owner", 1), else_=0))
+    query = select(subscription.c.feed_id).join(user, user.c.id == subscription.c.user_id)
+    return list(connection.execute(query.group_by(subscription.c.feed_id).having(owned == 0)).scalars())
 
 
 def list_readers(connection: Connection) -> list[int]:

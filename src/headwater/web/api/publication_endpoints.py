@@ -97,6 +97,17 @@ async def resend_deliveries(call: ApiCall, given: ResendRequest) -> ResendCount:
     return ResendCount(due=number)
 
 
+class TestMessageRequest(RequestBody, frozen=True):
+    kind: Literal["email", "webhook", "notify"]
+    address: Annotated[ShortText, Meta(description="a mail address, a web hook's URL, or an Apprise address")]
+
+
+@delivery_group.post("/deliveries/test", ADMIN)
+async def send_test_message(call: ApiCall, given: TestMessageRequest) -> None:
+    """Send a test message now; the error says why it was not accepted."""
+    await call.aggregator.send_test_message(given.kind, given.address)
+
+
 publication_group = EndpointGroup(
     "published", "Published query feeds and tags: which are private, and the tokens that give access to them."
 )

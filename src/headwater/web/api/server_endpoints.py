@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headwater import __version__
 from headwater.errors import NotFound
 from headwater.node.live_settings import CHANGEABLE
+from headwater.publish.delivery.mail_server import parse_mail_server
 from headwater.store.maintenance.trash import list_trash, restore_from_trash
 from headwater.store.maintenance.trash_entries import TrashEntry
 from headwater.web.api.api_types import Id, ListPage, ShortText, Time
@@ -139,6 +140,14 @@ ReaderQuotaText = Annotated[
     ),
 ]
 
+ReaderCount = Annotated[int, Meta(ge=0, le=1_000_000, description="query feeds of one reader, or those with an alert")]
+ReaderShare = Annotated[
+    float, Meta(gt=0, le=1, description="share of the budget for feeds that only readers subscribe to")
+]
+MailServerUrl = Annotated[
+    str, Meta(max_length=1000, description="smtp://[user:password@]host[:port] or smtps://…; the password is not shown")
+]
+
 
 class SettingsView(ResponseBody, frozen=True):
     """The current settings, without passwords and addresses of servers."""
@@ -163,6 +172,11 @@ class SettingsView(ResponseBody, frozen=True):
     public_url: str | None
     time_zone: str
     readers_add: str
+    reader_queries: int
+    reader_deliveries: int
+    reader_share: float
+    mail_server: Annotated[str | None, Meta(description="the address in `smtp_url`, without its password")]
+    mail_from: str | None
     by_hand: Annotated[
         list[str], Meta(description="changeable settings that an option, variable or file sets at every start")
     ]
@@ -172,6 +186,7 @@ def view_settings(call: ApiCall) -> SettingsView:
     return SettingsView.from_row(
         call.site.settings,
         version=__version__,
+        mail_server=None if (url := call.site.settings.smtp_url) is None else parse_mail_server(url).describe(),
         budget=call.aggregator.status().budget_per_minute,
         by_hand=sorted(call.aggregator.pinned_settings),
     )
@@ -200,6 +215,11 @@ class SettingsChange(RequestBody, frozen=True):
     keep_days: Days | UnsetType | None = UNSET
     keep_per_feed: ItemCount | UnsetType | None = UNSET
     readers_add: ReaderQuotaText | UnsetType = UNSET
+    reader_queries: ReaderCount | UnsetType = UNSET
+    reader_deliveries: ReaderCount | UnsetType = UNSET
+    reader_share: ReaderShare | UnsetType = UNSET
+    smtp_url: MailServerUrl | UnsetType | None = UNSET
+    mail_from: ShortText | UnsetType | None = UNSET
 
 
 @settings_group.patch("/settings", ADMIN)

@@ -64,7 +64,12 @@ NUMBER_HINTS = {
     "alert_hours": "hours, such as 6, or blank",
     "keep_days": "days, such as 365, or blank",
     "keep_per_feed": "a number of items, such as 1000, or blank",
+    "reader_queries": "a number of queries, such as 50",
+    "reader_deliveries": "a number of alerts, such as 10",
+    "reader_share": "a share of the budget, such as .5; 1 sets no limit",
 }
+COUNTS = ("reader_queries", "reader_deliveries")  # may be 0
+NEEDED_NUMBERS = ("budget", "reader_share", *COUNTS)
 OBJECTIVES = ("balanced", "completeness", "freshness", "delay")
 FLASH = {
     "changed": "Settings saved. They hold after a restart too.",
@@ -159,13 +164,13 @@ def read_changes(form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parse_number(name: str, given: str) -> float | None:
-    if not given and name != "budget":
+    if not given and name not in NEEDED_NUMBERS:
         return None
     try:
         wanted = float(given)
     except ValueError as error:
         raise SettingsError(f"Not a number: enter {NUMBER_HINTS[name]}.", name) from error
-    if not 0 < wanted <= 1e9:
+    if not (0 < wanted <= 1e9 or (wanted == 0 and name in COUNTS)):
         raise SettingsError(f"Must be above 0: enter {NUMBER_HINTS[name]}.", name)
     return wanted
 
