@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from headwater.model import Ending, Item, Known, Refresh, Validators, Verdict
+from headwater.model import Ending, Item, Known, Refresh, SafeHtml, Validators, Verdict
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import item_to_row
 from headwater.store.content.search import index_queued
@@ -64,8 +64,8 @@ def make_verdict(text: ZipfText, feed_id: int, url: str, first: int, new: int, a
             updated=None,
             first_seen=at,
             authors=("A. Writer",),
-            summary=text.of(15),
-            content=f"<p>{text.of(100)}</p>",
+            summary=SafeHtml(text.of(15)),
+            content=SafeHtml(f"<p>{text.of(100)}</p>"),
         )
         for k in range(new)
     )

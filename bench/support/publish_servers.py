@@ -27,7 +27,7 @@ from starlette.routing import Route
 from tests.support.idle_node import make_idle_node
 
 from headwater.assembly import build
-from headwater.model import Document, Ending, Entry, Item, Known, Markup, Refresh, Verdict
+from headwater.model import Document, Ending, Entry, Item, Known, Markup, Refresh, SafeHtml, Verdict
 from headwater.node.crawl.local_crawl import LocalCrawl
 from headwater.node.node import Node
 from headwater.node.queries.processor import QueryProcessor
@@ -43,7 +43,7 @@ from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.web.app import create_app
 
-ITEMS, TEXT = 20, "<p>" + "Something happened somewhere. " * 12 + "</p>"
+ITEMS, TEXT = 20, SafeHtml("<p>" + "Something happened somewhere. " * 12 + "</p>")
 KEY, SECRET = "of-the-callback", "between-us"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 

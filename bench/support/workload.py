@@ -20,7 +20,7 @@ from headwater.language.ast import (
     Not,
     Query,
 )
-from headwater.model import Item
+from headwater.model import Item, SafeHtml
 from headwater.query.items.origin import Origin
 
 VOCABULARY = 50_000
@@ -65,7 +65,7 @@ class Workload:
             title, content = " ".join(words[:TITLE]).capitalize(), " ".join(words[TITLE:]) + "."
             identity = f"{seed}-{number}"
             link = f"http://news.example/{identity}"
-            made.append(Item(1, identity, identity, title, link, 0.0, True, None, 0.0, content=content))
+            made.append(Item(1, identity, identity, title, link, 0.0, True, None, 0.0, content=SafeHtml(content)))
         return made
 
     def queries(self, count: int, start: int = 0) -> Iterator[CreateFeed]:

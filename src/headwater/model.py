@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic
+from typing import Generic, NewType
 
 import msgspec
 from typing_extensions import TypeVar
@@ -70,6 +70,13 @@ class Hints(msgspec.Struct, frozen=True):
     update_base: float | None = None
 
 
+SafeHtml = NewType("SafeHtml", str)
+"""HTML that `formats.values.html` has cleaned; a `str` at run time.
+
+The type checker refuses any other text where HTML is stored, published or shown.
+"""
+
+
 class Markup(msgspec.Struct, frozen=True):
     """HTML as published: not safe to show or to store before `formats.values.html.clean_markup` has cleaned it.
 
@@ -79,12 +86,12 @@ class Markup(msgspec.Struct, frozen=True):
 
     text: str
     base: str | None = None
-    clean: str | None = None
+    clean: SafeHtml | None = None
     raw_hash: str | None = None
 
 
-Html = TypeVar("Html", default=str)
-"""Safe HTML (`str`), or HTML as published (`Markup`)."""
+Html = TypeVar("Html", default=SafeHtml)
+"""Safe HTML, or HTML as published (`Markup`, or `str` for callers of `read` who clean it themselves)."""
 
 
 class Entry(msgspec.Struct, Generic[Html], frozen=True):
@@ -93,8 +100,8 @@ class Entry(msgspec.Struct, Generic[Html], frozen=True):
     `authors` are names. `people` are the same persons with their addresses, or empty if none has an address. `image` is
     the address of the lead picture.
 
-    The server reads documents as `Document[Markup]` and cleans only new and changed items. An `Item` takes `str`, so
-    that the type checker refuses to store markup that was not cleaned.
+    The server reads documents as `Document[Markup]` and cleans only new and changed items. An `Item` takes `SafeHtml`,
+    so that the type checker refuses to store markup that was not cleaned.
     """
 
     id: str | None = None
@@ -126,7 +133,7 @@ class Document(msgspec.Struct, Generic[Html], frozen=True):
 
     format: str
     title: str | None = None
-    subtitle: str | None = None
+    subtitle: Html | None = None
     link: str | None = None
     language: str | None = None
     id: str | None = None
@@ -239,6 +246,10 @@ class Feed:
     gone_since: float | None = None
 
 
+Window = tuple[tuple[str, str], ...]
+"""The items of a feed's last document, in its order: identity, and what `novelty.item_identity` remembers of it."""
+
+
 class Known(msgspec.Struct, frozen=True):
     """The state of a feed between refreshes: everything that the next refresh needs.
 
@@ -251,7 +262,7 @@ class Known(msgspec.Struct, frozen=True):
     feed_id: int
     url: str
     validators: Validators = Validators()
-    window: tuple[tuple[str, str], ...] = ()
+    window: Window = ()
     body_hash: str | None = None
     last_refresh: float | None = None
     last_success: float | None = None
@@ -287,8 +298,8 @@ class Item(msgspec.Struct, frozen=True):
     updated: float | None
     first_seen: float
     authors: tuple[str, ...] = ()
-    summary: str | None = None
-    content: str | None = None
+    summary: SafeHtml | None = None
+    content: SafeHtml | None = None
     categories: tuple[str, ...] = ()
     enclosures: tuple[Enclosure, ...] = ()
     language: str | None = None

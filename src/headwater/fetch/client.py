@@ -36,7 +36,7 @@ from headwater.fetch.http.redirects import FetchProgress, Handover, Redirected, 
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest, RemoteSession
 from headwater.fetch.reading.document_reader import DocumentReader, ReadFunction
 from headwater.formats import read_to_keep
-from headwater.model import Document, Ending, Markup, Outcome, Validators
+from headwater.model import Document, Ending, Markup, Outcome, Validators, Window
 
 _SMALL_WIRE, _SMALL_DECODED = 64 << 10, 1 << 20  # bytes decoded in the event loop; larger bodies in a thread
 _COMMON_ENDS = (b"</rss>", b"</feed>", b"</rdf:RDF>", b"</rss>\n", b"</feed>\n", b"</rdf:RDF>\n", b"}")
@@ -128,13 +128,15 @@ class Fetcher:
         *,
         body_hash: str | None = None,
         delta: bool = False,
+        window: Window = (),
     ) -> Outcome:
         """Fetch a feed. Failures of the server or the address are outcomes, not exceptions.
 
-        A 200 whose body has the hash `body_hash` ends as UNCHANGED and is not parsed again.
+        A 200 whose body has the hash `body_hash` ends as UNCHANGED and is not parsed again. Items of a large document
+        are cleaned where it is read, except those that are as in `window`, the items of its last document.
         """
         progress = FetchProgress(url, url, self._clock(), time.monotonic())
-        return await self._fetch_feed(progress, validators, body_hash, delta)
+        return await self._fetch_feed(progress, validators, body_hash, delta, window)
 
     async def fetch_hop(
         self,
@@ -143,6 +145,7 @@ class Fetcher:
         *,
         body_hash: str | None = None,
         delta: bool = False,
+        window: Window = (),
         way: Handover | None = None,
     ) -> Outcome | Handover:
         """Send one request of a fetch. A redirect is returned as a `Handover`, from which a later call continues."""
@@ -150,12 +153,17 @@ class Fetcher:
         if way is not None:
             progress = FetchProgress.resume(way)
         try:
-            return await self._fetch_feed(progress, validators, body_hash, delta)
+            return await self._fetch_feed(progress, validators, body_hash, delta, window)
         except Redirected:
             return progress.make_handover()
 
     async def _fetch_feed(
-        self, progress: FetchProgress, validators: Validators | None, body_hash: str | None, delta: bool
+        self,
+        progress: FetchProgress,
+        validators: Validators | None,
+        body_hash: str | None,
+        delta: bool,
+        window: Window,
     ) -> Outcome:
         asked = build_conditions(validators, delta=delta)
         try:
@@ -169,7 +177,7 @@ class Fetcher:
                     retry_after=parse_retry_after(reply.headers, progress.started),
                 )
             if reply.status in (200, 203) or (reply.status == 226 and A_IM in asked and _is_delta(reply)):
-                return await self._read_document(progress, reply, body_hash)
+                return await self._read_document(progress, reply, body_hash, window)
             return self._end_without_document(progress, reply)
         except FetchFailure as failure:
             progress.received += failure.received
@@ -251,7 +259,9 @@ class Fetcher:
             raise _make_error(failure, url) from failure
         return Page(reply.status, url, reply.headers, body, reply.headers.get("Content-Type", ""), url)
 
-    async def _read_document(self, progress: FetchProgress, reply: HttpReply, old_hash: str | None) -> Outcome:
+    async def _read_document(
+        self, progress: FetchProgress, reply: HttpReply, old_hash: str | None, window: Window
+    ) -> Outcome:
         """Parse the document of a successful response."""
         body = await self._decode_reply(reply, None)
         status, headers = reply.status, reply.headers
@@ -263,7 +273,7 @@ class Fetcher:
                 Ending.UNCHANGED, status=status, validators=validators, fresh_for=fresh, body_hash=body_hash
             )
         try:
-            document = await self._reader.read(body, progress.at, headers)
+            document = await self._reader.read(body, progress.at, headers, window)
         except NotAFeed as error:
             return progress.make_outcome(Ending.UNREADABLE, str(error), status=status)
         document = add_header_links(document, headers.getall(hdrs.LINK, ()), progress.at)

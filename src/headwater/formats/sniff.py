@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, overload
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from headwater.formats.parse.context import ReadOptions
 from headwater.formats.parse.document import explain_not_a_feed, find_base_url, read_xml
 from headwater.formats.parse.json_feed import read_json
 from headwater.formats.values.encodings import EBCDIC, find_header_encoding
-from headwater.formats.values.html import CleanHtmlReader, MarkupReader, PublishedHtmlReader, clean_early, clean_markup
+from headwater.formats.values.html import CleanHtmlReader, MarkupReader, PublishedHtmlReader
 from headwater.model import Document, Markup
 
 # The start of a document behind warnings that the server wrote.
@@ -37,6 +37,28 @@ _FILE_TYPES = {
 _FILE_SIGNATURES = tuple(_FILE_TYPES)
 
 
+@overload
+def read(
+    body: bytes,
+    url: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    clean: Literal[True] = True,
+    summaries: bool = True,
+) -> Document: ...
+
+
+@overload
+def read(
+    body: bytes,
+    url: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    clean: bool,
+    summaries: bool = True,
+) -> Document[str]: ...
+
+
 def read(
     body: bytes,
     url: str | None = None,
@@ -44,12 +66,13 @@ def read(
     *,
     clean: bool = True,
     summaries: bool = True,
-) -> Document:
+) -> Document[str] | Document:
     """Read a feed document.
 
     `url` is the document's address, against which relative links are resolved; `headers` are those of its response
     (Content-Type, Content-Location, Content-Language and Link are used). With `clean` off, HTML is returned as
-    published, which is not safe to show. With `summaries` off, the content does not stand in for a missing summary.
+    published, which is not safe to show; the type checker tells it from safe HTML. With `summaries` off, the content
+    does not stand in for a missing summary.
     Raises NotAFeed, whose `what` names the kind of document it is instead.
     """
     reader = CleanHtmlReader() if clean else PublishedHtmlReader()
@@ -61,23 +84,7 @@ def read_to_keep(body: bytes, url: str | None = None, headers: Mapping[str, str]
 
     Content does not stand in for a missing summary, or it would be stored twice.
     """
-    document = _read(body, url, headers, ReadOptions(MarkupReader(), summaries=False))
-    subtitle: Any = document.subtitle  # markup, too
-    return replace(document, subtitle=clean_markup(subtitle))
-
-
-def read_to_keep_cleaned(
-    body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None
-) -> Document[Markup]:
-    """Read a feed document as `read_to_keep` does and clean all of its HTML at once.
-
-    Cleaning hostile markup can take minutes, so a worker process that can be killed does it for large documents.
-    """
-    document = read_to_keep(body, url, headers)
-    items = (
-        replace(item, summary=clean_early(item.summary), content=clean_early(item.content)) for item in document.items
-    )
-    return replace(document, items=tuple(items))
+    return _read(body, url, headers, ReadOptions(MarkupReader(), summaries=False))
 
 
 def _read(body: bytes, url: str | None, headers: Mapping[str, str] | None, options: ReadOptions) -> Document[Any]:

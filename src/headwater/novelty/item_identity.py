@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from headwater.formats.values.html import clean_markup, find_first_picture, hash_markup
 from headwater.formats.values.links import is_web_url, normalise_url
-from headwater.model import Document, Entry, Markup
+from headwater.model import Document, Entry, Markup, Window
 
 UNSTABLE_AFTER = 2  # windows with changed identities but the same texts after which guids are ignored
 LONGEST_IDENTITY = 500
@@ -266,6 +266,11 @@ def raw_hash(entry: Entry[Markup]) -> str:
     texts = f"{entry.title or ''}\0{hash_markup(entry.summary)}\0{hash_markup(entry.content)}\0{files}"
     whole.update(texts.encode("utf-8", "replace"))
     return whole.digest()[:4].hex()
+
+
+def list_raw_hashes(window: Window) -> list[str]:
+    """Return the `raw_hash` of each item of a window that has one."""
+    return [stored[CONTENT_HASH:_LEGACY] for _, stored in window if len(stored) >= _LEGACY]
 
 
 def content_hash(entry: Entry) -> str:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.formats.values.html import CleanHtmlReader, get_nh3_cleaner
+from headwater.formats.values.html import CleanHtmlReader, clean_html, get_nh3_cleaner
+from headwater.formats.values.text import CONTENT_LIMIT
 
 BASE = "https://example.org/a/feed?x=1"
 
@@ -141,3 +142,12 @@ def test_without_a_usable_base_addresses_stay_as_they_are(base: str | None) -> N
 
 def test_text_without_markup_is_escaped_once() -> None:
     assert CleanHtmlReader().read_html("a &lt; b &amp; c &eacute;", BASE) == "a &lt; b &amp; c é"
+
+
+def test_text_that_is_cut_off_ends_outside_of_a_tag() -> None:
+    link = '<a href="https://example.org/">x</a>'
+    for start in (0, 5):
+        cleaned = clean_html("y" * start + link * (CONTENT_LIMIT // len(link)), None)
+        assert cleaned is not None
+        assert len(cleaned) <= CONTENT_LIMIT
+        assert cleaned.endswith("</a>")

@@ -21,6 +21,7 @@ def clean(text: str) -> str:
     [
         ("https://www.youtube-nocookie.com/embed/abc?rel=0", "https://www.youtube.com/watch?v=abc"),
         ("//www.youtube.com/embed/videoseries?list=PL1", "https://www.youtube.com/playlist?list=PL1"),
+        ("https://www.youtube.com/v/abc", "https://www.youtube.com/watch?v=abc"),
         ("https://player.vimeo.com/video/7?h=1", "https://vimeo.com/7"),
         ("https://www.dailymotion.com/embed/video/x7", "https://www.dailymotion.com/video/x7"),
         ("https://open.spotify.com/embed/episode/7", "https://open.spotify.com/episode/7"),
@@ -72,6 +73,7 @@ def test_frames_that_show_nothing_leave_nothing(text: str) -> None:
     [
         '<img src="data:image/gif;base64,R0" data-src="/a.png">',
         '<img class="lazy" data-lazy-src="/a.png">',
+        '<img src="/wait.gif?v=1" data-lazy-src="/a.png"><noscript><img src="/a.png"></noscript>',
         '<img src="/img/placeholder.svg" data-original="/a.png">',
         '<img src="/blank.gif" data-srcset="/s.png 300w, /a.png 1200w, /l.png 5000w">',
         '<img srcset="/s.png 1x, /a.png 2x">',

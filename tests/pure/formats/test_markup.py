@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import tarfile
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mypy import api
 
-import headwater
 from headwater.errors import NotAFeed
+from headwater.fetch.reading.document_reader import read_and_clean
 from headwater.formats import read, read_to_keep
 from headwater.formats.lastresort import read_last_resort, read_last_resort_to_keep
-from headwater.formats.sniff import read_to_keep_cleaned
 from headwater.formats.values.html import (
     clean_early,
     clean_html,
@@ -25,15 +26,16 @@ from headwater.formats.values.html import (
 )
 from headwater.model import Document, Ending, Entry, Known, Markup, Outcome
 from headwater.novelty import judge
-from headwater.novelty.item_identity import clean_entry, content_hash, identify_items, raw_hash
+from headwater.novelty.item_identity import clean_entry, content_hash, identify_items, list_raw_hashes, raw_hash
 
+ROOT = Path(__file__).parents[3]
 RSS = b"""<rss version="2.0"><channel><title>t</title><description>&lt;b onclick=x>About&lt;/b></description>
 <item><guid>1</guid><description>&lt;p onclick=x>&lt;a href="/a">a&lt;/a>&lt;/p></description></item></channel></rss>"""
 
 
-def test_items_are_kept_as_published_and_the_feed_is_clean() -> None:
+def test_html_is_kept_as_published() -> None:
     document = read_to_keep(RSS, "https://example.org/feed")
-    assert document.subtitle == "<b>About</b>"
+    assert document.subtitle == Markup("<b onclick=x>About</b>", "https://example.org/feed")
     assert document.items[0].summary == Markup('<p onclick=x><a href="/a">a</a></p>', "https://example.org/feed")
     assert document.items[0].content is None
 
@@ -67,9 +69,9 @@ def test_the_last_resort_is_markup_that_is_clean() -> None:
     assert clean_entry(kept) == item
 
 
-@pytest.mark.parametrize("kind", ["read_to_keep", "read_to_keep_cleaned"])
+@pytest.mark.parametrize("kind", ["read_to_keep", "read_and_clean"])
 def test_real_documents_are_the_same_cleaned_at_once_later_or_in_a_worker(shared_data: Path, kind: str) -> None:
-    keep = {"read_to_keep": read_to_keep, "read_to_keep_cleaned": read_to_keep_cleaned}[kind]
+    keep = {"read_to_keep": read_to_keep, "read_and_clean": partial(read_and_clean, headers=None)}[kind]
     compared = 0
     with tarfile.open(shared_data / "feeds.tar.xz") as archive:
         for member in archive:
@@ -110,13 +112,43 @@ def test_only_new_and_changed_items_are_cleaned(new: set[int], changed: set[int]
     assert len(verdict.new) + len(verdict.updated) == len(cleaned) == cleaning.call_count
 
 
-def test_no_module_but_the_reader_asks_for_published_html_as_text() -> None:
-    """Elsewhere HTML as published is `Markup`, which the type checker refuses for an `Item`."""
-    folder = Path(headwater.__file__).parent
-    asking = [
-        path.relative_to(folder)
-        for path in folder.rglob("*.py")
-        if "formats" not in path.relative_to(folder).parts
-        and ("clean=False" in path.read_text() or "PublishedHtmlReader" in path.read_text())
-    ]
-    assert asking == []
+def test_in_a_worker_only_items_that_are_not_kept_are_cleaned() -> None:
+    items = "".join(f"<item><guid>{n}</guid><description>&lt;p class=x>{n}&lt;/p></description></item>" for n in "abc")
+    body = f'<rss version="2.0"><channel>{items}</channel></rss>'.encode()
+    url = "https://example.org/feed"
+    first = Outcome(Ending.CHANGED, url, url, 1e9, 0.0, document=read_and_clean(body, url, None))
+    known = judge(Known(1, url), first, {}).known
+    changed = body.replace(b"class=x>b", b"class=x>B")
+    document = read_and_clean(changed, url, None, list_raw_hashes(known.window))
+    assert [item.summary.raw_hash is None for item in document.items if item.summary] == [True, False, True]
+    verdict = judge(known, Outcome(Ending.CHANGED, url, url, 2e9, 0.0, document=document), {})
+    assert [item.summary for item in verdict.updated] == ["<p>B</p>"]
+    assert not verdict.new
+
+
+_CASES = {
+    'Item(*FIELDS, content="<p>")': False,
+    "Item(*FIELDS, content=published.items[0].content)": False,
+    "Item(*FIELDS, content=read_to_keep(BODY).items[0].content)": False,
+    "write_atom(published)": False,
+    "write_atom(read_to_keep(BODY))": False,
+    "Item(*FIELDS, content=read(BODY).items[0].content)": True,
+    "Item(*FIELDS, content=clean_html('<p>', None))": True,
+    "write_atom(read(BODY))": True,
+}
+
+
+def test_the_type_checker_refuses_to_store_or_publish_html_that_was_not_cleaned(tmp_path: Path) -> None:
+    start = """from headwater.formats import read, read_to_keep
+from headwater.formats.values.html import clean_html
+from headwater.formats.write import write_atom
+from headwater.model import Item
+BODY, FIELDS = b"", (1, "a", "", "t", "l", 0.0, True, 0.0, 0.0)
+published = read(BODY, clean=False)
+"""
+    case = tmp_path / "case.py"
+    case.write_text(start + "\n".join(_CASES))
+    out, err, _ = api.run(["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path), str(case)])
+    refused = {int(line.split(":")[1]) for line in out.splitlines() if ": error:" in line}
+    lines = range(start.count("\n") + 1, start.count("\n") + 1 + len(_CASES))
+    assert {line for line, allowed in zip(lines, _CASES.values(), strict=True) if not allowed} == refused, out + err

@@ -28,7 +28,10 @@ def read_atom_entry(inside: str) -> Entry:
 
 
 @pytest.mark.parametrize(
-    "name", ["path", "title", "textarea", "template", "script", "style", "noscript", "xmp", "plaintext", "g", "vector"]
+    "name",
+    """
+    path title textarea template script style noscript xmp plaintext g vector svg math select object button video
+    """.split(),  # noqa: SIM905 - shorter
 )
 @pytest.mark.parametrize("around", ["…", "<code>…</code>", "<p>…", "<svg><path d='M0'/></svg>…"])
 def test_the_mention_of_an_element_does_not_end_a_text(name: str, around: str) -> None:
@@ -37,6 +40,13 @@ def test_the_mention_of_an_element_does_not_end_a_text(name: str, around: str) -
     assert item.summary is not None
     assert f"&lt;{name}&gt;" in item.summary
     assert item.summary.removesuffix("</p>").endswith("<b>draws</b>.")
+
+
+@pytest.mark.parametrize("name", ["path", "script", "style", "textarea", "svg", "iframe", "select"])
+def test_the_mention_of_an_element_stays_in_a_title(name: str) -> None:
+    expected = f"The <{name}> element and a reset"
+    assert read_rss_item(f"<title>{escape(f'The <{name}> element <b>and</b> a reset')}</title>").title == expected
+    assert read_atom_entry(f"<title type='html'>{escape(expected)}</title>").title == expected
 
 
 def test_both_tags_of_a_mentioned_title_keep_the_text_between_them() -> None:

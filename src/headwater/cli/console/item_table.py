@@ -9,6 +9,7 @@ import msgspec
 
 from headwater.errors import InputError
 from headwater.formats.values.dates import parse_date
+from headwater.formats.values.html import clean_markup
 from headwater.language import Catalogue
 from headwater.model import Document, Enclosure, Entry, Item, Markup
 from headwater.novelty import identify_items
@@ -118,8 +119,8 @@ def _make_row(
         updated=updated,
         first_seen=now,
         id=line.id if isinstance(line.id, int) else number,
-        summary=line.summary,
-        content=line.content,
+        summary=clean_markup(summary),
+        content=clean_markup(content),
         **facts,
     )
     return ItemRow(line.id, item, Origin(line.feed, line.feed_url or f"table:{line.feed}", line.tags or ()))

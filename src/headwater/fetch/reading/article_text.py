@@ -16,7 +16,6 @@ from headwater.formats.values.text import to_one_line, truncate_utf8
 from headwater.model import Document, Entry
 
 READ_ARTICLE = "headwater.fetch.reading.article_text:read_article"
-MAX_TEXT = 1 << 20
 MAX_CATEGORIES = 20
 
 
@@ -44,7 +43,7 @@ def read_article(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
         title=to_one_line(found.title) if found.title else None,
         language=_read_page_language(body) or found.language,
         categories=drop_duplicates([truncate_utf8(name, 200) for name in named])[:MAX_CATEGORIES],
-        items=(Entry(title=found.title, link=url, content=content[:MAX_TEXT]),),
+        items=(Entry(title=found.title, link=url, content=content),),
     )
 
 

@@ -7,15 +7,18 @@ very many tags: quadratic costs (open elements, formatting elements) need many o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 import numpy as np
+from msgspec.structs import replace
 
 from headwater.errors import NotAFeed
 from headwater.fetch.reading.worker_pool import WorkerPool
-from headwater.formats.sniff import read_to_keep, read_to_keep_cleaned
-from headwater.model import Document, Markup
+from headwater.formats.sniff import read_to_keep
+from headwater.formats.values.html import clean_early
+from headwater.model import Document, Entry, Markup, Window
+from headwater.novelty.item_identity import list_raw_hashes, raw_hash
 
 ReadFunction = Callable[[bytes, str | None, Mapping[str, str] | None], Document[Markup]]
 
@@ -50,6 +53,24 @@ def is_heavy(body: bytes) -> bool:
     return unclosed - 2 * body.count(b"&lt;/") - body.count(b"/>") - body.count(b"/&gt;") > _MANY_UNCLOSED
 
 
+def read_and_clean(
+    body: bytes, url: str | None, headers: Mapping[str, str] | None, kept: Collection[str] = ()
+) -> Document[Markup]:
+    """Read a feed document as `read_to_keep` does and clean its items, except those whose `raw_hash` is among `kept`.
+
+    A worker process does this for large documents: cleaning can take seconds, and only a process can be stopped.
+    """
+    document = read_to_keep(body, url, headers)
+    kept = frozenset(kept)
+    return replace(document, items=tuple([_clean_unless_kept(item, kept) for item in document.items]))
+
+
+def _clean_unless_kept(item: Entry[Markup], kept: frozenset[str]) -> Entry[Markup]:
+    if kept and raw_hash(item) in kept:
+        return item
+    return replace(item, summary=clean_early(item.summary), content=clean_early(item.content))
+
+
 class DocumentReader:
     """Reads documents so that none can delay or harm the others. Raises only NotAFeed.
 
@@ -67,7 +88,7 @@ class DocumentReader:
         memory: int = 1 << 30,
     ) -> None:
         self._read = read
-        heavy = read_to_keep_cleaned if read is read_to_keep else read  # cleaning may take minutes, too
+        heavy = read_and_clean if read is read_to_keep else read
         self._workers = WorkerPool(
             f"{heavy.__module__}:{heavy.__qualname__}",
             count=workers,
@@ -77,10 +98,11 @@ class DocumentReader:
         )
         self._last_resort = WorkerPool(_LAST_RESORT, count=1, cpu_seconds=2, wall_seconds=wall_seconds, memory=memory)
 
-    async def read(self, body: bytes, url: str, headers: Mapping[str, str]) -> Document[Markup]:
+    async def read(self, body: bytes, url: str, headers: Mapping[str, str], window: Window = ()) -> Document[Markup]:
+        """Read a document. Items that are as in `window` are not cleaned, because they are stored already."""
         try:
             if is_heavy(body):
-                return await self._workers.read(body, url, dict(headers))
+                return await self._workers.read(body, url, dict(headers), list_raw_hashes(window))
             return self._read(body, url, headers)
         except NotAFeed as error:
             failure = error

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -37,9 +38,12 @@ class WorkerPool:
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(ReadReply)
 
-    async def read(self, body: bytes, url: str, headers: dict[str, str]) -> Document[Any]:
-        """Read a document in a worker. Raises NotAFeed if it is not a feed or exceeds the limits."""
-        message = self._encoder.encode(ReadRequest(body, url, headers))
+    async def read(self, body: bytes, url: str, headers: dict[str, str], kept: Collection[str] = ()) -> Document[Any]:
+        """Read a document in a worker. Raises NotAFeed if it is not a feed or exceeds the limits.
+
+        `kept` is given to the function if there is any.
+        """
+        message = self._encoder.encode(ReadRequest(body, url, headers, tuple(kept)))
         async with self._free:
             result = await self._read_in_worker(message)
         if result.document is None:

@@ -24,11 +24,12 @@ _RETIRE_AT_KB = 400 << 10  # kB of peak memory; then a new process replaces it
 
 
 class ReadRequest(msgspec.Struct, array_like=True):
-    """A document to be read, with the address and the headers of its response."""
+    """A document to be read, with the address and the headers of its response. Hashes of `kept` items may follow."""
 
     body: bytes
     url: str
     headers: dict[str, str]
+    kept: tuple[str, ...] = ()
 
 
 class ReadReply(msgspec.Struct, array_like=True):
@@ -62,7 +63,8 @@ def write_frame(stream: BinaryIO, message: bytes) -> None:
 def answer_request(read: Callable[..., Document[Any]], request: ReadRequest) -> ReadReply:
     """Read a document; every exception becomes a reply."""
     try:
-        return ReadReply(read(request.body, request.url, request.headers))
+        further = (request.kept,) if request.kept else ()
+        return ReadReply(read(request.body, request.url, request.headers, *further))
     except NotAFeed as error:
         return ReadReply(None, str(error), error.what)
     except MemoryError:

@@ -22,8 +22,9 @@ from headwater.formats.values.text import (
     replace_forbidden,
     truncate_utf8,
 )
-from headwater.model import Markup
+from headwater.model import Markup, SafeHtml
 
+_ALMOST_LIMIT = CONTENT_LIMIT - 4_096  # bytes; leaves room for the end tags of open elements
 _SURELY_WITHIN_LIMIT = CONTENT_LIMIT // 4  # characters; certainly within the limit of bytes
 XHTML = "{http://www.w3.org/1999/xhtml}"
 
@@ -90,11 +91,11 @@ class HtmlReader(Protocol):
 class CleanHtmlReader:
     """Returns safe HTML."""
 
-    def read_html(self, text: str | None, base: str | None) -> str | None:
+    def read_html(self, text: str | None, base: str | None) -> SafeHtml | None:
         text = _repair(text)
         return clean_html(text, base) if text else None
 
-    def read_plain_text(self, text: str | None) -> str | None:
+    def read_plain_text(self, text: str | None) -> SafeHtml | None:
         return _escape_plain_text(text)
 
 
@@ -127,11 +128,11 @@ def _repair(text: str | None) -> str | None:
     return text if len(text) < _SURELY_WITHIN_LIMIT else truncate_utf8(text, CONTENT_LIMIT)
 
 
-def _escape_plain_text(text: str | None) -> str | None:
-    return truncate_utf8(escape(repair_mojibake(text), quote=False), CONTENT_LIMIT) if text else None
+def _escape_plain_text(text: str | None) -> SafeHtml | None:
+    return SafeHtml(truncate_utf8(escape(repair_mojibake(text), quote=False), CONTENT_LIMIT)) if text else None
 
 
-def clean_html(text: str, base: str | None) -> str | None:
+def clean_html(text: str, base: str | None) -> SafeHtml | None:
     """Return safe HTML, its relative links resolved against `base`; None when nothing is left."""
     if "<" in text:
         has_numbers = "&#" in text
@@ -144,9 +145,9 @@ def clean_html(text: str, base: str | None) -> str | None:
             text = repair_mojibake(replace_forbidden(text))
     elif "&" in text:
         text = escape(repair_mojibake(decode_references(text)), quote=False)
-    if len(text) >= _SURELY_WITHIN_LIMIT:
-        text = truncate_utf8(text, CONTENT_LIMIT)
-    return text.strip() or None
+    if len(text) >= _SURELY_WITHIN_LIMIT and len(cut := truncate_utf8(text, _ALMOST_LIMIT)) < len(text):
+        text = get_nh3_cleaner(None).clean(cut)  # it may end within a tag
+    return SafeHtml(text.strip()) or None
 
 
 def _prefix_ids(text: str, base: str | None) -> str:
@@ -186,7 +187,7 @@ def find_first_picture(html: str | Markup | None) -> str | None:
     return None
 
 
-def clean_markup(markup: Markup | None) -> str | None:
+def clean_markup(markup: Markup | None) -> SafeHtml | None:
     """Return the safe HTML of markup, or None when nothing is left.
 
     >>> clean_markup(Markup("<p onclick='x()'>Hi <a href='/a'>there</a></p>", "https://example.org/feed"))
@@ -204,7 +205,7 @@ def clean_early(markup: Markup | None) -> Markup | None:
     return Markup("", None, clean_html(markup.text, markup.base), hash_markup(markup))
 
 
-def wrap_clean_html(html: str | None) -> Markup | None:
+def wrap_clean_html(html: SafeHtml | None) -> Markup | None:
     """Return markup of HTML that is known to be safe."""
     return Markup("", None, html, _hash_text(html)) if html else None
 

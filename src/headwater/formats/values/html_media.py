@@ -20,6 +20,7 @@ _PLACEHOLDER = re.compile(
     r"^data:|^about:blank|(?:blank|placeholder|spacer|transparent|loading|lazy|1x1|grey|pixel)[\w.-]{0,20}\.(?:gif|png|svg)",
     re.IGNORECASE,
 )
+_DRAWING = re.compile(r"\.(?:gif|svg)(?:[?#]|$)", re.IGNORECASE)
 _TRACKER = re.compile(
     r"^(?:https?:)?//(?:feeds\.feedburner\.com/~[rf4]/|[\w.-]{0,60}doubleclick\.net/|pixel\.wp\.com/|stats\.wordpress\.com/"
     r"|feeds\.wordpress\.com/1\.0/|[\w.-]{0,60}google-analytics\.com/|[\w.-]{0,60}googletagmanager\.com/"
@@ -94,8 +95,8 @@ class _MediaRewriter:
         A picture inside `noscript` is written if the one that a script would load is not.
         """
         written = attributes.get("src", "")
-        address = written if written and not _PLACEHOLDER.search(written) else None
         lazy = next((attributes[name] for name in _LAZY if attributes.get(name)), None)
+        address = None if not written or _is_placeholder(written, lazy) else written
         chosen = address if address and not (lazy and self._in_noscript) else None
         chosen = chosen or lazy or _choose_from_sets(attributes) or self._source or address
         if chosen is None:
@@ -111,6 +112,12 @@ def _read_attributes(text: str) -> dict[str, str]:
     for name, value in _ATTRIBUTE.findall(text[:20_000]):
         found.setdefault(name.lower(), decode_references(value.strip("\"'")).strip())
     return found
+
+
+def _is_placeholder(address: str, lazy: str | None) -> bool:
+    """Say whether a script replaces this picture: by its name, or a drawing before a photo that is loaded later."""
+    is_drawing = lazy is not None and bool(_DRAWING.search(address)) and not _DRAWING.search(lazy)
+    return is_drawing or bool(_PLACEHOLDER.search(address))
 
 
 def _choose_from_sets(attributes: dict[str, str]) -> str | None:
@@ -161,7 +168,7 @@ def _find_page(address: str) -> tuple[str, str, str | None]:
         return address, "Embedded page", None
     path = [part for part in parts.path.split("/") if part]
     key = path[-1] if path else ""
-    if host in ("youtube.com", "youtube-nocookie.com") and path[:1] == ["embed"] and len(path) == 2:
+    if host in ("youtube.com", "youtube-nocookie.com") and path[:1] in (["embed"], ["v"]) and len(path) == 2:
         if key == "videoseries" and (lists := parse_qs(parts.query).get("list")):
             return f"https://www.youtube.com/playlist?list={lists[0]}", "YouTube playlist", None
         return f"https://www.youtube.com/watch?v={key}", "YouTube video", f"https://i.ytimg.com/vi/{key}/hqdefault.jpg"

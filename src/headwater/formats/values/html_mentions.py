@@ -15,13 +15,11 @@ _TOKEN = re.compile(
 _END_TAG = re.compile(r"</([a-z][a-z0-9]{0,20})", re.IGNORECASE)
 # Elements whose content a browser shows, or which it ignores without their content being lost.
 _SHOWN = frozenset("""
-    a abbr acronym address applet area article aside audio b base basefont bdi bdo bgsound big blink blockquote body br
-    button canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir div dl dt em embed
-    fieldset figcaption figure font footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html i image img
-    input ins isindex kbd keygen label legend li link main map mark marquee math menu menuitem meta meter nav nobr
-    object ol optgroup option output p param picture pre progress q rb rp rt rtc ruby s samp search section select slot
-    small source span strike strong sub summary sup svg table tbody td tfoot th thead time tr track tt u ul var video
-    wbr
+    a abbr acronym address area article aside b base basefont bdi bdo bgsound big blink blockquote body br caption
+    center cite code col colgroup data dd del details dfn dir div dl dt em embed figcaption figure font footer frame h1
+    h2 h3 h4 h5 h6 head header hgroup hr html i image img input ins isindex kbd keygen label legend li link main mark
+    menu menuitem meta nav nobr ol option p param pre q rb rp rt rtc ruby s samp search section small source span strike
+    strong sub summary sup table tbody td tfoot th thead time tr track tt u ul var wbr
 """.split())  # noqa: SIM905 - shorter # fmt: skip
 # Their content is text for a parser, so that tags inside them show that they are only mentioned.
 _TEXT_ONLY = frozenset({"title", "textarea"})
@@ -48,6 +46,9 @@ def escape_mentions(text: str) -> str:
                 foreign = "" if name == f"/{foreign}" else foreign
             elif name[0] != "/" and ends.has_end(name, found.end()):
                 foreign = name
+            elif name[0] != "/" and text[found.end() : found.end() + 1] == ">":
+                parts += (text[copied : found.start()], "&lt;")
+                copied = found.start() + 1
             continue
         name = found["name"].lower()
         if foreign or name in _SHOWN or (name in _CODE and _END_OF_TEXT.match(text, found.end())):

@@ -7,6 +7,7 @@ from html import escape, unescape
 from html.entities import html5
 
 from headwater.formats.memo import Memo
+from headwater.formats.values.html_mentions import escape_mentions
 
 TITLE_LIMIT = 2_048  # bytes of UTF-8
 LINE_LIMIT = 500
@@ -111,13 +112,13 @@ SHORT_LINES = Memo(_to_short_line, max_size=4_096, max_length=80)  # of short te
 def html_to_text(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | None:
     """Return the plain text of a title that may contain markup and entities. `sure` removes every tag.
 
-    >>> html_to_text("AT&amp;T <b>grows</b>, a < b")
-    'AT&T grows, a < b'
+    >>> html_to_text("AT&amp;T <b>grows</b>, a < b, without <style>")
+    'AT&T grows, a < b, without <style>'
     """
     if len(text) > limit * 8:
         text = text[: limit * 8]
     if "<" in text:
-        text = (_EVERY_TAG if sure else _TAG).sub("", _HIDDEN.sub("", text))
+        text = (_EVERY_TAG if sure else _TAG).sub("", _HIDDEN.sub("", escape_mentions(text)))
     if "&" in text:
         text = decode_references(_QUERY.sub("&amp;", text))
     return to_one_line(text, limit)

@@ -45,7 +45,9 @@ async def refresh_many(
     async def fetch(known: Known) -> FetchResult:
         job = make_local_job(known, JobOrder(known.feed_id, 0, REQUESTED, None, requested=named))
         async with slots:
-            outcome = await fetcher.fetch(job.url, job.validators, body_hash=job.body_hash, delta=job.delta)
+            outcome = await fetcher.fetch(
+                job.url, job.validators, body_hash=job.body_hash, delta=job.delta, window=job.window
+            )
             return FetchResult(job, outcome)
 
     for start in range(0, len(feeds), CHUNK):

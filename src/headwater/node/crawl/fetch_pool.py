@@ -113,7 +113,9 @@ class JobFetch(Protocol):
 
 async def fetch_hop(fetcher: Fetcher, job: Job) -> Outcome | Handover:
     """Send the one request that a job stands for."""
-    return await fetcher.fetch_hop(job.url, job.validators, body_hash=job.body_hash, delta=job.delta, way=job.way)
+    return await fetcher.fetch_hop(
+        *(job.url, job.validators), body_hash=job.body_hash, delta=job.delta, window=job.window, way=job.way
+    )
 
 
 class DirectFetch:

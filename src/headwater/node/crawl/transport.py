@@ -17,7 +17,7 @@ import msgspec
 
 from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
-from headwater.model import Known, Outcome, Validators, Verdict
+from headwater.model import Known, Outcome, Validators, Verdict, Window
 from headwater.node.crawl.lessons import Lesson
 from headwater.store.content.verdicts import SavedRefresh
 
@@ -59,6 +59,11 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     def epoch(self) -> int:
         """The epoch of the leader that sent it."""
         return self.generation >> EPOCH_SHIFT
+
+    @property
+    def window(self) -> Window:
+        """The items of the feed's last document, if the job has the state."""
+        return () if self.known is None else self.known.window
 
 
 class FetchResult(msgspec.Struct, frozen=True, omit_defaults=True):

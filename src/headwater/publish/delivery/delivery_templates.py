@@ -22,7 +22,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from headwater.errors import InputError, NotAFeed
 from headwater.fetch.reading.worker_pool import WorkerPool
 from headwater.formats.values.text import html_to_text, to_one_line
-from headwater.model import Document, Enclosure, Entry, Source
+from headwater.model import Document, Enclosure, Entry, SafeHtml, Source
 
 LONGEST_TEMPLATE = 100_000  # characters of a template; its result may have ten times as many
 LONGEST_SUBJECT = 200
@@ -52,8 +52,8 @@ def validate_template(template: DeliveryTemplate) -> DeliveryTemplate:
         published=0.0,
         updated=0.0,
         authors=("Somebody",),
-        summary="<p>Text</p>",
-        content="<p>Text</p>",
+        summary=SafeHtml("<p>Text</p>"),
+        content=SafeHtml("<p>Text</p>"),
         categories=("news",),
         enclosures=(Enclosure("https://example.org/a.mp3"),),
         language="en",
@@ -151,7 +151,7 @@ def _pack_entry(item: Entry) -> dict[str, Any]:
     return plain | {"source": source}
 
 
-def read_message(body: bytes, query: str, headers: Mapping[str, str]) -> Document:
+def read_message(body: bytes, query: str, headers: Mapping[str, str]) -> Document[str]:
     """Render a message in the worker: a document with the subject as title and the text as subtitle."""
     given = orjson.loads(body)
     items = [

@@ -22,6 +22,7 @@ from starlette.responses import Response
 from headwater.errors import HeadwaterError
 from headwater.fetch.client import Fetcher
 from headwater.formats.values.html import ID_PREFIX, MATHML_ATTRIBUTES, MATHML_TAGS, get_nh3_cleaner
+from headwater.model import SafeHtml
 
 MAX_PICTURE_BYTES = 5 << 20
 CACHE_BYTES = 32 << 20
@@ -134,7 +135,7 @@ def _link_file(found: re.Match[str]) -> str:
     return f'<p><a href="{found[2]}">{_FILE_NAMES[found[1]]}</a></p>'
 
 
-def clean_for_page(content: str | None, picture: Callable[[str], str | None]) -> Markup:
+def clean_for_page(content: SafeHtml | None, picture: Callable[[str], str | None]) -> Markup:
     """Return safe HTML. `picture` maps a picture's address to ours, or to None to leave the picture out."""
     if not content:
         return Markup("")
