@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from hashlib import blake2b
 from typing import NamedTuple
+from zlib import crc32
 
 from headwater.formats.values.html import clean_markup, find_first_picture, hash_markup
 from headwater.formats.values.links import is_web_url, normalise_url
@@ -262,10 +263,8 @@ def raw_hash(entry: Entry[Markup]) -> str:
     The opposite is not true: publishers change attributes and comments that cleaning removes.
     """
     files = "\0".join([enclosure.url for enclosure in entry.enclosures]) if entry.enclosures else ""
-    whole = _BLANK.copy()
     texts = f"{entry.title or ''}\0{hash_markup(entry.summary)}\0{hash_markup(entry.content)}\0{files}"
-    whole.update(texts.encode("utf-8", "replace"))
-    return whole.digest()[:4].hex()
+    return f"{crc32(texts.encode('utf-8', 'replace')):08x}"
 
 
 def list_raw_hashes(window: Window) -> list[str]:

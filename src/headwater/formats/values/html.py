@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from hashlib import blake2b
 from html import escape, unescape
 from typing import Any, Protocol
 from urllib.parse import unquote
+from zlib import crc32
 
 import nh3
 from lxml import etree
@@ -228,7 +228,7 @@ def shorten_markup(markup: Markup | None, length: int) -> Markup | None:
 
 
 def _hash_text(text: str) -> str:
-    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return f"{crc32(text.encode('utf-8', 'replace')):08x}"
 
 
 @lru_cache(maxsize=64)

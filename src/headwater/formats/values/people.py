@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 from headwater.formats.memo import Memo
@@ -66,9 +66,14 @@ def _is_address(word: str) -> bool:
     return bool(local and "@" not in local and "." in host.strip(".") and len(word) <= 254)
 
 
-def summarise_people(people: Iterable[Person]) -> tuple[tuple[str, ...], tuple[Person, ...]]:
+def summarise_people(people: Sequence[Person]) -> tuple[tuple[str, ...], tuple[Person, ...]]:
     """Return the names of people, and the people themselves if one of them has an address; each once."""
-    found = tuple({one.label: one for one in reversed(list(people))}.values())[::-1]
+    if not people:
+        return (), ()
+    if len(people) == 1:
+        (one,) = people
+        return (one.label,), (one,) if one.email or one.url else ()
+    found = tuple({one.label: one for one in reversed(people)}.values())[::-1]
     return tuple(one.label for one in found), found if any(one.email or one.url for one in found) else ()
 
 
