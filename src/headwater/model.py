@@ -41,8 +41,20 @@ class Enclosure(msgspec.Struct, frozen=True):
     language: str | None = None
 
 
+class Chapter(msgspec.Struct, frozen=True):
+    """A chapter of an episode, from `start` seconds on, with its page and picture."""
+
+    start: float
+    title: str | None = None
+    url: str | None = None
+    image: str | None = None
+
+
 class Episode(msgspec.Struct, frozen=True):
-    """What a podcast says about an episode. `kind` is full, trailer or bonus."""
+    """What a podcast says about an episode. `kind` is full, trailer or bonus.
+
+    `chapters` is a file of chapters, `inline_chapters` are those that stand in the document.
+    """
 
     duration: float | None = None
     number: float | None = None
@@ -50,6 +62,7 @@ class Episode(msgspec.Struct, frozen=True):
     kind: str | None = None
     chapters: Enclosure | None = None
     transcripts: tuple[Enclosure, ...] = ()
+    inline_chapters: tuple[Chapter, ...] = ()
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.errors import NotAFeed
 from headwater.formats import read
-from headwater.model import Enclosure, Episode, Hints, Person
+from headwater.model import Chapter, Enclosure, Episode, Hints, Person
 
 RSS = b"""<?xml version="1.0"?>
 <rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:dc="http://purl.org/dc/elements/1.1/"
@@ -608,6 +608,18 @@ def test_name_mail_and_page_of_a_person_are_apart(element: str, person: Person) 
     body = f"<feed xmlns='http://www.w3.org/2005/Atom'><title>t</title><entry><id>1</id>{element}</entry></feed>"
     (item,) = read(body.encode(), url="https://example.org/feed").items
     assert (item.people, item.authors) == ((person,), (person.label,))
+
+
+def test_chapters_inside_the_document_are_kept() -> None:
+    (item,) = read(
+        b"""<rss xmlns:psc='http://podlove.org/simple-chapters'><channel><item><title>one</title>
+        <psc:chapters version='1.2'><psc:chapter start='0' title='Intro'/><psc:chapter start='soon' title='Never'/>
+        <psc:chapter start='00:01:02.500' title='Two' href='/2' image='javascript:x'/><psc:chapter start='1:00'/>
+        </psc:chapters></item></channel></rss>""",
+        url="https://example.org/feed",
+    ).items
+    two = Chapter(62.5, "Two", "https://example.org/2")
+    assert item.episode == Episode(inline_chapters=(Chapter(0.0, "Intro"), two))
 
 
 def test_podcast_fields_and_media_sizes_are_read() -> None:

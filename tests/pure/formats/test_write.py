@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from headwater.formats import read as read_document
 from headwater.formats.values.text import replace_forbidden
 from headwater.formats.write import write_atom, write_json, write_rss
-from headwater.model import Document, Enclosure, Entry, Episode, Hints, Person, Source
+from headwater.model import Chapter, Document, Enclosure, Entry, Episode, Hints, Person, Source
 
 read = partial(read_document, summaries=False)
 
@@ -53,6 +53,16 @@ episodes = st.builds(
     chapters=st.none() | st.builds(Enclosure, links, st.just("application/json+chapters")),
     transcripts=st.lists(
         st.builds(Enclosure, links, st.just("text/vtt"), language=st.sampled_from([None, "en", "de"])), max_size=2
+    ).map(tuple),
+    inline_chapters=st.lists(
+        st.builds(
+            Chapter,
+            st.integers(0, 10**7).map(lambda milliseconds: milliseconds / 1000),
+            names,
+            st.none() | links,
+            st.none() | links,
+        ),
+        max_size=3,
     ).map(tuple),
 )
 mails = st.none() | st.sampled_from(["ann@example.org", "bob.b@mail.example.org"])

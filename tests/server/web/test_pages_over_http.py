@@ -233,6 +233,31 @@ async def test_the_same_story_in_two_feeds_is_one_row(site: Start, web_store: St
     assert page.count(">Correction<") == 2
 
 
+async def test_items_are_labelled_listed_by_label_and_unlabelled(site: Start, web_store: Store) -> None:
+    await two_feeds(web_store)
+    ids = [item.id for item in await web_store.read(list_items)]
+    async with visiting(await site()) as visitor:
+        for label in ("", " , ", "x" * 300):
+            status, page = await visitor.send("/read/label", ids=str(ids[0]), label=label, do="add")
+            assert (status, "visible characters" in page) == (400, True)
+        status, page = await visitor.send(
+            "/read/label", ids=str(ids[0]), label="later, a <b> & c", do="add", to=f"/read/all?item={ids[0]}"
+        )
+        assert status == 200
+        assert 'href="/read/tag/later"' in page
+        assert "a &lt;b&gt; &amp; c</a>" in page
+        assert ">Labels</summary>" in page
+        _, page = await visitor.get("/read/tag/later")
+        assert page.count('class="row-item') == 1
+        _, counts = await visitor.get("/read/counts?feeds=")
+        assert '"/read/tag/later":1' in counts.replace(" ", "")
+        _, page = await visitor.send(
+            "/read/label", ids=str(ids[0]), label="later", do="remove", to=f"/read/all?item={ids[0]}"
+        )
+        assert "/read/tag/later" not in page
+        assert "a &lt;b&gt; &amp; c</a>" in page
+
+
 def missing(feed: Feed) -> Verdict:
     refresh = Refresh(feed.id, NOW - 5, Ending.MISSING, 404, message="a.example has nothing there (404).")
     return Verdict(refresh, Known(feed.id, feed.url, last_refresh=NOW - 5, failures=3, failing_since=NOW - 7200))

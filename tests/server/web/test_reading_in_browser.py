@@ -219,6 +219,31 @@ async def test_without_javascript_everything_can_be_read_marked_and_searched(
     await page.wait_for_url(f"{base}/read/all")
 
 
+@pytest.mark.parametrize("width", [1280, 375])
+async def test_an_item_is_labelled_by_key_or_finger(lived_site: Start, browser: Browser, width: int) -> None:
+    base = await lived_site()
+    page = await (await browser.new_context(viewport={"width": width, "height": 800}, has_touch=True)).new_page()
+    await page.goto(base)
+    await page.locator(".row-item .open").nth(1).tap()
+    title = await page.locator("article .title").inner_text()
+    if width > 1000:
+        await page.keyboard.press("l")
+    else:
+        await page.get_by_label("New label").tap()
+    await page.keyboard.type("to cite")
+    await page.keyboard.press("Enter")
+    label = page.locator(".labels .tag")
+    await expect(label).to_have_text("to cite")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await label.tap()
+    await expect(page.locator(".list h1")).to_have_text("to cite")
+    await expect(page.locator(".row-item .t")).to_have_text([title])
+    await page.locator(".row-item .open").tap()
+    await page.get_by_role("button", name="Remove the label to cite").tap()
+    await expect(label).to_have_count(0)
+    await expect(page.locator(".label-list details")).to_have_count(0)
+
+
 async def test_a_phone_shows_one_column_at_a_time(lived_site: Start, browser: Browser) -> None:
     page = await (await browser.new_context(viewport={"width": 375, "height": 700}, has_touch=True)).new_page()
     await page.goto(await lived_site())

@@ -43,6 +43,8 @@ NAMESPACES: dict[str, str] = {
     "http://example.com/dtds/podcast-1.0.dtd": "itunes",
     "http://www.google.com/schemas/play-podcasts/1.0": "googleplay",
     "https://podcastindex.org/namespace/1.0": "podcast",
+    "http://podlove.org/simple-chapters": "psc",
+    "https://podlove.org/simple-chapters": "psc",
     "http://search.yahoo.com/mrss": "media",
     "https://search.yahoo.com/mrss": "media",
     "http://www.w3.org/1999/02/22-rdf-syntax-ns": "rdf",

@@ -17,7 +17,7 @@ from headwater.formats.values.dates import parse_date
 from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import is_web_url, resolve_url
 from headwater.formats.values.text import SHORT_LINES, TITLE_LIMIT, to_one_line, truncate_utf8
-from headwater.model import Enclosure, Person, Source
+from headwater.model import Chapter, Enclosure, Person, Source
 
 _MAX_CATEGORIES = 1_000
 _TYPE_OF_MEDIUM = {"image": "image/*", "video": "video/*", "audio": "audio/*"}
@@ -294,6 +294,17 @@ def add_chapters(draft: EntryDraft, element: etree._Element, context: ReadContex
     draft.chapters = draft.chapters or read_enclosure(element, context)
 
 
+def add_inline_chapters(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
+    """Add the chapters of Podlove Simple Chapters."""
+    base = context.find_base(element)
+    draft.inline_chapters = draft.inline_chapters or tuple(
+        Chapter(start, title, resolve_url(child.get("href"), base), resolve_url(child.get("image"), base))
+        for child in element[: enclosures.MAX_CHAPTERS]
+        if (start := enclosures.parse_offset(child.get("start"))) is not None
+        and (title := to_one_line(child.get("title") or "")) is not None
+    )
+
+
 def read_duration(element: etree._Element, context: ReadContext) -> float | None:
     return enclosures.parse_duration(element.text)
 
@@ -392,6 +403,7 @@ ELEMENTS: dict[str, EntryHandler] = {
     "podcast:alternateenclosure": add_alternate_enclosure,
     "podcast:transcript": add_transcript,
     "podcast:chapters": add_chapters,
+    "psc:chapters": add_inline_chapters,
     "podcast:episode": field_handler("episode", 1, read_number),
     "podcast:season": field_handler("season", 1, read_number),
     "itunes:episode": field_handler("episode", 0, read_number),

@@ -26,7 +26,7 @@ class FeedDefaults(msgspec.Struct, frozen=True):
     authors: tuple[Person, ...] = ()
 
 
-_NO_EPISODE = Episode()
+_EPISODE_FIELDS = frozenset({"duration", "episode", "season", "kind"})
 _STANDARD_TABLE = HandlerTable(STANDARD_NAMES, ELEMENTS)
 
 
@@ -74,11 +74,19 @@ def read_entry(element: etree._Element, context: ReadContext, inherited: FeedDef
 
 
 def _read_episode(draft: EntryDraft) -> Episode | None:
+    given = draft.chapters or draft.transcripts or draft.inline_chapters
+    if not given and _EPISODE_FIELDS.isdisjoint(draft.values):
+        return None
     get = draft.values.get
-    found = Episode(
-        get("duration"), get("episode"), get("season"), get("kind"), draft.chapters, tuple(draft.transcripts or ())
+    return Episode(
+        get("duration"),
+        get("episode"),
+        get("season"),
+        get("kind"),
+        draft.chapters,
+        tuple(draft.transcripts or ()),
+        draft.inline_chapters,
     )
-    return None if found == _NO_EPISODE else found
 
 
 def _find_fallback_link(draft: EntryDraft, about: str | None, context: ReadContext) -> str | None:

@@ -11,7 +11,7 @@ from headwater.formats.memo import Memo
 from headwater.formats.parse.context import XML_LANG, ReadContext
 from headwater.formats.parse.element_names import MAX_TAGS, ElementNames
 from headwater.formats.values.languages import normalise_language
-from headwater.model import Enclosure, Person, Source
+from headwater.model import Chapter, Enclosure, Person, Source
 
 _FIELDS_WITH_LANGUAGE = frozenset({"title", "summary", "content"})  # fields that may have their own language
 
@@ -20,8 +20,8 @@ class EntryDraft:
     """The best value of each field so far, and its rank (0 is best)."""
 
     __slots__ = (
-        "authors", "categories", "chapters", "enclosures", "further", "guid", "language", "languages", "pictures",
-        "ranks", "source", "transcripts", "values",
+        "authors", "categories", "chapters", "enclosures", "further", "guid", "inline_chapters", "language",
+        "languages", "pictures", "ranks", "source", "transcripts", "values",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -34,6 +34,7 @@ class EntryDraft:
         self.pictures: list[Enclosure] = []
         self.chapters: Enclosure | None = None
         self.transcripts: list[Enclosure] | None = None
+        self.inline_chapters: tuple[Chapter, ...] = ()
         self.language: str | None = None
         self.languages: dict[str, str] | None = None
         self.guid: etree._Element | None = None

@@ -21,7 +21,7 @@ from headwater.formats.values.languages import normalise_language
 from headwater.formats.values.links import is_web_url, resolve_url
 from headwater.formats.values.people import drop_duplicates, find_address, summarise_people
 from headwater.formats.values.text import TITLE_LIMIT, clean_plain_title, replace_forbidden, to_one_line, truncate_utf8
-from headwater.model import Document, Enclosure, Entry, Episode, Person, Source
+from headwater.model import Chapter, Document, Enclosure, Entry, Episode, Person, Source
 
 _MAX_REPEATS = 5_000  # of one name in one element; more items are not read anyway
 _MAX_DEPTH = 20
@@ -217,6 +217,25 @@ def _read_episode(extension: Any, base: str | None) -> Episode | None:
             for one in (files[:20] if isinstance(files, list) else ())
             if (file := _read_episode_file(one, base)) is not None
         ),
+        _read_chapters(given.get("inline_chapters"), base),
+    )
+
+
+def _read_chapters(given: Any, base: str | None) -> tuple[Chapter, ...]:
+    listed = (
+        [one for one in given[: enclosures.MAX_CHAPTERS] if isinstance(one, dict)] if isinstance(given, list) else []
+    )
+    return tuple(
+        Chapter(
+            start,
+            title,
+            resolve_url(_read_string(one.get("url")), base),
+            resolve_url(_read_string(one.get("image")), base),
+        )
+        for one in listed
+        if isinstance(one, dict)
+        and (start := enclosures.parse_offset(_read_string(one.get("start")))) is not None
+        and (title := _read_line(one.get("title"))) is not None
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from headwater.model import Enclosure
 
+MAX_CHAPTERS = 500
 _MAX_ENCLOSURES = 100  # of one item
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kmgt]?)b(?:ytes?)?", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -43,13 +44,18 @@ def parse_duration(text: str | None) -> float | None:
     >>> parse_duration("1:02:03"), parse_duration("754"), parse_duration("12:34"), parse_duration("soon")
     (3723.0, 754.0, 754.0, None)
     """
+    return parse_offset(text) or None
+
+
+def parse_offset(text: str | None) -> float | None:
+    """Parse a time within a recording, written like a duration; it may be 0."""
     parts = (text or "").strip().split(":")
     if len(parts) > 3 or not all(len(part) < 13 and _NUMBER.fullmatch(part) for part in parts):
         return None
     seconds = 0.0
     for part in parts:
         seconds = 60 * seconds + float(part)
-    return round(seconds, 3) if 0 < seconds < 1e7 else None
+    return round(seconds, 3) if seconds < 1e7 else None
 
 
 def parse_number(text: str | None) -> float | None:

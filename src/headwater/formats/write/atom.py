@@ -25,7 +25,7 @@ from headwater.model import Document, Enclosure, Entry, Person, Source
 
 _MEDIA = (
     ' xmlns:media="http://search.yahoo.com/mrss/" xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd"'
-    ' xmlns:podcast="https://podcastindex.org/namespace/1.0"'
+    ' xmlns:podcast="https://podcastindex.org/namespace/1.0" xmlns:psc="http://podlove.org/simple-chapters"'
 )
 
 

@@ -11,7 +11,7 @@ import orjson
 from headwater.formats.values.languages import to_valid_tag
 from headwater.formats.values.text import decode_references, has_reference, html_to_text, replace_forbidden
 from headwater.formats.write.markup import format_rfc3339, list_given_images, list_people, validate_media_type
-from headwater.model import Document, Enclosure, Entry, Episode, Person
+from headwater.model import Chapter, Document, Enclosure, Entry, Episode, Person
 
 
 def write_json(
@@ -110,6 +110,7 @@ def _build_episode(episode: Episode) -> dict[str, Any]:
         "kind": episode.kind,
         "chapters": None if episode.chapters is None else _build_episode_file(episode.chapters),
         "transcripts": [_build_episode_file(one) for one in episode.transcripts],
+        "inline_chapters": [_build_chapter(one) for one in episode.inline_chapters],
     }
     return {name: value for name, value in made.items() if value}
 
@@ -117,6 +118,11 @@ def _build_episode(episode: Episode) -> dict[str, Any]:
 def _build_episode_file(one: Enclosure) -> dict[str, Any]:
     made = {"url": one.url, "type": one.type, "language": one.language}
     return {name: value for name, value in made.items() if value}
+
+
+def _build_chapter(one: Chapter) -> dict[str, Any]:
+    made = {"start": one.start, "title": one.title, "url": one.url, "image": one.image}
+    return {name: value for name, value in made.items() if value is not None}
 
 
 def _guess_media_type(one: Enclosure) -> str:

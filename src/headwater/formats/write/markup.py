@@ -96,6 +96,16 @@ def format_seconds(value: float | None) -> str | None:
     return None if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
+def format_clock(seconds: float) -> str:
+    """Write a time within a recording.
+
+    >>> format_clock(3723.5), format_clock(0)
+    ('01:02:03.500', '00:00:00.000')
+    """
+    minutes, milliseconds = divmod(round(seconds * 1000), 60_000)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{milliseconds // 1000:02}.{milliseconds % 1000:03}"
+
+
 def write_episode(episode: Episode | None) -> list[str]:
     """Write what a podcast says about an episode, in the namespaces of iTunes and Podcasting 2.0."""
     if episode is None:
@@ -110,6 +120,19 @@ def write_episode(episode: Episode | None) -> list[str]:
     if (chapters := episode.chapters) is not None:
         kind = validate_media_type(chapters.type) or "application/json+chapters"
         lines.append(write_element("podcast:chapters", url=to_uri(chapters.url), type=kind))
+    if episode.inline_chapters:
+        lines.append('<psc:chapters version="1.2">')
+        lines += [
+            write_element(
+                "psc:chapter",
+                start=format_clock(one.start),
+                title=one.title,
+                href=None if one.url is None else to_uri(one.url),
+                image=None if one.image is None else to_uri(one.image),
+            )
+            for one in episode.inline_chapters
+        ]
+        lines.append("</psc:chapters>")
     for one in episode.transcripts:
         kind = validate_media_type(one.type) or "text/html"
         lines.append(write_element("podcast:transcript", url=to_uri(one.url), type=kind, language=one.language))

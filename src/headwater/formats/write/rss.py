@@ -27,6 +27,7 @@ from headwater.model import Document, Enclosure, Entry, Hints, Person
 _OPEN = (
     '<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom" '
     'xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd" xmlns:podcast="https://podcastindex.org/namespace/1.0" '
+    'xmlns:psc="http://podlove.org/simple-chapters" '
     'xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:dc="http://purl.org/dc/elements/1.1/" '
     'xmlns:dcterms="http://purl.org/dc/terms/" xmlns:media="http://search.yahoo.com/mrss/" '
     'xmlns:sy="http://purl.org/rss/1.0/modules/syndication/">\n<channel>'

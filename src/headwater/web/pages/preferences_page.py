@@ -14,6 +14,7 @@ KEYS = (
     ("v", "open the original"),
     ("m", "mark read or unread"),
     ("s", "star, or take the star away"),
+    ("l", "label the open item"),
     ("u", "mark all above it read (with undo)"),
     ("A", "mark all read (with undo)"),
     ("g a", "go to all items"),

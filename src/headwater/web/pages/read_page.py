@@ -24,6 +24,7 @@ from headwater.store.queries.query_access import find_readable_query, owns_query
 from headwater.store.queries.query_feeds import read_definition
 from headwater.store.readers import marks
 from headwater.store.readers.accounts import READ, WRITE, User
+from headwater.store.readers.item_labels import change_item_labels, find_item_labels
 from headwater.store.readers.marks import mark_items_read, undo_mark_read
 from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items
 from headwater.store.readers.streams import Stream, StreamQuery
@@ -95,6 +96,7 @@ class OpenedArticle:
     subscribed: bool
     feed_title: str
     tags: tuple[str, ...]
+    labels: tuple[str, ...]
     lead: str | None  # our address of the lead picture, unless the text shows it
     content: Markup
     because: tuple[MatchReason, ...]
@@ -268,6 +270,7 @@ async def _load_article(
         subscribed=subscription is not None,
         feed_title=subscription.title if subscription else feed_title,
         tags=subscription.tags if subscription else (),
+        labels=await _load_labels(visit, reading.item),
         lead=_find_lead_picture(reading.item, visit.site.pictures.picture_url),
         content=clean_for_page(reading.item.content or reading.item.summary, visit.site.pictures.picture_url),
         because=await explain_match(visit.store, visit.user, reading.item),
@@ -275,6 +278,11 @@ async def _load_article(
         here=f"{path}{sign}item={reading.id}",
         back=path,
     )
+
+
+async def _load_labels(visit: Visit, item: Item) -> tuple[str, ...]:
+    ids = [] if item.id is None else [item.id]
+    return tuple((await visit.store.read(find_item_labels, visit.user.id, ids)).get(item.id or 0, ()))
 
 
 def _find_lead_picture(item: Item, picture: Callable[[str], str | None]) -> str | None:
@@ -310,6 +318,21 @@ async def mark_items(visit: Visit) -> Response:
         starred=None if star is None else star == "1",
     )
     return json_response({"marked": done}) if visit.wants_json else redirect_inside(visit.form.get("to", "/"))
+
+
+@pages.post("/read/label", WRITE)
+async def change_labels(visit: Visit) -> Response:
+    """Add labels to some items, or remove one (`do`)."""
+    ids = _parse_ids(visit.form.get("ids", ""))
+    if not ids:
+        raise InputError("The form does not name any items. Load the page again.")
+    label = visit.form.get("label", "")
+    if visit.form.get("do") == "remove":
+        await visit.store.write(change_item_labels, visit.user.id, ids, (), [label])
+    else:
+        labels = [part for part in label.split(",") if part.strip()] or [""]
+        await visit.store.write(change_item_labels, visit.user.id, ids, labels)
+    return json_response({}) if visit.wants_json else redirect_inside(visit.form.get("to", "/"))
 
 
 @pages.post("/read/all-read", WRITE)

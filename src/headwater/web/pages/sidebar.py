@@ -6,10 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from sqlalchemy import Connection
+
 from headwater.errors import NotFound
 from headwater.store.queries.query_access import find_readable_query
 from headwater.store.queries.query_feeds import find_query_names
 from headwater.store.readers.accounts import User
+from headwater.store.readers.item_labels import count_item_labels, count_unread_by_label
 from headwater.store.readers.streams import Stream
 from headwater.store.readers.subscriptions import Subscription
 from headwater.store.readers.unread_counts import UnreadCounts, count_unread
@@ -48,6 +51,7 @@ class Sidebar:
     left_out: int
     queries_left_out: int
     subscribed: int
+    labels: tuple[SidebarLine, ...]  # of items, except those that are also tags of feeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,19 @@ async def load_sidebar(store: Store, user_id: int, mine: ReaderFeeds, at: str) -
         len(mine.feeds) - len(shown),
         len(asked) - len(queries),
         len(mine.feeds),
+        tuple(
+            SidebarLine(label, tag_path(label), unread)
+            for label, unread in (await store.read(_count_labels, user_id)).items()
+            if label not in mine.tags
+        ),
     )
+
+
+def _count_labels(connection: Connection, user_id: int) -> dict[str, int]:
+    """Return the labels of a reader's items, sorted, and how many of these are unread."""
+    labels = sorted(count_item_labels(connection, user_id), key=str.casefold)
+    unread = count_unread_by_label(connection, user_id) if labels else {}
+    return {label: unread[label].count if label in unread else 0 for label in labels}
 
 
 async def count_unread_by_path(store: Store, user_id: int, feeds: Collection[int]) -> dict[str, int]:
@@ -105,10 +121,12 @@ async def count_unread_by_path(store: Store, user_id: int, feeds: Collection[int
     out."""
     counts = await store.read(count_unread, user_id)
     names = await store.read(find_query_names, counts.queries)
+    labels = await store.read(_count_labels, user_id)
     found = {
         "/read/all": counts.total,
         "/read/starred": counts.starred,
         **{f"/read/feed/{id}": counts.feeds[id].count for id in feeds if id in counts.feeds},
+        **{tag_path(label): unread for label, unread in labels.items()},
         **{tag_path(tag): one.count for tag, one in counts.tags.items()},
         **{query_path(names[id]): one.count for id, one in counts.queries.items() if id in names},
     }

@@ -194,7 +194,23 @@ pane.addEventListener("click", (event) => {
   history.pushState({}, "", back.href);
   close();
 });
+// Add or remove a label; the server writes the labels of the article and those at the left.
+async function label(form, action) {
+  const answer = await send(form, { do: action });
+  if (!answer.ok || answer.redirected) return action === "add" ? form.submit() : location.reload(); // it says what is wrong
+  const whole = await fetch(location.href);
+  if (whole.redirected) return location.reload();
+  const page = new DOMParser().parseFromString(await whole.text(), "text/html");
+  for (const place of [".labels", ".label-list"]) columns.querySelector(place)?.replaceWith(page.querySelector(place));
+  if (action === "add") pane.querySelector("#new-label").focus();
+  else pane.focus({ preventScroll: true });
+}
+
 pane.addEventListener("submit", (event) => {
+  if (event.target.matches(".label")) {
+    event.preventDefault();
+    return label(event.target, event.submitter?.value ?? "add");
+  }
   const row = opened();
   if (!row || !event.target.matches(".mark")) return;
   event.preventDefault();
@@ -219,6 +235,7 @@ document.addEventListener("keydown", (event) => {
     v: () => pane.querySelector("a.original")?.click(),
     m: () => row && set(row, "read", row.classList.contains("is-unread")),
     s: () => row && set(row, "starred", row.dataset.starred !== "1"),
+    l: () => pane.querySelector("#new-label")?.focus(),
     u: () => row && above(),
     A: () => document.getElementById("all-read")?.requestSubmit(),
   }[event.key];
