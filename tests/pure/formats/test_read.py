@@ -610,6 +610,14 @@ def test_name_mail_and_page_of_a_person_are_apart(element: str, person: Person) 
     assert (item.people, item.authors) == ((person,), (person.label,))
 
 
+def test_the_page_of_a_person_without_a_name_is_resolved_and_safe() -> None:
+    atom = "<feed xmlns='http://www.w3.org/2005/Atom'><entry><id>1</id><author><uri>{}</uri></author></entry></feed>"
+    (item,) = read(atom.format("/me").encode(), url="https://example.org/feed").items
+    assert item.people == (Person(url="https://example.org/me"),)
+    (item,) = read(atom.format("javascript:x()").encode(), url="https://example.org/feed").items
+    assert (item.people, item.authors) == ((), ())
+
+
 def test_chapters_inside_the_document_are_kept() -> None:
     (item,) = read(
         b"""<rss xmlns:psc='http://podlove.org/simple-chapters'><channel><item><title>one</title>

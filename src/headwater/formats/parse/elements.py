@@ -5,6 +5,8 @@ If several elements give the same field, the one of the lower rank wins, whateve
 
 from __future__ import annotations
 
+from itertools import islice
+
 from lxml import etree
 from msgspec.structs import replace
 
@@ -173,7 +175,7 @@ def read_people(element: etree._Element, context: ReadContext) -> tuple[Person, 
     email, page = people.find_address(parts.get("email", "")), resolve_url(parts.get("uri"), context.find_base(element))
     if len(found) == 1:
         return (Person(found[0].name, email or found[0].email, page),)
-    return found or ((Person(url=parts["uri"]),) if "uri" in parts else ())
+    return found or ((Person(url=page),) if page else ())
 
 
 def add_source(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
@@ -299,7 +301,7 @@ def add_inline_chapters(draft: EntryDraft, element: etree._Element, context: Rea
     base = context.find_base(element)
     draft.inline_chapters = draft.inline_chapters or tuple(
         Chapter(start, title, resolve_url(child.get("href"), base), resolve_url(child.get("image"), base))
-        for child in element[: enclosures.MAX_CHAPTERS]
+        for child in islice(element, enclosures.MAX_CHAPTERS)
         if (start := enclosures.parse_offset(child.get("start"))) is not None
         and (title := to_one_line(child.get("title") or "")) is not None
     )
