@@ -9,6 +9,7 @@ from headwater.language.ast import (
     And,
     Assignment,
     Branch,
+    Changed,
     ComparisonOperator,
     Condition,
     Contains,
@@ -53,10 +54,12 @@ from headwater.language.ast import (
     TimeUnit,
 )
 from headwater.language.parsing.clauses import SETTABLE_FIELDS
+from headwater.language.parsing.conditions import CHANGEABLE_FIELDS
 from headwater.language.parsing.lexer import KEYWORDS
 from headwater.times import parse_instant
 
 TEXT = st.sampled_from([field for field in Field if field.is_text])
+CHANGEABLE = st.sampled_from([Field(name) for name in CHANGEABLE_FIELDS])
 DATE = st.sampled_from([Field.PUBLISHED, Field.UPDATED])
 FIELD = st.sampled_from([field for field in Field if field is not Field.ARRIVAL])
 
@@ -111,6 +114,13 @@ atoms: st.SearchStrategy[Condition] = st.one_of(
     st.builds(DateIn, DATE, st.builds(LastWindow, counts, units)),
     st.builds(SizeIs, st.sampled_from(ComparisonOperator), st.integers(0, 10**6).map(float)),
     st.builds(Has, FIELD),
+    st.builds(Changed, CHANGEABLE),
+    st.builds(
+        Changed,
+        CHANGEABLE,
+        st.sampled_from([ComparisonOperator.GT, ComparisonOperator.GE]),
+        st.integers(0, 1000).map(lambda n: n / 10),
+    ),
     st.builds(lambda source, negated: SourceIs((source,), negated), named | addressed, st.booleans()),
     st.builds(
         lambda sources: SourceIs(tuple(sources), listed=True), st.lists(named | addressed, min_size=1, max_size=3)

@@ -324,6 +324,15 @@ class SourceIs(SyntaxNode, frozen=True):
     listed: bool = False
 
 
+class Changed(SyntaxNode, frozen=True):
+    """CHANGED(field) [BY cmp percent %]: this version differs from the one before, or so much of its words do."""
+
+    field: Field
+    cmp: ComparisonOperator | None = None
+    percent: float = 0.0
+    pos: Position = NOWHERE
+
+
 class StoryMeasure(StrEnum):
     SOURCES = "SOURCES"
     ITEMS = "ITEMS"
@@ -354,7 +363,8 @@ class StoryGrowing(SyntaxNode, frozen=True):
 
 
 StoryAtom: TypeAlias = StoryCount | FirstOfStory | StoryGrowing
-Atom: TypeAlias = Contains | Near | Equals | Matches | Similar | DateIs | DateIn | SizeIs | Has | SourceIs | StoryAtom
+TextAtom: TypeAlias = Contains | Near | Equals | Matches | Similar
+Atom: TypeAlias = TextAtom | DateIs | DateIn | SizeIs | Has | SourceIs | Changed | StoryAtom
 Condition: TypeAlias = And | Or | Not | Scoped | Atom
 
 TRUE = And(())
@@ -386,6 +396,7 @@ __all__ = [
     "Assignment",
     "Atom",
     "Branch",
+    "Changed",
     "ComparisonOperator",
     "Condition",
     "Contains",

@@ -177,6 +177,8 @@ def _format_other_condition(condition: ast.Condition) -> str:
             return f"{ast.Field.SIZE} {cmp} {_format_number(number)}"
         case ast.Has(field):
             return f"HAS {field}"
+        case ast.Changed(field, cmp, percent):
+            return f"CHANGED({field})" + ("" if cmp is None else f" BY {cmp} {_format_number(percent)} %")
         case ast.StoryCount() | ast.FirstOfStory() | ast.StoryGrowing():
             return _format_story(condition)
         case ast.SourceIs(sources, negated):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from headwater.language.ast import Field
 from headwater.language.diagnostics import Diagnostics
@@ -54,13 +55,15 @@ def highlight_script(text: str) -> list[HighlightSpan]:
 def _find_phrases(tokens: list[Token]) -> set[int]:
     """Return the offsets of words that are keywords only in a phrase, and may be names elsewhere."""
     words = [token.text.upper() if token.kind is TokenKind.WORD else "" for token in tokens]
-    return {
+    phrases = {
         tokens[place].offset
         for start in range(len(words))
         for phrase in _PHRASES
         if tuple(words[start : start + len(phrase)]) == phrase
         for place in range(start, start + len(phrase))
     }
+    pairs = pairwise(tokens)
+    return phrases | {one.offset for one, next in pairs if one.text.upper() == "CHANGED" and next.text == "("}
 
 
 def _classify_token(token: Token) -> str:

@@ -13,6 +13,7 @@ from headwater.language.ast import (
     AllSources,
     And,
     Branch,
+    Changed,
     Condition,
     FeedAddress,
     FeedName,
@@ -55,6 +56,11 @@ def uses_stories(query: Query) -> bool:
     if query.each_story or any(place in setting.template for setting in query.settings for place in STORY_VALUES):
         return True
     return any(isinstance(part, StoryAtom) for where in list_conditions(query) for part in walk_condition(where))
+
+
+def uses_changes(query: Query) -> bool:
+    """Return whether the query compares items with their earlier versions."""
+    return any(isinstance(part, Changed) for where in list_conditions(query) for part in walk_condition(where))
 
 
 def list_join_sources(query: Query, join: Join) -> tuple[QuerySource, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headwater.language.ast import CreateFeed, Query, RegisterFeed, Script
-from headwater.language.normal_form import uses_stories
+from headwater.language.normal_form import uses_changes, uses_stories
 from headwater.model import Item
 from headwater.query.engine import Engine
 from headwater.query.hits import Hit
@@ -32,6 +32,7 @@ class DryRun:
                 self._queries[statement.name.name.casefold()] = statement.query
             else:
                 self._registered.pop(statement.name.key, None)
+        self._versions: dict[ItemKey, Item] | None = {} if any(map(uses_changes, self._queries.values())) else None
         self._placer = StoryPlacer() if any(map(uses_stories, self._queries.values())) else None
         self._emitted: dict[str, dict[ItemKey, Emission]] = {name: {} for name in self._engine.query_names()}
         self._origins: dict[Origin, None] = {}
@@ -40,7 +41,8 @@ class DryRun:
 
     def add_arrival(self, item: Item, origin: Origin, arrived: float) -> None:
         known = apply_registrations(origin, self._registered.values())
-        for hit in self._engine.match(item, origin, arrived, story=self._place_item(item, known, arrived)):
+        story, previous = self._place_item(item, known, arrived), self._find_previous(item, origin)
+        for hit in self._engine.match(item, origin, arrived, story=story, previous=previous):
             emitted = self._emitted[hit.query]
             emission = self._make_emission(hit, hit.origin or known, arrived)
             before = emitted.get(emission.key)
@@ -68,6 +70,14 @@ class DryRun:
             self._origins[origin] = None
             self._placer.set_origins(self._origins)
         return self._placer.place_item(item, origin, arrived).story
+
+    def _find_previous(self, item: Item, origin: Origin) -> Item | None:
+        """Return the version before this one, if a query asks for changes."""
+        if self._versions is None:
+            return None
+        previous = self._versions.get((origin.url, item.identity))
+        self._versions[origin.url, item.identity] = item
+        return previous
 
     def _make_emission(self, hit: Hit, origin: Origin, arrived: float) -> Emission:
         original = AnalysedItem(hit.original, origin, arrived, self._detect)

@@ -116,15 +116,16 @@ class Engine:
         emitted: Collection[str] | None = None,
         delivered: Collection[str] = (),
         story: ItemStory | None = None,
+        previous: Item | None = None,
     ) -> Hits:
         """Return the query feeds that a new item, or a new version of one, belongs to.
 
         `emitted` names the query feeds that hold an earlier version, `delivered` those that have delivered it. Without
         `emitted`, the engine uses its memory of recent items, and a repeated version has no hits. `story` is the story
-        of the item, for queries that ask for stories.
+        of the item and `previous` the version before this one, for queries that ask for them.
         """
         origin_features = self._find_origin_features(origin or self._find_origin(item.feed_id))
-        analysed = AnalysedItem(item, origin_features.origin, arrived, self.detect)
+        analysed = self._analyse_item(item, origin_features.origin, arrived, previous)
         known = self._recent.get(analysed.key)
         if known is not None and known.content_hash == item.content_hash and emitted is None:
             return Hits(item, ())
@@ -167,6 +168,10 @@ class Engine:
         delivered_before = frozenset(number for number, entry in existing if memory.has_delivered(number, entry))
         return Hits(item, entries, plain, hits, updates, delivered_before, failures)
 
+    def _analyse_item(self, item: Item, origin: Origin, arrived: float | None, previous: Item | None) -> AnalysedItem:
+        before = None if previous is None else AnalysedItem(previous, origin, None, self.detect)
+        return AnalysedItem(item, origin, arrived, self.detect, before)
+
     def _remember(self, analysed: AnalysedItem, known: RecentItem | None, numbers: Sequence[int]) -> None:
         item = analysed.item
         if known is None:
@@ -205,7 +210,7 @@ class Engine:
         for arrival in past:
             origin = arrival.origin or self._find_origin(arrival.item.feed_id)
             origin_features = self._find_origin_features(origin)
-            analysed = AnalysedItem(arrival.item, origin_features.origin, arrival.arrived, self.detect)
+            analysed = self._analyse_item(arrival.item, origin_features.origin, arrival.arrived, arrival.previous)
             item_features = self._index.make_item_features(analysed, origin_features.features)
             hit = backfill.pass_item(item_features, arrival.emitted, arrival.story)
             if hit is not None and hit.origin is not None:

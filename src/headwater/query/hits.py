@@ -66,7 +66,8 @@ class Arrival:
     """A past item for the back-fill of a query feed.
 
     `emitted` maps query feeds to the item as they published it: a feed that reads others is filled from these. Without
-    `origin`, the origin of the item's feed is used. `story` is the item's story, if it is known.
+    `origin`, the origin of the item's feed is used. `story` is the item's story and `previous` its version before
+    this one, if they are known.
     """
 
     item: Item
@@ -74,6 +75,7 @@ class Arrival:
     origin: Origin | None = None
     emitted: Mapping[str, Item] = field(default_factory=dict)
     story: ItemStory | None = None
+    previous: Item | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ def test_each_kind_of_word_has_its_colour() -> None:
 
 
 def test_words_of_stories_are_keywords_in_their_phrases_and_names_elsewhere() -> None:
-    text = "return Story where story sources > 3 and first of story each story"
-    assert [word for kind, word in coloured(text) if kind == "name"] == ["Story"]
+    text = "return Story | changed where story sources > 3 and first of story or changed(title) each story"
+    assert [word for kind, word in coloured(text) if kind == "name"] == ["Story", "changed"]
     assert ("keyword", "each") in coloured(text)
 
 

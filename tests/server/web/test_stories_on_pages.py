@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 
+import msgspec
 from sqlalchemy import Connection, delete
 from test_pages_over_http import NOW, visiting
 
@@ -75,3 +76,17 @@ async def test_nobody_sees_the_titles_of_feeds_they_do_not_read(site: Start, web
     assert "severe reaction" not in opened
     assert "items on this story" not in opened
     assert json.loads(text)["story"]["items"] == []
+
+
+async def test_an_item_shows_what_its_publisher_has_changed(site: Start, web_store: Store) -> None:
+    (added,) = await web_store.write(add_and_subscribe, [NewFeed("https://a.example/f", title="Gazette")], NOW - 1000)
+    first = an_item(added.feed.id, "a", title="Ten people die", content="<p>At <b>noon</b></p>", first_seen=NOW - 90)
+    await save_refreshes(web_store, [a_verdict(added.feed, first, at=NOW - 90)])
+    changed = msgspec.structs.replace(first, title="Twelve people die", content_hash="2")
+    await save_refreshes(web_store, [a_verdict(added.feed, at=NOW - 50, updated=(changed,))])
+    async with visiting(await site()) as visitor:
+        _, page = await visitor.get("/read/item/1")
+    assert "Changed by the publisher" in page
+    assert "<del>Ten</del> <ins>Twelve</ins> people die" in page
+    assert "noon" in page.split("Changed by the publisher")[0]
+    assert "noon" not in page.split("Changed by the publisher")[1]

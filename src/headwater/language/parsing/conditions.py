@@ -9,6 +9,7 @@ import re2
 from headwater.language.ast import (
     TRUE,
     And,
+    Changed,
     ComparisonOperator,
     Condition,
     Contains,
@@ -42,6 +43,7 @@ from headwater.language.parsing.lexer import KEYWORDS, Token, TokenKind
 from headwater.times import parse_instant
 
 MAX_REGEX_CHARACTERS = 1_000
+CHANGEABLE_FIELDS = ("TITLE", "CONTENT", "DESCRIPTION", "AUTHOR", "CATEGORY", "LINK")
 COMPARISONS = tuple(map(str, ComparisonOperator))
 UNITS = {name: unit for unit in TimeUnit for name in (str(unit), f"{unit}S")}
 _AFTER_ATOM = ("AND", "OR", "WHERE", *JOIN_KEYWORDS, *CLAUSE_KEYWORDS)
@@ -106,6 +108,8 @@ def _parse_atom(cursor: Cursor) -> Condition:
         cursor.expect_word("OF", "FIRST OF STORY is the item that began its story")
         cursor.expect_word("STORY", "FIRST OF STORY is the item that began its story")
         return FirstOfStory(start)
+    if cursor.take_word("CHANGED"):
+        return _parse_changed(cursor, start)
     field = cursor.parse_field()
     if field.is_text:
         return _parse_text_atom(cursor, field)
@@ -117,6 +121,28 @@ def _parse_atom(cursor: Cursor) -> Condition:
             ComparisonOperator(cursor.take().value), cursor.parse_number(0, None, "SIZE", "SIZE > 500"), start
         )
     return _parse_source_atom(cursor)
+
+
+def _parse_changed(cursor: Cursor, start: Position) -> Condition:
+    """Parse what follows CHANGED: (field) [BY > n %]."""
+    cursor.expect_sign("(", "for example CHANGED(TITLE)")
+    if not cursor.at_keyword(*CHANGEABLE_FIELDS):
+        cursor.report_missing(f"a field that may change ({', '.join(CHANGEABLE_FIELDS)})", "for example CHANGED(TITLE)")
+        cursor.skip_to(signs=(")",))
+        cursor.take_sign(")")
+        raise ParseError
+    field = cursor.parse_field()
+    cursor.expect_closing(")", "(")
+    if not cursor.take_keyword("BY"):
+        return Changed(field, pos=start)
+    example = f"CHANGED({field}) BY > 20 %"
+    if not cursor.at_sign(">", ">="):
+        raise cursor.missing_error("> or >= after BY", f"for example {example}")
+    cmp = ComparisonOperator(cursor.take().value)
+    percent = cursor.parse_number(0, 100, "BY", example)
+    if not cursor.take_sign("%"):
+        cursor.report_missing("“%”", f"the share of the words is in percent: {example}")
+    return Changed(field, cmp, percent, start)
 
 
 _STORY_EXAMPLE = "STORY SOURCES >= 3 WITHIN LAST 6 HOURS"

@@ -32,7 +32,7 @@ COMMON_FIELDS = {
 }
 EXPECTED_FIELD = f"a field ({', '.join(COMMON_FIELDS)})"
 ALL_FIELDS = {**COMMON_FIELDS, "DESCRIPTION": Field.DESCRIPTION}
-CONDITION_WORDS = ("STORY", "FIRST")  # they begin a condition, as a field does
+CONDITION_WORDS = ("STORY", "FIRST", "CHANGED")  # they begin a condition, as a field does
 
 
 _FIELD_NAMES = tuple(ALL_FIELDS)

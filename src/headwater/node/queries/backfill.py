@@ -11,13 +11,14 @@ import msgspec
 from sqlalchemy import Connection
 
 from headwater.language.ast import CreateFeed, FeedName, Query
-from headwater.language.normal_form import list_read_feeds, uses_stories
+from headwater.language.normal_form import list_read_feeds, uses_changes, uses_stories
 from headwater.model import Item, QueryFeed
 from headwater.query import Arrival, Engine, Hit
 from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin
 from headwater.query.query_document import Emission, select_items
 from headwater.query.source_scope import SourceScope, sort_by_dependency
+from headwater.store.content.earlier_versions import EarlierVersion, find_earlier_versions
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import list_outbox_entries
 from headwater.store.content.stories import find_placements
@@ -171,8 +172,10 @@ def is_plain(definition: Query, known: Collection[str]) -> bool:
 
 
 def is_stateless(definition: Query) -> bool:
-    """Whether the query remembers no items: it has neither joins nor DISTINCT, and asks for no stories."""
-    return not definition.joins and definition.distinct is None and not uses_stories(definition)
+    """Whether the query needs nothing but the item: it has neither joins nor DISTINCT, and asks for neither stories
+    nor changes."""
+    remembers = bool(definition.joins) or definition.distinct is not None
+    return not remembers and not uses_stories(definition) and not uses_changes(definition)
 
 
 def _make_backfill(definition: Query, matched: list[NewHit], offered: Mapping[int, int], now: float) -> Backfill:
@@ -200,15 +203,38 @@ async def load_arrivals(
     unstored = {name: items for name, items in (published or {}).items() if name.casefold() in read}
     stored = await store.read(find_published_items, read - {name.casefold() for name in unstored})
     placed = await store.read(find_placements, ids) if uses_stories(definition) else {}
+    versions = await store.read(find_earlier_versions, ids) if uses_changes(definition) else {}
     return [
         Arrival(
-            item,
-            item.first_seen,
-            emitted=_collect_publications(item.id or 0, stored, unstored),
-            story=placed[item.id].story if item.id in placed else None,
+            version.item,
+            version.arrived,
+            emitted=_collect_publications(version.item.id or 0, stored, unstored),
+            story=placed[version.item.id].story if version.item.id in placed else None,
+            previous=version.previous,
         )
-        for item in await store.read(find_items, ids)
+        for version in expand_versions(await store.read(find_items, ids), versions)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedVersion:
+    """A version of an item, its arrival, and the version before it."""
+
+    item: Item
+    arrived: float
+    previous: Item | None
+
+
+def expand_versions(items: Sequence[Item], versions: Mapping[int, Sequence[EarlierVersion]]) -> list[ArrivedVersion]:
+    """Return the versions of items in the order of arrival: the earlier ones that are given, and the present one."""
+    found: list[ArrivedVersion] = []
+    for item in items:
+        arrived, previous = item.first_seen, None
+        for earlier in versions.get(item.id or 0, ()):
+            found.append(ArrivedVersion(earlier.item, arrived, previous))
+            arrived, previous = earlier.until, earlier.item
+        found.append(ArrivedVersion(item, arrived, previous))
+    return sorted(found, key=lambda version: version.arrived) if versions else found
 
 
 def _collect_publications(

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.language.ast import CreateFeed
-from headwater.language.normal_form import list_read_feeds, uses_stories
+from headwater.language.normal_form import list_read_feeds, uses_changes, uses_stories
 from headwater.model import Item
+from headwater.node.queries.backfill import ArrivedVersion, expand_versions
 from headwater.query import Engine
 from headwater.query.items.analysed_item import LanguageDetector
 from headwater.query.reader_scope import limit_to_reader
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.query.stories.story_placer import PlacedItem
+from headwater.store.content.earlier_versions import find_earlier_versions
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import find_last_position
 from headwater.store.content.stories import find_placements
@@ -69,13 +71,16 @@ async def preview_queries(
     upto = await store.read(find_last_position)
     ids = await store.read(list_past_items, since=now - days * DAY, most=MAX_ITEMS, upto=upto, feed_ids=every)
     found: dict[str, dict[int, Item]] = {name: {} for name in wanted}
+    changes = any(uses_changes(create.query) for create in needed.values())
     stories = any(uses_stories(create.query) for create in needed.values())
     offered: Counter[int] = Counter()
     for start in range(0, len(ids), CHUNK):
         items = await store.read(find_items, ids[start : start + CHUNK])
         offered.update(item.feed_id for item in items)
         placed = await store.read(find_placements, ids[start : start + CHUNK]) if stories else {}
-        for name, item in await asyncio.to_thread(_match_items, engine, items, placed):
+        versions = await store.read(find_earlier_versions, ids[start : start + CHUNK]) if changes else {}
+        arrived = expand_versions(items, versions)
+        for name, item in await asyncio.to_thread(_match_versions, engine, arrived, placed):
             if name in found:
                 found[name][item.id or 0] = item  # a story is published once and then changed
     return [
@@ -109,10 +114,13 @@ def _collect_definitions(creates: list[CreateFeed], catalogue: StoredCatalogue) 
     return found
 
 
-def _match_items(engine: Engine, items: list[Item], placed: Mapping[int, PlacedItem]) -> list[tuple[str, Item]]:
+def _match_versions(
+    engine: Engine, arrived: list[ArrivedVersion], placed: Mapping[int, PlacedItem]
+) -> list[tuple[str, Item]]:
     found: list[tuple[str, Item]] = []
-    for item in items:
-        known = placed.get(item.id or 0)
-        hits = engine.match(item, None, item.first_seen, story=None if known is None else known.story)
+    for one in arrived:
+        known = placed.get(one.item.id or 0)
+        story = None if known is None else known.story
+        hits = engine.match(one.item, None, one.arrived, story=story, previous=one.previous)
         found += [(hit.query, hit.item) for hit in hits]
     return found

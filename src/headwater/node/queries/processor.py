@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 from headwater.errors import InputError
 from headwater.language.ast import CreateFeed, Query
 from headwater.loops import pause, set_with
-from headwater.model import QueryFeed
+from headwater.model import Item, QueryFeed
 from headwater.node.queries.backfill import Backfill, BackfillBatch, backfill_queries, with_version, write_backfills
 from headwater.node.queries.definitions import QueryDefinitions
 from headwater.query import Engine, Hit
@@ -34,6 +34,7 @@ from headwater.query.stories.story_grouper import WINDOW, ItemStory, StoryGroupe
 from headwater.query.stories.story_placer import PlacedItem, StoryPlacer
 from headwater.store import saved_state
 from headwater.store.content import outbox
+from headwater.store.content.earlier_versions import EarlierVersion, find_earlier_versions
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import OutboxEntry, find_last_position, list_outbox_entries, read_checkpoint
 from headwater.store.content.stories import find_placements, save_placements
@@ -66,9 +67,11 @@ def match_entries(
     before: Mapping[int, ShowingQueries],
     known: Mapping[int, PlacedItem],
     origins: Mapping[int, Origin],
+    versions: Mapping[int, Sequence[EarlierVersion]],
 ) -> MatchBatch:
     """Group entries into stories and match them; without queries there is no engine. `before` has the queries that
-    showed an item before it changed, `known` the placements of items that were grouped before."""
+    showed an item before it changed, `known` the placements of items that were grouped before, `versions` the earlier
+    versions of changed items."""
     found = MatchBatch()
     seen: set[int | None] = set()
     for entry in entries:
@@ -81,7 +84,9 @@ def match_entries(
             if engine is None:
                 continue
             shown = before.get(entry.item.id or 0, _NOTHING_EMITTED)
-            hits = engine.match(entry.item, None, arrived, shown.by, shown.delivered, story)
+            hits = engine.match(
+                entry.item, None, arrived, shown.by, shown.delivered, story, _find_previous(entry, versions)
+            )
         except Exception as error:  # one bad item must not stop the others
             log.error("item_not_matched", item=entry.item.id, error=repr(error))
             continue
@@ -90,6 +95,14 @@ def match_entries(
             found.failed.setdefault(failure.query, f"Item {entry.item.id} could not be tried: {failure.error!r}")
         found.hits += [(entry, hit) for hit in hits]
     return found
+
+
+def _find_previous(entry: OutboxEntry, versions: Mapping[int, Sequence[EarlierVersion]]) -> Item | None:
+    """Return the version that the change of an entry replaced."""
+    if entry.kind == "new":
+        return None
+    replaced = (version.item for version in versions.get(entry.item.id or 0, ()) if version.until >= entry.at)
+    return next(replaced, None)
 
 
 def _find_story(
@@ -279,7 +292,7 @@ class QueryProcessor:
         for chunk in chunks(ids, self._batch):
             known = await self._store.read(find_placements, chunk)
             entries = [OutboxEntry(position, "new", item) for item in await self._store.read(find_items, chunk)]
-            found = await asyncio.to_thread(match_entries, None, self._placer, entries, {}, known, self._origins)
+            found = await asyncio.to_thread(match_entries, None, self._placer, entries, {}, known, self._origins, {})
             await self._store.write(save_placements, [placed for _, placed in found.placed])
 
     async def save(self) -> None:
@@ -402,8 +415,11 @@ class QueryProcessor:
         before = await self._store.read(find_showing_queries, changed) if changed else {}
         new = {entry.item.id for entry in entries if entry.kind == "new" and entry.item.id is not None}
         known = await self._store.read(find_placements, new) if again and new else {}
+        versions = await self._store.read(find_earlier_versions, changed) if changed else {}
         engine = self._engine if self._definitions.running else None
-        return await asyncio.to_thread(match_entries, engine, self._placer, entries, before, known, self._origins)
+        return await asyncio.to_thread(
+            match_entries, engine, self._placer, entries, before, known, self._origins, versions
+        )
 
     async def _store_matches(self, entries: Sequence[OutboxEntry], found: MatchBatch) -> None:
         stored = await self._store.write(self._write_matches, entries, found, self._definitions.ids)

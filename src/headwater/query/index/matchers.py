@@ -55,6 +55,11 @@ def compile_matcher(condition: ast.Condition, frequencies: WordFrequencies) -> M
             return lambda analysed: analysed.has_field(field)
         case ast.SourceIs():
             return _match_source(condition)
+        case ast.Changed(field, cmp, percent):
+            if cmp is None:
+                return lambda analysed: analysed.has_changed(field)
+            compare = COMPARE_FUNCTIONS[cmp]
+            return lambda analysed: analysed.has_changed(field) and compare(analysed.changed_share(field), percent)
         case ast.StoryCount() | ast.FirstOfStory() | ast.StoryGrowing():
             raise TypeError("a story has several items, and a matcher sees one")
         case ast.Scoped(var):

@@ -22,15 +22,21 @@ DETECTION_CHARACTERS = 300  # the part of the text used for detection
 
 
 class AnalysedItem:
-    """An item as conditions see it. `arrived` is the arrival of this version."""
+    """An item as conditions see it. `arrived` is the arrival of this version, `previous` the version before it."""
 
     def __init__(
-        self, item: Item, origin: Origin, arrived: float | None = None, detect: LanguageDetector | None = None
+        self,
+        item: Item,
+        origin: Origin,
+        arrived: float | None = None,
+        detect: LanguageDetector | None = None,
+        previous: AnalysedItem | None = None,
     ) -> None:
         self.item = item
         self.origin = origin
         self.arrived = item.first_seen if arrived is None else arrived
         self._detect = detect
+        self._previous = previous
         self._field_texts: dict[Field, tuple[str, ...]] = {}
         self._joined_words: dict[Field, str] = {}
         self._exact_words: dict[Field, str] = {}
@@ -39,7 +45,23 @@ class AnalysedItem:
 
     def with_item(self, item: Item) -> AnalysedItem:
         """Return another version of the item with the same origin and arrival."""
-        return AnalysedItem(item, self.origin, self.arrived, self._detect)
+        return AnalysedItem(item, self.origin, self.arrived, self._detect, self._previous)
+
+    def has_changed(self, field: Field) -> bool:
+        """Return whether the field differs from that of the version before. The first version has not changed."""
+        before = self._previous
+        return before is not None and _collapse(self.field_texts(field)) != _collapse(before.field_texts(field))
+
+    def changed_share(self, field: Field) -> float:
+        """Return the share of the field's words that were added or removed since the version before, in percent.
+
+        It is 0 for equal words in another order, and 100 if no word stayed.
+        """
+        if self._previous is None:
+            return 0.0
+        before, after = (Counter(one.joined_words(field).split()) for one in (self._previous, self))
+        changed = (before - after).total() + (after - before).total()
+        return 100.0 * changed / ((before + after).total() or 1)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -170,6 +192,10 @@ class AnalysedItem:
                 return True
             case _:
                 return bool(self.field_texts(field))
+
+
+def _collapse(texts: tuple[str, ...]) -> list[str]:
+    return [" ".join(text.split()) for text in texts]
 
 
 def _clean_text(value: str) -> str:

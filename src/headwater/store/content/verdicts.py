@@ -13,6 +13,7 @@ from sqlalchemy import Connection, bindparam, select, update
 from headwater.formats.values.links import normalise_url
 from headwater.model import Ending, Item, Verdict
 from headwater.store.content import outbox, search
+from headwater.store.content.earlier_versions import save_earlier_versions
 from headwater.store.content.feed_state import FEED_STATE_COLUMNS, feed_state_row, hash_identity, window_row
 from headwater.store.content.items import ITEM_COLUMNS, item_to_row, item_to_values
 from headwater.store.content.refreshes import REFRESH_COLUMNS, add_hourly_counts, refresh_to_values
@@ -314,6 +315,7 @@ def _update_items(connection: Connection, live: list[_WrittenVerdict]) -> None:
         return
     for part in chunks((id for _, _, id in here), CHUNK):
         search.reindex(connection, part)
+    save_earlier_versions(connection, {id: each.verdict.refresh.at for each, _, id in here})
     kept = [(_keep_date(one, *before[id]), id) for _, one, id in here]
     rows = [{name: row[name] for name in _UPDATED_COLUMNS} | {"of_item": id} for row, id in _item_rows(kept)]
     connection.execute(_UPDATE_ITEM, rows)

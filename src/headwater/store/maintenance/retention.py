@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, or_, select, update
 
 from headwater.store.content import search
+from headwater.store.content.earlier_versions import delete_earlier_versions
 from headwater.store.content.feed_state import hash_identity
 from headwater.store.database.dialect import chunks
 from headwater.store.queries import hits
@@ -132,5 +133,6 @@ def _delete_items(connection: Connection, ids: Sequence[int]) -> None:
     )
     for feed_id in {row.feed_id for row in rows}:
         marks.delete_marks_of_items(connection, feed_id, [row.id for row in rows if row.feed_id == feed_id])
+    delete_earlier_versions(connection, ids)
     connection.execute(delete(item_story).where(item_story.c.item_id.in_(ids)))
     connection.execute(delete(item).where(item.c.id.in_(ids)))

@@ -6,7 +6,6 @@ no longer matches, or when retention deletes the item.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -18,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, 
 from headwater.model import Item
 from headwater.query.hits import Hit, Related
 from headwater.store.content.items import DataSlice, find_items
+from headwater.store.content.packed_items import pack_item, unpack_item
 from headwater.store.database.dialect import chunks, from_json, insert_or_ignore
 from headwater.store.database.item_ids import reserve_ids
 from headwater.store.queries import returned_items, selectivity
@@ -87,17 +87,6 @@ _UPDATE = (
 )
 IS_SHOWN = and_(hit.c.current, hit.c.feed_id.not_in(TRASHED_FEEDS))
 _LIST_FIELDS = frozenset({"authors", "categories"})
-_decode_item = msgspec.json.Decoder(Item).decode  # made here: two threads that make the first one at once crash
-
-
-def pack_item(value: Item) -> bytes:
-    """Return an item as compressed JSON."""
-    return zlib.compress(msgspec.json.encode(value), 1)
-
-
-def unpack_item(blob: bytes) -> Item:
-    """Return an item packed by `pack_item`."""
-    return _decode_item(zlib.decompress(blob))
 
 
 def _apply_changes(value: Item, changes: str | None) -> Item:

@@ -72,6 +72,17 @@ checkpoint = Table(
 )
 
 
+# The versions of items before their last changes, the latest ten of each; `until` is when the next one came.
+earlier_version = Table(
+    "earlier_version",
+    metadata,
+    Column("item_id", Id, primary_key=True, autoincrement=False),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("until", Double, nullable=False),
+    Column("blob", LargeBinary, nullable=False),
+)
+
+
 # The story of each item: which item it joined, how alike they are, and by which words. `story_id` is the story's first
 # item, which retention may have deleted. `stems` are compared with later items after a restart.
 item_story = Table(

@@ -15,6 +15,7 @@ from headwater.formats.write.addresses import public_address
 from headwater.model import Feed, Item
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import find_present_words, list_searched_words
+from headwater.store.content.earlier_versions import find_earlier_versions
 from headwater.store.content.feeds import count_feeds, find_feeds
 from headwater.store.content.stories import find_story_entries
 from headwater.store.database.item_ids import find_last_settled_item
@@ -43,6 +44,7 @@ from headwater.web.shared.article_html import clean_for_page, followable_link
 from headwater.web.shared.reader_feeds import ReaderFeeds
 from headwater.web.shared.search_box import SearchResult, run_search
 from headwater.web.shared.story_view import JoinReason, ReaderStory, explain_joining, load_story
+from headwater.web.shared.version_diff import VersionChange, list_changes
 from headwater.web.site import json_response, parse_integer, redirect_inside
 
 PAGE_SIZE = 50
@@ -101,6 +103,7 @@ class OpenedArticle:
     content: Markup
     because: tuple[MatchReason, ...]
     story: ReaderStory | None
+    changes: tuple[VersionChange, ...]
     here: str
     back: str
 
@@ -275,6 +278,7 @@ async def _load_article(
         content=clean_for_page(reading.item.content or reading.item.summary, visit.site.pictures.picture_url),
         because=await explain_match(visit.store, visit.user, reading.item),
         story=await load_story(visit.store, mine, reading.item.id or 0),
+        changes=await _load_changes(visit.store, reading.item),
         here=f"{path}{sign}item={reading.id}",
         back=path,
     )
@@ -283,6 +287,14 @@ async def _load_article(
 async def _load_labels(visit: Visit, item: Item) -> tuple[str, ...]:
     ids = [] if item.id is None else [item.id]
     return tuple((await visit.store.read(find_item_labels, visit.user.id, ids)).get(item.id or 0, ()))
+
+
+async def _load_changes(store: Store, item: Item) -> tuple[VersionChange, ...]:
+    """Load what the publisher has changed in an item."""
+    if item.id is None or item.version == 1:
+        return ()
+    earlier = (await store.read(find_earlier_versions, [item.id])).get(item.id, [])
+    return list_changes(item, earlier)
 
 
 def _find_lead_picture(item: Item, picture: Callable[[str], str | None]) -> str | None:

@@ -10,7 +10,7 @@ const builder = document.getElementById("build");
 const keywords = new Set(form.dataset.keywords.split(" "));
 const connectives = new Set(["AND", "OR", "NOT"]);
 const fields = new Set("ITEM TITLE CONTENT CATEGORY AUTHOR LINK LANGUAGE PUBLISHED UPDATED ARRIVAL SIZE ENCLOSURE SOURCE".split(" "));
-const TOKEN = /\bSTORY\s+(?:SOURCES|ITEMS|GROWING)\b|\bFIRST\s+OF\s+STORY\b|\bEACH\s+STORY\b|--[^\n]*|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|\/(?![\s/])(?:\\.|[^/\\\n])+\/i?|\$[\p{L}\w]+|[\p{L}_][\p{L}\p{N}_-]*|\d+(?:\.\d+)?/giu;
+const TOKEN = /\bSTORY\s+(?:SOURCES|ITEMS|GROWING)\b|\bFIRST\s+OF\s+STORY\b|\bEACH\s+STORY\b|\bCHANGED(?=\s*\()|--[^\n]*|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|\/(?![\s/])(?:\\.|[^/\\\n])+\/i?|\$[\p{L}\w]+|[\p{L}_][\p{L}\p{N}_-]*|\d+(?:\.\d+)?/giu;
 let wrong = [];
 let asked = 0;
 
@@ -22,7 +22,7 @@ function kind(token) {
   if (token[0] === "/") return "regex";
   if (token[0] === "$") return "variable";
   if (/^\d/.test(token)) return "number";
-  if (/\s/.test(token)) return "keyword"; // a phrase; its words may be names elsewhere
+  if (/\s|^changed$/i.test(token)) return "keyword"; // a phrase; its words may be names elsewhere
   const upper = token.toUpperCase();
   if (!keywords.has(upper)) return "name";
   return connectives.has(upper) ? "connective" : fields.has(upper) ? "field" : "keyword";

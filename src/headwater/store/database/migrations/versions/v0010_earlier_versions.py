@@ -1,0 +1,18 @@
+"""Adds the earlier versions of items that have changed."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "v0010"
+down_revision = "v0009"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "earlier_version",
+        sa.Column("item_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False),
+        sa.Column("version", sa.Integer, autoincrement=False, nullable=False),
+        sa.Column("until", sa.Double, nullable=False),
+        sa.Column("blob", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("item_id", "version", name="earlier_version_pk"),
+    )
