@@ -52,6 +52,7 @@ from headwater.language.ast import (
     TaggedSources,
     TargetClause,
     TimeUnit,
+    Weekday,
 )
 from headwater.language.parsing.clauses import SETTABLE_FIELDS
 from headwater.language.parsing.conditions import CHANGEABLE_FIELDS
@@ -196,8 +197,8 @@ def queries(draw: st.DrawFn) -> Query:
         draw(st.none() | st.builds(OrderClause, st.sampled_from(Field), st.booleans())),
         draw(st.none() | st.integers(0, 1000).map(lambda n: n / 10)),
         draw(st.none() | targets),
-        draw(st.none() | deliveries),
-        draw(st.none() | st.builds(EveryClause, spans) | st.just(EveryClause(Duration(2, TimeUnit.DAY), "07:30"))),
+        draw(st.lists(deliveries, max_size=3, unique_by=lambda one: one.kind).map(tuple)),
+        draw(st.none() | digests),
         draw(st.lists(settings, max_size=3).map(tuple)) if not each_story else (),
         each_story,
     )
@@ -217,7 +218,16 @@ distincts = st.builds(DistinctClause, FIELD, st.none() | windows) | st.builds(
     DistinctClause, TEXT, st.none() | windows, shares
 )
 targets = st.builds(TargetClause, st.none() | shares, st.none() | shares, spans)
-deliveries = st.sampled_from(
+digests = st.one_of(
+    st.builds(EveryClause, spans),
+    st.just(EveryClause(Duration(2, TimeUnit.DAY), "07:30")),
+    st.sets(st.sampled_from(Weekday), min_size=1).map(
+        lambda days: EveryClause(Duration(1, TimeUnit.DAY), "07:30", tuple(day for day in Weekday if day in days))
+    ),
+)
+deliveries = st.builds(
+    DeliverClause, st.just(DeliveryFormat.EMAIL), st.just("me@example.org"), digests
+) | st.sampled_from(
     [
         DeliverClause(DeliveryFormat.RSS),
         DeliverClause(DeliveryFormat.EMAIL, "me@example.org"),

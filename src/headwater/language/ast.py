@@ -8,7 +8,7 @@ equal conditions of different queries can share their work.
                         │                    │                   └ filter: Condition, var
                         │                    ├ joins ─ Join ─ Branch, window, fields
                         │                    ├ where: Condition
-                        │                    └ keep, distinct, order, importance, target, deliver, every, settings
+                        │                    └ keep, distinct, order, importance, target, deliveries, every, settings
                         ├ DropFeed
                         └ RegisterFeed
 
@@ -443,6 +443,7 @@ __all__ = [
     "TaggedSources",
     "TargetClause",
     "TimeUnit",
+    "Weekday",
     "conjoin_conditions",
 ]
 
@@ -533,17 +534,33 @@ class DeliveryFormat(StrEnum):
     NOTIFY = "NOTIFY"
 
 
-class DeliverClause(SyntaxNode, frozen=True):
-    kind: DeliveryFormat
-    address: str | None = None
-    pos: Position = NOWHERE
+class Weekday(StrEnum):
+    """A day of the week, Monday first as in `datetime.weekday`."""
+
+    MONDAY = "MONDAY"
+    TUESDAY = "TUESDAY"
+    WEDNESDAY = "WEDNESDAY"
+    THURSDAY = "THURSDAY"
+    FRIDAY = "FRIDAY"
+    SATURDAY = "SATURDAY"
+    SUNDAY = "SUNDAY"
 
 
 class EveryClause(SyntaxNode, frozen=True):
-    """EVERY span [AT at]: sends digests, optionally at a time of day ("07:30", UTC)."""
+    """EVERY span or weekdays [AT at]: sends digests, optionally at a time of day ("07:30", in the author's zone)."""
 
     span: Duration
     at: str | None = None
+    weekdays: tuple[Weekday, ...] = ()
+    pos: Position = NOWHERE
+
+
+class DeliverClause(SyntaxNode, frozen=True):
+    """DELIVER TO kind address [EVERY …]; without `every`, that of the query applies."""
+
+    kind: DeliveryFormat
+    address: str | None = None
+    every: EveryClause | None = None
     pos: Position = NOWHERE
 
 
@@ -570,7 +587,7 @@ class Query(SyntaxNode, frozen=True):
     order: OrderClause | None = None
     importance: float | None = None
     target: TargetClause | None = None
-    deliver: DeliverClause | None = None
+    deliveries: tuple[DeliverClause, ...] = ()
     every: EveryClause | None = None
     settings: tuple[Assignment, ...] = ()
     each_story: bool = False

@@ -77,11 +77,16 @@ def _format_clauses(query: ast.Query) -> Iterator[list[str]]:
     if query.target is not None:
         yield [f"TARGET {' AND '.join(_format_goals(query.target))}"]
     if query.every is not None:
-        at = f" AT {quote_text(query.every.at)}" if query.every.at is not None else ""
-        yield [f"EVERY {_format_duration(query.every.span)}{at}"]
-    if query.deliver is not None:
-        address = f" {quote_text(query.deliver.address)}" if query.deliver.address is not None else ""
-        yield [f"DELIVER TO {query.deliver.kind}{address}"]
+        yield [_format_every(query.every)]
+    for delivery in query.deliveries:
+        address = f" {quote_text(delivery.address)}" if delivery.address is not None else ""
+        every = "" if delivery.every is None else f" {_format_every(delivery.every)}"
+        yield [f"DELIVER TO {delivery.kind}{address}{every}"]
+
+
+def _format_every(every: ast.EveryClause) -> str:
+    at = f" AT {quote_text(every.at)}" if every.at is not None else ""
+    return f"EVERY {', '.join(every.weekdays) or _format_duration(every.span)}{at}"
 
 
 def _format_goals(target: ast.TargetClause) -> Iterator[str]:

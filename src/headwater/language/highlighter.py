@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from headwater.language.ast import Field
+from headwater.language.ast import Field, Weekday
 from headwater.language.diagnostics import Diagnostics
 from headwater.language.parsing.lexer import KEYWORDS, Token, TokenKind, tokenize_script
 
@@ -22,6 +22,7 @@ _PHRASES = (
     *(("STORY", "SOURCES"), ("STORY", "ITEMS"), ("STORY", "GROWING")),
     *(("FIRST", "OF", "STORY"), ("EACH", "STORY")),
 )
+_WEEKDAYS = frozenset(map(str, Weekday))
 _CONNECTIVES = frozenset({"AND", "OR", "NOT"})
 _FIELDS = frozenset(map(str, Field))
 SPAN_KINDS = ("keyword", "connective", "field", "name", *_TOKEN_SPAN_KINDS.values())
@@ -63,6 +64,8 @@ def _find_phrases(tokens: list[Token]) -> set[int]:
         for place in range(start, start + len(phrase))
     }
     pairs = pairwise(tokens)
+    days = {token.offset for token in tokens if token.kind is TokenKind.WORD and token.text.upper() in _WEEKDAYS}
+    phrases |= days if "EVERY" in words else set()
     return phrases | {one.offset for one, next in pairs if one.text.upper() == "CHANGED" and next.text == "("}
 
 

@@ -17,18 +17,22 @@ from headwater.language.ast import (
     Condition,
     FeedAddress,
     FeedName,
+    FirstOfStory,
     Join,
     Not,
     Or,
     Query,
     Scoped,
     SourceGroup,
-    StoryAtom,
+    StoryCount,
+    StoryGrowing,
     TaggedSources,
     conjoin_conditions,
 )
 
 STORY_VALUES = ("{story.sources}", "{story.items}")  # in the templates of SET
+_STORY_KINDS: frozenset[type] = frozenset({StoryCount, FirstOfStory, StoryGrowing})
+_CHANGE_KINDS: frozenset[type] = frozenset({Changed})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +56,26 @@ def list_counted_sources(query: Query) -> tuple[QuerySource, ...]:
 
 
 def uses_stories(query: Query) -> bool:
-    """Return whether the query asks for the stories of items."""
+    """Return whether the query asks for the stories of items. Conditions on stories stand in WHERE alone."""
     if query.each_story or any(place in setting.template for setting in query.settings for place in STORY_VALUES):
         return True
-    return any(isinstance(part, StoryAtom) for where in list_conditions(query) for part in walk_condition(where))
+    return query.where is not None and _contains_kind(query.where, _STORY_KINDS)
 
 
 def uses_changes(query: Query) -> bool:
     """Return whether the query compares items with their earlier versions."""
-    return any(isinstance(part, Changed) for where in list_conditions(query) for part in walk_condition(where))
+    return any(_contains_kind(condition, _CHANGE_KINDS) for condition in list_conditions(query))
+
+
+def _contains_kind(condition: Condition, kinds: frozenset[type]) -> bool:
+    """Return whether a part is of one of these classes. Every new query is asked, so it is not built on a walk."""
+    if type(condition) in kinds:
+        return True
+    if type(condition) is And or type(condition) is Or:
+        return any(_contains_kind(part, kinds) for part in condition.parts)
+    if type(condition) is Not or type(condition) is Scoped:
+        return _contains_kind(condition.part, kinds)
+    return False
 
 
 def list_join_sources(query: Query, join: Join) -> tuple[QuerySource, ...]:

@@ -16,7 +16,7 @@ BLOCKS = re.findall(r"```headwater\n(.*?)```", PAGE, flags=re.DOTALL)
 
 def test_the_examples_of_the_page_are_one_script_that_runs() -> None:
     script = parse("\n".join(BLOCKS), Catalogue())
-    assert len(script.statements) == 17
+    assert len(script.statements) == 18
     assert script.warnings == ()
 
 

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from moody_receivers import hooks, mail_server
 
 from headwater.fetch.client import Fetcher
+from headwater.language import parse
 from headwater.language.ast import Duration, EveryClause, TimeUnit
 from headwater.model import Feed
 from headwater.node.queries.processor import QueryProcessor
@@ -309,6 +310,38 @@ async def test_back_filled_items_and_updates_are_not_delivered(store: Store) -> 
     assert await store.read(count_deliveries) == {}
     await arrive(store, processor, feed, "new")
     assert await store.read(count_deliveries) == {"due": 1}
+
+
+async def test_a_query_delivers_to_several_receivers_each_at_its_time(store: Store) -> None:
+    to = 'DELIVER TO WEBHOOK "https://example.org/a" DELIVER TO EMAIL "me@example.org" EVERY MONDAY, FRIDAY AT "07:30"'
+    thursday = datetime(2026, 11, 19, 12, 0, tzinfo=UTC).timestamp()
+    feed, processor = await prepared(store, to, lambda: thursday)
+    await arrive(store, processor, feed, "new")
+    found = {one.kind: one for one in await store.read(list_deliveries)}
+    assert set(found) == {"webhook", "email"}
+    assert (found["webhook"].due, found["webhook"].slot) == (thursday, None)
+    assert found["email"].due == found["email"].slot == datetime(2026, 11, 20, 7, 30, tzinfo=UTC).timestamp()
+
+
+async def test_a_digest_of_the_query_applies_to_receivers_without_their_own(store: Store) -> None:
+    hook = 'DELIVER TO WEBHOOK "https://example.org/a" EVERY 1 HOUR'
+    to = f'EVERY 1 DAY AT "07:30" {hook} DELIVER TO EMAIL "me@example.org"'
+    noon = datetime(2026, 11, 19, 12, 0, tzinfo=UTC).timestamp()
+    feed, processor = await prepared(store, to, lambda: noon)
+    await arrive(store, processor, feed, "new")
+    due = {one.kind: one.due for one in await store.read(list_deliveries)}
+    assert due == {"webhook": noon + 3600, "email": noon + 19.5 * 3600}
+
+
+def test_a_digest_comes_on_its_weekdays_only() -> None:
+    vienna = ZoneInfo("Europe/Vienna")
+    (create,) = parse('CREATE FEED a AS RETURN ALL EVERY tuesday, Sunday AT "07:30"').queries
+    assert create.query.every is not None
+    at, days = datetime(2026, 3, 27, 12, 0, tzinfo=vienna).timestamp(), []
+    for _ in range(4):
+        at = next_digest_time(create.query.every, at, vienna)
+        days.append(datetime.fromtimestamp(at, vienna).strftime("%a %d %H:%M"))
+    assert days == ["Sun 29 07:30", "Tue 31 07:30", "Sun 05 07:30", "Tue 07 07:30"]
 
 
 def test_a_digest_keeps_its_time_of_day_when_clocks_change() -> None:

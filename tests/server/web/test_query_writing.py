@@ -75,7 +75,7 @@ def test_all_fields_together_say_what_was_meant() -> None:
     assert query.target is not None
     assert query.target.delay is not None
     assert query.target.delay.seconds == 600
-    assert query.deliver is not None
+    assert len(query.deliveries) == 1
     assert query.every is not None
     assert query.keep is not None
     assert query.keep.count == 20

@@ -47,6 +47,7 @@ async def test_the_list_folds_a_story_and_says_why(site: Start, web_store: Store
         _, page = await visitor.get("/")
         assert page.count('<li class="row-item') == 2
         assert "1 more on this story" in page
+        assert "</q> (Reuters), .52: alaska, health, worker" in page
         _, opened = await visitor.get("/read/item/2")
         assert "2 items on this story, 2 publishers" in opened
         why = 'joined <q dir="auto">Alaska health worker has severe reaction</q> (Reuters), .52: alaska, health, worker'

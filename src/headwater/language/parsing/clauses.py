@@ -16,6 +16,8 @@ from headwater.language.ast import (
     LastWindow,
     OrderClause,
     TargetClause,
+    TimeUnit,
+    Weekday,
 )
 from headwater.language.parsing.conditions import is_feed_address, parse_similarity, parse_unit, parse_window
 from headwater.language.parsing.cursor import ALL_FIELDS, CLAUSE_KEYWORDS, JOIN_KEYWORDS, Cursor, ParseError
@@ -37,6 +39,7 @@ PLACEHOLDERS = (
     "story.items",
 )
 
+MAX_DELIVERIES = 10
 NEWEST_FIRST_FIELDS = frozenset({Field.PUBLISHED, Field.UPDATED, Field.ARRIVAL, Field.SIZE})
 PLACEHOLDER_PATTERN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -48,16 +51,27 @@ def parse_clauses(cursor: Cursor) -> dict[str, Any]:
         token = cursor.take()
         keyword = token.text.upper()
         name, parse = _CLAUSE_PARSERS[keyword]
-        if name in found:
+        if name in found and name != "deliveries":
             cursor.report_error(token, f"{keyword} is given twice")
         try:
-            found[name] = parse(cursor)
+            value = parse(cursor)
+            found[name] = _add_delivery(cursor, token, found.get(name, ()), value) if name == "deliveries" else value
         except ParseError as error:
             if error.lost:
                 raise
-            found[name] = None
+            found.setdefault(name, () if name == "deliveries" else None)
             cursor.skip_to(*CLAUSE_KEYWORDS, "WHERE", *JOIN_KEYWORDS)
     return found
+
+
+def _add_delivery(
+    cursor: Cursor, token: Token, before: tuple[DeliverClause, ...], new: DeliverClause
+) -> tuple[DeliverClause, ...]:
+    if any((one.kind, one.address) == (new.kind, new.address) for one in before):
+        cursor.report_error(token, "the query delivers there already", "leave one of both out")
+    elif len(before) == MAX_DELIVERIES:
+        cursor.report_error(token, f"a query delivers to at most {MAX_DELIVERIES} receivers", "write a second query")
+    return (*before, new)
 
 
 def _parse_keep(cursor: Cursor) -> LastWindow:
@@ -148,12 +162,17 @@ def _parse_deliver(cursor: Cursor) -> DeliverClause:
         )
     kind = DeliveryFormat(cursor.take().value)
     if kind in (DeliveryFormat.RSS, DeliveryFormat.ATOM, DeliveryFormat.JSON):
-        return DeliverClause(kind, None, start)
+        return DeliverClause(kind, pos=start)
     example = _EXAMPLES[kind]
     token = cursor.expect_kind(TokenKind.STRING, "an address in quotes", f"for example DELIVER TO {kind} {example}")
     if not _is_destination(kind, token.value):
         cursor.report_error(token, f"“{token.value[:60]}” is not an address for {kind}", f"for example {example}")
-    return DeliverClause(kind, token.value, start)
+    every = None
+    if cursor.take_keyword("EVERY"):
+        every = _parse_every(cursor)
+        if cursor.at_keyword("EVERY"):
+            cursor.report_error(cursor.token, "EVERY is given twice")
+    return DeliverClause(kind, token.value, every, start)
 
 
 _EXAMPLES = {
@@ -173,15 +192,34 @@ def _is_destination(kind: DeliveryFormat, address: str) -> bool:
 
 def _parse_every(cursor: Cursor) -> EveryClause:
     start = cursor.position(cursor.previous)
-    span = _parse_duration(cursor, 'EVERY 1 DAY AT "07:30"', optional=True)
+    weekdays = _parse_weekdays(cursor)
+    span = Duration(1, TimeUnit.DAY) if weekdays else _parse_duration(cursor, 'EVERY 1 DAY AT "07:30"', optional=True)
     if not cursor.take_keyword("AT"):
-        return EveryClause(span, None, start)
+        return EveryClause(span, None, weekdays, start)
     token = cursor.expect_kind(TokenKind.STRING, "a time of day in quotes", 'for example AT "07:30"')
     if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", token.value, re.ASCII):
         cursor.report_error(token, f"“{token.value[:60]}” is not a time of day", 'write "07:30"')
     elif span.unit.seconds < 86_400:
         cursor.report_error(token, f"AT needs days, and this digest comes every {span.unit}", "write EVERY 1 DAY AT …")
-    return EveryClause(span, token.value, start)
+    return EveryClause(span, token.value, weekdays, start)
+
+
+def _parse_weekdays(cursor: Cursor) -> tuple[Weekday, ...]:
+    """Parse weekdays with commas between them; none if there is no weekday."""
+    names = tuple(map(str, Weekday))
+    found: list[Weekday] = []
+    while cursor.at_word(*names):
+        token = cursor.take()
+        day = Weekday(token.text.upper())
+        if day in found:
+            cursor.report_error(token, f"{day} is given twice")
+        found.append(day)
+        if not cursor.take_sign(","):
+            break
+        if not cursor.at_word(*names):
+            hint = cursor.suggest_keyword(names, 'for example EVERY MONDAY, FRIDAY AT "07:30"')
+            raise cursor.missing_error("a weekday", hint)
+    return tuple(sorted(found, key=list(Weekday).index))
 
 
 def _parse_assignments(cursor: Cursor) -> tuple[Assignment, ...]:
@@ -223,7 +261,7 @@ _CLAUSE_PARSERS: dict[str, tuple[str, Any]] = {
     "ORDER": ("order", _parse_order),
     "IMPORTANCE": ("importance", _parse_importance),
     "TARGET": ("target", _parse_target),
-    "DELIVER": ("deliver", _parse_deliver),
+    "DELIVER": ("deliveries", _parse_deliver),
     "EVERY": ("every", _parse_every),
     "SET": ("settings", _parse_assignments),
     "EACH": ("each_story", _parse_each),

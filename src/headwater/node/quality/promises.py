@@ -203,24 +203,26 @@ class PromiseKeeper:
         return f"{share}: {_describe_pause(known, losing)}."
 
     async def _send_alert(self, promise: _Promise, record: PromiseHour, since: float, now: float) -> None:
-        """Queue one alert per broken spell to the receiver of the query."""
+        """Queue one alert per broken spell to each receiver of the query."""
         if self._told.get(promise.query_id) == since:
             return
         self._told[promise.query_id] = since
-        deliver = promise.create.query.deliver
         log.warning("promise_broken", query=promise.name, since=since, why=record.why)
-        if deliver is None or deliver.kind not in KINDS or not deliver.address:
-            return
         alert = (
             f"{promise.name} promises {describe_target(promise.target, deadline=True)}. This has not been kept for "
             f"{format_duration(now - since)}. {record.why}"
         )
-        row = Delivery(
-            *(0, promise.query_id, promise.name, 0, -int(since // HOUR), KINDS[deliver.kind], deliver.address, now),
-            at=now,
-            alert=alert,
-        )
-        await self._store.write(add_deliveries, [row])
+        rows = [
+            Delivery(
+                *(0, promise.query_id, promise.name, 0, -int(since // HOUR), KINDS[to.kind], to.address, now),
+                at=now,
+                alert=alert,
+            )
+            for to in promise.create.query.deliveries
+            if to.kind in KINDS and to.address
+        ]
+        if rows:
+            await self._store.write(add_deliveries, rows)
 
 
 def _judge(

@@ -20,14 +20,14 @@ def check_deliveries(text: str, settings: Settings) -> None:
     except QueryError:
         return
     for create in creates:
-        kind = create.query.deliver.kind if create.query.deliver is not None else None
-        if kind is DeliveryFormat.EMAIL and (settings.smtp_url is None or settings.mail_from is None):
+        kinds = {delivery.kind for delivery in create.query.deliveries}
+        if DeliveryFormat.EMAIL in kinds and (settings.smtp_url is None or settings.mail_from is None):
             raise InputError(
                 f"{create.name.name} cannot deliver by mail: this server has no mail server. An owner sets it "
                 "up under Settings, Mail and chat (`smtp_url`, `mail_from`); or deliver by WEBHOOK or NOTIFY.",
                 "text",
             )
-        if kind is DeliveryFormat.NOTIFY and find_spec("apprise") is None:
+        if DeliveryFormat.NOTIFY in kinds and find_spec("apprise") is None:
             raise InputError(
                 f"{create.name.name} cannot send notifications: install headwater[notify], or deliver by WEBHOOK.",
                 "text",

@@ -13,10 +13,11 @@ from datetime import time as time_of_day
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+from msgspec.structs import replace
 from sqlalchemy import Connection, and_, select
 
 from headwater.errors import SettingsError
-from headwater.language.ast import DeliverClause, DeliveryFormat, EveryClause
+from headwater.language.ast import DeliverClause, DeliveryFormat, EveryClause, Weekday
 from headwater.store.publishing import deliveries
 from headwater.store.publishing.deliveries import Delivery
 from headwater.store.queries import query_feeds
@@ -45,18 +46,20 @@ class DeliveryPlanner:
         new = []
         for hit in fresh:
             row = rows.get(hit.query_id)
-            deliver, every = read_delivery_clause(row.active or row.text) if row is not None else (None, None)
-            if row is None or deliver is None or deliver.kind not in KINDS or not deliver.address:
+            if row is None:
                 continue
-            slot = None if every is None else next_digest_time(every, now, self._user_zone(row.time_zone))
-            due = now if slot is None else slot
-            new.append(
-                Delivery(
-                    *(0, hit.query_id, row.name, hit.id, hit.item.id or 0, KINDS[deliver.kind], deliver.address, due),
-                    slot=slot,
-                    at=now,
+            for clause in read_delivery_clauses(row.active or row.text):
+                zone = self._user_zone(row.time_zone)
+                slot = None if clause.every is None else next_digest_time(clause.every, now, zone)
+                due = now if slot is None else slot
+                address = clause.address or ""
+                new.append(
+                    Delivery(
+                        *(0, hit.query_id, row.name, hit.id, hit.item.id or 0, KINDS[clause.kind], address, due),
+                        slot=slot,
+                        at=now,
+                    )
                 )
-            )
         deliveries.add_deliveries(connection, new)
 
     def _user_zone(self, name: str | None) -> ZoneInfo:
@@ -73,17 +76,21 @@ _DELIVERY_QUERIES = select(
 
 
 @lru_cache(maxsize=1_000)
-def read_delivery_clause(text: str) -> tuple[DeliverClause | None, EveryClause | None]:
-    """Return the DELIVER and EVERY clauses of a definition."""
+def read_delivery_clauses(text: str) -> tuple[DeliverClause, ...]:
+    """Return the deliveries of a definition to receivers, each with its EVERY or that of the query."""
     query = query_feeds.read_definition(text).query
-    return query.deliver, query.every
+    return tuple(
+        replace(delivery, every=delivery.every or query.every)
+        for delivery in query.deliveries
+        if delivery.kind in KINDS and delivery.address
+    )
 
 
 def next_digest_time(every: EveryClause, now: float, zone: ZoneInfo) -> float:
     """Return the time of the first digest after `now`.
 
-    Whole days follow the calendar of the time zone, so that 07:30 stays 07:30 when clocks change. Shorter intervals
-    start at the given time of day, or at midnight UTC of 1970.
+    Whole days and weekdays follow the calendar of the time zone, so that 07:30 stays 07:30 when clocks change. Weekdays
+    without a time of day begin at midnight. Shorter intervals start at the given time of day, or at midnight UTC.
 
     >>> from headwater.language.ast import Duration, TimeUnit
     >>> daily = EveryClause(Duration(1, TimeUnit.DAY), "07:30")
@@ -91,18 +98,22 @@ def next_digest_time(every: EveryClause, now: float, zone: ZoneInfo) -> float:
     7.5
     >>> next_digest_time(daily, 7.5 * 3600, ZoneInfo("UTC")) / 3600
     31.5
+    >>> fridays = EveryClause(Duration(1, TimeUnit.DAY), "07:30", (Weekday.FRIDAY,))
+    >>> next_digest_time(fridays, 0.0, ZoneInfo("UTC")) / 3600
+    31.5
     >>> next_digest_time(EveryClause(Duration(6, TimeUnit.HOUR)), 1.0, ZoneInfo("UTC")) / 3600
     6.0
     """
     hours, minutes = map(int, every.at.split(":")) if every.at else (0, 0)
     span = every.span.seconds
-    if every.at is None or span % 86_400:
+    if not every.weekdays and (every.at is None or span % 86_400):
         begin = hours * 3600 + minutes * 60
         return begin + (math.floor((now - begin) / span) + 1) * span
     days, wall = span // 86_400, time_of_day(hours, minutes)
+    weekdays = {list(Weekday).index(day) for day in every.weekdays} or set(range(7))
     day = datetime.fromtimestamp(now, zone).date()
     while True:
         moment = datetime.combine(day, wall, zone).timestamp()
-        if moment > now and day.toordinal() % days == 0:
+        if moment > now and day.toordinal() % days == 0 and day.weekday() in weekdays:
             return moment
         day += timedelta(1)

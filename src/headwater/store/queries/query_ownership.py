@@ -81,20 +81,20 @@ def _check_limits(connection: Connection, creates: Sequence[CreateFeed], author:
     mine = select(query_feed.c.key, query_feed.c.text, query_feed.c.form)
     mine = mine.where(query_feed.c.reader_id == author.id, QUERY_IS_LIVE)
     delivering = {
-        row.key: query_feeds.read_definition(row.text, row.form).query.deliver is not None
+        row.key: query_feeds.read_definition(row.text, row.form).query.deliveries
         for row in connection.execute(mine.with_for_update())
     }
-    before = sum(delivering.values())
-    delivering |= {create.name.key: create.query.deliver is not None for create in creates}
+    before = sum(map(len, delivering.values()))
+    delivering |= {create.name.key: create.query.deliveries for create in creates}
     if limits.queries is not None and len(delivering) > limits.queries:
         raise LimitReached(
             f"Too many query feeds: a reader may have {limits.queries:,}. Remove one, or ask an owner for more.",
             "text",
         )
-    after = sum(delivering.values())
+    after = sum(map(len, delivering.values()))
     if limits.deliveries is not None and after > limits.deliveries and after > before:
         raise LimitReached(
-            f"Too many alerts: {limits.deliveries:,} query feeds of a reader may deliver. Remove DELIVER from another, "
+            f"Too many alerts: a reader may have {limits.deliveries:,}. Remove DELIVER from another query, "
             "or ask an owner to raise the limit.",
             "text",
         )

@@ -74,6 +74,7 @@ class StreamRow:
     feed: str
     link: str
     others: tuple[FoldedItem, ...]
+    reason: JoinReason | None = None
 
     @property
     def item(self) -> Item:
@@ -247,6 +248,7 @@ async def _build_rows(
             mine.feed_title(one.item.feed_id),
             f"{path}{sign}item={one.id}",
             tuple(map(show_folded, others)),
+            show_folded(one).reason if others else None,
         )
         for one, others in fold_rows(readings, stories)
     )
