@@ -1,7 +1,7 @@
-"""Reads a damaged document with feedparser.
+"""Reads a document with feedparser, to compare it with our reading.
 
-`read` never calls it, because feedparser can be made to run for minutes (200,000 levels or attributes, its regular
-expression for authors). Run it in a process with a limit on CPU time.
+Neither `read` nor the server calls it, because feedparser can be made to run for minutes (200,000 levels or attributes,
+its regular expression for authors). Run it in a process with a limit on CPU time.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import feedparser  # type: ignore[import-untyped]
-from msgspec.structs import replace
 
 from headwater.errors import NotAFeed
 from headwater.formats.values.enclosures import parse_size
-from headwater.formats.values.html import CleanHtmlReader, wrap_clean_html
+from headwater.formats.values.html import CleanHtmlReader
 from headwater.formats.values.links import resolve_url
 from headwater.formats.values.people import drop_duplicates, extract_names
 from headwater.formats.values.text import html_to_text, replace_forbidden
-from headwater.model import Document, Enclosure, Entry, Markup
+from headwater.model import Document, Enclosure, Entry
 
 
 def read_last_resort(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document:
@@ -45,18 +44,6 @@ def read_last_resort(body: bytes, url: str | None = None, headers: Mapping[str, 
         encoding=found.get("encoding") or None,
         problems=("the document is so damaged that only feedparser could read it",),
     )
-
-
-def read_last_resort_to_keep(
-    body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None
-) -> Document[Markup]:
-    """Read a damaged document for the server, which expects markup."""
-    document: Document[Any] = read_last_resort(body, url, headers)
-    items = (
-        replace(item, summary=wrap_clean_html(item.summary), content=wrap_clean_html(item.content))
-        for item in document.items
-    )
-    return replace(document, items=tuple(items))
 
 
 def _convert_entry(one: Any, html: CleanHtmlReader, url: str | None) -> Entry:

@@ -15,7 +15,6 @@ from mypy import api
 from headwater.errors import NotAFeed
 from headwater.fetch.reading.document_reader import read_and_clean
 from headwater.formats import read, read_to_keep
-from headwater.formats.lastresort import read_last_resort, read_last_resort_to_keep
 from headwater.formats.values.html import (
     clean_early,
     clean_html,
@@ -61,12 +60,6 @@ def test_shortened_markup_is_cleaned_again() -> None:
         short = shorten_markup(markup, 12)
         assert measure_markup(short) == 12 < measure_markup(markup)
         assert clean_markup(short) == "<p>Hello </p>"
-
-
-def test_the_last_resort_is_markup_that_is_clean() -> None:
-    (item,) = read_last_resort(RSS).items
-    (kept,) = read_last_resort_to_keep(RSS).items
-    assert clean_entry(kept) == item
 
 
 @pytest.mark.parametrize("kind", ["read_to_keep", "read_and_clean"])

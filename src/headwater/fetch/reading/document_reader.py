@@ -6,9 +6,7 @@ very many tags: quadratic costs (open elements, formatting elements) need many o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 
 import numpy as np
 from msgspec.structs import replace
@@ -24,8 +22,6 @@ ReadFunction = Callable[[bytes, str | None, Mapping[str, str] | None], Document[
 
 LARGE = 64 << 10  # larger documents can cost more than .1 s to parse
 _SMALL = 16 << 10  # smaller documents cannot cost more than some .01 s
-_FEED_ELEMENT = re.compile(rb"(?i)<(?:\w{1,20}:)?(?:rss|feed|rdf|channel)\b")
-_LAST_RESORT = "headwater.formats.lastresort:read_last_resort_to_keep"
 _LESS, _SLASH, _AND = np.frombuffer(b"</&", np.uint8)  # as uint8, so that comparing converts nothing
 _FEW_TAGS, _MANY_TAGS, _MANY_UNCLOSED = 600, 4000, 500
 
@@ -72,11 +68,7 @@ def _clean_unless_kept(item: Entry[Markup], kept: frozenset[str]) -> Entry[Marku
 
 
 class DocumentReader:
-    """Reads documents so that none can delay or harm the others. Raises only NotAFeed.
-
-    A document that has feed elements but cannot be read is given to feedparser. A hostile document can keep feedparser
-    busy for minutes, so it always runs in a worker.
-    """
+    """Reads documents so that none can delay or harm the others. Raises only NotAFeed."""
 
     def __init__(
         self,
@@ -96,7 +88,6 @@ class DocumentReader:
             wall_seconds=wall_seconds,
             memory=memory,
         )
-        self._last_resort = WorkerPool(_LAST_RESORT, count=1, cpu_seconds=2, wall_seconds=wall_seconds, memory=memory)
 
     async def read(self, body: bytes, url: str, headers: Mapping[str, str], window: Window = ()) -> Document[Markup]:
         """Read a document. Items that are as in `window` are not cleaned, because they are stored already."""
@@ -104,15 +95,10 @@ class DocumentReader:
             if is_heavy(body):
                 return await self._workers.read(body, url, dict(headers), list_raw_hashes(window))
             return self._read(body, url, headers)
-        except NotAFeed as error:
-            failure = error
+        except NotAFeed:
+            raise
         except Exception as error:  # a hostile document must not stop the loop
-            failure = NotAFeed(f"The document could not be read ({type(error).__name__}).")
-        if failure.what == "unknown" and _FEED_ELEMENT.search(body):
-            with suppress(NotAFeed):
-                return await self._last_resort.read(body, url, dict(headers))
-        raise failure
+            raise NotAFeed(f"The document could not be read ({type(error).__name__}).") from error
 
     async def close(self) -> None:
         await self._workers.close()
-        await self._last_resort.close()
