@@ -195,14 +195,15 @@ class Experiment:
         """Raise SettingsError for a setting that this experiment cannot heed."""
         for name in self._ignored_names():
             if getattr(given, name) != getattr(LabSettings(), name):
-                used = ", ".join(sorted(_option_name(each) for each in self.takes))
-                raise SettingsError(f"The experiment {self.name} cannot use {_option_name(name)}. It takes {used}.")
+                used = ", ".join(sorted(option_name(each) for each in self.takes))
+                raise SettingsError(f"The experiment {self.name} cannot use {option_name(name)}. It takes {used}.")
 
     def _ignored_names(self) -> list[str]:
         return [name for name in OPTIONAL_SETTINGS if name not in self.takes]
 
 
-def _option_name(name: str) -> str:
+def option_name(name: str) -> str:
+    """Return the option of the command line that sets a setting."""
     return {"strategies": "--strategy", "estimators": "--estimator"}.get(name, "--" + name.replace("_", "-"))
 
 

@@ -13,7 +13,7 @@ import typer
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.output import err, out, show_progress_by_step
 from headwater.cli.views.lab import render_description, render_experiments, render_result
-from headwater.errors import HeadwaterError, StrategyError
+from headwater.errors import HeadwaterError, SettingsError, StrategyError
 
 if TYPE_CHECKING:
     from headwater.lab.experiment import ExperimentResult
@@ -63,6 +63,7 @@ def run_experiment(
     query: Annotated[str | None, typer.Option("--query", metavar="CONDITION", help="Which items are wanted.")] = None,
     jobs: Jobs = 0,
     plot: PlotFile = None,
+    save: Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Write the result as JSON.")] = None,
     dask: Dask = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small size that still shows the effect.")] = False,
 ) -> ExperimentResult:
@@ -86,6 +87,8 @@ def run_experiment(
     )
     chosen.refuse_unused(settings)
     check_trace(settings)
+    if save is not None and not save.parent.is_dir():
+        raise SettingsError(f"The result cannot be written to {save}: the folder does not exist.")
     saves = None
     if plot is not None:
         from headwater.errors import TraceError
@@ -109,6 +112,12 @@ def run_experiment(
         result.seconds = time.perf_counter() - began
     if saves is not None and chosen.draw is not None:
         saves(chosen.draw(result))
+    if save is not None:
+        import datetime
+
+        from headwater.lab.result_files import save_result
+
+        save_result(save, result, settings, datetime.datetime.now(datetime.UTC).date().isoformat())
     return result
 
 

@@ -10,9 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from headwater.arrays import Floats, Rows
 from headwater.lab.simulation.replay import Replay
+
+
+def saturation_coefficient(window: ArrayLike, refreshes: ArrayLike, rate: ArrayLike) -> Floats:
+    """Return the share of a source's items that is lost: 1 − W·r/λ where W·r < λ, else 0 (thesis 2.1.7).
+
+    `refreshes` and `rate` (items) are per the same unit of time.
+
+    >>> saturation_coefficient(10, [0.5, 1.0, 2.0], 10).tolist()  # ten items an hour, a window of ten
+    [0.5, 0.0, 0.0]
+    """
+    published = np.asarray(rate, dtype=np.float64)
+    kept = np.asarray(window) * np.asarray(refreshes, dtype=np.float64)
+    return np.where(kept < published, 1.0 - kept / np.maximum(published, 1e-300), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,148 @@
+"""Saves results with their command, date and version, compares a new run with a saved one, and writes docs/lab.md.
+
+docs/lab.md has one block per saved result, between `<!-- result NAME -->` and `<!-- /result -->`. To renew the page:
+
+    headwater lab run NAME … --save docs/results/NAME.json
+    python -m headwater.lab.result_files docs/lab.md docs/results
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from headwater import __version__
+from headwater.errors import TraceError
+from headwater.lab.experiment import ExperimentResult, LabSettings, option_name
+from headwater.lab.tables import describe_measure, format_value
+
+TOLERANCE = 1e-6  # relative; results depend on their seeds only
+MEASURES = ("requests", "completeness", "freshness", "mean_delay_s", "polls_per_item", "error", "tau")
+_BLOCK = re.compile(r"(<!-- result ([\w-]+) -->\n).*?(<!-- /result -->)", re.DOTALL)
+
+
+def describe_command(name: str, given: LabSettings) -> str:
+    """Return the command line that repeats a run; a trace is named without its folder.
+
+    >>> describe_command("tau", LabSettings(seeds=4, budget=(10.0, 30.0), quick=True))
+    'headwater lab run tau --seeds 4 --budget 10 --budget 30 --quick'
+    """
+    words = ["headwater lab run", name]
+    for field in dataclasses.fields(LabSettings):
+        value = getattr(given, field.name)
+        if field.name in ("jobs", "dask") or value == field.default:
+            continue
+        option = option_name(field.name)
+        if isinstance(value, tuple):
+            words += [f"{option} {each:g}" if isinstance(each, float) else f"{option} {each}" for each in value]
+        else:
+            words.append(option if value is True else f"{option} {value.name if isinstance(value, Path) else value}")
+    return " ".join(words)
+
+
+def save_result(path: Path, result: ExperimentResult, given: LabSettings, date: str) -> None:
+    """Write a result with the command that repeats it, the date and the version."""
+    settings = dataclasses.asdict(given) | {"trace": given.trace.name if given.trace else None}
+    about = {"command": describe_command(result.experiment, given), "date": date, "version": __version__}
+    text = json.dumps({**about, "given": settings, **result.as_json()}, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def read_settings(saved: Mapping[str, Any], traces: Path | None) -> LabSettings:
+    """Return the settings of a saved run. Raises TraceError if it needs a trace and `traces` is not its folder."""
+    given: dict[str, Any] = dict(saved["given"])
+    if given["trace"] is not None:
+        if traces is None or not (traces / given["trace"]).is_file():
+            raise TraceError(f"The trace {given['trace']} is not there; the run cannot be repeated.")
+        given["trace"] = traces / given["trace"]
+    options: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    return LabSettings(**options)
+
+
+def compare_results(saved: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """List where the rows and checks of two results differ in a number or a word.
+
+    >>> compare_results({"rows": [{"a": 1.0}], "checks": []}, {"rows": [{"a": 1.1}], "checks": []})
+    ['rows[0].a: 1.0, now 1.1']
+    """
+    return [text for part in ("rows", "checks") for text in _differences(saved[part], found[part], part)]
+
+
+def _differences(old: Any, new: Any, where: str) -> list[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        keys = dict.fromkeys([*old, *new])
+        return [text for key in keys for text in _differences(old.get(key), new.get(key), f"{where}.{key}")]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return [text for place, (one, two) in pairs for text in _differences(one, two, f"{where}[{place}]")]
+    numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (old, new))
+    same = math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE) if numbers else old == new
+    return [] if same else [f"{where}: {old}, now {new}"]
+
+
+def render_page(text: str, results: Path) -> str:
+    """Fill the blocks of a page from the result files of a folder."""
+
+    def fill(block: re.Match[str]) -> str:
+        saved = json.loads((results / f"{block[2]}.json").read_text(encoding="utf-8"))
+        return block[1] + render_result(saved) + block[3]
+
+    return _BLOCK.sub(fill, text)
+
+
+def render_result(saved: Mapping[str, Any]) -> str:
+    """Render a saved result as Markdown: its command and date, the rows with published values, and the statements."""
+    settings = {key: value for key, value in saved["settings"].items() if key != "query"}
+    lines = [f"`{saved['command']}`, {saved['date']}. " + ", ".join(f"{k} {v}" for k, v in settings.items()) + ".", ""]
+    lines += _render_rows([row for row in saved["rows"] if "paper" in row])
+    held = sum(check["holds"] for check in saved["checks"])
+    lines += [
+        f"{held} of {len(saved['checks'])} statements hold:",
+        "",
+        "| statement | figures | holds |",
+        "|---|---|---|",
+    ]
+    for check in saved["checks"]:
+        figures = ", ".join(f"{name} {_short(value)}" for name, value in check["figures"].items())
+        reason = f": {check['because']}" if check["because"] and not check["holds"] else ""
+        source = f" ({check['source']})" if check["source"] else ""
+        verdict = "yes" if check["holds"] else f"**no**{reason}"
+        lines.append(f"| {check['statement']}{source}; {check['tolerance']} | {figures} | {verdict} |")
+    lines += ["", *saved["notes"], ""] if saved["notes"] else [""]
+    return "\n".join(lines)
+
+
+def _render_rows(rows: list[dict[str, Any]]) -> list[str]:
+    """Render our values with the published ones in brackets."""
+    if not rows:
+        return []
+    measures = [key for key in MEASURES if any(key in row["paper"] for row in rows)]
+    labels = [key for key in ("strategy", "mode", "budget", "start") if any(key in row for row in rows)]
+    lines = ["| " + " | ".join([*labels, *(describe_measure(key)[0] for key in measures)]) + " |"]
+    lines.append("|" + "---|" * (len(labels) + len(measures)))
+    for row in rows:
+        cells = [_short(row[label]) if isinstance(row[label], float) else str(row[label]) for label in labels]
+        for key in measures:
+            form = describe_measure(key)[1]
+            published = f" ({format_value(row['paper'][key], form)})" if row["paper"].get(key) is not None else ""
+            cells.append(format_value(row.get(key), form) + published)
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, "", "The paper's values are in brackets; ± is the standard deviation over the seeds.", ""]
+
+
+def _short(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
+
+
+def main(page: Path, results: Path) -> None:
+    page.write_text(render_page(page.read_text(encoding="utf-8"), results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,75 @@
+"""Results are saved with their command and date, compared number by number, and docs/lab.md shows what was saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headwater.errors import TraceError
+from headwater.lab.experiment import Check, ExperimentResult, LabSettings, ignore_progress, load_experiment
+from headwater.lab.experiments import concepts
+from headwater.lab.result_files import compare_results, read_settings, render_page, save_result
+from headwater.lab.simulation.scores import saturation_coefficient
+
+DOCS = Path(__file__).parents[3] / "docs"
+RESULTS = sorted((DOCS / "results").glob("*.json"))
+
+
+def test_a_saved_result_names_its_command_and_can_be_repeated(tmp_path: Path) -> None:
+    given = LabSettings(seeds=2, budget=(10.0,), trace=tmp_path / "news.csv", jobs=3)
+    result = ExperimentResult(
+        "tau", {"seeds": 2}, [{"strategy": "a", "tau": 1.5}], [Check("so", True, "±", {"x": 1.0})]
+    )
+    save_result(tmp_path / "tau.json", result, given, "2026-11-18")
+    saved = json.loads((tmp_path / "tau.json").read_text())
+    assert saved["command"] == "headwater lab run tau --seeds 2 --trace news.csv --budget 10"
+    assert (saved["date"], saved["rows"][0]["tau"]) == ("2026-11-18", 1.5)
+    with pytest.raises(TraceError, match="not there"):
+        read_settings(saved, None)
+    (tmp_path / "news.csv").touch()
+    assert read_settings(saved, tmp_path) == given
+
+
+def test_numbers_are_compared_not_names() -> None:
+    old = {"rows": [{"a": {"mean": 1.0, "sd": 0.1}, "name": "x"}], "checks": [{"holds": True}]}
+    new = {"rows": [{"a": {"mean": 1.001, "sd": 0.1}, "name": "x"}], "checks": [{"holds": False}]}
+    assert compare_results(old, old) == []
+    assert compare_results(old, new) == ["rows[0].a.mean: 1.0, now 1.001", "checks[0].holds: True, now False"]
+
+
+def test_the_page_of_the_lab_shows_the_saved_results() -> None:
+    assert RESULTS
+    page = (DOCS / "lab.md").read_text()
+    for file in RESULTS:
+        assert f"<!-- result {file.stem} -->" in page, f"{file.name} is not shown"
+    assert render_page(page, DOCS / "results") == page, (
+        "run python -m headwater.lab.result_files docs/lab.md docs/results"
+    )
+
+
+def test_the_saturation_coefficient_is_the_loss_at_even_intervals() -> None:
+    for rate, refreshes in ((5.0, 1.0), (20.0, 1.0), (80.0, 2.0)):
+        assert concepts.measure_loss(10, refreshes, rate) == pytest.approx(
+            float(saturation_coefficient(10, refreshes, rate)), abs=0.02
+        )
+
+
+def test_window_divergence_falls_only_after_saturation_and_only_under_a_filter() -> None:
+    curves = concepts.follow_divergence(10)
+    assert (np.diff(curves["window, all"]) >= 0).all()
+    assert (np.diff(curves["window, filtered"][:11]) >= 0).all()
+    assert (np.diff(curves["window, filtered"][10:]) < 0).any()
+    assert concepts.compute_utilities()["utility"]["late"] > concepts.compute_utilities()["utility"]["early"]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.stem)
+def test_a_saved_result_comes_out_again(file: Path, shared_data: Path) -> None:
+    saved = json.loads(file.read_text())
+    settings = read_settings(saved, shared_data / "traces")
+    again = load_experiment(saved["experiment"]).run(settings, ignore_progress)
+    assert compare_results(saved, again.as_json()) == []
