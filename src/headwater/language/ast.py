@@ -192,10 +192,11 @@ class Duration(SyntaxNode, frozen=True):
 
 
 class FeedAddress(SyntaxNode, frozen=True):
-    """A feed named by its http(s) address."""
+    """A feed named by its http(s) address. FEED "title" has no address until `parse` finds it in a catalogue."""
 
     url: str
     pos: Position = NOWHERE
+    title: str = ""
 
 
 class FeedName(SyntaxNode, frozen=True):

@@ -16,7 +16,7 @@ import msgspec
 
 from headwater.language.ast import CreateFeed
 
-VERSION = 5  # raise it when classes or fields of `ast` change, or when the parser's result for a text does
+VERSION = 6  # raise it when classes or fields of `ast` change, or when the parser's result for a text does
 HEADER_BYTES = 5
 
 _build_lock = Lock()

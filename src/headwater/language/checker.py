@@ -15,6 +15,7 @@ from headwater.language.ast import (
     CreateFeed,
     DropFeed,
     Equals,
+    FeedAddress,
     FeedName,
     Matches,
     Not,
@@ -29,7 +30,7 @@ from headwater.language.ast import (
     TaggedSources,
 )
 from headwater.language.contradictions import is_contradiction
-from headwater.language.diagnostics import Diagnostics, did_you_mean
+from headwater.language.diagnostics import Diagnostics, did_you_mean, find_nearest
 from headwater.language.normal_form import (
     list_conditions,
     list_join_sources,
@@ -56,6 +57,7 @@ class Catalogue:
     sources: Mapping[str, str] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
     tags: frozenset[str] = frozenset()
+    titles: tuple[tuple[str, str], ...] = ()  # titles of feeds with their addresses
 
     @cached_property
     def source_names(self) -> dict[str, str]:
@@ -72,8 +74,20 @@ class Catalogue:
         return {name.casefold(): query for name, query in self.queries.items()}
 
     @cached_property
+    def addresses_by_title(self) -> dict[str, dict[str, str]]:
+        """The addresses, with the title as the feed has it, by folded title."""
+        found: dict[str, dict[str, str]] = {}
+        for title, url in self.titles:
+            found.setdefault(fold_title(title), {})[url] = title
+        return found
+
+    @cached_property
     def folded_tags(self) -> frozenset[str]:
         return frozenset(tag.casefold() for tag in self.tags)
+
+
+def fold_title(title: str) -> str:
+    return " ".join(title.casefold().split())
 
 
 class _ContainsAll:
@@ -105,6 +119,8 @@ class Checker:
         self._queries = ChainMap({}, known.definitions)
         self._tags = set(known.folded_tags)
         self._created_later: dict[str, Position] = {}
+        self._titles = known.addresses_by_title
+        self.addresses: dict[Position, str] = {}  # of FEED "title", by its position
 
     def note_created_names(self, statements: list[Statement]) -> None:
         """Note where names are created: using one too early is the likeliest reason for an unknown name."""
@@ -233,6 +249,8 @@ class Checker:
                     self._check_sources(part)
         for branch in walk_branches(query):
             source = branch.source
+            if isinstance(source, FeedAddress):
+                self._check_title(source)
             if (
                 isinstance(source, TaggedSources)
                 and self._is_catalogue_complete
@@ -272,8 +290,26 @@ class Checker:
                 depths.append(known[name.key])
         return max(depths)
 
+    def _check_title(self, source: FeedAddress) -> None:
+        """Find the address of FEED "title"."""
+        if not source.title or not self._is_catalogue_complete:
+            return
+        found = self._titles.get(fold_title(source.title), {})
+        if len(found) == 1:
+            (self.addresses[source.pos],) = found
+        elif found:
+            hint = "write the address: " + " or ".join(f'"{url}"' for url in sorted(found)[:3])
+            self._diagnostics.add_error(source.pos, f"{len(found)} feeds have the title “{source.title}”", hint)
+        else:
+            known = [title for urls in self._titles.values() for title in urls.values()]
+            near = find_nearest(source.title, known)
+            hint = f'did you mean FEED "{near}"?' if near else "the list of feeds shows all titles"
+            self._diagnostics.add_error(source.pos, f"no feed has the title “{source.title}”", hint)
+
     def _check_sources(self, part: SourceIs) -> None:
         for source in part.sources:
+            if isinstance(source, FeedAddress):
+                self._check_title(source)
             if isinstance(source, FeedName) and self._check_known(source) and source.key in self._queries:
                 hint = f"give it a variable where it is read: {source.name} AS $v, then WHERE $v[…]"
                 self._diagnostics.add_error(

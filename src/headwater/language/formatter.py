@@ -110,8 +110,8 @@ def _format_branch(branch: ast.Branch) -> str:
 def format_source(source: ast.Source) -> str:
     """Format a source as in a query."""
     match source:
-        case ast.FeedAddress(url):
-            return quote_text(url)
+        case ast.FeedAddress(url, title=title):
+            return quote_text(url) if url else f"FEED {quote_text(title)}"
         case ast.FeedName(name):
             return name
         case ast.TaggedSources(tag):

@@ -157,6 +157,17 @@ class PromiseCollector(Collector):
             yield family
 
 
+class BrokenQueriesCollector(Collector):
+    """How many query feeds cannot run, or read a source that does not exist."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        meaning = "Query feeds that cannot run or whose source is missing."
+        yield GaugeMetricFamily("headwater_queries_broken", meaning, value=self._count)
+
+
 class _QualityCollector(Collector):
     """The node's last report, without the figures that it does not know yet."""
 

@@ -87,3 +87,9 @@ def test_a_statement_keeps_its_text() -> None:
     (statement,) = parse("  CREATE FEED a AS RETURN ALL ; ").statements
     assert statement.text == "CREATE FEED a AS RETURN ALL"
     assert statement.name == FeedName("a")
+
+
+def test_a_title_is_formatted_as_written() -> None:
+    text = 'CREATE FEED a AS RETURN FEED "The Guardian" | b WHERE SOURCE = FEED "The Guardian";\n'
+    assert 'FEED "The Guardian" | b' in format_script(parse(text))
+    assert parse(format_script(parse(text))) == parse(text)

@@ -213,15 +213,22 @@ def _render_removed_feeds(removed: list[tuple[Feed, int]]) -> None:
     as_json=lambda removed: [{"id": feed.id, "url": feed.url, "undo": number} for feed, number in removed],
     example="headwater feeds remove 3 https://example.org/rss",
 )
-async def remove_feeds(store: Store, feeds: FeedNames) -> list[tuple[Feed, int]]:
-    """Remove feeds with their items. They can be restored for a day (headwater removed)."""
+async def remove_feeds(
+    store: Store,
+    feeds: FeedNames,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Remove the query feeds that name them too.")] = False,
+) -> list[tuple[Feed, int]]:
+    """Remove feeds with their items. They can be restored for a day (headwater removed).
+
+    A feed that queries name is removed with --cascade only.
+    """
     from headwater.store.maintenance.trash import move_feed_to_trash  # loads the query language
     from headwater.store.maintenance.trash_entries import Remover
 
     found = [await store.read(find_feed, name) for name in feeds]  # all must exist before any is removed
     remover = Remover(None, time.time())
     distinct = {feed.id: feed for feed in found}.values()
-    return [(feed, await store.write(move_feed_to_trash, feed.id, by=remover)) for feed in distinct]
+    return [(feed, await store.write(move_feed_to_trash, feed.id, by=remover, cascade=cascade)) for feed in distinct]
 
 
 @command(

@@ -407,8 +407,19 @@ def _parse_source_atom(cursor: Cursor) -> Condition:
     return SourceIs((_parse_source(cursor),), negated, start)
 
 
+def parse_title(cursor: Cursor) -> FeedAddress | None:
+    """Parse FEED "title"."""
+    start = cursor.position()
+    if not cursor.take_keyword("FEED"):
+        return None
+    token = cursor.expect_kind(TokenKind.STRING, "the title of a feed in quotes", 'for example FEED "The Guardian"')
+    return FeedAddress("", start, token.value)
+
+
 def _parse_source(cursor: Cursor) -> FeedName | FeedAddress:
     start = cursor.position()
+    if (titled := parse_title(cursor)) is not None:
+        return titled
     if cursor.at_kind(TokenKind.STRING):
         token = cursor.take()
         if is_feed_address(token.value):

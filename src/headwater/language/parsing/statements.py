@@ -33,6 +33,7 @@ from headwater.language.parsing.conditions import (
     parse_condition,
     parse_similarity,
     parse_strings,
+    parse_title,
     parse_window,
     report_bad_address,
 )
@@ -272,6 +273,8 @@ def _parse_source(cursor: Cursor) -> Source:
         if not is_feed_address(token.value):
             report_bad_address(cursor, token)
         return FeedAddress(token.value, start)
+    if (titled := parse_title(cursor)) is not None:
+        return titled
     if cursor.take_keyword("TAG"):
         return TaggedSources(
             cursor.expect_kind(TokenKind.STRING, "the tag in quotes", 'for example TAG "news"').value, start

@@ -43,6 +43,7 @@ from headwater.store.queries import hits, query_feeds, selectivity
 from headwater.store.queries.document_hits import load_item_origins
 from headwater.store.queries.hits import NewHit, ShowingQueries, StoredHit, find_showing_queries, list_past_items
 from headwater.store.queries.query_feeds import list_all_query_feeds, list_changed_query_feeds
+from headwater.store.queries.source_references import note_missing_sources
 from headwater.store.saved_state import load_state, read_revisions
 from headwater.store.store import Store
 
@@ -177,6 +178,7 @@ class QueryProcessor:
         self._revisions = (-1, -1)
         self._origins: dict[int, Origin] = {}
         self._placer = StoryPlacer()
+        self._broken: int | None = None  # query feeds whose source is missing
         self._definitions = QueryDefinitions(self._engine)
         self._matched = self._hits = 0
 
@@ -348,6 +350,9 @@ class QueryProcessor:
             self._engine.remove_origin(feed)
         for feed, origin in origins.items():
             self._engine.set_origin(feed, origin)
+        lost = {one.name for one in self._origins.values()} - {one.name for one in origins.values()}
+        if lost or self._broken is None or self._broken > 0:
+            self._broken = await self._store.write(note_missing_sources)
         self._origins = origins
         self._placer.set_origins(origins.values())
 

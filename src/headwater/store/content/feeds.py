@@ -19,7 +19,15 @@ from headwater.store.readers.accounts import OWNER
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag, refresh
 from headwater.store.schema.item_tables import item, item_story, seen_identity
-from headwater.store.schema.query_tables import hit, implicit_feed, item_version, offered_count, selectivity
+from headwater.store.schema.query_tables import (
+    QUERY_IS_LIVE,
+    hit,
+    implicit_feed,
+    item_version,
+    offered_count,
+    query_feed,
+    selectivity,
+)
 from headwater.store.schema.reader_tables import USER_IS_LIVE, mark, subscription, subscription_tag, user
 from headwater.store.schema.storable_text import replace_unstorable
 
@@ -87,6 +95,13 @@ def merge_feeds(connection: Connection, into: int, gone: int) -> int:
         tags = [{"feed_id": into, "tag": tag} for tag in old.tags]
         connection.execute(insert_or_ignore(connection, feed_tag), tags)
     _move_readers(connection, into, gone)
+    kept = find_feed(connection, into)
+    if old.name is not None and kept.name is None:  # queries go on reading the feed by the name of the other
+        connection.execute(update(feed).where(feed.c.id == gone).values(name=None))
+        connection.execute(update(feed).where(feed.c.id == into).values(name=old.name))
+    from headwater.store.queries.source_references import follow_change  # loads the query language
+
+    follow_change(connection, old, kept.name or old.name, kept.url)
     delete_feed(connection, gone)
     return len(ids)
 
@@ -215,6 +230,15 @@ def _require_free_names(connection: Connection, new: Iterable[NewFeed]) -> None:
         taken = connection.execute(same).first()
         if taken is not None:
             raise InputError(f"The name “{taken[0]}” already belongs to {taken[1]}. Choose another.")
+        for name in wanted:
+            _require_no_query_name(connection, name)
+
+
+def _require_no_query_name(connection: Connection, name: str) -> None:
+    """Raise InputError if a query feed has the name: queries could not tell the two apart."""
+    same = select(query_feed.c.name).where(query_feed.c.key == name.casefold(), QUERY_IS_LIVE)
+    if (taken := connection.execute(same).scalar()) is not None:
+        raise InputError(f"The name “{name}” belongs to the query feed {taken}. Choose another.")
 
 
 def find_feed(connection: Connection, ref: int | str) -> Feed:
@@ -335,8 +359,9 @@ def count_feed_tags(connection: Connection) -> list[tuple[str, int]]:
 def change_feed(connection: Connection, /, feed_id: int, **changes: Any) -> Feed:
     """Change title, name, weight, interval, paused, url or tags.
 
-    A title set here stays until it is set to None; then the publisher's is shown again. InputError if the name or
-    address belongs to another feed.
+    A title set here stays until it is set to None; then the publisher's is shown again. Queries that read the feed by
+    its name or address are rewritten. InputError if the name or address belongs to another feed, or the name to a query
+    feed.
     """
     if unknown := sorted(set(changes) - set(CHANGEABLE)):
         raise InputError(f"A feed has no “{unknown[0]}” to change; there are {', '.join(CHANGEABLE)}.")
@@ -348,6 +373,10 @@ def change_feed(connection: Connection, /, feed_id: int, **changes: Any) -> Feed
         values |= {"url_key": normalise_url(values["url"]), "gone_since": None}
     for key in ("name", "url_key"):
         _require_free_value(connection, feed_id, key, values.get(key))
+    if "name" in values or "url" in values:
+        from headwater.store.queries.source_references import follow_change  # loads the query language
+
+        follow_change(connection, old, values.get("name", old.name), values.get("url", old.url))
     if values:
         connection.execute(update(feed).where(feed.c.id == feed_id).values(values))
     if values.get("url", old.url) != old.url:
@@ -383,6 +412,8 @@ def _require_free_value(connection: Connection, feed_id: int, key: str, value: s
     if (other := connection.execute(query).scalar()) is not None:
         what = "name" if key == "name" else "address"
         raise InputError(f"The {what} “{value}” already belongs to {other}. Choose another.")
+    if key == "name":
+        _require_no_query_name(connection, value)
 
 
 def _reset_server_state(connection: Connection, feed_id: int) -> None:

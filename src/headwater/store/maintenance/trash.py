@@ -34,7 +34,7 @@ from headwater.store.maintenance.trash_entries import (
     insert_table_rows,
     take_rows,
 )
-from headwater.store.queries import query_access, query_feeds
+from headwater.store.queries import query_access, query_feeds, source_references
 from headwater.store.readers import accounts, marks, subscriptions
 from headwater.store.readers.accounts import SCOPES
 from headwater.store.saved_state import FEEDS, PUBLISHED, QUERIES, bump_revision
@@ -62,9 +62,20 @@ CHUNK = 500
 WANTED, QUERY_TAGS, READS = "feeds wanted", "tags of query feeds", "query feeds read"  # notes beside rows
 
 
-def move_feed_to_trash(connection: Connection, feed_id: int, by: Remover) -> int:
-    """Move a feed to the trash for everybody."""
-    return trashed_feeds.trash_feed(connection, feeds.find_feed(connection, feed_id), by)
+def move_feed_to_trash(connection: Connection, feed_id: int, by: Remover, cascade: bool = False) -> int:
+    """Move a feed to the trash for everybody.
+
+    InputError if queries name it, unless `cascade` moves these to the trash too, with the query feeds that read them.
+    """
+    gone = feeds.find_feed(connection, feed_id)
+    users = source_references.find_users(connection, gone)
+    if users and not cascade:
+        listed = source_references.describe_users(users)
+        raise InputError(f"{gone.title or gone.url} is a source of {listed}. CASCADE removes them too.")
+    if users:
+        others = query_feeds.find_dependents(connection, [one.name for one in users])
+        move_query_feeds_to_trash(connection, sorted({one.id for one in (*users, *others)}), by)
+    return trashed_feeds.trash_feed(connection, gone, by)
 
 
 def move_query_feeds_to_trash(connection: Connection, ids: Sequence[int], by: Remover) -> int:

@@ -86,17 +86,22 @@ def load_catalogue(connection: Connection, reader_id: int | None = None) -> Stor
     own, shared or public.
     """
     named = select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None), FEED_IS_LIVE)
+    title = func.coalesce(feed.c.given_title, feed.c.title)
+    titled = select(title, feed.c.url).where(title.is_not(None), FEED_IS_LIVE)
     tags = select(feed_tag.c.tag).distinct()
     columns = (query_feed.c.key, query_feed.c.name, query_feed.c.text, query_feed.c.form, query_feed.c.reader_id)
     kept = select(*columns).where(QUERY_IS_LIVE)
     if reader_id is not None:
         named = named.join(subscription, subscription.c.feed_id == feed.c.id).where(subscription.c.user_id == reader_id)
+        titled = titled.join(subscription, subscription.c.feed_id == feed.c.id)
+        titled = titled.where(subscription.c.user_id == reader_id)
         tags = select(subscription_tag.c.tag).where(subscription_tag.c.user_id == reader_id).distinct()
         kept = kept.where(or_(query_feed.c.reader_id == reader_id, query_feed.c.visibility.in_(("shared", "public"))))
     queries = connection.execute(kept).all()
     return StoredCatalogue(
         sources={row.name: row.url for row in connection.execute(named)},
         tags=frozenset(connection.execute(tags).scalars()),
+        titles=tuple((row[0], row[1]) for row in connection.execute(titled)),
         stored={row.key: (row.name, row.text, row.form) for row in queries},
         readers={row.key: row.reader_id for row in queries if row.reader_id is not None},
     )
@@ -182,6 +187,7 @@ def save_definitions(
     position = outbox.find_last_position(connection)
     revision = bump_revision(connection, QUERIES)
     rows = {create.name.key: _definition_row(create, position, revision, author) for create in creates}
+    _require_no_source_names(connection, rows)
     there = find_ids(connection, rows)
     new = [row | {"created": now, "reader_id": reader_id} for key, row in rows.items() if key not in there]
     if new:
@@ -190,6 +196,14 @@ def save_definitions(
     if replaced:
         connection.execute(_REPLACE, replaced)
     return find_ids(connection, rows), set(there)
+
+
+def _require_no_source_names(connection: Connection, keys: Collection[str]) -> None:
+    """Raise QueryError if a feed has one of the folded names. A reader's catalogue does not have every feed."""
+    named = connection.execute(select(feed.c.name).where(feed.c.name.is_not(None), FEED_IS_LIVE)).scalars()
+    taken = next((name for name in named if name.casefold() in keys), None)
+    if taken is not None:
+        raise QueryError(f"The name {taken} belongs to a feed. Choose another name for the query feed.")
 
 
 def _definition_row(create: CreateFeed, position: int, revision: int, author: int) -> dict[str, Any]:

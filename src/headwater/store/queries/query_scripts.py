@@ -168,7 +168,7 @@ def _drop_objects(
         users = query_feeds.find_dependents(connection, [name]) if cascade else []
         source = _find_named_feed(connection, name) if row is None else None
         if source is not None:  # as “feeds remove” does, with its items
-            undo.append(trash.move_feed_to_trash(connection, source, by))
+            undo.append(trash.move_feed_to_trash(connection, source, by, cascade))
         ids = sorted(({row.id} if row is not None else set()) | {user.id for user in users} - gone.keys())
         new = {query.id: query.name for query in query_feeds.find_query_feeds(connection, ids)}
         done += [StatementResult("dropped", each) for each in new.values() or [name]]

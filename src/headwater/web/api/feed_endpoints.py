@@ -226,10 +226,15 @@ async def change_feed(call: ApiCall, asked: IdParameters, given: FeedChange) -> 
     return await find_visible_feed(call, asked.id)
 
 
+class RemovalParameters(IdParameters, frozen=True):
+    cascade: Annotated[bool, Meta(description="remove the query feeds that name it too")] = False
+
+
 @feed_group.delete("/feeds/{id}", ADMIN)
-async def remove_feed(call: ApiCall, asked: IdParameters) -> RemovedView:
-    """Remove a feed and its items for everybody."""
-    return RemovedView(undo=await call.store.write(move_feed_to_trash, asked.id, by=call.remover))
+async def remove_feed(call: ApiCall, asked: RemovalParameters) -> RemovedView:
+    """Remove a feed and its items for everybody. A feed that queries name is removed with `cascade` only."""
+    undo = await call.store.write(move_feed_to_trash, asked.id, by=call.remover, cascade=asked.cascade)
+    return RemovedView(undo=undo)
 
 
 class ArticleWish(RequestBody, frozen=True):

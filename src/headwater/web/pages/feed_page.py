@@ -22,6 +22,7 @@ from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.query_access import may_read_query
 from headwater.store.queries.query_feeds import find_query_feeds
 from headwater.store.queries.selectivity import list_selectivity
+from headwater.store.queries.source_references import describe_users, find_users
 from headwater.store.readers.accounts import ADMIN, READ, WRITE, User
 from headwater.store.readers.subscriptions import find_subscription
 from headwater.store.store import Store
@@ -162,7 +163,15 @@ async def _render_feed(visit: Visit, feed_id: int, merging: Feed | None = None) 
     page = await load_feed_page(visit.store, visit.site.settings, visit.user, feed_id, visit.now, visit.zone)
     mine = await visit.store.read(find_subscription, visit.user.id, feed_id=feed_id)
     owner = visit.user.is_owner
-    return visit.render("feed_page.html", page=page, subscribed=mine is not None, may_change=owner, merging=merging)
+    users = await visit.store.read(find_users, page.feed) if owner else []
+    return visit.render(
+        "feed_page.html",
+        page=page,
+        subscribed=mine is not None,
+        may_change=owner,
+        merging=merging,
+        users=describe_users(users) if users else "",
+    )
 
 
 @pages.post("/feed/{feed_id}", WRITE, error_page=show_feed)
@@ -173,9 +182,8 @@ async def submit_feed_form(visit: Visit) -> Response:
     await _require_visible(visit, feed_id)
     by = Remover(visit.user.id, visit.now)
     if action == "remove":
-        return visit.redirect(
-            "/feeds", flash="removed", undo=await visit.store.write(move_feed_to_trash, feed_id, by=by)
-        )
+        undo = await visit.store.write(move_feed_to_trash, feed_id, by=by, cascade=bool(visit.form.get("cascade")))
+        return visit.redirect("/feeds", flash="removed", undo=undo)
     if action == "unsubscribe":
         undo = await visit.store.write(move_subscription_to_trash, visit.user.id, feed_id, by=by)
         return visit.redirect("/feeds", flash="unsubscribed", undo=undo)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, dataclass
 
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from headwater import __version__
@@ -18,9 +19,16 @@ from headwater.settings import is_shared_database
 from headwater.store.content.feeds import find_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.refreshes import ActivitySummary, summarise_activity
+from headwater.store.queries.source_references import count_broken_queries, list_broken_queries
 from headwater.store.readers.accounts import ADMIN, READ
 from headwater.store.store import Store
-from headwater.web.metrics import CONTENT_TYPE, ClusterCollector, PromiseCollector, render_metrics
+from headwater.web.metrics import (
+    CONTENT_TYPE,
+    BrokenQueriesCollector,
+    ClusterCollector,
+    PromiseCollector,
+    render_metrics,
+)
 from headwater.web.page import OPEN, PageGroup, Visit
 from headwater.web.shared.article_html import followable_link
 from headwater.web.shared.health import FAILING, OK, describe_failure, summarise_problems
@@ -112,6 +120,7 @@ async def show_health(visit: Visit) -> Response:
             "queries": status.queries,
             "targets": [asdict(aim) for aim in status.aims],
             "promises": [asdict(one) for one in await _load_promises(visit)],
+            "broken_queries": [asdict(one) for one in await visit.store.read(list_broken_queries)],
         },
         503 if strict and state != OK else 200,
     )
@@ -131,7 +140,8 @@ async def show_metrics(visit: Visit) -> Response:
     summary = await visit.store.read(summarise_activity, visit.now)
     report = await load_last_report(visit.store)
     shared = is_shared_database(visit.site.settings)
-    more = [ClusterCollector(await read_cluster_status(visit.store))] if shared else []
+    more: list[Collector] = [ClusterCollector(await read_cluster_status(visit.store))] if shared else []
     promises = await _load_promises(visit)
-    figures = render_metrics(summary, visit.site.status(), report, [*more, PromiseCollector(promises)])
+    more += [PromiseCollector(promises), BrokenQueriesCollector(await visit.store.read(count_broken_queries))]
+    figures = render_metrics(summary, visit.site.status(), report, more)
     return Response(figures, media_type=CONTENT_TYPE)

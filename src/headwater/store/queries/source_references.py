@@ -1,0 +1,184 @@
+"""Finds the query feeds that name a source, follows a source's new name or address, and lists missing sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from headwater.errors import HeadwaterError, InputError
+from headwater.formats.values.links import normalise_url
+from headwater.language import reread
+from headwater.language.ast import CreateFeed, FeedAddress, FeedName, Position, SourceIs
+from headwater.language.binary_form import pack_statement
+from headwater.language.diagnostics import Diagnostics
+from headwater.language.formatter import format_source
+from headwater.language.normal_form import list_conditions, walk_branches, walk_condition
+from headwater.language.parsing.lexer import TokenKind, tokenize_script
+from headwater.model import Feed, QueryFeed
+from headwater.store.content import outbox
+from headwater.store.queries.query_feeds import list_all_query_feeds, read_definition
+from headwater.store.saved_state import QUERIES, bump_revision
+from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed
+from headwater.store.schema.query_tables import QUERY_IS_LIVE, query_feed
+
+SHOWN_USERS = 5  # names of query feeds in a message
+_MISSING = "Missing source: "
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenQuery:
+    """A query feed that does not work, and why."""
+
+    name: str
+    problem: str
+
+
+def list_references(create: CreateFeed) -> Iterator[FeedName | FeedAddress]:
+    """Yield the sources that a query names, in RETURN, JOIN and SOURCE conditions."""
+    for branch in walk_branches(create.query):
+        if isinstance(branch.source, FeedName | FeedAddress):
+            yield branch.source
+    for condition in list_conditions(create.query):
+        for part in walk_condition(condition):
+            if isinstance(part, SourceIs):
+                yield from part.sources
+
+
+def find_users(connection: Connection, source: Feed) -> list[QueryFeed]:
+    """Find the query feeds that name a source by its name or its address."""
+    # A query that names it has the name, or the host of the address, in its text: few of many are parsed.
+    parts = [part.casefold() for part in (source.name, _host(source.url)) if part]
+    near = [one for one in list_all_query_feeds(connection) if any(part in one.text.casefold() for part in parts)]
+    return [one for one in near if any(_names(reference, source) for reference in _read_references(one))]
+
+
+def describe_users(users: Sequence[QueryFeed]) -> str:
+    """
+    >>> from types import SimpleNamespace
+    >>> describe_users([SimpleNamespace(name=name) for name in ("A", "B", "C")])
+    'the query feeds A, B and C'
+    """
+    names = [one.name for one in users[:SHOWN_USERS]]
+    if len(users) > SHOWN_USERS:
+        names.append(f"{len(users) - SHOWN_USERS:,} others")
+    if len(names) == 1:
+        return f"the query feed {names[0]}"
+    return f"the query feeds {', '.join(names[:-1])} and {names[-1]}"
+
+
+def follow_change(connection: Connection, source: Feed, name: str | None, url: str) -> None:
+    """Rewrite the queries that name a source to its new name and address; InputError if they cannot be rewritten."""
+    renamed = source.name is not None and name != source.name
+    if not renamed and normalise_url(url) == normalise_url(source.url):
+        return
+    changes: list[tuple[QueryFeed, str]] = []
+    for query in find_users(connection, source):
+        references = [one for one in list_references(reread(query.text)) if _names(one, source)]  # with positions
+        by_name = any(isinstance(one, FeedName) for one in references)
+        if by_name and renamed and not _is_name(name):
+            raise InputError(
+                f"The query feed {query.name} reads this feed as {source.name}. Choose a name that queries can use:"
+                " a letter, then letters, digits and _, and no word of the query language.",
+                "name",
+            )
+        wanted = {one.pos: name if isinstance(one, FeedName) else format_source(FeedAddress(url)) for one in references}
+        changes.append((query, _replace_tokens(query.text, wanted)))
+    if changes:
+        _save_texts(connection, changes)
+
+
+def note_missing_sources(connection: Connection) -> int:
+    """Set and clear the problem of query feeds whose source is missing, in the caller's transaction; return how many
+    have one."""
+    noted = query_feed.c.problem.like(f"{_MISSING}%")
+    broken = _find_missing_sources(connection)
+    connection.execute(update(query_feed).where(noted, query_feed.c.id.not_in(broken)).values(problem=None))
+    for id, names in broken.items():
+        told = f"{_MISSING}{', '.join(names)}. Register the feed again, or change the query."
+        connection.execute(update(query_feed).where(query_feed.c.id == id).values(problem=told[:1000]))
+    return len(broken)
+
+
+def list_broken_queries(connection: Connection, limit: int = 100) -> list[BrokenQuery]:
+    """List the query feeds that cannot run, or whose source is missing, with the reason."""
+    broken = select(query_feed.c.name, query_feed.c.problem).where(query_feed.c.problem.is_not(None), QUERY_IS_LIVE)
+    return [BrokenQuery(*row) for row in connection.execute(broken.order_by(query_feed.c.key).limit(limit))]
+
+
+def count_broken_queries(connection: Connection) -> int:
+    broken = select(func.count()).select_from(query_feed).where(query_feed.c.problem.is_not(None), QUERY_IS_LIVE)
+    return connection.execute(broken).scalar_one()
+
+
+def _find_missing_sources(connection: Connection) -> dict[int, tuple[str, ...]]:
+    named = connection.execute(select(feed.c.name).where(feed.c.name.is_not(None), FEED_IS_LIVE)).scalars()
+    known = {name.casefold() for name in named}
+    known |= set(connection.execute(select(query_feed.c.key).where(QUERY_IS_LIVE)).scalars())
+    found: dict[int, tuple[str, ...]] = {}
+    for query in list_all_query_feeds(connection):
+        references = (one for one in _read_references(query) if isinstance(one, FeedName))
+        missing = dict.fromkeys(one.name for one in references if one.key not in known)
+        if missing:
+            found[query.id] = tuple(missing)
+    return found
+
+
+def _read_references(query: QueryFeed) -> list[FeedName | FeedAddress]:
+    try:
+        return list(list_references(read_definition(query.text, query.form)))
+    except (HeadwaterError, ValueError):  # an older text that this version cannot parse names nothing
+        return []
+
+
+def _names(reference: FeedName | FeedAddress, source: Feed) -> bool:
+    if isinstance(reference, FeedName):
+        return source.name is not None and reference.key == source.name.casefold()
+    return normalise_url(reference.url) == normalise_url(source.url)
+
+
+def _is_name(name: str | None) -> bool:
+    """Tell whether a query can write the name."""
+    tokens = tokenize_script(name or "", Diagnostics(name or ""))
+    return len(tokens) == 2 and tokens[0].kind is TokenKind.WORD and tokens[0].keyword is None
+
+
+def _host(url: str) -> str:
+    return url.partition("://")[2].split("/")[0].rpartition("@")[2].split(":")[0].removeprefix("www.")
+
+
+def _replace_tokens(text: str, wanted: Mapping[Position, str | None]) -> str:
+    """Replace the tokens at these positions."""
+    diagnostics = Diagnostics(text)
+    for token in reversed(tokenize_script(text, diagnostics)):
+        replacement = wanted.get(diagnostics.position_at(token.offset))
+        if replacement is not None:
+            text = text[: token.offset] + replacement + text[token.end :]
+    return text
+
+
+_SAVE_TEXT = (
+    update(query_feed)
+    .where(query_feed.c.id == bindparam("of_query"))
+    .values({name: bindparam(name) for name in ("text", "form", "position", "revision", "problem")})
+)
+
+
+def _save_texts(connection: Connection, changes: Sequence[tuple[QueryFeed, str]]) -> None:
+    """Replace definitions by texts that mean the same; they apply to outbox entries from now on."""
+    outbox.lock_outbox(connection)
+    position = outbox.find_last_position(connection)
+    revision = bump_revision(connection, QUERIES)
+    rows = [
+        {
+            "of_query": query.id,
+            "text": text,
+            "form": pack_statement(reread(text)),
+            "position": position,
+            "revision": revision,
+            "problem": None,
+        }
+        for query, text in changes
+    ]
+    connection.execute(_SAVE_TEXT, rows)
