@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection
 
 from headwater.language.ast import CreateFeed
 from headwater.language.normal_form import list_read_feeds, uses_changes, uses_stories
 from headwater.model import Item
-from headwater.node.queries.backfill import ArrivedVersion, expand_versions
+from headwater.node.queries.backfill import ArrivedVersion, expand_versions, is_stateless
 from headwater.query import Engine
+from headwater.query.index.narrowing import Narrowing, narrow_query, weighs_words
 from headwater.query.items.analysed_item import LanguageDetector
+from headwater.query.items.origin import Origin
 from headwater.query.reader_scope import limit_to_reader
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.query.stories.story_placer import PlacedItem
@@ -21,7 +26,7 @@ from headwater.store.content.items import find_items
 from headwater.store.content.outbox import find_last_position
 from headwater.store.content.stories import find_placements
 from headwater.store.queries.document_hits import load_item_origins
-from headwater.store.queries.hits import list_past_items
+from headwater.store.queries.hits import count_past_items, list_past_items
 from headwater.store.queries.query_feeds import StoredCatalogue, load_catalogue, read_definition
 from headwater.store.store import Store
 from headwater.times import DAY
@@ -58,25 +63,19 @@ async def preview_queries(
 ) -> list[QueryPreview]:
     """Run query feeds that do not exist yet over the stored items of some days, as those of a reader or the server."""
     creates = [limit_to_reader(create, reader_id) for create in creates]
-    needed = _collect_definitions(creates, await store.read(load_catalogue, reader_id))
-    origins = await store.read(load_item_origins, readers=() if reader_id is None else (reader_id,))
-    scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
+    past = await store.read(_load_past, creates, now - days * DAY, reader_id)
+    origins, wanted = past.origins, past.wanted
     engine = Engine(detect)
     for feed, origin in origins.items():
         engine.set_origin(feed, origin)
-    for create in sort_by_dependency(needed.values()):
+    for create in sort_by_dependency(past.needed.values()):
         engine.add_query(create)
-    wanted = {create.name.name: scope.find_feeds(create.query) for create in creates}
-    every = {feed for create in creates for feed in scope.find_feeds(create.query, joined=True)}
-    upto = await store.read(find_last_position)
-    ids = await store.read(list_past_items, since=now - days * DAY, most=MAX_ITEMS, upto=upto, feed_ids=every)
+    ids, offered = past.ids, past.offered
     found: dict[str, dict[int, Item]] = {name: {} for name in wanted}
-    changes = any(uses_changes(create.query) for create in needed.values())
-    stories = any(uses_stories(create.query) for create in needed.values())
-    offered: Counter[int] = Counter()
+    changes = any(uses_changes(create.query) for create in past.needed.values())
+    stories = any(uses_stories(create.query) for create in past.needed.values())
     for start in range(0, len(ids), CHUNK):
         items = await store.read(find_items, ids[start : start + CHUNK])
-        offered.update(item.feed_id for item in items)
         placed = await store.read(find_placements, ids[start : start + CHUNK]) if stories else {}
         versions = await store.read(find_earlier_versions, ids[start : start + CHUNK]) if changes else {}
         arrived = expand_versions(items, versions)
@@ -87,13 +86,49 @@ async def preview_queries(
         QueryPreview(
             name,
             len(items),
-            sum(offered[feed] for feed in wanted[name]),
+            sum(offered.get(feed, 0) for feed in wanted[name]),
             days,
             dict(Counter(origins[item.feed_id].label for item in items).most_common()),
             tuple(reversed(items[-latest:])) if latest else (),
         )
         for name, items in ((name, list(kept.values())) for name, kept in found.items())
     ]
+
+
+class _Past(NamedTuple):
+    """The definitions of a preview, the feeds of each query, and the stored items that it must look at."""
+
+    needed: dict[str, CreateFeed]
+    origins: dict[int, Origin]
+    wanted: Mapping[str, Collection[int]]
+    ids: list[int]
+    offered: dict[int, int]
+
+
+def _load_past(connection: Connection, creates: list[CreateFeed], since: float, reader_id: int | None) -> _Past:
+    needed = _collect_definitions(creates, load_catalogue(connection, reader_id))
+    origins = load_item_origins(connection, readers=() if reader_id is None else (reader_id,))
+    scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
+    wanted = {create.name.name: scope.find_feeds(create.query) for create in creates}
+    every = {feed for create in creates for feed in scope.find_feeds(create.query, joined=True)}
+    upto, words = find_last_position(connection), _narrow(creates, needed)
+    ids = list_past_items(connection, since=since, most=MAX_ITEMS, upto=upto, feed_ids=every, narrowing=words)
+    return _Past(needed, origins, wanted, ids, count_past_items(connection, since=since, upto=upto, feed_ids=every))
+
+
+def _narrow(creates: list[CreateFeed], needed: dict[str, CreateFeed]) -> Narrowing | None:
+    """Return the words by which the index can leave out items; None if a query must see all items of its feeds."""
+    made = {create.name.key for create in creates}
+    read = {name.key for one in needed.values() for name in list_read_feeds(one.query)}
+    for key, one in needed.items():
+        passes_all = is_stateless(one.query) and not one.query.settings
+        ends_here = key in made and key not in read
+        # Stories and words are weighed by all items; the index does not have the words of earlier versions.
+        sees_all = one.query.joins or weighs_words(one.query) or uses_stories(one.query) or uses_changes(one.query)
+        if sees_all or not (passes_all or ends_here):
+            return None
+    found = [narrow_query(create.query) for create in creates if create.name.key not in read]
+    return found[0] if len(found) == 1 else None
 
 
 def _collect_definitions(creates: list[CreateFeed], catalogue: StoredCatalogue) -> dict[str, CreateFeed]:

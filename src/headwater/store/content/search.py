@@ -16,6 +16,7 @@ from sqlalchemy import insert as insert_into
 
 from headwater.errors import InputError
 from headwater.model import Item
+from headwater.query.index.narrowing import Narrowing
 from headwater.store import saved_state
 from headwater.store.content.items import read_item, select_feeds_with_tag
 from headwater.store.content.search_terms import (
@@ -26,6 +27,7 @@ from headwater.store.content.search_terms import (
     needs_symbols,
     parse_search,
     to_fts5_query,
+    to_narrow_query,
     to_tsquery,
     to_tsvector,
 )
@@ -223,9 +225,16 @@ def require_search_terms(words: str) -> list[SearchTerm]:
 
 
 def _select_matching(dialect: str, terms: list[SearchTerm]) -> Any:
+    return _select_indexed(dialect, to_fts5_query(terms) if dialect == "sqlite" else to_tsquery(terms))
+
+
+def select_narrowed(dialect: str, narrowing: Narrowing) -> Any:
+    """Select the ids of the indexed items that have the words of a query."""
+    return _select_indexed(dialect, to_narrow_query(narrowing, dialect))
+
+
+def _select_indexed(dialect: str, match: str) -> Any:
     if dialect == "sqlite":
         table = text("SELECT rowid AS id FROM item_search WHERE item_search MATCH :match")
-        return table.bindparams(match=to_fts5_query(terms)).columns(literal_column("id"))
-    return select(item_search.c.item_id).where(
-        item_search.c.words.op("@@")(cast(cast(to_tsquery(terms), Text), TsQuery))
-    )
+        return table.bindparams(match=match).columns(literal_column("id"))
+    return select(item_search.c.item_id).where(item_search.c.words.op("@@")(cast(cast(match, Text), TsQuery)))

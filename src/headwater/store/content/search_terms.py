@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 
 from headwater.model import Item
+from headwater.query.index.narrowing import AllWords, AnyWords, Narrowing, Words
 from headwater.query.items import tokens as cutting
 from headwater.query.items.tokens import (
     SEPARATOR,
@@ -48,13 +49,20 @@ def index_fingerprint() -> str:
 def list_index_words(
     title: str | None, summary: str | None, content: str | None, authors: Sequence[str], categories: Sequence[str]
 ) -> str:
-    """The words of an item, with spaces between: title, text (the longer one), authors and categories.
+    """The words of an item, with spaces between: title, text (and a longer summary), authors and categories.
 
     >>> list_index_words("Lava!", None, "<p>It <b>flow</b>s</p>", ["Ada"], [])
     'lava it flows ada'
     """
-    text = content if len(content or "") >= len(summary or "") else summary
-    parts = (title, text[:LONGEST_TEXT] if text else None, " ".join(authors), " ".join(categories))
+    longer = summary if content and len(summary or "") > len(content) else None  # conditions on CONTENT need both
+    text = content or summary
+    parts = (
+        title,
+        text[:LONGEST_TEXT] if text else None,
+        longer[:LONGEST_TEXT] if longer else None,
+        " ".join(authors),
+        " ".join(categories),
+    )
     # Joining leaves one space on either side of every part.
     found = "".join([join_words(strip_markup(part)) for part in parts if part]).replace("  ", " ").strip()
     return found if len(found) < 2 * MOST_WORDS else " ".join(found.split(" ", MOST_WORDS)[:MOST_WORDS])
@@ -106,6 +114,27 @@ def parse_search(text: str) -> list[SearchTerm]:
             without = match["without"] is not None
             terms.append(SearchTerm(cut, without, prefix, compile_symbols(said)))
     return terms
+
+
+def to_narrow_query(wanted: Narrowing, dialect: str) -> str:
+    """Build the query of the database's index for the words that items must have.
+
+    >>> wanted = AllWords((Words(("ash", "cloud")), AnyWords((Words(("etna",)), Words(("volc",), prefix=True)))))
+    >>> to_narrow_query(wanted, "sqlite")
+    '("ash cloud" AND ("etna" OR "volc" *))'
+    """
+    match wanted:
+        case Words(words, prefix) if dialect == "sqlite":
+            return f'"{" ".join(words)}"' + (" *" if prefix else "")
+        case Words(words, prefix):
+            quoted = [f"'{word}'" for word in words]
+            quoted[-1] += ":*" if prefix else ""
+            return f"({' <-> '.join(quoted)})"
+        case AllWords(parts):
+            operator = " AND " if dialect == "sqlite" else " & "
+        case AnyWords(parts):
+            operator = " OR " if dialect == "sqlite" else " | "
+    return f"({operator.join([to_narrow_query(part, dialect) for part in parts])})"
 
 
 def needs_symbols(terms: Sequence[SearchTerm]) -> bool:

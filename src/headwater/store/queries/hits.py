@@ -12,17 +12,31 @@ from typing import Any
 
 import msgspec
 import orjson
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from headwater.model import Item
 from headwater.query.hits import Hit, Related
+from headwater.query.index.narrowing import Narrowing
 from headwater.store.content.items import DataSlice, find_items
 from headwater.store.content.packed_items import pack_item, unpack_item
+from headwater.store.content.search import select_narrowed
 from headwater.store.database.dialect import chunks, from_json, insert_or_ignore
 from headwater.store.database.item_ids import reserve_ids
 from headwater.store.queries import returned_items, selectivity
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, refresh
-from headwater.store.schema.item_tables import item, outbox
+from headwater.store.schema.item_tables import index_queue, item, outbox
 from headwater.store.schema.query_tables import QUERY_IS_LIVE, hit, item_version, query_feed
 from headwater.store.schema.storable_text import replace_refused
 
@@ -280,10 +294,12 @@ def list_past_items(
     most: int,
     upto: int,
     feed_ids: Collection[int] | None = None,
+    narrowing: Narrowing | None = None,
 ) -> list[int]:
     """List the ids of the last `most` stored items up to a position of the outbox, in the order of arrival.
 
-    Only items of `feed_ids`, unless there are so many feeds that looking at all is as fast.
+    Only items of `feed_ids`, unless there are so many feeds that looking at all is as fast. With `narrowing`, only
+    items that have its words or are not indexed yet.
     """
     later = select(outbox.c.item_id).where(outbox.c.position > upto, outbox.c.kind == "new")
     query = select(item.c.id).where(item.c.id.not_in(later), item.c.feed_id.not_in(TRASHED_FEEDS))
@@ -292,7 +308,22 @@ def list_past_items(
         query = query.where(item.c.first_seen >= since)
     if feed_ids is not None and len(feed_ids) <= MANY_FEEDS:
         query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
-    return sorted(connection.execute(query).scalars())
+    if narrowing is None:
+        return sorted(connection.execute(query).scalars())
+    # An item is in the index or in its queue. Asked for both at once, the databases would look at every item.
+    places = (select_narrowed(connection.dialect.name, narrowing), select(index_queue.c.item_id))
+    found = {id for place in places for id in connection.execute(query.where(item.c.id.in_(place))).scalars()}
+    return sorted(found)[-most:]
+
+
+def count_past_items(connection: Connection, *, since: float, upto: int, feed_ids: Collection[int]) -> dict[int, int]:
+    """Count the stored items of feeds since a time, up to a position of the outbox, by feed."""
+    later = select(outbox.c.item_id).where(outbox.c.position > upto, outbox.c.kind == "new")
+    query = select(item.c.feed_id, func.count()).where(item.c.first_seen >= since, item.c.id.not_in(later))
+    if len(feed_ids) <= MANY_FEEDS:
+        query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
+    rows = connection.execute(query.group_by(item.c.feed_id))
+    return {feed_id: count for feed_id, count in rows if feed_id in feed_ids}
 
 
 def find_showing_queries(connection: Connection, item_ids: Collection[int]) -> dict[int, ShowingQueries]:
