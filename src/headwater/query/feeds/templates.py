@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from headwater.formats.values.links import resolve_url
 from headwater.language.ast import Assignment, Field
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.tokens import strip_markup
@@ -49,8 +50,20 @@ def rewrite_item(
             kept = old if assignment.append else ()
             changes[name] = kept if text in kept or not text else (*kept, text)
         else:
-            changes[name] = ((old or "") + text if assignment.append else text) or None
+            changes[name] = _make_safe(assignment.field, (old or "") + text if assignment.append else text, analysed)
     return analysed.with_item(replace(analysed.item, **changes))
+
+
+def _make_safe(field: Field, text: str, analysed: AnalysedItem) -> str | None:
+    """Return the new value as it may be published: no script in markup, no javascript: address; None if nothing is
+    left."""
+    if field in (Field.CONTENT, Field.DESCRIPTION):
+        from headwater.formats.values.html import clean_html  # loads nh3, which few queries need
+
+        return clean_html(text, analysed.item.link or analysed.origin.url)
+    if field is Field.LINK:
+        return resolve_url(text, analysed.item.link or analysed.origin.url)
+    return text or None
 
 
 def _template_values(analysed: AnalysedItem) -> dict[str, str]:

@@ -1,0 +1,42 @@
+"""SET publishes nothing that runs in a reader."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.language import parse
+from headwater.model import Item
+from headwater.query.feeds.templates import rewrite_item
+from headwater.query.items.analysed_item import AnalysedItem
+from support.tables import NEWS, item
+
+
+def rewrite(clause: str, title: str = "Lava") -> Item:
+    (create,) = parse(f"CREATE FEED a AS RETURN ALL SET {clause}").queries
+    return rewrite_item(AnalysedItem(item(1, title), NEWS), create.query.settings).item
+
+
+@pytest.mark.parametrize("field", ["CONTENT", "DESCRIPTION"])
+@pytest.mark.parametrize("operator", ["=", "+="])
+def test_scripts_and_handlers_are_removed_from_markup(field: str, operator: str) -> None:
+    clause = f"""{field} {operator} '<script>alert(1)</script><img src="x" onerror="alert(1)"><b>{{title}}</b>'"""
+    changed = rewrite(clause, "<script>alert(2)</script>")
+    text = (changed.content if field == "CONTENT" else changed.summary) or ""
+    assert "<b>&lt;script&gt;alert(2)" in text
+    assert "<script" not in text
+    assert "onerror" not in text
+
+
+@pytest.mark.parametrize(
+    "address", ["javascript:alert(1)", " JavaScript:alert(1)", "data:text/html,x", "java\\nscript:x"]
+)
+def test_a_link_that_runs_something_is_left_out(address: str) -> None:
+    assert rewrite(f'LINK = "{address}"').link is None
+    assert rewrite('LINK = "{title}"', address.replace("\\n", "\n")).link is None
+    assert "javascript" not in (rewrite("""CONTENT = '<a href="{title}">x</a>'""", address).content or "").lower()
+
+
+def test_a_harmless_text_stays_as_it_is() -> None:
+    assert rewrite('CONTENT = "<p>{title} &amp; ash</p>"').content == "<p>Lava &amp; ash</p>"
+    assert rewrite('LINK = "https://example.org/a?b=1"').link == "https://example.org/a?b=1"
+    assert rewrite('TITLE = "a < b"').title == "a < b"
