@@ -139,7 +139,9 @@ class Calibration:
 
     `demand` is planned refreshes ÷ those of the plan, `use` the share of the budget to plan for, `wait` the mean wait
     in the queue and `fetch` the mean time of a fetch, in seconds. `delay` is measured ÷ predicted delay, `delay_items`
-    the items behind it; `lost` is noticed ÷ predicted loss, per feed (None: 1).
+    the items behind it; `lost` is noticed ÷ predicted loss, per feed (None: 1). `gap` and `square` are, per feed, the
+    mean time between two successful polls ÷ its interval, and the mean square; both count with the weight `watched`
+    beside the model's own (None: not measured).
     """
 
     demand: float = 1.0
@@ -149,6 +151,9 @@ class Calibration:
     delay: float = 1.0
     delay_items: float = 0.0
     lost: Floats | None = None
+    gap: Floats | None = None
+    square: Floats | None = None
+    watched: Floats | None = None
 
 
 UNCALIBRATED = Calibration()
@@ -553,12 +558,19 @@ def _predict(
     gaps = np.stack([whole, whole + BACK_OFF, whole + 3 * BACK_OFF])
     chances = np.stack([1 - fail, fail * (1 - fail), fail**2])
     mean, square = (chances * gaps).sum(0), (chances * gaps**2).sum(0)
+    closed = beliefs.closed
+    if calibration.gap is not None and calibration.square is not None and calibration.watched is not None:
+        # Measured gaps have everything in them: waits, back-offs, skipped hours and the forecast's choice of moments.
+        seen, base = calibration.watched, np.where(np.isfinite(interval), interval, LONGEST)
+        mean = (1 - seen) * mean + seen * calibration.gap * base
+        square = (1 - seen) * square + seen * calibration.square * base**2
+        closed = (1 - seen) * closed
     items = np.maximum(beliefs.rate, 1e-9) * mean / DAY
     factor = 1.0 if calibration.lost is None else calibration.lost
     lost = np.clip(curves.read_lost(items) / items, 0.0, 1.0)
     area = curves.read_area_share(items)
     delay = square / mean * np.clip(0.5 - lost + area, 0.0, None) / np.maximum(1 - lost, 1e-6)
-    delay = calibration.delay * (delay + beliefs.closed) + calibration.fetch
+    delay = calibration.delay * (delay + closed) + calibration.fetch
     stale = np.clip(items * (0.5 - area) / np.maximum(beliefs.window, 1.0), 0.0, 1.0)
     excess = 2 * (lost * items) ** 2 / np.maximum(curves.read(curves.chance, items), 1e-12)  # E (N − W)₊², geometric
     variance = excess * DAY / mean

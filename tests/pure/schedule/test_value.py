@@ -176,7 +176,7 @@ def test_value_explains_itself_in_words_and_numbers() -> None:
     strategy, table = learned()
     decision = strategy.explain(table, 0, 30.5 * DAY)
     assert "items a day" in decision.reason
-    assert "chance of loss" in decision.reason
+    assert "a refresh saves" in decision.reason
     assert decision.price == 2.0
     assert decision.value is not None
     assert decision.value < 2.0

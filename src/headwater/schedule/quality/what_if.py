@@ -12,7 +12,7 @@ from headwater.schedule.promise import PlanInputs
 class PredictedQuality:
     """The predicted quality of a budget (requests per minute); `used` is less if more would not help.
 
-    The doubts are standard deviations of a day's figures: of the model, and of how much will be published.
+    Nineteen days of twenty are expected within the doubts: of the model, and of how much will be published.
     """
 
     budget: float
@@ -41,9 +41,6 @@ def quality_by_budget(inputs: PlanInputs, budgets: Sequence[float]) -> list[Pred
         if said.completeness is None or said.delay is None:
             return []
         figures = said.completeness, said.freshness or 0.0, said.delay
-        found.append(
-            PredictedQuality(
-                budget, min(made.spent, budget), *figures, said.completeness_doubt or 0.0, said.delay_doubt or 0.0
-            )
-        )
+        doubts = [2 * (one or 0.0) for one in (said.completeness_doubt, said.delay_doubt)]
+        found.append(PredictedQuality(budget, min(made.spent, budget), *figures, *doubts))
     return found

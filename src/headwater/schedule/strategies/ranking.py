@@ -17,7 +17,7 @@ from headwater.arrays import Bools, Floats, Rows, iterate_blocks
 from headwater.estimate.estimator import Estimator
 from headwater.schedule.selection import Budget, Choice, take_best
 from headwater.schedule.strategy import NEVER_READ, Decision, Observed, Strategy, Table
-from headwater.times import DAY
+from headwater.times import DAY, format_number
 
 BLOCK = 16_384  # rows scored at a time: eight float64 columns fit into a megabyte
 
@@ -132,7 +132,7 @@ class RankingStrategy(Strategy):
 
 
 def _format_reason(value: float, price: float, when: str) -> str:
-    return f"worth {value:.4g} now, the price is {price:.4g}: {when}"
+    return f"worth {format_number(value)} now, the price is {format_number(price)}: {when}"
 
 
 def map_blocks(score: Callable[[Rows], Floats], rows: Rows) -> Floats:

@@ -21,7 +21,7 @@ from headwater.times import DAY, HOUR
 
 RATE_MEMORY, BURST_MEMORY, LOSS_MEMORY = 7.0, 30.0, 2.0  # days
 FORECAST_ITEMS = 2.0  # items' worth of the forecast's slow rate beside the counted items
-LOSS_DOUBT = 3.0  # items by which the ratio of noticed to predicted losses is drawn to 1
+LOSS_DOUBT = 3.0  # losses by which the ratio of noticed to predicted ones is drawn to 1; a lost batch is one loss
 FAILURE_WEIGHT = 0.05  # of the latest poll in the chance that a poll fails
 AWAY_FAILURES = 3  # failures in a row that make an outage
 RATE_CLASSES = np.array([1.0, 10.0, 100.0])  # items per day between the classes that share a prior of bursts
@@ -44,6 +44,7 @@ class FeedHabits(FeedColumns):
     """
 
     name = "habits"
+    version = 2
 
     def layout(self) -> Mapping[str, Column]:
         return {
@@ -55,6 +56,7 @@ class FeedHabits(FeedColumns):
             "streak": Column(0.0),
             "burst": Column(0.0, (len(DISPERSIONS),)),
             "noticed": Column(0.0),
+            "losses": Column(0.0),
             "foretold": Column(0.0),
         }
 
@@ -124,9 +126,11 @@ class FeedHabits(FeedColumns):
         return self._columns["polls"][rows].astype(np.float64)
 
     def lost_factor(self, rows: Rows) -> Floats:
-        """Return noticed ÷ predicted losses, drawn to 1 by a few items."""
+        """Return noticed ÷ predicted lost items, drawn to 1 by a few losses of the size that was noticed."""
         noticed = self._columns["noticed"][rows].astype(np.float64)
-        return np.asarray((noticed + LOSS_DOUBT) / (self._columns["foretold"][rows] + LOSS_DOUBT))
+        doubt = LOSS_DOUBT * np.maximum(noticed / np.maximum(self._columns["losses"][rows], 1e-9), 1.0)
+        doubt = np.where(noticed > 0, doubt, LOSS_DOUBT)
+        return np.asarray((noticed + doubt) / (self._columns["foretold"][rows] + doubt))
 
     def _learn_losses(self, seen: Observed, first: Bools, elapsed: Floats, lost_share: Floats | None) -> None:
         if lost_share is None or seen.lost is None:
@@ -136,6 +140,7 @@ class FeedHabits(FeedColumns):
         keep = np.exp(-elapsed[told] / LOSS_MEMORY)
         columns = self._columns
         columns["noticed"][rows] = columns["noticed"][rows] * keep + seen.lost[told]
+        columns["losses"][rows] = columns["losses"][rows] * keep + (seen.lost[told] > 0)
         columns["foretold"][rows] = columns["foretold"][rows] * keep + seen.new[told] * share / (1 - share)
 
     def _learn_bursts(self, seen: Observed, first: Bools, elapsed: Floats) -> None:

@@ -26,6 +26,7 @@ SETTLED_POLLS = 6  # polls after which a feed's items count
 DELAY_DOUBT = 20.0  # items by which the ratio of delays is drawn to 1
 DEMAND_MEMORY, DELAY_MEMORY, WAIT_MEMORY = 7.0, 1.0, 1.0  # days; a shorter one lets the price swing with the hour
 FIRST_USE, LEAST_USE, MOST_USE, USE_STEP = 1.0, 0.7, 1.5, 0.15  # the share of the budget, and its step per day
+GAP_POLLS, GAP_DOUBT = 50.0, 5.0  # polls of a feed that its gaps remember; polls by which they are drawn to the model
 QUEUE_SHARE = 0.1  # of the median interval: the wait in the queue that is too long
 
 
@@ -70,7 +71,14 @@ class PlanCalibration(FeedColumns):
     version = 2
 
     def layout(self) -> Mapping[str, Column]:
-        return {"delay": Column(np.nan), "lost": Column(np.nan)}  # as foretold by the latest plan, uncorrected
+        return {
+            "delay": Column(np.nan),  # as foretold by the latest plan, uncorrected
+            "lost": Column(np.nan),
+            "interval": Column(np.nan),  # of that plan, in seconds
+            "polls": Column(0.0),  # whose gaps were compared with it
+            "gap": Column(0.0),  # sums over them: gap ÷ interval, and its square
+            "square": Column(0.0),
+        }
 
     def shared(self) -> Mapping[str, Any]:
         return {
@@ -107,10 +115,22 @@ class PlanCalibration(FeedColumns):
         doubt = DELAY_DOUBT * foretold / items
         return (waited + doubt) / (foretold + doubt), items
 
-    def build(self, lost: Floats | None = None) -> Calibration:
-        """Return the corrections for a plan; `lost` is noticed ÷ predicted loss of its feeds."""
+    def build(self, rows: Rows, lost: Floats | None = None) -> Calibration:
+        """Return the corrections for a plan of these feeds; `lost` is noticed ÷ predicted loss of each."""
         factor, items = self.delay_factor
-        return Calibration(demand=self.demand, use=self.use, wait=self.wait, delay=factor, delay_items=items, lost=lost)
+        polls, gap, square = (self._columns[name][rows].astype(np.float64) for name in ("polls", "gap", "square"))
+        some = np.maximum(polls, 1e-9)
+        return Calibration(
+            demand=self.demand,
+            use=self.use,
+            wait=self.wait,
+            delay=factor,
+            delay_items=items,
+            lost=lost,
+            gap=gap / some,
+            square=square / some,
+            watched=polls / (polls + GAP_DOUBT),
+        )
 
     def check_plan(self) -> PlanCheck:
         """Compare what was predicted for the items of about the last day with what was measured."""
@@ -125,6 +145,11 @@ class PlanCalibration(FeedColumns):
             completeness_measured=1 - lost / published if published >= 1 else None,
         )
 
+    def quote(self, rows: Rows, lost_factor: Floats) -> tuple[Floats, Floats]:
+        """Return the delay (seconds) and the share of lost items now predicted for these feeds; NaN before a plan."""
+        delay = self._columns["delay"][rows].astype(np.float64) * self.delay_factor[0]
+        return delay, np.minimum(self.lost_share(rows) * lost_factor, 1.0)
+
     def lost_share(self, rows: Rows) -> Floats:
         """Return the share of items whose loss was foretold; NaN before a plan."""
         return self._columns["lost"][rows].astype(np.float64)
@@ -135,6 +160,7 @@ class PlanCalibration(FeedColumns):
         self._columns["delay"][rows] = (made.delay - calibration.fetch) / calibration.delay
         factor = 1.0 if calibration.lost is None else calibration.lost
         self._columns["lost"][rows] = made.lost / factor
+        self._columns["interval"][rows] = made.interval
         asked = np.isfinite(made.interval) & np.isfinite(pause) & (pause > 0) & ~made.constraints.away
         if not asked.any():
             return
@@ -169,12 +195,13 @@ class PlanCalibration(FeedColumns):
         keep = 1 - self._fade("item", float(seen.end.max()), DELAY_MEMORY)
         self._shared["measured"] *= keep
         self._shared["counted"] *= keep
+        self._learn_gaps(seen, ~away & np.isfinite(seen.start))
         foretold = self._columns["delay"][seen.rows].astype(np.float64)
         settled = (polls >= SETTLED_POLLS) & ~away & np.isfinite(foretold) & np.isfinite(seen.start)
         if seen.lost is not None and settled.any():
             lost = seen.lost[settled]
             published = seen.new[settled] + lost
-            share = np.minimum(self._columns["lost"][seen.rows[settled]] * lost_factor[settled], 1.0)
+            share = self.quote(seen.rows[settled], lost_factor[settled])[1]
             self._shared["counted"] += np.array([published.sum(), lost.sum(), (published * share).sum()])
         if seen.published is None or not len(seen.published.times):
             return
@@ -187,6 +214,15 @@ class PlanCalibration(FeedColumns):
         waited = np.maximum(seen.end[owner] - seen.published.times[counted], 0.0)
         expected = foretold[owner].sum()
         self._shared["measured"] += np.array([len(owner), waited.sum(), expected, expected * self.delay_factor[0]])
+
+    def _learn_gaps(self, seen: Observed, counted: Bools) -> None:
+        """Compare the times between two polls with the intervals of the plan, over the last polls of each feed."""
+        interval = self._columns["interval"][seen.rows].astype(np.float64)
+        counted = counted & np.isfinite(interval)
+        rows = seen.rows[counted]
+        ratio = np.clip((seen.end - seen.start)[counted] / interval[counted], 0.1, 10.0)
+        for name, more in (("polls", np.ones(len(rows))), ("gap", ratio), ("square", ratio**2)):
+            self._columns[name][rows] = self._columns[name][rows] * (1 - 1 / GAP_POLLS) + more
 
     def _fade(self, kind: str, now: float, memory: float) -> float:
         """Return the share of a memory (days) that has passed since the last event of this kind."""

@@ -236,7 +236,7 @@ class Value(IntervalStrategy):
             self.believe(table, rows, many),
             self.constrain(table, rows, pace if (many == 1).all() else None),
             self.objective,
-            self.calibration.build(self.habits.lost_factor(rows)),
+            self.calibration.build(rows, self.habits.lost_factor(rows)),
         )
 
     def believe(self, table: Table, rows: Rows, many: Floats | float = 1.0) -> Beliefs:
@@ -285,7 +285,7 @@ class Value(IntervalStrategy):
         short = int(constraints.host.max(initial=0)) + 1 - len(made.host_price)
         if short > 0:
             made = replace(made, host_price=np.append(made.host_price, np.zeros(short)))
-        calibration = self.calibration.build(self.habits.lost_factor(rows))
+        calibration = self.calibration.build(rows, self.habits.lost_factor(rows))
         return follow_plan(made, self.believe(table, rows), constraints, self.objective, calibration)
 
     def predict_saved(self, table: Table, row: int, budget: float) -> Plan | None:
@@ -310,7 +310,7 @@ class Value(IntervalStrategy):
             away=self.habits.is_away(rows),
             reserve=self.reserve,
         )
-        calibration = self.calibration.build(self.habits.lost_factor(rows))
+        calibration = self.calibration.build(rows, self.habits.lost_factor(rows))
         return follow_prices(beliefs, constraints, price, np.array([of_host]), budget, self.objective, calibration)
 
     def sample(self, table: Table, known: Rows, most: int = SAMPLE) -> tuple[Rows, Floats]:
@@ -438,7 +438,7 @@ class Value(IntervalStrategy):
         return [next(decisions) if is_known else new for is_known in known.tolist()]
 
     def _explain_known(self, table: Table, rows: Rows, now: float) -> Iterator[Decision]:
-        at, since, price = np.full(len(rows), now), table.last[rows], self.price
+        at, since = np.full(len(rows), now), table.last[rows]
         task = self._build_task(table, rows, self._price_refresh(table, rows))
         expected = self.beliefs.expected(rows, since, at)
         spread = np.sqrt(self.dispersion * np.maximum(expected, 1e-9))
@@ -448,16 +448,26 @@ class Value(IntervalStrategy):
             1 / (1 + np.exp(-1.702 * np.clip((expected - task.window) / spread, -20, 20))),
             self._compute_index(task, expected, (now - since) / DAY),
             np.maximum(self.due[rows], now),
+            task.price,
         )
-        for rate, items, lost, worth, due in np.stack(figures, axis=1).tolist():
+        for rate, items, lost, worth, due, price in np.stack(figures, axis=1).tolist():
             wait = "now" if due <= now else f"in {format_duration(due - now)}"
+            risk = f", chance of loss {lost:.0%}" if lost >= 0.01 else ""
             reason = (
-                f"publishes about {format_number(rate)} items a day at this hour; {format_number(items)} new expected, "
-                f"chance of loss {lost:.1%}; a refresh is worth {format_number(worth)} item-days now, "
-                f"the price is {format_number(price)}; "
-                f"planned {wait}"
+                f"publishes about {format_number(rate)} items a day at this hour; {format_number(items)} new expected"
+                f"{risk}; a refresh saves {describe_waiting(worth)} of waiting now, the price is "
+                f"{describe_waiting(price)}; planned {wait}"
             )
             yield Decision(reason, worth, price, due)
+
+
+def describe_waiting(item_days: float) -> str:
+    """Write item-days of waiting as a time, summed over items.
+
+    >>> describe_waiting(0.01), describe_waiting(8.881e-08)
+    ('14 min', 'less than 1 s')
+    """
+    return format_duration(item_days * DAY) if item_days * DAY >= 1 else "less than 1 s"
 
 
 def _bound_interval(window: Floats, rate: Floats) -> Floats:

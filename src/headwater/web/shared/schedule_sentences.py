@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
 from headwater.model import Refresh
 from headwater.node.quality.feed_explanation import ScheduleExplanation
-from headwater.times import format_duration, format_relative, name_zone
+from headwater.schedule.value.value import describe_waiting
+from headwater.times import format_duration, format_number, format_relative, name_zone
 
 
 def explain_schedule(
@@ -68,9 +70,13 @@ def _explain_next(told: ScheduleExplanation, now: float, zone: tzinfo) -> str:
         earlier = told.next_refresh - told.held_until > 1
         wait = f"; not within the next {format_duration(told.held_until - now)}" if earlier else ""
         return f"{said}{wait}: {told.held_by}."
-    if told.value is not None and told.price is not None:
-        scale, unit = (1440, " item-minutes of waiting") if told.strategy == "value" else (1, "")
-        worth = f"a refresh is worth {scale * told.value:.2g}{unit} now and costs {scale * told.price:.2g}"
+    if told.value is not None and told.price is not None and math.isfinite(told.value):
+        saved, cost = (
+            (f"saves {describe_waiting(told.value)} of waiting", describe_waiting(told.price))
+            if told.strategy == "value"
+            else (f"is worth {format_number(told.value)}", format_number(told.price))
+        )
+        worth = f"a refresh {saved} now, and the price is {cost}"
         waiting = f"{told.belief.expected_new:.1f} new items are expected and " if told.belief else ""
         return f"{said}, because {waiting}{worth}."
     return f"{said}: {told.why}." if told.why else f"{said}."

@@ -1,0 +1,227 @@
+"""A world of publishers under a virtual clock, polled by the server's own scheduler within its budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headwater.model import Ending, Hints, Known, Refresh, Validators
+from headwater.node.crawl.lessons import Lesson
+from headwater.node.crawl.politeness import Politeness
+from headwater.node.crawl.scheduler import Scheduler
+from headwater.node.crawl.spending import BudgetAccount
+from headwater.schedule.budget import RequestCap
+from headwater.schedule.promise import Promise
+from headwater.schedule.value.value import Value
+from headwater.store.content.feed_state import ScheduleRow
+from headwater.times import DAY, HOUR
+
+START = 1.6e9
+TICK = 5.0
+
+
+@dataclass
+class Publisher:
+    """A feed of the world: what it publishes and what it asks for."""
+
+    times: np.ndarray
+    window: int = 20
+    max_age: float | None = None
+    skip_hours: tuple[int, ...] = ()
+    host: str = ""  # "": one of its own
+    fails: float = 0.0  # chance that a poll fails
+    away: tuple[float, float] = (0.0, 0.0)  # an outage, from and until
+    polls: list[float] = field(default_factory=list)
+    caught: dict[int, float] = field(default_factory=dict)  # item → when it was fetched
+    lost: int = 0
+
+
+@dataclass
+class Comparison:
+    """What the plan had quoted for the items of a period, and what became of them."""
+
+    caught: int = 0
+    lost: int = 0
+    waited: float = 0.0
+    quoted_wait: float = 0.0
+    quoted_lost: float = 0.0
+
+    @property
+    def completeness(self) -> float:
+        return self.caught / max(self.caught + self.lost, 1)
+
+    @property
+    def quoted_completeness(self) -> float:
+        return 1 - self.quoted_lost / max(self.caught + self.lost, 1)
+
+    @property
+    def delay(self) -> float:
+        return self.waited / max(self.caught, 1)
+
+    @property
+    def quoted_delay(self) -> float:
+        return self.quoted_wait / max(self.caught, 1)
+
+    def __add__(self, other: Comparison) -> Comparison:
+        return Comparison(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+
+class World:
+    """Publishers, polled by a real scheduler. `compared` counts what came of feeds that are not away."""
+
+    def __init__(self, publishers: list[Publisher], budget: float, seed: int = 1) -> None:
+        self.now = START
+        self.publishers = publishers
+        self.compared = Comparison()
+        self._rng = np.random.default_rng(seed)
+        self.strategy = Value()
+        self.scheduler = Scheduler(
+            None,  # type: ignore[arg-type]  # nothing is loaded
+            self.strategy,
+            BudgetAccount(RequestCap(budget)),
+            Politeness(np.random.default_rng(seed)),
+            clock=lambda: self.now,
+        )
+        blank = (None, False, None, 0, *([None] * 6), 0, None, None, None, None)
+        rows = [
+            ScheduleRow(k + 1, f"http://{one.host or f'host{k}.example'}/feed{k}", 1.0, *blank)
+            for k, one in enumerate(publishers)
+        ]
+        self.scheduler._add_rows(rows, 0.0)
+        self._known = {row.feed_id: Known(row.feed_id, row.url) for row in rows}
+        self._seen = [0] * len(publishers)
+
+    def run(self, seconds: float) -> None:
+        stop = self.now + seconds
+        while self.now < stop:
+            tokens = self.scheduler.budget.count_available(self.now)
+            chosen = self.scheduler.choose_feeds(tokens, self.now) if tokens else []
+            if chosen:
+                for row, _ in chosen:
+                    reserved = self.scheduler.budget.reserve(self.now, int(self.scheduler.feed_table.host[row]))
+                    self.scheduler.budget.charge(self.now, reserved, 500)
+                self._compare([row for row, _ in chosen])
+                self.scheduler.learn_lessons([self._poll(row) for row, _ in chosen])
+            due = self.scheduler.find_next_due(self.now)
+            self.now += TICK * max(np.floor(min(due - self.now, stop - self.now, 60.0) / TICK), 1.0)
+
+    def predict(self) -> Promise:
+        """Return what the plan promises for the next day."""
+        assert self.strategy.current is not None
+        return self.strategy.current.promise()
+
+    def _compare(self, rows: list[int]) -> None:
+        """Count what these polls will find beside what the plan quotes for it now."""
+        here = np.array(rows, np.intp)
+        habits = self.strategy.habits
+        delays, shares = self.strategy.calibration.quote(here, habits.lost_factor(here))
+        for row, delay, share, away in zip(rows, delays, shares, habits.is_away(here), strict=True):
+            one = self.publishers[row]
+            if away or not np.isfinite(delay) or self._known[row + 1].last_success is None:
+                continue
+            upto = int(np.searchsorted(one.times, self.now, side="right"))
+            before = self._seen[row]
+            fresh = max(before, upto - one.window)
+            if one.away[0] <= self.now < one.away[1]:
+                continue
+            new, lost = upto - fresh, fresh - before
+            waited = float((self.now - one.times[fresh:upto]).sum())
+            self.compared += Comparison(new, lost, waited, new * delay, (new + lost) * share)
+
+    def _poll(self, row: int) -> Lesson:
+        one, at = self.publishers[row], self.now
+        one.polls.append(at)
+        known = self._known[row + 1]
+        if one.away[0] <= at < one.away[1] or (known.last_success is not None and self._rng.random() < one.fails):
+            after = Known(
+                row + 1,
+                known.url,
+                known.validators,
+                known.window,
+                last_refresh=at,
+                last_success=known.last_success,
+                failures=known.failures + 1,
+                failing_since=known.failing_since or at,
+                hints=known.hints,
+            )
+            self._known[row + 1] = after
+            return Lesson(Refresh(row + 1, at, Ending.TIMEOUT, elapsed=1.0), after, known.url, known.last_success)
+        upto = int(np.searchsorted(one.times, at, side="right"))
+        before = self._seen[row]
+        fresh = max(before, upto - one.window)
+        first = known.last_success is None
+        overflow = not first and upto - before > one.window
+        if not first:
+            one.caught |= dict.fromkeys(range(fresh, upto), at)
+            one.lost += max(fresh - before, 0)
+        self._seen[row] = upto
+        new = upto - fresh
+        refresh = Refresh(
+            row + 1,
+            at,
+            Ending.CHANGED if new else Ending.UNCHANGED,
+            new=new,
+            window=min(upto, one.window),
+            lost=float(max(fresh - before, 0)) if overflow else 0.0,
+            saturated=overflow,
+            published=tuple(one.times[fresh:upto].tolist()),
+            status=200,
+            elapsed=0.1,
+        )
+        after = Known(
+            row + 1,
+            known.url,
+            Validators('"e"'),
+            window=(("", ""),) * min(upto, one.window),
+            last_refresh=at,
+            last_success=at,
+            last_change=at if new else known.last_change,
+            fresh_until=None if one.max_age is None else at + one.max_age,
+            hints=Hints(skip_hours=one.skip_hours),
+        )
+        self._known[row + 1] = after
+        return Lesson(refresh, after, known.url, known.last_success, fresh_for=one.max_age)
+
+    def broken_words(self) -> list[str]:
+        """Return every word of a server that was broken, by the log of the polls alone."""
+        broken = []
+        for k, one in enumerate(self.publishers):
+            gaps = np.diff(one.polls)
+            if len(gaps) and gaps.min() < max(120.0, one.max_age or 0.0) - 1e-6:
+                broken.append(f"feed {k} was asked after {gaps.min():.0f} s")
+            asleep = [at for at in one.polls[1:] if int(at // HOUR) % 24 in one.skip_hours]
+            if asleep:
+                broken.append(f"feed {k} was asked in a skipped hour")
+        return broken
+
+
+def publish(rng: np.random.Generator, per_day: float, hours: float, batch: float = 1.0) -> np.ndarray:
+    """Return the dates of a Poisson process of batches of this mean size (geometric), within two minutes each."""
+    begin, end = START - 20 * DAY, START + hours * HOUR
+    moments = rng.uniform(begin, end, rng.poisson(per_day / batch * (end - begin) / DAY))
+    if batch > 1:
+        moments = np.repeat(moments, rng.geometric(1 / batch, len(moments)))
+        moments = np.minimum(moments + rng.uniform(0, 120.0, len(moments)), end)
+    return np.sort(moments)
+
+
+def make_mixed_publishers(seed: int, feeds: int, hours: float) -> list[Publisher]:
+    """Return feeds of .1 to 200 items a day: steady and in batches, with hints, faults and shared hosts."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for k, rate in enumerate(10 ** rng.uniform(-1, 2.3, feeds)):
+        one = Publisher(publish(rng, rate, hours, batch=float(rng.choice([1.0, 1.0, 4.0, 12.0]))))
+        if k % 5 == 0:
+            one.max_age = float(rng.choice([900.0, 1800.0, 3600.0]))
+        if k % 16 == 3:
+            one.skip_hours = tuple(range(6))
+        if k % 12 == 7:
+            one.fails = 0.1
+        if k % 20 == 9:
+            begin = START + rng.uniform(0.2, 0.9) * hours * HOUR
+            one.away = (begin, begin + 6 * HOUR)
+        if k % 4 == 2:
+            one.host = f"shared{k % 3}.example"
+        found.append(one)
+    return found
