@@ -117,3 +117,30 @@ def test_a_custom_strategy_runs_beside_the_others_and_is_named_if_it_fails(
         build_app(line)([*line, "own_rules:Broken"], standalone_mode=False)
     with pytest.raises(HeadwaterError, match="has no Absent"):
         build_app(line)([*line, "own_rules:Absent"], standalone_mode=False)
+
+
+def test_retrieval_times_are_printed_and_drawn(tmp_path: Path) -> None:
+    plot = tmp_path / "times.svg"
+    answer = run_command("lab", "retrieval-times", "--pattern", "noon", "--retrievals", "1", "--plot", str(plot))
+    assert answer.code == 0, answer.err
+    assert "retrieve at 13:00" in answer.out
+    assert "mean delay 30.0 min" in answer.out
+    assert plot.is_file()
+    six = run_command("lab", "retrieval-times", "--json").json  # the paper's figure 5: six retrievals of a sine
+    assert len(six["times_h"]) == 6
+    assert six["mean_delay_h"] < six["even_mean_delay_h"]
+    assert "--pattern must be" in run_command("lab", "retrieval-times", "--pattern", "noone").err
+
+
+def test_traces_come_in_anybodys_columns_and_as_json_lines(tmp_path: Path) -> None:
+    lines = tmp_path / "urbansky.jsonl"
+    lines.write_text("".join(f'{{"feed": "{"ab"[k % 2]}", "date": {k * 1000}}}\n' for k in range(40)))
+    csv = tmp_path / "other.csv"
+    csv.write_text("feed,date\n" + "".join(f"{'ab'[k % 2]},{k * 1000}\n" for k in range(40)))
+    for file in (lines, csv):
+        columns = ("--columns", "source=feed,published_at=date")
+        answer = run_command("lab", "describe", "--trace", str(file), *columns, "--json")
+        assert answer.code == 0, answer.err
+        assert (answer.json["feeds"], answer.json["items"]) == (2, 40)
+    wrong = run_command("lab", "describe", "--trace", str(csv), "--columns", "name=feed")
+    assert "--columns" in wrong.err

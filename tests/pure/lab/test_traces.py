@@ -124,7 +124,7 @@ def test_missing_columns_files_and_rows_are_refused_with_one_sentence(tmp_path: 
     with pytest.raises(TraceError, match="There is no trace"):
         load_trace(tmp_path / "absent.parquet")
     for name, text, sentence in (
-        ("items.jsonl", "{}", "neither Parquet nor CSV"),
+        ("items.json", "{}", "neither Parquet, CSV nor JSON lines"),
         ("empty.csv", "", "cannot be read as CSV"),
         ("header.csv", "source,published_at\n", "no items"),
         ("other.csv", "source;published_at\na;1\n", "no column “source”"),

@@ -12,7 +12,7 @@ import typer
 
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.output import err, out, show_progress_by_step
-from headwater.cli.views.lab import render_description, render_experiments, render_result
+from headwater.cli.views.lab import render_description, render_experiments, render_result, render_retrieval_times
 from headwater.errors import HeadwaterError, SettingsError, StrategyError
 
 if TYPE_CHECKING:
@@ -24,7 +24,11 @@ lab = make_group("Measure strategies on synthetic and real traces, and reproduce
 top.add_typer(lab, name="lab")
 
 
-TraceFile = Annotated[Path | None, typer.Option("--trace", metavar="FILE", help="A trace: Parquet or CSV.")]
+TraceFile = Annotated[Path | None, typer.Option("--trace", metavar="FILE", help="A trace: Parquet, CSV or JSON lines.")]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="NAME=COLUMN,…", help="The trace's columns: source=feed,published_at=date."),
+]
 Seeds = Annotated[int | None, typer.Option("--seeds", metavar="N", help="How many random worlds.")]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="J", help="Processes; 0 means one per core.")]
 Dask = Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask scheduler, tcp://…")]
@@ -52,6 +56,7 @@ def run_experiment(
     name: Annotated[str, typer.Argument(help="One of `headwater lab list`.")],
     seeds: Seeds = None,
     trace: TraceFile = None,
+    columns: Columns = None,
     window: Annotated[int | None, typer.Option("--window", metavar="W", help="Items a document shows.")] = None,
     per_day: Annotated[
         list[float] | None, typer.Option("--per-day", metavar="R", help="Polls per feed and day.")
@@ -73,7 +78,7 @@ def run_experiment(
     chosen = load_experiment(name)
     settings = LabSettings(
         seeds=seeds,
-        trace=trace,
+        trace=_rename_columns(trace, columns),
         window=window,
         per_day=tuple(per_day or ()),
         budget=tuple(budget or ()),
@@ -121,6 +126,21 @@ def run_experiment(
     return result
 
 
+def _rename_columns(trace: Path | None, columns: str | None) -> Path | None:
+    """Return the trace, or a copy with renamed columns that lasts as long as the process."""
+    if trace is None or columns is None:
+        return trace
+    import atexit
+    import shutil
+    import tempfile
+
+    from headwater.lab.traces.trace_files import rename_columns
+
+    folder = tempfile.mkdtemp(prefix="headwater-trace-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return rename_columns(trace, columns, Path(folder))
+
+
 @contextmanager
 def _show_lab_progress() -> Iterator[Watcher]:
     with show_progress_by_step() as progress:
@@ -132,6 +152,7 @@ def _show_lab_progress() -> Iterator[Watcher]:
 )
 def describe_trace_file(
     trace: TraceFile = None,
+    columns: Columns = None,
     high: Annotated[float, typer.Option("--high", help="ε₁: a slot this many times the mean is a peak.")] = 1.5,
     low: Annotated[float, typer.Option("--low", help="ε₂: a slot below this share of the mean is silent.")] = 0.5,
     share: Annotated[float, typer.Option("--share", help="Slots that are enough in the less strict variant.")] = 0.8,
@@ -149,12 +170,40 @@ def describe_trace_file(
         from headwater.lab.figures import prepare_saving
 
         saves = prepare_saving(plot)
-    found = describe_trace(load_trace(trace, text=True), high, low, share)
+    found = describe_trace(load_trace(_rename_columns(trace, columns) or trace, text=True), high, low, share)
     if saves is not None:
         from headwater.lab.description.description_figure import draw_description
 
         saves(draw_description(found, trace.name))
     return {"trace": trace.name, **found.as_json()}
+
+
+@command(
+    lab,
+    "retrieval-times",
+    view=render_retrieval_times,
+    example="headwater lab retrieval-times --pattern sine --retrievals 6 --plot times.png",
+)
+def plan_retrievals(
+    pattern: Annotated[
+        str, typer.Option("--pattern", help="sine, flat, noon, working-day, or numbers: postings by slot of the day.")
+    ] = "sine",
+    retrievals: Annotated[int, typer.Option("--retrievals", metavar="M", help="Retrievals a day.")] = 6,
+    method: Annotated[str, typer.Option("--method", help="refine, or search (exhaustive).")] = "refine",
+    plot: PlotFile = None,
+) -> dict[str, Any]:
+    """Print the best times of the day to retrieve a feed whose postings follow a pattern (Sia & Cho, fig. 5)."""
+    from headwater.lab.retrieval_times import draw_day, plan_day, read_pattern
+
+    saves = None
+    if plot is not None:
+        from headwater.lab.figures import prepare_saving
+
+        saves = prepare_saving(plot)
+    found = plan_day(read_pattern(pattern), retrievals, method)
+    if saves is not None:
+        saves(draw_day(found))
+    return found
 
 
 @command(

@@ -88,3 +88,11 @@ def render_description(found: dict[str, Any]) -> None:
     if found["patterns"]:
         sizes = ", ".join(f"{pattern['feeds']:,}" for pattern in found["patterns"])
         out.print(f"daily patterns (K-means): clusters of {sizes} feeds", highlight=False)
+
+
+def render_retrieval_times(found: dict[str, Any]) -> None:
+    """Print the retrieval times of a day and their mean delay."""
+    minutes = [round(60 * time) % (24 * 60) for time in found["times_h"]]
+    out.print("retrieve at " + ", ".join(f"{each // 60:02d}:{each % 60:02d}" for each in minutes), highlight=False)
+    best, even = 60 * found["mean_delay_h"], 60 * found["even_mean_delay_h"]
+    out.print(f"mean delay {best:.1f} min; at even intervals {even:.1f} min", highlight=False)

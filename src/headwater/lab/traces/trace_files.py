@@ -1,4 +1,4 @@
-"""Reads trace files, Parquet or CSV, into arrays of times and sources.
+"""Reads trace files (Parquet, CSV, JSON lines) into arrays of times and sources.
 
 Only the columns of a trace are read, in any order and beside any others. Dates may be UTC seconds, Parquet's dates and
 timestamps (UTC where they have no zone), or text: seconds again, or dates of any form that feeds have. Every problem
@@ -24,6 +24,7 @@ TEXT_COLUMNS = ("title", "categories")
 _EXPORTED = frozenset({"id", "identity", "first_seen"})
 _BLOCK = 1 << 26  # bytes of CSV parsed at a time; a row with a whole article must fit
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_JSON_LINES = (".jsonl", ".ndjson")
 _PACKED = (".gz", ".bz2", ".zst")
 # As seconds this is the year 5138; as milliseconds, March 1973. The finer units follow by a factor of a thousand each.
 _UNITS = ((1e17, "nanoseconds", "10⁹"), (1e14, "microseconds", "10⁶"), (1e11, "milliseconds", "1000"))
@@ -33,6 +34,7 @@ def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
     """Return the table of a trace's columns, and whether the file is an export and needs sorting."""
     try:
         from pyarrow import csv, lib, parquet
+        from pyarrow import json as json_lines
     except ImportError as error:
         raise TraceError("Reading traces needs pyarrow; install headwater[lab].") from error
     try:
@@ -42,13 +44,18 @@ def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
     if not there:
         raise TraceError(f"There is no trace {path}; give the path of a Parquet or CSV file.")
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED][-1:]
-    if suffixes and suffixes[0] in (".json", ".jsonl", ".ndjson", ".xlsx", ".db", ".sqlite"):
+    if suffixes and suffixes[0] in (".json", ".xlsx", ".db", ".sqlite"):
         raise TraceError(
-            f"The trace {path.name} is neither Parquet nor CSV. `headwater export FILE.parquet` writes one."
+            f"The trace {path.name} is neither Parquet, CSV nor JSON lines. `headwater export FILE.parquet` writes one."
         )
     delimiter = _DELIMITERS.get(suffixes[0]) if suffixes else None
+    lines = bool(suffixes) and suffixes[0] in _JSON_LINES
     try:
-        if delimiter is None:
+        if lines:
+            table = json_lines.read_json(path, json_lines.ReadOptions(block_size=_BLOCK))
+            names = list(table.column_names)
+            table = table.select(_choose_columns(names, text, path.name))
+        elif delimiter is None:
             file = parquet.ParquetFile(path)
             names = list(file.schema_arrow.names)
             table = file.read(columns=_choose_columns(names, text, path.name))
@@ -62,7 +69,7 @@ def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
             types = dict.fromkeys(wanted, lib.string())
             table = csv.read_csv(path, reading, parsing, csv.ConvertOptions(column_types=types, include_columns=wanted))
     except (lib.ArrowException, OSError) as error:
-        kind = "Parquet" if delimiter is None else "CSV"
+        kind = "JSON lines" if lines else "Parquet" if delimiter is None else "CSV"
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise TraceError(f"The trace {path.name} cannot be read as {kind}: {reason}.") from error
     if table.num_rows == 0:
@@ -172,3 +179,39 @@ def _format_value(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(str(each) for each in value if each is not None)
     return value if isinstance(value, str) else str(value)
+
+
+def rename_columns(path: Path, pairs: str, folder: Path) -> Path:
+    """Write a copy of a file in `folder` with the columns of a trace; `pairs` is like “source=feed,published_at=date”.
+
+    Raises TraceError for a name that a trace does not have or a column that the file does not have.
+    """
+    from pyarrow import csv, json, lib, parquet
+
+    known = (*REQUIRED_COLUMNS, *TEXT_COLUMNS)
+    chosen = dict(part.strip().partition("=")[::2] for part in pairs.split(","))
+    for name, column in chosen.items():
+        if name not in known or not column:
+            raise TraceError(f"--columns must be like source=feed,published_at=date; the names are {', '.join(known)}.")
+    if not path.is_file():
+        raise TraceError(f"There is no trace {path}; give the path of a Parquet, CSV or JSON lines file.")
+    suffix = next((each for each in reversed(path.suffixes) if each.lower() not in _PACKED), "").lower()
+    try:
+        if suffix in _JSON_LINES:
+            table = json.read_json(path)
+        elif suffix in _DELIMITERS:
+            table = csv.read_csv(
+                path, parse_options=csv.ParseOptions(delimiter=_DELIMITERS[suffix], newlines_in_values=True)
+            )
+        else:
+            table = parquet.read_table(path)
+    except (lib.ArrowException, OSError) as error:
+        raise TraceError(f"The trace {path.name} cannot be read: {str(error).splitlines()[0]}.") from error
+    for column in chosen.values():
+        if column not in table.column_names:
+            raise TraceError(f"The trace {path.name} has no column “{column}”; it has {', '.join(table.column_names)}.")
+    kept = [name for name in known if name in chosen or name in table.column_names]
+    renamed = table.select([chosen.get(name, name) for name in kept]).rename_columns(kept)
+    copy = folder / f"{path.stem}.parquet"
+    parquet.write_table(renamed, copy)
+    return copy
