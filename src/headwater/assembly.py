@@ -53,6 +53,7 @@ from headwater.node.live_settings import LiveSettings
 from headwater.node.maintenance import Maintenance, log_refreshes
 from headwater.node.node import Node
 from headwater.node.queries.processor import HitWriter, QueryProcessor
+from headwater.node.request_grants import RemoteGrants
 from headwater.node.websub import hub_watch
 from headwater.node.websub.hub_watch import HubWatch
 from headwater.publish.delivery.deliverer import make_deliverer
@@ -132,6 +133,7 @@ async def _build_local(stack: AsyncExitStack, settings: Settings, writers: Seque
     crawl = LocalCrawl(
         store, scheduler, fetcher, concurrency=given.concurrency, on_stored=lambda batch: node.report_stored(batch)
     )
+    fetcher.use_grants(crawl.grants.hold)
     maintenance = Maintenance(store, scheduler, given)
     await maintenance.load_state()
     live_settings.listeners.append(maintenance.apply_settings)
@@ -188,6 +190,7 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
     terminal = Terminal(member.name, own, transport, timing=timing, concurrency=given.concurrency)
     proxy = PostgresRequestProxy(store).proxy_request  # another node may hold the host
     fetcher = await stack.enter_async_context(make_fetcher(given, timing, terminal.database_time, proxy))
+    fetcher.use_grants(RemoteGrants(store).hold)
     politeness = make_politeness(given)
     watch = HubWatch(store, politeness)
 
@@ -288,6 +291,7 @@ async def _build_web(stack: AsyncExitStack, settings: Settings) -> Node:
     live_settings = LiveSettings(store, settings)
     given = await live_settings.load()
     fetcher = await stack.enter_async_context(make_fetcher(given, timing, proxy=proxy))
+    fetcher.use_grants(RemoteGrants(store).hold)
     politeness = make_politeness(given)
     ingest = Ingest(store, planner=ProvisionalPlanner(politeness), find_epochs=find_partition_epochs)
     crawl = RemoteCrawl(store, ingest, politeness, live_settings)
@@ -434,6 +438,7 @@ async def run_publisher(settings: Settings, stop: asyncio.Event) -> None:
         make_fetcher(settings, joined.timing, proxy=make_request_proxy(joined.streams)) as fetcher,
         make_courier(settings) as courier,
     ):
+        fetcher.use_grants(RemoteGrants(joined.store).hold)
         live_settings = LiveSettings(joined.store, settings)
         await live_settings.load()
         deliverer = await make_deliverer(joined.store, courier, lambda: live_settings.current)

@@ -82,6 +82,16 @@ class RefreshHeld(HeadwaterError):
         self.until = until
 
 
+class BudgetExhausted(HeadwaterError):
+    """The budget of this minute is used up; `seconds` is how long to wait, if that is known."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.seconds = 60.0 if seconds is None else max(seconds, 1.0)
+        super().__init__(
+            f"The server has used up its requests of this minute (`budget`). Try again in {self.seconds:.0f} seconds."
+        )
+
+
 class StoreError(HeadwaterError):
     """The database is locked, newer than the program, full or unreachable."""
 

@@ -89,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # budget, strategy and target
     budget: float = 60.0  # requests per minute for feeds
     budget_bytes: float | None = None  # bytes per second for feeds
-    article_budget: Annotated[float, Meta(gt=0)] = 10.0  # requests per minute for articles
+    article_budget: Annotated[float, Meta(gt=0)] = 10.0  # requests per minute for articles, within the budget
     host_budget: float | None = None  # requests per minute to one registered domain
     strategy: str = "value"  # how the budget is spent: a name, or package.module:Name
     estimator: str | None = None  # how the strategy predicts feeds: a name, or package.module:Name

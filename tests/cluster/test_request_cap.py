@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from cluster_in_process import roles, settings
 from cluster_processes import processes
 
+from headwater import assembly
 from headwater.assembly import build
 from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.servers import NatsServer
+from headwater.errors import BudgetExhausted
 from headwater.farm.faults import Fault
+from headwater.node.new_feed import add_feed_from_address
+from headwater.node.node import Node
+from headwater.node.request_grants import RemoteGrants
 from headwater.settings import Settings
 from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
+from headwater.web.api.api_app import answer_error
 
 FEEDS, BUDGET = 60, 6.0
 TERMS = 9  # if each had a fresh bucket, the seventh would exceed the budget
@@ -89,3 +97,63 @@ async def test_controllers_and_terminals_that_are_killed_keep_to_one_budget(
                     running.kill("t")
                     running.start("t", "terminal")
     assert 3 <= fullest_minute([line.arrived for line in made.log]) <= BUDGET
+
+
+PEOPLE = 9  # feeds that people add at once, more than the budget
+
+
+async def add_by_hand(node: Node, addresses: Sequence[str]) -> tuple[int, int]:
+    """Add feeds as people do on a page, all at once; how many were added, and how many found the budget spent."""
+
+    async def add(address: str) -> bool:
+        try:
+            added = await add_feed_from_address(
+                node.store, node.fetcher, address, now=time.time(), choose=lambda url, found: found[0]
+            )
+        except BudgetExhausted:
+            return False
+        return added.created
+
+    done = await asyncio.gather(*map(add, addresses))
+    return sum(done), len(done) - sum(done)
+
+
+async def start_farm(farm, store: Store, subscribed: int = 20):
+    made = await farm(feeds=subscribed + PEOPLE, hosts=subscribed + PEOPLE, speed=1000, rates=(5, 50), hints=False)
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(subscribed)], time.time())
+    return made, [made.url(subscribed + k) for k in range(PEOPLE)]
+
+
+def check_people(made, added: int, refused: int) -> None:
+    assert added >= 1  # they come before refreshes, which are always due
+    assert refused >= 1
+    assert 2 <= fullest_minute([line.arrived for line in made.log]) <= BUDGET
+
+
+async def test_feeds_that_people_add_to_a_server_are_in_the_budget(farm, tmp_path: Path, eventually) -> None:
+    given = settings(data=tmp_path, budget=BUDGET)
+    async with await open_store(given.database_url) as store:
+        made, addresses = await start_farm(farm, store)
+    async with build("node", given) as node:
+        await eventually(lambda: len(made.log) > 0, "a feed is fetched")
+        node.crawl.grants.patience = 13.0  # one request comes free every ten seconds
+        check_people(made, *await add_by_hand(node, addresses))
+
+
+async def test_feeds_that_people_add_in_another_process_are_in_the_leaders_budget(
+    farm, url: str, store: Store, eventually, monkeypatch
+) -> None:
+    monkeypatch.setattr(assembly, "RemoteGrants", partial(RemoteGrants, patience=20.0))
+    made, addresses = await start_farm(farm, store)
+    async with (
+        build("node", settings(database=url, budget=BUDGET, member="leader")),
+        build("web", settings(database=url, budget=BUDGET, member="web")) as web,
+    ):
+        await eventually(lambda: len(made.log) > 0, "a feed is fetched")
+        check_people(made, *await add_by_hand(web, addresses))
+
+
+def test_the_api_says_when_the_budget_is_spent() -> None:
+    answer = answer_error(BudgetExhausted(12.4))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "12")
+    assert b"Try again in 12 seconds" in answer.body

@@ -29,6 +29,7 @@ from headwater.node.crawl.transport import Job, JobSender, StoredLesson
 from headwater.node.live_settings import LiveSettings
 from headwater.node.maintenance import Maintenance, log_refreshes
 from headwater.node.queries.definitions import DefinitionReader
+from headwater.node.request_grants import GrantDesk
 from headwater.node.websub import hub_watch
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
@@ -39,6 +40,7 @@ from headwater.store.store import Store
 
 CONTROLLER = "controller"
 POLL_SECONDS = 1.0
+GRANT_SECONDS = 0.25  # between two looks for requests that people wait for
 STATUS_SECONDS = 2.0  # between two reports for the pages of other processes
 MAX_LESSON_ROWS = 64  # batches of storers, each of some hundred refreshes at most
 JOBS_PER_FETCH = 8  # jobs in flight for each fetch that terminals can make at once
@@ -96,7 +98,9 @@ class Leader:
         began = time.monotonic()
         store = self._store.fenced(held)
         scheduler = make_scheduler(store, self._live_settings.current)
-        dispatcher, definitions = self._make_dispatcher(store, scheduler, held), DefinitionReader(store)
+        spending_log = SpendingLog(store, cluster_leases.read_database_time)
+        dispatcher = self._make_dispatcher(store, scheduler, spending_log, held)
+        desk, definitions = GrantDesk(store, scheduler.budget, spending_log), DefinitionReader(store)
         maintenance = Maintenance(store, scheduler, self._live_settings.current)
         await maintenance.load_state()
         await dispatcher.adopt_in_flight()
@@ -110,6 +114,7 @@ class Leader:
             *maintenance.start_tasks(definitions, over),
             *self._start_watchers(store, scheduler, maintenance, definitions, over),
             *self._start_tasks(store, held, over),
+            asyncio.create_task(run_every(GRANT_SECONDS, desk.step, over)),
         ]
         try:
             await maintenance.update_demand(definitions)
@@ -124,13 +129,15 @@ class Leader:
             except HeadwaterError as error:  # another process leads, and learns on
                 log.warning("not_saved", error=str(error))
 
-    def _make_dispatcher(self, store: Store, scheduler: Scheduler, held: ClusterLease) -> Dispatcher:
+    def _make_dispatcher(
+        self, store: Store, scheduler: Scheduler, spending_log: SpendingLog, held: ClusterLease
+    ) -> Dispatcher:
         timing = LeaseTiming(self._live_settings.current.cluster_lease)
         return Dispatcher(
             scheduler,
             self._make_sender(store, held),
             ClusterJobs(store),
-            SpendingLog(store, cluster_leases.read_database_time),
+            spending_log,
             room=lambda in_flight: self.capacity - in_flight,
             inbox=DatabaseInbox(store),
             epoch=held.epoch,

@@ -8,6 +8,7 @@ import re
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -32,7 +33,7 @@ from headwater.fetch.http.headers import (
     read_validators,
 )
 from headwater.fetch.http.host_gate import HostGate
-from headwater.fetch.http.redirects import FetchProgress, Handover, Redirected, RedirectFollower
+from headwater.fetch.http.redirects import FetchProgress, Handover, HoldGrant, Redirected, RedirectFollower
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest, RemoteSession
 from headwater.fetch.reading.document_reader import DocumentReader, ReadFunction
 from headwater.formats import read_to_keep
@@ -110,6 +111,10 @@ class Fetcher:
             connections=connections,
         )
         self._redirects = RedirectFollower(self._session, deadline, clock)
+
+    def use_grants(self, hold_grant: HoldGrant) -> None:
+        """Send every GET within a grant, but for those of jobs (`fetch_hop`) and of other processes (`run_request`)."""
+        self._redirects.hold_grant = hold_grant
 
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
@@ -245,15 +250,16 @@ class Fetcher:
         seconds: float | None = None,
     ) -> Page:
         try:
-            _, reply = await self._session.send_request(
-                url,
-                {"Accept": "*/*", **headers},
-                method=method,
-                data=data,
-                seconds=seconds,
-                max_wire=max_bytes,
-                every_body=every_body,
-            )
+            async with self._redirects.hold_grant() if method == "GET" else nullcontext():
+                _, reply = await self._session.send_request(
+                    url,
+                    {"Accept": "*/*", **headers},
+                    method=method,
+                    data=data,
+                    seconds=seconds,
+                    max_wire=max_bytes,
+                    every_body=every_body,
+                )
             body = await self._decode_reply(reply, max_bytes) if reply.body else b""
         except FetchFailure as failure:
             raise _make_error(failure, url) from failure

@@ -2,7 +2,7 @@
 
     outbox, hits ─► due ─► robots.txt ─► page (depth 1) ─► main text, in a worker ─► a new version of the item
 
-Its requests are a share of their own (`article_budget`), beside that for feeds. They wait for the host's turn like all
+Its requests have a limit of their own (`article_budget`) within the budget. They wait for the host's turn like all
 others, and a page that its owner does not want fetched is not fetched.
 """
 

@@ -8,6 +8,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given as given_examples
+from hypothesis import strategies as st
 
 from headwater.assembly import build
 from headwater.fetch.client import Fetcher
@@ -141,6 +143,31 @@ async def test_a_persons_wish_comes_before_forty_feeds_that_wait(farm, given, ev
         order = [line.feed for line in made.log]
         assert order.index(35) <= 13
         assert Counter(order)[35] == 1
+
+
+@given_examples(
+    st.integers(1, 20),
+    st.lists(st.tuples(st.floats(0.0, 20.0), st.booleans(), st.floats(0.0, 30.0), st.floats(0.0, 1.0)), max_size=80),
+)
+def test_no_minute_of_refreshes_and_peoples_requests_has_more_than_the_budget(
+    cap: int, wishes: list[tuple[float, bool, float, float]]
+) -> None:
+    """Each takes a while, and its request arrives anywhere within; people's come first."""
+    spending, now, running, arrived = BudgetAccount(RequestCap(cap)), 0.0, list[tuple[float, float]](), list[float]()
+    for pause, by_person, length, moment in wishes:
+        now += pause
+        for one in sorted(one for one in running if one[0] <= now):
+            spending.charge_without_document(one[0], one[1], one[1])
+            running.remove(one)
+        spending.people_waiting = int(by_person)
+        if by_person and spending.count_for_people(now):
+            running.append((now + length, spending.reserve_for_person(now)))
+        elif not by_person and spending.count_available(now):
+            running.append((now + length, spending.reserve(now, 0)))
+        else:
+            continue
+        arrived.append(now + moment * length)
+    assert not arrived or fullest_minute(arrived) <= cap
 
 
 async def test_feeds_of_readers_get_their_share_of_the_budget_and_the_owners_the_rest(given) -> None:

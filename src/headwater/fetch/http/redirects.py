@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from urllib.parse import urldefrag, urljoin
 
@@ -99,10 +100,15 @@ class FetchProgress:
         )
 
 
+HoldGrant = Callable[[], AbstractAsyncContextManager[None]]
+"""Waits for the permission to send one request, which the block sends."""
+
+
 class RedirectFollower:
     """Follows redirects through a session, and remembers redirects with Retry-After."""
 
     def __init__(self, session: GuardedSession, deadline: float, clock: Callable[[], float]) -> None:
+        self.hold_grant: HoldGrant = nullcontext
         self._session = session
         self._deadline = deadline
         self._clock = clock
@@ -115,7 +121,11 @@ class RedirectFollower:
         feed. Raises Redirected where the fetch goes hop by hop."""
         while True:
             seconds = self._deadline - progress.spent if progress.hops else None
-            target, reply = await self._session.send_request(progress.at, headers, seconds=seconds, max_wire=max_wire)
+            # A fetch that goes hop by hop is a job: its request is in the budget already.
+            async with nullcontext() if progress.hop_by_hop else self.hold_grant():
+                target, reply = await self._session.send_request(
+                    progress.at, headers, seconds=seconds, max_wire=max_wire
+                )
             progress.received += reply.received
             if reply.status not in _REDIRECT_STATUSES:
                 return reply

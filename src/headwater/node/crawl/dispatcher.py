@@ -263,7 +263,7 @@ class Dispatcher:
                     self._ledger.begin_job(job.feed_id, job.generation, int(table.host[row]), now, boot_clock())
             table.remove_feeds(set(ids) - self.in_flight.keys())  # removed since they were chosen
             # The record is written before the requests may begin, so that the next leader knows of them.
-            granted = await self._spending_log.save_record(self.scheduler.budget.make_record(now))
+            granted = await self._spending_log.save_record(lambda: self.scheduler.budget.make_record(now))
             if math.isfinite(self._begin_seconds):
                 jobs = [replace(job, begin_by=granted + self._begin_seconds) for job in jobs]
             taken = await self._sender.send_jobs(jobs)
@@ -393,7 +393,7 @@ class Dispatcher:
             record = BudgetRecord(len(adopted), tuple((max(now - at, 0.0), 1, 0.0) for at in np.sort(recent).tolist()))
         self._ledger.inherit(record, age, self._open_seconds, now)
         self._adopt_jobs(adopted)
-        await self._spending_log.save_record(self.scheduler.budget.make_record(now))
+        await self._spending_log.save_record(lambda: self.scheduler.budget.make_record(now))
 
     def _adopt_jobs(self, feed_ids: Iterable[int]) -> None:
         """Count jobs of the previous leader as in flight; its budget has their requests."""

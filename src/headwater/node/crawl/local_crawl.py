@@ -21,6 +21,7 @@ from headwater.node.crawl.scheduler import Scheduler, UpcomingRefresh, list_upco
 from headwater.node.crawl.spending_log import SpendingLog
 from headwater.node.crawl.transport import StoredRefresh
 from headwater.node.quality.belief_sample import BeliefSample, sample_beliefs
+from headwater.node.request_grants import LocalGrants
 from headwater.store.store import Store
 
 
@@ -45,11 +46,13 @@ class LocalCrawl:
         self._pool = FetchPool(
             "local", self._transport, DirectFetch(fetcher), outage=outage, concurrency=concurrency, clock=clock
         )
+        spending_log = SpendingLog(store, lambda connection: clock())
+        self.grants = LocalGrants(scheduler.budget, spending_log, clock=clock)
         self.dispatcher = Dispatcher(
             scheduler,
             self._transport,
             LocalJobs(store),
-            SpendingLog(store, lambda connection: clock()),
+            spending_log,
             room=lambda in_flight: concurrency - self._transport.open_count,
             is_paused=lambda: outage.away_since is not None,
             on_request=outage.release_suspect,
@@ -68,6 +71,7 @@ class LocalCrawl:
         """Refresh until `stop` is set; then let running fetches end, store their results, and return."""
         fetched, stored = asyncio.Event(), asyncio.Event()
         await self.dispatcher.adopt_in_flight()
+        self.grants.is_ready.set()
         async with asyncio.TaskGroup() as group:
             group.create_task(_then(self.dispatcher.run(stop), fetched))
             group.create_task(_then(self._pool.run(fetched), stored))

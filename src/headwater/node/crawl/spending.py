@@ -35,6 +35,7 @@ class BudgetAccount:
         self._budget = RequestBudget(cap)
         self._pace = pace if pace is not None else HostRate()
         self._typical_bytes = FIRST_BYTES
+        self.people_waiting = 0  # requests beside refreshes that wait for their turn (`RequestGrants`)
         self._clock_setback = 0.0  # seconds by which the clock was set back: the budget's own time only moves forward
 
     @property
@@ -51,6 +52,11 @@ class BudgetAccount:
         self._budget.set_cap(RequestCap(requests, self.cap.bytes))
 
     def count_available(self, now: float) -> int:
+        """Return how many refreshes may start at `now`; requests that people wait for come first."""
+        return max(self.count_for_people(now) - self.people_waiting, 0)
+
+    def count_for_people(self, now: float) -> int:
+        """Return how many requests that people wait for may start at `now`."""
         return self._budget.available(now + self._clock_setback, self._typical_bytes)
 
     def find_refill(self, now: float) -> float:
@@ -80,6 +86,11 @@ class BudgetAccount:
     def reserve(self, now: float, host: int) -> float:
         """Reserve a request for a starting fetch; return the reserved bytes, for `charge`."""
         self._pace.spend(host, now)
+        self._budget.begin_refresh(now + self._clock_setback, self._typical_bytes)
+        return self._typical_bytes
+
+    def reserve_for_person(self, now: float) -> float:
+        """Reserve a request beside the refreshes; return the reserved bytes, for `charge_without_document`."""
         self._budget.begin_refresh(now + self._clock_setback, self._typical_bytes)
         return self._typical_bytes
 

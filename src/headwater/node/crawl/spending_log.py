@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import msgspec
@@ -26,10 +27,15 @@ class SpendingLog:
     def __init__(self, store: Store, read_clock: Callable[[Connection], float]) -> None:
         self._store = store
         self._read_clock = read_clock
+        self._saving = asyncio.Lock()
 
-    async def save_record(self, record: BudgetRecord) -> float:
-        """Save a record; return the time of the shared clock at which it was saved."""
-        return await self._store.write(self._save, _encode(record))
+    async def save_record(self, make_record: Callable[[], BudgetRecord]) -> float:
+        """Save the record that `make_record` returns; return the time of the shared clock at which it was saved.
+
+        One at a time, so that an older record does not replace a newer one.
+        """
+        async with self._saving:
+            return await self._store.write(self._save, _encode(make_record()))
 
     async def load_record(self) -> tuple[BudgetRecord, float] | None:
         """Return the last record with its age in seconds; None if there is none."""

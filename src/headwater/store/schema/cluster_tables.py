@@ -58,6 +58,17 @@ refresh_request = Table(
     Column("newer_than", Double, nullable=False),  # the last refresh that the requester knows; a later one ends it
 )
 
+# Requests beside refreshes (a feed that a person adds, an article) that a process wants to send, and the leader grants.
+request_grant = Table(
+    "request_grant",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("asked", Double, nullable=False),  # the database's clock, like all
+    Column("granted", Double),
+    Column("ended", Double),
+    sqlite_autoincrement=True,
+)
+
 # Messages that failed several times, kept with their body for a person to look at.
 quarantine = Table(
     "quarantine",

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from headwater.errors import HeadwaterError, InputError, NotFound, QueryError, RefreshHeld, StoreError
+from headwater.errors import BudgetExhausted, HeadwaterError, InputError, NotFound, QueryError, RefreshHeld, StoreError
 from headwater.store.queries.query_ownership import LimitReached, NotYours
 from headwater.web.api import (
     account_endpoints,
@@ -148,6 +148,8 @@ def answer_error(error: HeadwaterError) -> Response:
     if isinstance(error, RefreshHeld):
         wait = max(1, round(error.until - time.time()))
         return _error_response(409, ErrorBody(message=message), {"Retry-After": str(wait)})
+    if isinstance(error, BudgetExhausted):
+        return _error_response(503, ErrorBody(message=message), {"Retry-After": f"{error.seconds:.0f}"})
     if isinstance(error, QueryError):
         return _error_response(
             400, ErrorBody(message=_answer_script_error(error), field="text", details=script_messages(error.messages))

@@ -1,0 +1,148 @@
+"""Grants single requests within the budget: for feeds that people add, discovery and articles.
+
+    async with grants.hold():   # waits for its turn, before all refreshes that the scheduler chooses
+        …                       # one request
+
+In one process the budget is asked directly (`LocalGrants`). In a cluster the leader has the budget: a wish is a row
+(`RemoteGrants`), which the leader grants (`GrantDesk`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from headwater.errors import BudgetExhausted
+from headwater.node.crawl.spending import BudgetAccount
+from headwater.node.crawl.spending_log import SpendingLog
+from headwater.store.request_grants import (
+    ask_for_grant,
+    end_grant,
+    find_grant_age,
+    give_grants,
+    list_grants,
+    remove_grants,
+)
+from headwater.store.store import Store
+
+PATIENCE = 20.0  # seconds that a person waits for the budget
+POLL_SECONDS = 0.1
+BEGIN_SECONDS = 10.0  # after which a granted request does not begin any more
+
+
+class LocalGrants:
+    """Grants requests of this process."""
+
+    def __init__(
+        self,
+        budget: BudgetAccount,
+        spending_log: SpendingLog,
+        *,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._budget = budget
+        self._spending_log = spending_log
+        self.patience = patience
+        self._clock = clock
+        self.is_ready = asyncio.Event()  # once the budget has inherited what was spent before the start
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Wait until the budget allows a request, and count it while the block runs. Raises BudgetExhausted."""
+        reserved = await self._wait_for_turn()
+        try:
+            await self._spending_log.save_record(lambda: self._budget.make_record(self._clock()))
+            yield
+        finally:
+            self._budget.charge_without_document(self._clock(), reserved, reserved)
+
+    async def _wait_for_turn(self) -> float:
+        deadline = time.monotonic() + self.patience
+        await self.is_ready.wait()
+        self._budget.people_waiting += 1
+        try:
+            while not self._budget.count_for_people(now := self._clock()):
+                wait = self._budget.find_refill(now) - now
+                if time.monotonic() > deadline:
+                    raise BudgetExhausted(wait)
+                await asyncio.sleep(min(max(wait, 0.01), POLL_SECONDS))
+            return self._budget.reserve_for_person(now)
+        finally:
+            self._budget.people_waiting -= 1
+
+
+class RemoteGrants:
+    """Asks the leader of a cluster."""
+
+    def __init__(self, store: Store, *, patience: float = PATIENCE) -> None:
+        self._store = store
+        self.patience = patience
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Wait until the leader allows a request, and end the grant with the block. Raises BudgetExhausted."""
+        id = await self._store.write(ask_for_grant)
+        try:
+            await self._wait_for_grant(id)
+            yield
+        finally:
+            await self._store.write(end_grant, id)
+
+    async def _wait_for_grant(self, id: int) -> None:
+        deadline = time.monotonic() + self.patience
+        while (age := await self._store.read(find_grant_age, id)) is None:
+            if time.monotonic() > deadline:
+                raise BudgetExhausted(None)
+            await asyncio.sleep(POLL_SECONDS)
+        if age > BEGIN_SECONDS:  # this process slept
+            raise BudgetExhausted(None)
+
+
+class GrantDesk:
+    """Grants the wishes of other processes, where the budget is: at the leader. `store` is fenced by its lease."""
+
+    def __init__(
+        self, store: Store, budget: BudgetAccount, spending_log: SpendingLog, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._budget = budget
+        self._spending_log = spending_log
+        self._clock = clock
+        self._open: dict[int, float] = {}  # bytes reserved for the wishes that were granted here
+
+    async def step(self) -> None:
+        """Count requests that have ended, and grant as many wishes as the budget allows, oldest first."""
+        rows = await self._store.read(list_grants)
+        over = [row for row in rows if row.is_over]
+        if over:
+            await self._store.write(remove_grants, [row.id for row in over])
+        for row in over:
+            self._charge(row.id, row.is_granted)
+        waiting = [row.id for row in rows if not row.is_over and not row.is_granted]
+        self._budget.people_waiting = len(waiting)
+        given = waiting[: self._budget.count_for_people(self._clock())]
+        if given:
+            await self._give(given)
+
+    async def _give(self, ids: list[int]) -> None:
+        now = self._clock()
+        for id in ids:
+            self._open[id] = self._budget.reserve_for_person(now)
+        self._budget.people_waiting -= len(ids)
+        try:  # the record first, so that the next leader knows of them
+            await self._spending_log.save_record(lambda: self._budget.make_record(now))
+            await self._store.write(give_grants, ids)
+        except BaseException:
+            for id in ids:
+                self._charge(id, True)
+            raise
+
+    def _charge(self, id: int, is_granted: bool) -> None:
+        reserved = self._open.pop(id, None)
+        if reserved is not None:
+            self._budget.charge_without_document(self._clock(), reserved, reserved)
+        elif is_granted:  # by the previous leader
+            self._budget.charge_inherited(self._clock(), 0)
