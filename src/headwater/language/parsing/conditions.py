@@ -291,10 +291,11 @@ def parse_strings(cursor: Cursor) -> list[Token]:
     tokens = [
         cursor.expect_kind(TokenKind.STRING, "a text in quotes", "a list has at least one value in double quotes")
     ]
-    while cursor.at_sign(",") or cursor.at_keyword("AND", "OR"):
+    while cursor.at_sign(",") or cursor.at_keyword("AND", "OR") or cursor.at_kind(TokenKind.STRING):
         if not cursor.at_sign(","):
             cursor.report_missing("“,” or “)”", "values of a list are separated by commas")
-        cursor.take()
+        if not cursor.at_kind(TokenKind.STRING):
+            cursor.take()
         tokens.append(cursor.expect_kind(TokenKind.STRING, "a text in quotes", "put it in double quotes"))
     cursor.expect_closing(")", "(")
     return tokens
