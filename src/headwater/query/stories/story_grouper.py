@@ -155,7 +155,7 @@ class StoryGrouper:
 
     def _decide(self, item: StoryItem, words: list[str], bag: dict[str, int]) -> tuple[Placement, float]:
         """Return the placement of a new item, and the beginning of its story."""
-        stems = tuple(sorted(Counter(bag).elements()))
+        stems = tuple(sorted([stem for stem, count in bag.items() for _ in range(count)]))
         found = self._find_by_link(item) or self._find_by_title(item, bag)
         if found is not None:
             entry, score, shared = found
