@@ -1,14 +1,17 @@
-"""Finds an estimator (or any named class) by name or by package.module:Name."""
+"""Finds an estimator (or any named class) by name, a paper's spelling or package.module:Name, and builds estimators."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from headwater.errors import SettingsError
+from headwater.errors import HeadwaterError, SettingsError
+from headwater.estimate.catalogue import ESTIMATOR_CATALOGUE
+from headwater.estimate.class_spec import ClassSpec, parse_spec
 from headwater.estimate.estimator import Estimator
 from headwater.estimate.feed_columns import FeedColumns
 from headwater.estimate.models.bayes import Bayes
@@ -18,6 +21,7 @@ from headwater.estimate.models.hour_histogram import HourlyRate, PostRate
 from headwater.estimate.models.likelihood import Likelihood
 from headwater.estimate.models.mean_gap import LearnedOnce, MovingAverage
 from headwater.estimate.models.smoothing import AdaptiveSmoothing, HybridRate, PeriodicRate, SingleRate
+from headwater.estimate.parameters import CatalogueEntry, convert_options
 
 Class = TypeVar("Class", bound=FeedColumns)
 
@@ -25,6 +29,25 @@ Class = TypeVar("Class", bound=FeedColumns)
 def index_by_name(classes: Iterable[type[Class]]) -> Mapping[str, type[Class]]:
     """Return a read-only mapping from each class's `name` to the class."""
     return MappingProxyType({kind.name: kind for kind in classes})
+
+
+def translate_spec(text: str, known: Iterable[str], catalogue: Mapping[str, CatalogueEntry]) -> ClassSpec:
+    """Parse a class with its parameters; a name spelled as in a paper becomes the registry's.
+
+    >>> str(translate_spec("Moving Average(window=10)", ESTIMATORS, ESTIMATOR_CATALOGUE))
+    'moving_average(window=10)'
+    """
+    spellings = {_simplify(name): name for name in known}
+    for name, entry in catalogue.items():
+        spellings |= {_simplify(spelling): name for spelling in entry.spellings}
+    if found := spellings.get(_simplify(text)):  # the whole: CGM03(Age) is a name, not a class with a parameter
+        return ClassSpec(found)
+    spec = parse_spec(text)
+    return ClassSpec(spellings.get(_simplify(spec.name), spec.name), spec.options)
+
+
+def _simplify(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).casefold() if ":" not in name else name
 
 
 def find_class(spec: str, known: Mapping[str, type[Class]], base: type[Any], noun: str) -> type[Class]:
@@ -75,4 +98,34 @@ ESTIMATORS: Mapping[str, type[Estimator]] = index_by_name(
 
 def load(spec: str) -> type[Estimator]:
     """Return the estimator class called `spec`, or a user's own given as `package.module:Name`."""
-    return find_class(spec, ESTIMATORS, Estimator, "estimator")
+    return find_class(_translate(spec).name, ESTIMATORS, Estimator, "estimator")
+
+
+def build_estimator(spec: str | ClassSpec, feeds: int = 0) -> Estimator:
+    """Build an estimator from its name and parameters. Raises SettingsError.
+
+    >>> build_estimator("likelihood(observations=20)").observations
+    20
+    """
+    given = _translate(spec) if isinstance(spec, str) else ClassSpec(_translate(spec.name).name, spec.options)
+    kind = find_class(given.name, ESTIMATORS, Estimator, "estimator")
+    options = convert_options(kind, given, "estimator", ESTIMATOR_CATALOGUE.get(given.name), build_estimator)
+    made: Estimator = instantiate(kind, str(given), "estimator", feeds, options)
+    return made
+
+
+def _translate(spec: str) -> ClassSpec:
+    return translate_spec(spec, ESTIMATORS, ESTIMATOR_CATALOGUE)
+
+
+def instantiate(kind: type[Any], spec: str, noun: str, feeds: int, options: Mapping[str, Any]) -> Any:
+    """Make an object of a class. Raises SettingsError with its reason if the class refuses."""
+    if not isinstance(getattr(kind, "name", None), str):
+        raise SettingsError(f"The {noun} “{spec}” has no name: add name = “…” to its class.")
+    try:
+        return kind(feeds, **options)
+    except HeadwaterError:
+        raise
+    except Exception as error:  # a user's class may fail in any way
+        what = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"The {noun} “{spec}” cannot be created ({what}).") from error

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
-import inspect
 import os
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +25,8 @@ import numpy as np
 from headwater.errors import NotFound, SettingsError, TraceError
 from headwater.lab import experiments
 from headwater.lab.traces.trace import load_trace
-from headwater.schedule import STRATEGIES, load
-from headwater.schedule.strategy import Strategy
+from headwater.schedule.registry import STRATEGIES, parse_strategy
+from headwater.schedule.registry import make_strategy as make_strategy  # for the experiments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,32 +94,24 @@ class LabSettings:
         return self.per_day[0] if self.per_day else default
 
     def choose_strategies(self, default: Sequence[str], known: Sequence[str] = tuple(STRATEGIES)) -> tuple[str, ...]:
-        """Return the strategies to run. Raises NotFound for a name that is neither known nor a class of one's own."""
-        for name in self.strategies:
-            if ":" in name:
-                make_strategy(name)
-            elif name not in known:
+        """Return the strategies to run, with their parameters. Raises NotFound for a name that is neither known nor a
+        class of one's own, SettingsError for a wrong parameter."""
+        chosen = []
+        for given in self.strategies:
+            spec = parse_strategy(given) if given not in known else None  # an experiment may have names of its own
+            name = given if spec is None else spec.name
+            if ":" not in name and name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
                 raise NotFound(f"There is no strategy {name} here; {hint}")
-        return self.strategies or tuple(default)
+            if spec is not None:
+                make_strategy(str(spec))
+            chosen.append(given if spec is None else str(spec))
+        return tuple(chosen) or tuple(default)
 
     @property
     def process_count(self) -> int:
         return self.jobs or os.cpu_count() or 1
-
-
-def make_strategy(name: str, feeds: int = 0, **options: Any) -> Strategy:
-    """Make a strategy with room for `feeds`. One that leaves nothing to chance is not given `rng`."""
-    kind = load(name)
-    if "rng" not in inspect.signature(kind).parameters:
-        options.pop("rng", None)
-    if ":" not in name:
-        return kind(feeds, **options)
-    try:
-        return kind(feeds, **options)
-    except Exception as error:  # a person's own class may fail in any way
-        raise SettingsError(f"The strategy “{name}” cannot be made ({type(error).__name__}: {error}).") from error
 
 
 @dataclass(frozen=True, slots=True)

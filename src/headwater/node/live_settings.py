@@ -15,11 +15,11 @@ import msgspec
 import structlog
 
 from headwater.errors import SettingsError
-from headwater.estimate.registry import ESTIMATORS
+from headwater.estimate.registry import build_estimator
 from headwater.loops import run_after_changes
 from headwater.node.crawl.strategy_setup import build_configured_strategy
 from headwater.node.quality.targets import require_beliefs
-from headwater.schedule.registry import STRATEGIES
+from headwater.schedule.registry import make_strategy
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings, change_settings
 from headwater.store import saved_state
@@ -52,11 +52,7 @@ def check_changes(
 
     Changes that were not made `at_once` may include a budget that was set while there was no target.
     """
-    for name, known in (("strategy", STRATEGIES), ("estimator", ESTIMATORS)):
-        wanted = changes.get(name)
-        if wanted is not None and wanted not in known and wanted != getattr(settings, name):
-            # A name with a dot would load code, which is left to those who may write headwater.toml.
-            raise SettingsError(f"There is no {name} “{wanted[:100]}”; your own is named in headwater.toml.", name)
+    _check_names(settings, changes)
     new = change_settings(settings, changes)
     if at_once and settings.target is not None and new.target is not None and "budget" in changes:
         raise SettingsError("The server aims at a quality and finds the budget itself (target mode).", "budget")
@@ -79,6 +75,21 @@ def check_changes(
 def hide_secrets(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the changes with dots instead of secrets, for the log."""
     return {name: "…" if name in SECRET_SETTINGS and value else value for name, value in changes.items()}
+
+
+def _check_names(settings: Settings, changes: Mapping[str, Any]) -> None:
+    """Refuse unknown strategies, estimators and parameters, and classes of one's own."""
+    builders: Mapping[str, Callable[[str], object]] = {"strategy": make_strategy, "estimator": build_estimator}
+    for name, build in builders.items():
+        wanted = changes.get(name)
+        if wanted is None or wanted == getattr(settings, name):
+            continue
+        if ":" in wanted:  # it would load code, which is left to those who may write headwater.toml
+            raise SettingsError(f"Your own {name} “{wanted[:100]}” must be named in headwater.toml.", name)
+        try:
+            build(wanted)
+        except SettingsError as error:
+            raise SettingsError(str(error), name) from error
 
 
 def _find_changed_name(names: Iterable[str], changes: Mapping[str, Any]) -> str:

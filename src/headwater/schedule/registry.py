@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
-from headwater.errors import HeadwaterError, SettingsError
-from headwater.estimate import load as load_estimator
-from headwater.estimate.estimator import Estimator
-from headwater.estimate.registry import find_class, index_by_name
+from headwater.errors import SettingsError
+from headwater.estimate.class_spec import ClassSpec
+from headwater.estimate.parameters import accepted_estimators, convert_options
+from headwater.estimate.registry import build_estimator, find_class, index_by_name, instantiate, translate_spec
+from headwater.schedule.catalogue import STRATEGY_CATALOGUE
 from headwater.schedule.guarded import GuardedStrategy
 from headwater.schedule.strategies.adaptive_ttl import AdaptiveTTL
 from headwater.schedule.strategies.advarss import AdvaRSS, MinDelay
@@ -76,54 +76,63 @@ STRATEGIES: Mapping[str, type[Strategy]] = index_by_name(
 )
 
 
+def parse_strategy(spec: str) -> ClassSpec:
+    """Parse a strategy with its parameters; a name spelled as in a paper becomes ours.
+
+    >>> str(parse_strategy("2Steps(estimator=likelihood)")), str(parse_strategy("CGM03(Age)"))
+    ('two_steps(estimator=likelihood)', 'cgm_age')
+    """
+    return translate_spec(spec, STRATEGIES, STRATEGY_CATALOGUE)
+
+
 def load(spec: str) -> type[Strategy]:
     """Return the strategy class called `spec`, or a user's own given as `package.module:Name`."""
-    return find_class(spec, STRATEGIES, Strategy, "strategy")
+    return find_class(parse_strategy(spec).name, STRATEGIES, Strategy, "strategy")
+
+
+def make_strategy(spec: str, feeds: int = 0, **defaults: Any) -> Strategy:
+    """Make a strategy with room for `feeds`. Parameters in `spec` win over `defaults`; an `rng` that it does not take
+    is left out.
+
+    >>> make_strategy("advarss(c=.5)", 3, c=0.0, rng=0).c
+    0.5
+    """
+    kind, options = _read_strategy(spec)
+    if "rng" not in inspect.signature(kind).parameters:
+        defaults.pop("rng", None)
+    made: Strategy = instantiate(kind, spec, "strategy", feeds, {**defaults, **options})
+    return made
 
 
 def build_strategy(strategy: str, estimator: str | None = None, objective: Objective | None = None) -> Strategy:
     """Build a strategy from names. Raises SettingsError if strategy, estimator and objective do not fit together.
 
-    >>> build_strategy("two_steps", "periodic").estimator.name
+    >>> build_strategy("two_steps(tau=2)", "periodic(slots=168)").estimator.name
     'periodic'
     """
-    kind = load(strategy)
+    kind, options = _read_strategy(strategy)
     takes = inspect.signature(kind).parameters
-    options: dict[str, Any] = {}
     if estimator is not None:
         if "estimator" not in takes:
             raise SettingsError(f"The strategy {strategy} takes no estimator: leave out {estimator}.")
-        chosen, wanted = load_estimator(estimator), _find_accepted_estimators(kind)
-        if not issubclass(chosen, wanted):
+        if "estimator" in options:
+            raise SettingsError(f"The strategy {strategy} names its estimator already: leave out {estimator}.")
+        chosen, wanted = build_estimator(estimator), accepted_estimators(kind)
+        if not isinstance(chosen, wanted):
             names = " or ".join(str(getattr(one, "name", one.__name__)) for one in wanted)
             raise SettingsError(f"The strategy {strategy} accepts the estimator {names}, not {estimator}.")
-        options["estimator"] = _instantiate(chosen, estimator, "estimator", {})
+        options["estimator"] = chosen
     if objective is not None:
         if not takes.keys() >= objective.strategy_options().keys():
             raise SettingsError(f"The strategy {strategy} takes no objective; value does.")
-        options |= objective.strategy_options()
-    made = _instantiate(kind, strategy, "strategy", options)
-    own = STRATEGIES.get(made.name) is not kind or (estimator is not None and ":" in estimator)
+        options = {**objective.strategy_options(), **options}
+    made: Strategy = instantiate(kind, strategy, "strategy", 0, options)
+    own = parse_strategy(strategy).is_own or (estimator is not None and ":" in estimator)
     return GuardedStrategy(made) if own else made
 
 
-def _find_accepted_estimators(kind: type[Strategy]) -> tuple[type, ...]:
-    """Return the estimator classes that a strategy accepts, read from the annotation of its `estimator` option."""
-    try:
-        wanted = get_type_hints(kind.__init__).get("estimator", Estimator)
-    except (NameError, TypeError):  # a user's annotations may name something undefined
-        return (Estimator,)
-    kinds = tuple(one for one in get_args(wanted) or (wanted,) if isinstance(one, type) and one is not NoneType)
-    return kinds or (Estimator,)
-
-
-def _instantiate(kind: type[Any], spec: str, noun: str, options: dict[str, Any]) -> Any:
-    if not isinstance(getattr(kind, "name", None), str):
-        raise SettingsError(f"The {noun} “{spec}” has no name: add name = “…” to its class.")
-    try:
-        return kind(0, **options)
-    except HeadwaterError:
-        raise
-    except Exception as error:  # a user's class may fail in any way
-        what = f"{type(error).__name__}: {error}"
-        raise SettingsError(f"The {noun} “{spec}” cannot be created ({what}).") from error
+def _read_strategy(text: str) -> tuple[type[Strategy], dict[str, Any]]:
+    """Return the class of a strategy and the parameters given to it."""
+    spec = parse_strategy(text)
+    kind = find_class(spec.name, STRATEGIES, Strategy, "strategy")
+    return kind, convert_options(kind, spec, "strategy", STRATEGY_CATALOGUE.get(spec.name), build_estimator)

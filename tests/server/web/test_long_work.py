@@ -9,11 +9,11 @@ import aiohttp
 import pytest
 from playwright.async_api import Browser, expect
 
-from headwater.errors import InputError
+from headwater.errors import InputError, SettingsError
 from headwater.store.store import Store
 from headwater.web.shared import strategy_comparison
 from headwater.web.shared.background_jobs import BackgroundJob, BackgroundJobs
-from headwater.web.shared.strategy_comparison import load_last_comparison, replay_strategies
+from headwater.web.shared.strategy_comparison import list_compared, load_last_comparison, replay_strategies
 
 Start = Callable[..., Awaitable[str]]
 NOW = 1_800_000_000.0
@@ -24,20 +24,28 @@ async def test_strategies_are_compared_on_the_stored_history(
 ) -> None:
     monkeypatch.setattr(strategy_comparison, "COMPARED_STRATEGIES", ("round_robin", "freshrss"))
     job = BackgroundJob("1", "Comparing", "strategies", NOW, "comparison")
-    found = await replay_strategies(lived_store, 0.2, NOW, job)
-    assert [row.strategy for row in found.rows] == ["round_robin", "freshrss"]
-    assert found.best in ("round_robin", "freshrss")
+    names = list_compared("freshrss", "FreshRSS, freshrss(ttl=7200)")
+    found = await replay_strategies(lived_store, 0.2, NOW, job, names)
+    assert [row.strategy for row in found.rows] == ["round_robin", "freshrss", "freshrss(ttl=7200)"]
+    assert found.best in names
     assert 2 < found.days < 4
     assert all(0 < row.completeness <= 1 and row.mean_delay > 0 for row in found.rows)
-    assert (job.done, job.total, found.of) == (2, 2, 2)
+    assert (job.done, job.total, found.of) == (3, 3, 3)
     assert await load_last_comparison(lived_store) == found
+
+
+@pytest.mark.parametrize("wanted", ["os:system", "reference", "advarss(x=1)"])
+def test_a_strategy_that_cannot_be_compared_is_refused(wanted: str) -> None:
+    assert list_compared("mine:Own", None) == list_compared("value", None)  # the server's own class is left out
+    with pytest.raises(SettingsError):
+        list_compared("value", wanted)
 
 
 async def test_strategies_that_are_through_are_shown_while_others_are_not(
     lived_site: Start, lived_store: Store, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first of them comes quickly; the page has it before all are through, and later without asking again."""
-    monkeypatch.setattr(strategy_comparison, "COMPARED_STRATEGIES", ("round_robin", "freshrss", "two_steps"))
+    monkeypatch.setattr(strategy_comparison, "COMPARED_STRATEGIES", ("round_robin", "freshrss", "value"))
     base = await lived_site()
     page = await (await browser.new_context()).new_page()
     errors: list[str] = []

@@ -12,7 +12,13 @@ import typer
 
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.output import err, out, show_progress_by_step
-from headwater.cli.views.lab import render_description, render_experiments, render_result, render_retrieval_times
+from headwater.cli.views.lab import (
+    render_catalogue,
+    render_description,
+    render_experiments,
+    render_result,
+    render_retrieval_times,
+)
 from headwater.errors import HeadwaterError, SettingsError, StrategyError
 
 if TYPE_CHECKING:
@@ -45,6 +51,16 @@ def list_experiments() -> list[dict[str, str]]:
     return [{"name": one.name, "source": one.source, "summary": one.summary} for one in known]
 
 
+@command(lab, "strategies", view=render_catalogue, example="headwater lab strategies advarss")
+def list_strategies(
+    name: Annotated[str | None, typer.Argument(help="A strategy or an estimator; all if left out.")] = None,
+) -> list[dict[str, Any]]:
+    """List strategies and estimators with their parameters, defaults, equations and sources."""
+    from headwater.schedule.listing import describe_class, list_classes
+
+    return list_classes() if name is None else describe_class(name)
+
+
 @command(
     lab,
     "run",
@@ -63,7 +79,10 @@ def run_experiment(
     ] = None,
     budget: Annotated[list[float] | None, typer.Option("--budget", metavar="B", help="Requests per cycle.")] = None,
     warmup_days: Annotated[float | None, typer.Option("--warmup-days", metavar="D", help="Days not measured.")] = None,
-    strategy: Annotated[list[str] | None, typer.Option("--strategy", help="Only these; may be repeated.")] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option("--strategy", help="Only these, such as “advarss(c=.5)”; may be repeated. See `lab strategies`."),
+    ] = None,
     estimator: Annotated[list[str] | None, typer.Option("--estimator", help="Only these; may be repeated.")] = None,
     query: Annotated[str | None, typer.Option("--query", metavar="CONDITION", help="Which items are wanted.")] = None,
     jobs: Jobs = 0,
@@ -73,6 +92,7 @@ def run_experiment(
     quick: Annotated[bool, typer.Option("--quick", help="A small size that still shows the effect.")] = False,
 ) -> ExperimentResult:
     """Run an experiment and print its results beside the paper's values."""
+    from headwater.estimate.class_spec import split_specs
     from headwater.lab.experiment import LabSettings, check_trace, load_experiment
 
     chosen = load_experiment(name)
@@ -83,8 +103,8 @@ def run_experiment(
         per_day=tuple(per_day or ()),
         budget=tuple(budget or ()),
         warmup_days=warmup_days,
-        strategies=tuple(part for each in strategy or () for part in each.split(",") if part),
-        estimators=tuple(part for each in estimator or () for part in each.split(",") if part),
+        strategies=tuple(part for each in strategy or () for part in split_specs(each)),
+        estimators=tuple(part for each in estimator or () for part in split_specs(each)),
         query=query,
         jobs=jobs,
         dask=dask,

@@ -58,9 +58,12 @@ async def serve_node(
     budget_bytes: Annotated[float | None, typer.Option(help="Bytes per second (no limit).")] = None,
     host_budget: Annotated[float | None, typer.Option(help="Requests per minute to one domain (no limit).")] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="How the budget is spent: a name or package.module:Name.")
+        str | None,
+        typer.Option(help="How the budget is spent: a name, such as “advarss(c=.5)”, or package.module:Name."),
     ] = None,
-    estimator: Annotated[str | None, typer.Option(help="How it predicts feeds: a name or package.module:Name.")] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="How it predicts feeds: a name, such as “periodic”, or package.module:Name.")
+    ] = None,
     objective: Annotated[
         str | None,
         typer.Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from headwater.cli.console.output import out
@@ -19,6 +20,44 @@ def render_experiments(experiments: list[dict[str, str]]) -> None:
     for one in experiments:
         table.add_row(one["name"], one["source"], one["summary"])
     out.print(table, soft_wrap=False)
+
+
+def render_catalogue(classes: list[dict[str, Any]]) -> None:
+    """Print one line per strategy and estimator, or the whole of one name."""
+    if len({one["name"] for one in classes}) == 1:
+        for one in classes:
+            _render_class(one)
+        return
+    for noun in ("strategy", "estimator"):
+        table = Table(noun, "equation", "source", "parameters", box=None, pad_edge=False)
+        for one in classes:
+            if one["type"] == noun:
+                given = ", ".join(f"{each['name']}={_format_default(each['default'])}" for each in one["parameters"])
+                table.add_row(one["name"], one["equation"], one["source"], given)
+        wide = out if out.is_terminal else Console(width=180)
+        wide.print(table, soft_wrap=False, markup=False)
+        out.print()
+
+
+def _render_class(one: dict[str, Any]) -> None:
+    out.print(f"[bold]{one['name']}[/bold] ({one['type']}): {escape(one['equation'])}", highlight=False)
+    if one["also_called"]:
+        out.print(f"also called {', '.join(map(escape, one['also_called']))}", highlight=False)
+    out.print(f"source: {escape(one['source'])}\n\n{escape(one['description'])}\n", highlight=False)
+    table = Table("parameter", "default", "value", "meaning", box=None, pad_edge=False)
+    for each in one["parameters"]:
+        table.add_row(each["name"], _format_default(each["default"]), each["kind"], each["meaning"])
+    if one["parameters"]:
+        out.print(table, soft_wrap=False)
+        out.print()
+
+
+def _format_default(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return escape(f"[{', '.join(map(_format_default, value))}]")
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def render_result(result: ExperimentResult) -> None:

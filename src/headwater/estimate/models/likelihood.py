@@ -11,6 +11,8 @@ from headwater.estimate.estimator import LEAST_RATE, PRIOR_RATE, FirstRefreshEst
 from headwater.estimate.feed_columns import Column
 from headwater.estimate.poisson import poisson_pmf, poisson_tail
 
+STOP, ROUNDS = 1e-4, 30  # ε and maxIterations of alg. 7.1
+
 
 def log_likelihood_gradient(rate: Floats, span: Floats, count: Floats, cut: Bools) -> Floats:
     """Return ∂ ln L/∂λ of a publication profile, one line of observations per row (thesis 7.4.3).
@@ -39,8 +41,8 @@ def maximise_likelihood(
     cut: Bools,
     *,
     least: float = LEAST_RATE,
-    stop: float = 1e-4,
-    rounds: int = 30,
+    stop: float = STOP,
+    rounds: int = ROUNDS,
 ) -> Floats:
     """Run algorithm 7.1: climb λ ← λ + ε·gradient until λ moves by less than `stop`, never below `least`.
 
@@ -77,9 +79,17 @@ class Likelihood(FirstRefreshEstimator):
     name = "likelihood"
 
     def __init__(
-        self, feeds: int = 0, *, observations: int = 10, rate: float = PRIOR_RATE, least: float = LEAST_RATE
+        self,
+        feeds: int = 0,
+        *,
+        observations: int = 10,
+        rate: float = PRIOR_RATE,
+        least: float = LEAST_RATE,
+        stop: float = STOP,
+        rounds: int = ROUNDS,
     ) -> None:
         self.observations, self._prior, self._least = observations, rate, least
+        self._stop, self._rounds = stop, rounds
         super().__init__(feeds)
 
     def layout(self) -> Mapping[str, Column]:
@@ -108,7 +118,13 @@ class Likelihood(FirstRefreshEstimator):
         span, count = (self._columns[key][rows].astype(np.float64) for key in ("span", "count"))
         rate = self._columns["rate"][rows].astype(np.float64)
         self._columns["rate"][rows] = maximise_likelihood(
-            rate, span, count, self._columns["cut"][rows] == 1, least=self._least
+            rate,
+            span,
+            count,
+            self._columns["cut"][rows] == 1,
+            least=self._least,
+            stop=self._stop,
+            rounds=self._rounds,
         )
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:

@@ -19,8 +19,10 @@ import numpy as np
 from headwater.arrays import Floats
 from headwater.errors import TraceError
 from headwater.estimate import load
+from headwater.estimate.class_spec import ClassSpec, parse_spec
 from headwater.estimate.estimator import Estimator
 from headwater.estimate.models.smoothing import PeriodicRate
+from headwater.estimate.registry import build_estimator
 from headwater.lab.description import activity
 from headwater.lab.description.activity import DayShape
 from headwater.lab.experiment import (
@@ -81,10 +83,9 @@ def draw_counts(shape: str, feeds: int, days: int, rng: np.random.Generator) -> 
 
 def make_model(name: str, alpha: float) -> Estimator:
     """Make an estimator, with this smoothing factor if it takes one."""
-    kind: Any = load(name)
-    takes_alpha = "alpha" in inspect.signature(kind).parameters
-    made: Estimator = kind(0, alpha=alpha) if takes_alpha else kind(0)
-    return made
+    spec = parse_spec(name)
+    takes_alpha = "alpha" in inspect.signature(load(name)).parameters
+    return build_estimator(ClassSpec(spec.name, {"alpha": alpha, **spec.options}) if takes_alpha else spec)
 
 
 def measure_errors(shape: str, name: str, hours: float, alpha: float, seeds: int) -> Floats:

@@ -35,6 +35,7 @@ from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces.trace import Trace, load_trace
 from headwater.schedule import STRATEGIES, load
 from headwater.schedule.strategies.retrieval_schedule import RetrievalScheduleStrategy
+from headwater.schedule.strategies.two_steps import UtilityStrategy
 from headwater.schedule.strategy import IntervalStrategy, Observed, Strategy, Table
 from headwater.schedule.value.value import Value
 from headwater.times import DAY
@@ -167,8 +168,8 @@ def describe_reduction(whole: Trace, used: Trace) -> list[str]:
 def make_knob(name: str, trace: Trace, protocol: ReplaySettings, per_day: float) -> CostKnob:
     """Return the knob that brings a strategy to a cost."""
     start = 0.08 / per_day**2  # the price of most traces lies within a factor of ten of it
-    if name == "value":
-        return price_knob(lambda price: Value(price=price, fast=True), per_day, start)
+    if _strategy_class(name) is Value:
+        return price_knob(lambda price: make_strategy(name, price=price, fast=True), per_day, start)
     if name == BARE:
         return price_knob(lambda price: Value(price=price, plan=False, fast=True), per_day, start)
     if name == OPEN:
@@ -179,7 +180,8 @@ def make_knob(name: str, trace: Trace, protocol: ReplaySettings, per_day: float)
 
 
 def _strategy_factory(name: str) -> Callable[[], Strategy]:
-    more: dict[str, Any] = {"rng": 0} if name in ("two_steps", "only_tau", "only_sat", "top_utility") else {}
+    kind = _strategy_class(name)
+    more: dict[str, Any] = {"rng": 0} if kind is not None and issubclass(kind, UtilityStrategy) else {}
     return lambda: make_strategy(name, **more)
 
 
@@ -214,12 +216,12 @@ def run_as_is(path: str, quick: bool, highest: float, window: int, warmup: float
 
 def _strategy_class(name: str) -> type[Strategy] | None:
     """Return a strategy's class; None for a variant that only this experiment knows."""
-    return load(name) if ":" in name or name in STRATEGIES else None
+    return None if name in (ONLINE, BARE, OPEN) else load(name)
 
 
 def _has_own_rate(name: str) -> bool:
     kind = _strategy_class(name)
-    return kind is not None and name != "value" and issubclass(kind, IntervalStrategy)
+    return kind is not None and kind is not Value and issubclass(kind, IntervalStrategy)
 
 
 def _estimate_work(job: SweepJob) -> float:

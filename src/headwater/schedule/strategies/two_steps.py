@@ -25,7 +25,7 @@ from headwater.schedule.strategies.ranking import (
 )
 from headwater.schedule.strategy import Table
 
-THRESHOLD_UP, THRESHOLD_DOWN, THRESHOLD_SHARE = 1.05, 0.95, 0.9
+THRESHOLD_UP, THRESHOLD_DOWN, THRESHOLD_SHARE = 1.05, 0.95, 0.9  # Θ, θ and p of alg. 4.2
 GUESS = 0.9  # of the last price: prices change slowly, and feeds below need no integral
 
 
@@ -111,17 +111,24 @@ class UtilityStrategy(RankingStrategy):
         return rows[few[good]], value[good]
 
 
-def adjust_threshold(tau: float, used: int, budget: int) -> float:
+def adjust_threshold(
+    tau: float,
+    used: int,
+    budget: int,
+    raise_by: float = THRESHOLD_UP,
+    lower_by: float = THRESHOLD_DOWN,
+    enough: float = THRESHOLD_SHARE,
+) -> float:
     """Return the next threshold (thesis, alg. 4.2).
 
-        τ ← τ · 1.05 if more than b was used,  τ · 0.95 if less than p·b (p = .9),  else τ
+        τ ← τ · Θ if more than b was used,  τ · θ if less than p·b,  else τ      Θ = 1.05, θ = .95, p = .9
 
     >>> [adjust_threshold(1.0, used, 10) for used in (11, 8, 9, 10)]
     [1.05, 0.95, 1.0, 1.0]
     """
     if used > budget:
-        return tau * THRESHOLD_UP
-    return tau * THRESHOLD_DOWN if used < THRESHOLD_SHARE * budget else tau
+        return tau * raise_by
+    return tau * lower_by if used < enough * budget else tau
 
 
 def store_threshold(cell: NDArray[np.float64], tau: float) -> None:
@@ -180,10 +187,14 @@ class OnlyTau(UtilityStrategy):
         *,
         tau: float = 1.0,
         capped: bool = True,
+        raise_by: float = THRESHOLD_UP,
+        lower_by: float = THRESHOLD_DOWN,
+        enough: float = THRESHOLD_SHARE,
         estimator: Estimator | None = None,
         rng: np.random.Generator | int | None = None,
     ) -> None:
         self._tau, self.capped = tau, capped
+        self.raise_by, self.lower_by, self.enough = raise_by, lower_by, enough
         super().__init__(feeds, estimator=estimator, rng=rng)
 
     def shared(self) -> Mapping[str, Any]:
@@ -192,9 +203,14 @@ class OnlyTau(UtilityStrategy):
     def choose(self, table: Table, now: float, budget: Budget, candidates: Bools | None = None) -> Choice:
         rows = self.eligible_rows(table, candidates)
         rows, value = self.find_useful(table, rows, now, self.price)
-        if budget.now > 0:
-            store_threshold(self._shared["price"], adjust_threshold(self.price, len(rows), budget.now))
+        self.adjust_tau(len(rows), budget)
         return take_best(rows, value, budget if self.capped else lift_budget(budget, len(rows)), self._rng)
+
+    def adjust_tau(self, used: int, budget: Budget) -> None:
+        """Adjust τ to the number of feeds that qualified (alg. 4.2)."""
+        if budget.now > 0:
+            tau = adjust_threshold(self.price, used, budget.now, self.raise_by, self.lower_by, self.enough)
+            store_threshold(self._shared["price"], tau)
 
 
 def lift_budget(budget: Budget, rows: int) -> Budget:
@@ -257,12 +273,12 @@ class TwoSteps(OnlyTau):
         saturated = take_best(full, gain, budget, self._rng)
         left = budget.after(saturated.rows)
         if left.now <= 0:
-            self._adjust_tau(len(saturated.rows), budget)
+            self.adjust_tau(len(saturated.rows), budget)
             return saturated
         useful, utility = self.find_useful(table, rows, now, budget.now / left.now * self.price)
         others = ~np.isin(useful, saturated.rows)
         useful, utility = useful[others], utility[others]
-        self._adjust_tau(len(saturated.rows) + len(useful), budget)
+        self.adjust_tau(len(saturated.rows) + len(useful), budget)
         left = left if self.capped else lift_budget(left, len(useful))
         return saturated + take_best(useful, utility, left, self._rng)
 
@@ -273,7 +289,3 @@ class TwoSteps(OnlyTau):
         brings = value_window_divergence(subtable, published)
         full = np.flatnonzero((published >= subtable.window) & (brings > 0))
         return rows[full], brings[full]
-
-    def _adjust_tau(self, used: int, budget: Budget) -> None:
-        if budget.now > 0:
-            store_threshold(self._shared["price"], adjust_threshold(self.price, used, budget.now))

@@ -23,7 +23,7 @@ from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters
 from headwater.web.api.server_endpoints import BackgroundJobView
 from headwater.web.api.server_endpoints import view_job as view_job
 from headwater.web.shared.background_jobs import BackgroundJob
-from headwater.web.shared.strategy_comparison import StrategyComparison, replay_strategies
+from headwater.web.shared.strategy_comparison import StrategyComparison, list_compared, replay_strategies
 
 scheduler_group = EndpointGroup(
     "scheduler", "The state of the scheduler: its budget, its price, and the next refreshes."
@@ -196,15 +196,22 @@ async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[Predi
     return ListPage(items=found, next=None)
 
 
+class ComparisonParameters(Parameters, frozen=True):
+    strategy: (
+        Annotated[str, Meta(max_length=500, description="more strategies, with commas between: advarss(c=.5)")] | None
+    ) = None
+
+
 @quality_group.post("/quality/comparison", ADMIN, status=202)
-async def compare_strategies(call: ApiCall) -> BackgroundJobView:
+async def compare_strategies(call: ApiCall, asked: ComparisonParameters) -> BackgroundJobView:
     """Start a job that replays this server's history with every strategy; one runs at a time."""
+    names = list_compared(call.site.settings.strategy, asked.strategy)
     running = call.site.background_jobs.find_running("comparison")
     if running is not None:
         return view_job(running)
     budget = call.site.status().budget_per_minute
 
     async def work(job: BackgroundJob) -> StrategyComparison:
-        return await replay_strategies(call.store, budget, call.now, job)
+        return await replay_strategies(call.store, budget, call.now, job, names)
 
     return view_job(call.site.background_jobs.start("Comparing strategies", work, page="comparison", unit="strategies"))

@@ -35,7 +35,7 @@ from headwater.web.charts.quality_charts import (
 from headwater.web.charts.svg import Chart, log_ticks
 from headwater.web.page import PageGroup, Visit
 from headwater.web.shared.background_jobs import BackgroundJob
-from headwater.web.shared.strategy_comparison import load_last_comparison, replay_strategies
+from headwater.web.shared.strategy_comparison import list_compared, load_last_comparison, replay_strategies
 from headwater.web.site import Site, parse_integer
 
 MAX_POINTS = 400  # feeds drawn: those with most requests and with most items
@@ -268,9 +268,10 @@ async def change_losing_feed(visit: Visit) -> Response:
 async def compare_strategies(visit: Visit) -> Response:
     """Start the comparison as a background job, unless it runs already."""
     site = visit.site
+    names = list_compared(site.settings.strategy, visit.form.get("strategy"))
 
     async def work(job: BackgroundJob) -> object:
-        return await replay_strategies(site.store, site.status().budget_per_minute, site.clock(), job)
+        return await replay_strategies(site.store, site.status().budget_per_minute, site.clock(), job, names)
 
     job = site.background_jobs.find_running("comparison")
     if job is None:

@@ -33,6 +33,8 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
     assert (refused["field"], "target mode" in refused["message"]) == ("budget", True)
     back = await server.owner("PATCH", "/settings", json={"target_delay": None, "keep_days": None})
     assert (back["budget"], back["target_delay"], back["keep_days"]) == (100_000, None, None)
+    tuned = await server.owner("PATCH", "/settings", json={"strategy": "advarss(c=.5)", "objective": "balanced"})
+    assert (tuned["strategy"], server.node.crawl.scheduler.strategy.c) == ("advarss(c=.5)", 0.5)
     plain = await server.owner("PATCH", "/settings", json={"strategy": "uniform", "objective": "balanced"})
     assert (plain["strategy"], server.node.crawl.scheduler.strategy.name) == ("uniform", "uniform")
 
@@ -42,6 +44,9 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
     [
         ({"strategy": "os:system"}, "strategy", "headwater.toml"),
         ({"strategy": "nonsense"}, "strategy", "no strategy"),
+        ({"strategy": "advarss(polteness=1)"}, "strategy", "Did you mean politeness?"),
+        ({"strategy": "two_steps(estimator=os:system)"}, "strategy", "headwater.toml"),
+        ({"estimator": "single(alpha=2)"}, "estimator", "between 0 and 1"),
         ({"estimator": "os.path:join"}, "estimator", "headwater.toml"),
         ({"objective": "speed"}, "objective", "speed"),
         ({"objective": "delay", "strategy": "uniform"}, "objective", "no objective"),
