@@ -12,6 +12,7 @@ from headwater.errors import AddressError, InputError, NotAFeed, Unreachable
 from headwater.fetch.client import Fetcher, Page
 from headwater.fetch.http.headers import FEED_TYPES
 from headwater.fetch.page_links import COMMON_FEED_PATHS, FeedCandidate, PageLinks, read_page_links, strip_feed_scheme
+from headwater.fetch.site_feeds import derive_lookup, derive_page_feeds, derive_site_feeds, read_lookup
 from headwater.model import Ending, Outcome
 
 __all__ = ["FeedCandidate", "discover_candidates"]
@@ -22,10 +23,13 @@ _CHARSET = re.compile(r"(?i)charset\s*=\s*[\"']?([\w.:-]+)")
 
 
 async def discover_candidates(fetcher: Fetcher, address: str) -> list[FeedCandidate]:
-    """Return the feeds of an address: the address itself, links its page declares, anchors, or common paths.
+    """Return the feeds of an address: of a well-known site, the address itself, links its page declares, anchors, or
+    common paths.
 
     Raises AddressError, Unreachable or NotAFeed if there are none.
     """
+    if feeds := await _find_site_feeds(fetcher, address):
+        return feeds
     page = await _fetch_page(fetcher, address)
     if not page.ok:
         raise InputError(f"{page.final_url} answered with an error ({page.status}). Check the address.")
@@ -40,7 +44,7 @@ async def discover_candidates(fetcher: Fetcher, address: str) -> list[FeedCandid
     if feeds:
         return feeds
     places = [[FeedCandidate(urljoin(page.final_url, path), how="path")] for path in COMMON_FEED_PATHS]
-    for candidates in (found.anchors, *places):
+    for candidates in (derive_page_feeds(page.final_url, page.body), found.anchors, *places):
         feeds, _ = await _verify_candidates(fetcher, candidates)
         if feeds:
             return feeds
@@ -50,6 +54,19 @@ async def discover_candidates(fetcher: Fetcher, address: str) -> list[FeedCandid
         sentence = f"{page.final_url} is a web page{title}, and it has no feed.{failure}"
         raise NotAFeed(sentence, "html") from reason
     raise NotAFeed(f"No feed was found at {page.final_url}. {reason}", reason.what) from reason
+
+
+async def _find_site_feeds(fetcher: Fetcher, address: str) -> list[FeedCandidate]:
+    """Find the feeds that a rule for a well-known site derives from the address, if they are there."""
+    candidates = derive_site_feeds(address)
+    lookup = derive_lookup(address)
+    if lookup is not None:
+        try:
+            page = await fetcher.get(lookup[0], accept="application/json")
+        except (AddressError, Unreachable):
+            return []
+        candidates = read_lookup(page.body, lookup[1]) if page.ok else []
+    return (await _verify_candidates(fetcher, candidates))[0]
 
 
 async def _fetch_page(fetcher: Fetcher, address: str) -> Page:

@@ -42,7 +42,7 @@ _MAX_BYTES = 1 << 20  # of a page; the links stand in its head
 
 @dataclass(frozen=True, slots=True)
 class FeedCandidate:
-    """A possible feed. `how` it was found: address, link, anchor or path; `type` is its format or declared type."""
+    """A possible feed. `how` it was found: address, link, anchor, path, rule; `type` is its format or declared type."""
 
     url: str
     title: str | None = None

@@ -8,6 +8,7 @@ import pytest
 from hostile import HostileServer, answer, feed, redirect
 
 from headwater.errors import AddressError, InputError, NotAFeed, Unreachable
+from headwater.fetch import discovery
 from headwater.fetch.client import Fetcher
 from headwater.fetch.discovery import FeedCandidate, discover_candidates
 
@@ -131,3 +132,31 @@ async def test_discovery_does_not_go_where_fetching_does_not(server: HostileServ
         with pytest.raises(AddressError):
             await discover_candidates(guarded, "localhost")
     assert server.connections == 0
+
+
+async def test_an_account_of_the_fediverse_has_a_feed_that_its_page_hides(server: HostileServer, reading: Fetcher):
+    server.routes |= {"/@somebody": page("posts"), "/@somebody.rss": feed()}
+    assert await discover_candidates(reading, server.url("/@somebody")) == [
+        FeedCandidate(server.url("/@somebody.rss"), "News", "rss 2.0", "rule")
+    ]
+
+
+async def test_the_feed_of_a_known_site_is_asked_for_before_its_page(
+    server: HostileServer, reading: Fetcher, monkeypatch: pytest.MonkeyPatch
+):
+    """The rule's answer is a guess: without a feed there, the page is asked as usual."""
+    derived = [FeedCandidate(server.url("/hidden.xml"), how="rule")]
+    monkeypatch.setattr(discovery, "derive_site_feeds", lambda address: derived)
+    server.routes |= {"/page": page('<a href="/news.rss">News</a>'), "/news.rss": feed(), "/hidden.xml": feed()}
+    assert [one.url for one in await discover_candidates(reading, server.url("/page"))] == [server.url("/hidden.xml")]
+    del server.routes["/hidden.xml"]
+    assert [one.url for one in await discover_candidates(reading, server.url("/page"))] == [server.url("/news.rss")]
+
+
+async def test_a_directory_of_podcasts_is_asked_for_the_feed(
+    server: HostileServer, reading: Fetcher, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(discovery, "derive_lookup", lambda address: (server.url("/lookup"), "feedUrl"))
+    body = f'{{"results": [{{"feedUrl": "{server.url("/show.xml")}"}}]}}'.encode()
+    server.routes |= {"/lookup": answer(200, body, {"Content-Type": "application/json"}), "/show.xml": feed()}
+    assert [one.url for one in await discover_candidates(reading, server.url("/x"))] == [server.url("/show.xml")]
