@@ -162,7 +162,7 @@ async def _build_local(stack: AsyncExitStack, settings: Settings, writers: Seque
         crawl.run,
         processor.run,
         deliverer.run,
-        ArticleFetcher(store, fetcher, given.article_budget).run,
+        ArticleFetcher(store, fetcher, given.article_budget, kept_pages=given.article_pages).run,
         partial(maintenance.run, processor),
         live_settings.run,
     ]
@@ -209,7 +209,7 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
     )
     member.counts = lambda: {**terminal.counts, **ingest.counts}
     member.problems = [lambda: terminal.problem, lambda: membership.problem]
-    member.outage = terminal.find_outage
+    member.outage, member.load = terminal.find_outage, terminal.measure_load
 
     def make_sender(fenced: Store, held: ClusterLease) -> JobSender:
         return PostgresJobSender(fenced, on_sent=transport.wake)
@@ -228,7 +228,7 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
         partial(_run_terminal_and_ingest, terminal, ingest, transport),
         elect(CONTROLLER, leader.run_term),
         elect(PROCESSOR, term.run),
-        elect(ARTICLES, make_article_work(store, fetcher, given.article_budget)),
+        elect(ARTICLES, make_article_work(store, fetcher, given)),
         deliverer.run,
         live_settings.run,
         partial(run_every, STATUS_SECONDS, crawl.follow_status),
@@ -381,7 +381,7 @@ async def run_terminal(settings: Settings, stop: asyncio.Event) -> None:
             terminal = Terminal(member.name, fetcher, transport, timing=timing, concurrency=settings.concurrency)
             member.counts = lambda: terminal.counts
             member.problems = [lambda: streams.retry.problem, lambda: terminal.problem]
-            member.outage = terminal.find_outage
+            member.outage, member.load = terminal.find_outage, terminal.measure_load
             log.info("joined", member=member.name, role="terminal")
             await terminal.run(stop)
     finally:
@@ -443,7 +443,7 @@ async def run_publisher(settings: Settings, stop: asyncio.Event) -> None:
         await live_settings.load()
         deliverer = await make_deliverer(joined.store, courier, lambda: live_settings.current)
         election = Election(joined.store, ARTICLES, member.name, joined.timing.leader_seconds)
-        articles = make_article_work(joined.store, fetcher, settings.article_budget)
+        articles = make_article_work(joined.store, fetcher, settings)
         await asyncio.gather(deliverer.run(stop), election.run(articles, stop), live_settings.run(stop))
 
 
@@ -482,11 +482,14 @@ def _make_processor(
     )
 
 
-def make_article_work(store: Store, fetcher: Fetcher, per_minute: float) -> ElectedWork:
+def make_article_work(store: Store, fetcher: Fetcher, settings: Settings) -> ElectedWork:
     """Return work for an election: fetch articles through the terminals, as long as the lease is held."""
 
     async def work(held: ClusterLease, over: asyncio.Event) -> None:
-        fetching = asyncio.create_task(ArticleFetcher(store.fenced(held), fetcher, per_minute).run(over))
+        fetcher_of_term = ArticleFetcher(
+            store.fenced(held), fetcher, settings.article_budget, kept_pages=settings.article_pages
+        )
+        fetching = asyncio.create_task(fetcher_of_term.run(over))
         try:
             await over.wait()
             await asyncio.wait({fetching}, timeout=ARTICLE_STOP_SECONDS)

@@ -90,14 +90,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     budget: float = 60.0  # requests per minute for feeds
     budget_bytes: float | None = None  # bytes per second for feeds
     article_budget: Annotated[float, Meta(gt=0)] = 10.0  # requests per minute for articles, within the budget
+    article_pages: Annotated[int, Meta(ge=0, le=1_000_000)] = 0  # newest articles whose HTML is kept too
     host_budget: float | None = None  # requests per minute to one registered domain
-    strategy: str = "value"  # how the budget is spent: a name, or package.module:Name
-    estimator: str | None = None  # how the strategy predicts feeds: a name, or package.module:Name
+    strategy: str = "value"  # how the budget is spent: a name or package.module:Name, with parameters: advarss(c=.5)
+    estimator: str | None = None  # how the strategy predicts feeds: a name or package.module:Name, with parameters
     objective: str = "balanced"  # balanced, completeness, freshness, delay, or completeness=…,freshness=…,delay=…
     target_completeness: float | None = None  # instead of a budget: the share of items to catch
     target_freshness: float | None = None  # instead of a budget: the share of the sources' windows to have
     target_delay: float | None = None  # instead of a budget: the mean delay in seconds
     only_wanted_by_queries: bool = False  # whether a feed counts only as far as queries want it
+    reader_weights: bool = True  # whether a feed counts the more, the more people read it
 
     alert_hours: Annotated[float, Meta(ge=0)] | None = 6.0  # a TARGET missed for longer is told to the query's receiver
 

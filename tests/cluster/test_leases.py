@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from headwater.cluster.leases import partitions
 from headwater.cluster.leases.election import Election
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.transport.postgres_transport import PostgresJobSender, PostgresTransport
-from headwater.cluster.transport.wire_messages import MemberReport
+from headwater.cluster.transport.wire_messages import Grant, MemberReport
 from headwater.errors import LeaseLost, StoreError
 from headwater.node.crawl.transport import Job
 from headwater.store import cluster_leases
@@ -169,6 +170,26 @@ async def test_who_joins_lacks_a_share_until_others_have_let_theirs_go(store: St
     assert [(len(one.partitions), one.lacking) for one in (second, third)] == [(86, False), (84, False)]
     kept = await store.write(partitions.keep_partitions, "b", [min(second.partitions)], {}, 60.0)
     assert len(kept.surplus) == 85
+
+
+async def test_the_least_loaded_terminal_gets_most_partitions_and_one_of_twice_the_capacity_twice_as_many(
+    store: Store,
+) -> None:
+    await store.write(partitions.create_partition_leases)
+
+    async def beat(name: str, load: float, capacity: int = 64, drained: Mapping[int, int] = {}) -> Grant:
+        report = MemberReport(name, "terminal", capacity=capacity, load=load)
+        return await store.write(partitions.renew_partitions, report, drained, LeaseTiming(60.0))
+
+    assert len((await beat("busy", 0.9)).partitions) == 256
+    await beat("idle", 0.0)
+    first = await beat("busy", 0.9)
+    assert len(first.surplus) == 256 - 77  # weights .75 and 1.75
+    await beat("busy", 0.9, drained={p: first.partitions[p] for p in first.surplus})
+    assert len((await beat("idle", 0.0)).partitions) == 179
+    later = await beat("busy", 0.0)  # as idle now: it may have 128 again, and takes them when the other has let them go
+    assert (len(later.partitions), later.lacking) == (77, True)
+    assert len((await beat("idle", 0.0, capacity=128)).surplus) == 179 - 171
 
 
 async def test_a_node_takes_at_once_what_it_has_offered_itself(store: Store, monkeypatch) -> None:

@@ -6,6 +6,7 @@ Every write of a leader carries the epoch of its lease.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -98,6 +99,7 @@ class Leader:
         began = time.monotonic()
         store = self._store.fenced(held)
         scheduler = make_scheduler(store, self._live_settings.current)
+        scheduler.budget.fetches = math.inf  # the terminals fetch; `_count_capacity` counts them
         spending_log = SpendingLog(store, cluster_leases.read_database_time)
         dispatcher = self._make_dispatcher(store, scheduler, spending_log, held)
         desk, definitions = GrantDesk(store, scheduler.budget, spending_log), DefinitionReader(store)
@@ -198,6 +200,8 @@ class Leader:
         self._terminal_capacity = sum(int(info.get("capacity", 0)) for info in infos)
         away = [info.get("away_since") for info in infos]
         self._network_away_since = min(away) if away and None not in away else None
+        if self.dispatcher is not None and self._terminal_capacity:
+            self.dispatcher.scheduler.budget.fetches = self._terminal_capacity
         if self.dispatcher is not None:  # each terminal without network sends a probe now and then
             self.dispatcher.scheduler.budget.hold_back(sum(since is not None for since in away))
 

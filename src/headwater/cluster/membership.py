@@ -58,6 +58,7 @@ class LocalMember:
         self.counts = counts
         self.problems = list(problems)
         self.outage = outage
+        self.load: Callable[[], float] = lambda: 0.0
         self._started = time.time()
 
     def make_report(self) -> MemberReport:
@@ -76,6 +77,7 @@ class LocalMember:
             socket.gethostname(),
             since,
             keep,
+            round(self.load(), 3),
         )
 
 

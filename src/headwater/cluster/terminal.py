@@ -19,6 +19,7 @@ from headwater.node.crawl.fetch_pool import FetchOutcome, FetchPool, fetch_hop
 from headwater.node.crawl.network_outage import NetworkOutage
 from headwater.node.crawl.transport import Job, JobReceiver, ReceivedJob
 
+LOAD_WEIGHT = 0.1  # of the latest report in the load: partitions do not move for a moment's work
 SWEEPS_PER_FETCH = 30  # looks for fetches whose lease is nearly over, within the longest fetch
 
 
@@ -39,6 +40,7 @@ class Terminal:
         concurrency: int = 64,
     ) -> None:
         self._timing = timing
+        self._concurrency, self._load = concurrency, 0.0
         self.holdings = LeasedHoldings(timing.fetch_seconds)
         self._leased_fetch = LeasedFetch(fetcher, self.holdings)
         # A result is not missed before three quarters of a lease; a failed feed would have to wait longer.
@@ -62,6 +64,11 @@ class Terminal:
     @property
     def problem(self) -> str | None:
         return self.pool.problem or self._keeper.problem
+
+    def measure_load(self) -> float:
+        """Return the jobs in hand relative to what can be fetched at once, smoothed over the last reports."""
+        self._load += LOAD_WEIGHT * (self.pool.jobs_in_hand / self._concurrency - self._load)
+        return self._load
 
     def find_outage(self) -> tuple[float, tuple[int, ...]] | None:
         """While no server answers: since when, and the partitions needed to find out when that is over."""

@@ -6,14 +6,15 @@ worker process runs one strategy at a time, so that progress can be shown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from headwater.arrays import Floats, Rows
-from headwater.errors import TraceError
+from headwater.errors import SettingsError, TraceError
 from headwater.lab.traces.trace import Trace
+from headwater.schedule.registry import make_strategy, parse_strategy
 from headwater.times import DAY
 
 COMPARED_STRATEGIES = (
@@ -29,6 +30,30 @@ FEWEST_FEEDS = 50  # in a sample
 LEAST_DAYS = 2.0
 
 
+def choose_compared(default: Sequence[str], current: str, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the strategies to compare: the usual ones, the server's `current` one if it can be, and those `wanted`.
+    Raises SettingsError for a wanted one that is unknown or cannot be compared.
+
+    >>> choose_compared(("value",), "value", ("2Steps(tau=2)",))
+    ('value', 'two_steps(tau=2)')
+    """
+    from headwater.lab.experiments.peers import LEFT_OUT
+
+    chosen = list(default)
+    for text in (current, *wanted):
+        spec = parse_strategy(text)
+        if spec.is_own or spec.name in LEFT_OUT:
+            if text in wanted:
+                raise SettingsError(
+                    f"The strategy {text[:100]} cannot be compared here; try `headwater lab run peers`."
+                )
+            continue
+        make_strategy(str(spec))
+        if str(spec) not in chosen:
+            chosen.append(str(spec))
+    return tuple(chosen)
+
+
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
     """The result of one strategy: shares and seconds."""
@@ -42,7 +67,9 @@ class ComparisonRow:
     off: float  # deviation from the common number of requests, as a share
 
 
-def build_trace(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:
+def build_trace(
+    feeds: Rows, times: Floats, windows: Mapping[int, int], readers: Mapping[int, int] | None = None
+) -> Trace:
     """Make a trace of (feed, time) pairs. Raises TraceError with the time to wait where they are too few."""
     if not len(times) or float(times.max() - times.min()) < LEAST_DAYS * DAY:
         days = 0.0 if not len(times) else float(times.max() - times.min()) / DAY
@@ -55,7 +82,8 @@ def build_trace(feeds: Rows, times: Floats, windows: dict[int, int]) -> Trace:
     ids, first = np.unique(feeds, return_index=True)
     offsets = np.append(first, len(feeds)).astype(np.intp)
     sizes = np.array([max(windows.get(int(id), 20), 1) for id in ids], np.int64)
-    return Trace(tuple(str(id) for id in ids), offsets, times, windows=sizes)
+    counted = None if readers is None else np.array([float(readers.get(int(id), 0)) for id in ids])
+    return Trace(tuple(str(id) for id in ids), offsets, times, windows=sizes, readers=counted)
 
 
 def sample_feeds(trace: Trace, per_day: float) -> Trace:

@@ -30,10 +30,12 @@ from headwater.query.items.language_detection import make_language_detector
 from headwater.store.content import articles
 from headwater.store.content.articles import (
     Article,
+    ArticlePage,
     claim_due_articles,
     find_next_due_article,
     list_article_sources,
     queue_articles_from_outbox,
+    save_article_page,
     save_article_text,
     settle_article,
 )
@@ -48,6 +50,7 @@ BATCH = 500
 MAX_CONCURRENT = 4
 MAX_REDIRECTS = 5
 MAX_BYTES = 3 << 20
+MAX_KEPT_BYTES = 1 << 20  # of a page whose HTML is kept
 MAX_ATTEMPTS = 4
 FIRST_RETRY = 600.0  # seconds until the second attempt, then six times as long each
 ACCEPTED_TYPES = "text/html,application/xhtml+xml;q=0.9"
@@ -73,10 +76,18 @@ class ArticleFetcher(StepLoop):
     """Fetches due articles, with `per_minute` requests including those for robots.txt."""
 
     def __init__(
-        self, store: Store, fetcher: Fetcher, per_minute: float, *, clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        fetcher: Fetcher,
+        per_minute: float,
+        *,
+        kept_pages: int = 0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """The HTML of the newest `kept_pages` articles is kept beside their text."""
         super().__init__("articles_failed", store.changes, clock=clock)
         self._store = store
+        self._kept_pages = kept_pages
         self._fetcher = fetcher
         self._robots = Robots(fetcher, clock=clock)
         self._workers = make_article_workers()
@@ -126,6 +137,9 @@ class ArticleFetcher(StepLoop):
             page = await self._fetch_page(one.url)
             document = await self._workers.read(page.body, page.final_url, {})
             await self._store_text(one, document)
+            if self._kept_pages and len(page.body) <= MAX_KEPT_BYTES:
+                kept = ArticlePage(page.final_url, self._clock(), page.body)
+                await self._store.write(save_article_page, one.item_id, kept, self._kept_pages)
             problem = None
         except NotAFeed as error:
             problem = await self._record_failure(one, str(error), None)

@@ -30,21 +30,22 @@ from headwater.node.quality.targets import (
     plan_query_targets,
     require_beliefs,
 )
-from headwater.node.queries.demand import Demand, DemandModel, load_reader_weights
+from headwater.node.queries.demand import Demand, DemandModel, load_demand_model, load_own_weights
 from headwater.query.source_scope import SourceScope
 from headwater.schedule.quality.tally import HOURS_KEPT
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
+from headwater.store.content.articles import delete_orphaned_pages
+from headwater.store.content.refreshes import load_mean_costs
 from headwater.store.content.search import has_queued_items, index_queued
 from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
 from headwater.store.maintenance.trash import delete_expired_trash
 from headwater.store.queries.promise_hours import SERVER, find_latest_hours
-from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
 from headwater.store.readers.mark_compaction import compact_all_marks
 from headwater.store.readers.subscriptions import list_reader_feeds
 from headwater.store.saved_state import read_revision
 from headwater.store.store import Store
-from headwater.times import HOUR
+from headwater.times import HOUR, WEEK
 
 SAVE_SECONDS = 300.0
 REPORT_SECONDS = 60.0
@@ -93,6 +94,9 @@ class Maintenance:
         await snapshot.load_snapshot(self._store, self._scheduler.feed_table, self._scheduler.strategy)
         await self._learn_foreign_refreshes()
         self._scheduler.restore_host_pace()
+        if self.settings.budget_bytes is not None:
+            means = await self._store.read(load_mean_costs, self._clock() - WEEK)
+            self._scheduler.feed_table.restore_costs(means)
         await self.monitor.load()
         await self.update_target_budget()
 
@@ -234,18 +238,13 @@ class Maintenance:
         definitions = source.definitions
         settings, store = self.settings, self._store
         self._scheduler.feed_table.set_reader_feeds(await store.read(list_reader_feeds))
-        own = await load_reader_weights(self._store, settings.only_wanted_by_queries)
+        own = await load_own_weights(store, settings.only_wanted_by_queries)
+        model = await load_demand_model(store, settings, definitions, source.build_scope(), self._clock())
+        demand = await asyncio.to_thread(model.compute_demand, own)
         if not definitions and not settings.only_wanted_by_queries:
-            await self._apply_demand({feed: Demand(weight, 1.0) for feed, weight in own.items()}, {})
+            await self._apply_demand(demand, {})
             await self._apply_targets((), 0.0)
             return
-        model = DemandModel(
-            definitions,
-            source.build_scope(),
-            await store.read(list_selectivity),
-            await store.read(load_offered_counts),
-        )
-        demand = await asyncio.to_thread(model.compute_demand, own)
         found = await asyncio.to_thread(self._plan_targets, model, definitions, demand)
         if any(times > 1 for times in found.times.values()):
             demand = await asyncio.to_thread(model.compute_demand, own, found.times)
@@ -297,6 +296,7 @@ class Maintenance:
             pruned = await self._store.write(delete_expired, keep, self._clock())
             if not (pruned.items or pruned.refreshes or pruned.outbox):
                 break
+        await self._store.write(delete_orphaned_pages)
         await compact_all_marks(self._store, self._clock())
         while await self._store.write(delete_expired_trash, self._clock()):
             pass

@@ -38,6 +38,7 @@ from headwater.web.auth.password_login import PasswordLogin
 from headwater.web.compression import Compression
 from headwater.web.greader.greader_app import SingleSlashes, build_greader_routes
 from headwater.web.page import PageGroup, build_routes
+from headwater.web.published.document_readers import DocumentReaders
 from headwater.web.published.document_responses import FeedTokens, PublishedResponses
 from headwater.web.published.live_endpoint import LiveEndpoint
 from headwater.web.published.websub_endpoints import WebSubEndpoints
@@ -80,6 +81,7 @@ def create_app(
         documents,
         may_read,
         tokens,
+        DocumentReaders(store, clock),
         routes=[
             *build_routes(find_page_groups(), site),
             *build_greader_routes(site),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 from pyarrow import csv, parquet
 
 from headwater.errors import TraceError
+from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.traces.trace import Trace, load_trace
+from headwater.schedule.strategies.round_robin import Uniform
+from headwater.schedule.strategy import Table
 
 GOOD = {
     "source": ["b", "a", "b", "c"],
@@ -148,3 +152,23 @@ def test_the_open_traces_load(shared_data: Path) -> None:
     news = load_trace(shared_data / "traces" / "news.parquet")
     assert (news.feeds, len(news.times)) == (6977, 588_793)
     assert int((news.times >= news.start + 21 * 86_400).sum()) == 475_363
+
+
+def test_readers_and_costs_of_a_trace_reach_the_strategy() -> None:
+    trace = replace(Trace.from_lists([[0.0], [1.0], [2.0]]), readers=np.array([0.0, 5.0, 3.0]), costs=np.ones(3) * 2)
+    table = Table.of(2)
+    trace.select_feeds(np.array([1, 0])).fill_table(table)
+    assert table.subscribers.tolist() == [5, 0]
+    assert table.weight.round(3).tolist() == [1.667, 0.333]  # per mean number of readers, nobody counting as one
+    assert table.cost.tolist() == [2, 2]
+    seen = []
+
+    class Looking(Uniform):
+        name = "looking"
+
+        def choose(self, table, now, budget, candidates=None):  # type: ignore[no-untyped-def]
+            seen.append(table.subscribers.tolist())
+            return super().choose(table, now, budget, candidates)
+
+    replay_trace(Looking(), trace, ReplaySettings(window=1, history_days=0, warmup_days=0, tick=0.5), 1e5)
+    assert seen[0] == [0, 5, 3]

@@ -15,7 +15,14 @@ from headwater.fetch.robots import Robots
 from headwater.model import Feed, Item
 from headwater.node.article_fetcher import ArticleFetcher, enqueue_articles_of_hits
 from headwater.node.queries.processor import QueryProcessor
-from headwater.store.content.articles import find_article, want_articles
+from headwater.store.content.articles import (
+    delete_orphaned_pages,
+    find_article,
+    find_article_page,
+    has_article_page,
+    want_articles,
+)
+from headwater.store.content.feeds import delete_feed
 from headwater.store.content.items import find_item, list_items
 from headwater.store.content.search import search_items
 from headwater.store.content.verdicts import save_refreshes
@@ -280,3 +287,28 @@ async def test_private_addresses_are_refused(store: Store, site: Site) -> None:
     assert article is not None
     assert (article.state, site.asked) == ("dead", [])
     assert "does not go to this address" in str(article.message)
+
+
+async def test_the_html_of_the_newest_articles_is_kept_and_goes_with_its_item(world: World, store: Store) -> None:
+    world.articles._kept_pages = 2
+    feed = await one_feed(store)
+    await store.write(want_articles, "feed", feed.id, True)
+    items = [await world.arrive(feed, path) for path in ("/story", "/story?2", "/story?3")]
+    await world.work()
+    kept = [await store.read(find_article_page, item.id or 0) for item in items]
+    assert [page is not None for page in kept].count(True) == 2
+    page = next(page for page in kept if page is not None)
+    assert page.url.startswith(world.site.base)
+    assert b"<html" in page.html.lower()  # whole, as the server sent it
+    with_page = next(item.id for item, one in zip(items, kept, strict=True) if one is not None)
+    await store.write(delete_feed, feed.id)
+    await store.write(delete_orphaned_pages)
+    assert not await store.read(has_article_page, with_page or 0)
+
+
+async def test_the_html_is_not_kept_unless_somebody_wants_it(world: World, store: Store) -> None:
+    feed = await one_feed(store)
+    await store.write(want_articles, "feed", feed.id, True)
+    item = await world.arrive(feed)
+    await world.work()
+    assert not await store.read(has_article_page, item.id or 0)

@@ -1,4 +1,4 @@
-"""Hashes hosts into 256 partitions, and shares these among terminals.
+"""Hashes hosts into 256 partitions, and shares these among terminals by their capacity and load.
 
 Only the terminal that holds a partition talks to its hosts. The hash never changes, or an old and an upgraded terminal
 would talk to one host at once; a test guards it.
@@ -6,6 +6,7 @@ would talk to one host at once; a test guards it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -56,18 +57,24 @@ def create_partition_leases(connection: Connection) -> None:
 
 
 def share_partitions(
-    connection: Connection, holder: str, members: int, drained: Mapping[int, int], seconds: float
+    connection: Connection,
+    holder: str,
+    members: int,
+    drained: Mapping[int, int],
+    seconds: float,
+    fair: int | None = None,
 ) -> PartitionShare:
-    """Release drained partitions, renew the others, and take free ones up to a fair share.
+    """Release drained partitions, renew the others, and take free ones up to a `fair` share, by default an equal one.
 
     A drained partition that is no longer surplus may be taken again like any other free one.
     """
     release_partitions(connection, holder, drained)
     held = cluster_leases.renew_leases(connection, LEASE_PREFIX, holder, seconds)
-    fair = compute_fair_share(PARTITIONS, members)
+    fair = compute_fair_share(PARTITIONS, members) if fair is None else fair
     if len(held) < fair:
         held |= cluster_leases.acquire_free_leases(connection, LEASE_PREFIX, holder, fair - len(held), seconds)
-    return divide_share({PARTITION_OF_LEASE[name]: epoch for name, epoch in sorted(held.items())}, PARTITIONS, members)
+    mine = {PARTITION_OF_LEASE[name]: epoch for name, epoch in sorted(held.items())}
+    return divide_share(mine, PARTITIONS, members, fair)
 
 
 def compute_fair_share(partitions: int, members: int) -> int:
@@ -75,15 +82,31 @@ def compute_fair_share(partitions: int, members: int) -> int:
     return -(-partitions // max(members, 1))
 
 
-def divide_share(mine: dict[int, int], partitions: int, members: int) -> PartitionShare:
+def compute_shares(partitions: int, reports: Collection[MemberReport]) -> dict[str, int]:
+    """Return how many partitions each terminal should have: by its capacity, and the more the less it is loaded.
+
+    The load counts in quarters of the capacity, so that partitions do not wander with every job.
+
+    >>> idle, busy = (MemberReport(name, "terminal", capacity=64, load=load) for name, load in (("a", 0.1), ("b", 0.6)))
+    >>> compute_shares(256, [idle, busy])
+    {'a': 150, 'b': 107}
+    """
+    weights = {one.name: max(one.capacity, 1) * (1.75 - min(round(4 * one.load) / 4, 1.0)) for one in reports}
+    total = sum(weights.values())
+    return {name: math.ceil(partitions * weight / total) for name, weight in weights.items()}
+
+
+def divide_share(mine: dict[int, int], partitions: int, members: int, fair: int | None = None) -> PartitionShare:
     """Say which of a member's partitions are surplus, and whether it lacks some.
 
     >>> divide_share({0: 5, 1: 5, 2: 5}, 4, 2)
     PartitionShare(partitions={0: 5, 1: 5, 2: 5}, surplus=(2,), lacking=False)
     """
-    fair = compute_fair_share(partitions, members)
-    # The last number is the rest if all others have a fair share, rounded up.
-    return PartitionShare(mine, tuple(sorted(mine)[fair:]), len(mine) < partitions - (members - 1) * fair)
+    equal = compute_fair_share(partitions, members)
+    fair = equal if fair is None else fair
+    # The last number is the rest if all others have their shares, each rounded up by less than one.
+    others = (members - 1) * equal if fair == equal else partitions - fair + members - 1
+    return PartitionShare(mine, tuple(sorted(mine)[fair:]), len(mine) < partitions - others)
 
 
 def keep_partitions(
@@ -111,7 +134,9 @@ def renew_partitions(
     if well and report.away_since is not None:  # it reaches no server, and others do
         share = keep_partitions(connection, report.name, report.keep, drained, timing.lease)
     else:
-        share = share_partitions(connection, report.name, len(well or others), drained, timing.lease)
+        shares = compute_shares(PARTITIONS, [read_report(one.info) for one in well or others])
+        fair = shares.get(report.name)
+        share = share_partitions(connection, report.name, len(well or others), drained, timing.lease, fair)
     leading = cluster_leases.list_leases(connection, "controller")
     epoch = leading[0].epoch if leading else 0
     return Grant(share.partitions, share.surplus, timing.lease, epoch, now, lacking=share.lacking)

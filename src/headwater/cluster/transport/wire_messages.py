@@ -26,6 +26,7 @@ class MemberReport:
     host: str = ""
     away_since: float | None = None  # since when a terminal reaches no server at all
     keep: tuple[int, ...] = ()  # partitions that it then needs for probes
+    load: float = 0.0  # jobs in hand relative to its capacity, over the last minutes
 
 
 @dataclass(frozen=True, slots=True)

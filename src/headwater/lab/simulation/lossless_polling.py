@@ -103,6 +103,7 @@ class _PollingRun:
         self.sums = np.concatenate([[0.0], np.cumsum(relative)])
         self.squares = np.concatenate([[0.0], np.cumsum(relative**2)])
         self.table = Table.of(trace.feeds, 1e9)
+        trace.fill_table(self.table)
         self.read = self.count_published(begin)
         self.requests = 0
         self.delay = self.delay_squared = self.longest = 0.0

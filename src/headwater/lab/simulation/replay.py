@@ -123,6 +123,7 @@ class _Publishers:
         self._known = trace.offsets[:-1].astype(np.int64).copy()  # items published up to the last poll
         self.table = Table.of(trace.feeds)
         self.table.window[:] = self.windows
+        trace.fill_table(self.table)
         self.obtained = np.full(len(trace.times), np.nan)
         self.polls = np.zeros(trace.feeds, dtype=np.int64)
         self.bytes = 0.0

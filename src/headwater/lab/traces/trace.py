@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headwater.arrays import Bools, Floats, Rows
 from headwater.errors import TraceError
 from headwater.lab.traces.trace_files import encode_sources, parse_times, read_columns, read_strings
+from headwater.schedule.strategy import Table
 from headwater.times import DAY
 
 
@@ -24,7 +25,8 @@ class Trace:
     """Items of several sources: source k published at `times[offsets[k]:offsets[k + 1]]`, ascending.
 
     `windows` are the sizes of the sources' documents where they differ from the replay's, and `dated` marks the sources
-    that give dates. Only synthetic worlds have them.
+    that give dates. Only synthetic worlds have them. `readers` are the numbers of subscribers and `costs` those of a
+    refresh relative to an ordinary one, where they are known.
     """
 
     names: tuple[str, ...]
@@ -34,6 +36,8 @@ class Trace:
     categories: tuple[str, ...] | None = field(default=None, repr=False)
     windows: NDArray[np.int64] | None = field(default=None, repr=False)
     dated: Bools | None = field(default=None, repr=False)
+    readers: Floats | None = field(default=None, repr=False)
+    costs: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not len(self.times):
@@ -80,6 +84,8 @@ class Trace:
             None if self.categories is None else tuple(self.categories[k] for k in items),
             None if self.windows is None else self.windows[feeds],
             None if self.dated is None else self.dated[feeds],
+            None if self.readers is None else self.readers[feeds],
+            None if self.costs is None else self.costs[feeds],
         )
 
     def select_period(self, start: float, end: float) -> Trace:
@@ -94,7 +100,18 @@ class Trace:
             None if self.categories is None else tuple(self.categories[k] for k in keep),
             self.windows,
             self.dated,
+            self.readers,
+            self.costs,
         )
+
+    def fill_table(self, table: Table) -> None:
+        """Set what the strategies see of readers and costs; feeds weigh by their readers, 1 on average."""
+        if self.readers is not None:
+            table.subscribers[:] = self.readers
+            known = np.maximum(self.readers, 1.0)
+            table.weight[:] = known / known.mean()
+        if self.costs is not None:
+            table.cost[:] = self.costs
 
     @classmethod
     def from_lists(cls, sources: list[list[float]]) -> Trace:

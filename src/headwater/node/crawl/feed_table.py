@@ -16,6 +16,7 @@ from headwater.fetch.http.local_domains import is_local_domain
 from headwater.formats.values.domains import registered_domain_of_url
 from headwater.node.queries.demand import Demand
 from headwater.schedule.politeness.rules import PolitenessFacts, is_skipped, measure_skipped
+from headwater.schedule.refresh_cost import update_means
 from headwater.schedule.strategy import Table
 from headwater.store.content.feed_state import ScheduleRow
 
@@ -39,6 +40,8 @@ class FeedTable:
         self.learned_until: Floats = np.empty(0)  # the latest refresh that the strategy has learned from
         self.skip_hours: NDArray[np.int32] = np.empty(0, np.int32)  # bit h: not in that hour, UTC
         self.skip_days: NDArray[np.int32] = np.empty(0, np.int32)  # bit d: not on that weekday
+        self.mean_bytes: Floats = np.empty(0)  # of a feed's refreshes, learned; NaN: none yet
+        self.mean_seconds: Floats = np.empty(0)
         self._deadlines: Mapping[int, float] = {}  # seconds, by feed: the intervals that TARGETs of queries need
         self._released_at: Floats = np.empty(0)  # end of its last refresh, by the monotonic clock
         self._demand: Mapping[int, Demand] = {}
@@ -123,8 +126,7 @@ class FeedTable:
             self.active[row] = self.table.active[row] = _is_active(feed)
             self.at_most[row] = _longest_pause(feed)
             self._set_at_most(row)
-            wanted = self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0)
-            self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
+            self._set_demand(row, self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0))
             if self.in_flight[row] or self._released_at[row] >= since:
                 continue
             last = _last_success(feed)
@@ -143,7 +145,7 @@ class FeedTable:
         for feed, wanted in demand.items():
             row = self._row_of_feed.get(feed)
             if row is not None:
-                self.table.weight[row], self.table.selectivity[row] = wanted.weight, wanted.selectivity
+                self._set_demand(row, wanted)
         worth = self.table.weight * self.table.selectivity
         return bool((np.abs(worth - before) > 0.1 * np.maximum(before, worth)).any())
 
@@ -151,6 +153,22 @@ class FeedTable:
         """Set the feeds to which only readers subscribe."""
         self.of_readers[:] = False
         self.of_readers[self.find_rows(feed_ids)] = True
+
+    def _set_demand(self, row: int, wanted: Demand) -> None:
+        table = self.table
+        table.weight[row], table.selectivity[row], table.subscribers[row] = wanted
+
+    def note_costs(self, rows: Rows, size: Floats, seconds: Floats) -> None:
+        """Learn what the refreshes of these rows took."""
+        self.mean_bytes[rows] = update_means(self.mean_bytes[rows], size)
+        self.mean_seconds[rows] = update_means(self.mean_seconds[rows], seconds)
+
+    def restore_costs(self, means: Iterable[tuple[int, float, float]]) -> None:
+        """Take over what refreshes took before the start: feed, mean bytes, mean seconds."""
+        for feed, size, seconds in means:
+            row = self._row_of_feed.get(feed)
+            if row is not None:
+                self.mean_bytes[row], self.mean_seconds[row] = size, seconds
 
     def set_deadlines(self, deadlines: Mapping[int, float]) -> bool:
         """Set the intervals, in seconds by feed, that TARGETs of queries need; return whether any has changed."""
@@ -195,11 +213,9 @@ class FeedTable:
         table = Table.of(more, ASSUMED_WINDOW)
         if self._demand:
             demand = [self._demand.get(feed.feed_id) or Demand(feed.weight, 1.0) for feed in fresh]
-            table.weight[:] = [one.weight for one in demand]
-            table.selectivity[:] = [one.selectivity for one in demand]
+            table.weight[:], table.selectivity[:], table.subscribers[:] = zip(*demand, strict=True)
         else:
             table.weight[:] = [feed.weight for feed in fresh]
-            table.selectivity[:] = 1.0
         table.window[:] = [feed.window or ASSUMED_WINDOW for feed in fresh]
         table.last[:] = [_last_success(feed) for feed in fresh]
         ids = [feed.feed_id for feed in fresh]
@@ -216,6 +232,8 @@ class FeedTable:
         self.of_readers = np.concatenate([self.of_readers, np.zeros(more, bool)])
         self.learned_until = np.concatenate([self.learned_until, np.full(more, -np.inf)])
         self._released_at = np.concatenate([self._released_at, np.full(more, -np.inf)])
+        self.mean_bytes = np.concatenate([self.mean_bytes, np.full(more, np.nan)])
+        self.mean_seconds = np.concatenate([self.mean_seconds, np.full(more, np.nan)])
         self.table = _concatenate(self.table, table)
         self._row_of_feed |= {feed: start + k for k, feed in enumerate(ids)}
 

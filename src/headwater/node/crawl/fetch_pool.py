@@ -155,7 +155,7 @@ class FetchPool:
         self._stop_seconds = stop_seconds
         self._clock = clock
         self.demand_changed = asyncio.Event()  # a partition was opened, or there is room again
-        self._jobs_in_hand = 0  # until their results are safe
+        self.jobs_in_hand = 0  # until their results are safe
         self._queue: deque[ReceivedJob] = deque()
         self._hands_empty = asyncio.Event()
         self._workers = 0
@@ -176,7 +176,7 @@ class FetchPool:
     @property
     def room(self) -> int:
         """How many more jobs are welcome."""
-        return QUEUE_FACTOR * self.concurrency - self._jobs_in_hand
+        return QUEUE_FACTOR * self.concurrency - self.jobs_in_hand
 
     @property
     def open_partitions(self) -> Sequence[int]:
@@ -189,7 +189,7 @@ class FetchPool:
             await stop.wait()
             await _cancel_tasks(receiving)
             self.outage.release_all()
-            if self._jobs_in_hand:
+            if self.jobs_in_hand:
                 self._hands_empty.clear()
                 await pause(self._hands_empty, self._stop_seconds)
         finally:
@@ -206,7 +206,7 @@ class FetchPool:
         """Queue a job, and start a worker if fewer run than may fetch at once."""
         self.holdings.note_leader(received.job.epoch)
         self.holdings.begin_job(received.job.partition)
-        self._jobs_in_hand += 1
+        self.jobs_in_hand += 1
         self._queue.append(received)
         if self._workers < self.concurrency:
             self._workers += 1
@@ -226,8 +226,8 @@ class FetchPool:
 
     def _end_job(self, job: Job) -> None:
         self.holdings.end_job(job.partition)
-        self._jobs_in_hand -= 1
-        if not self._jobs_in_hand:
+        self.jobs_in_hand -= 1
+        if not self.jobs_in_hand:
             self._hands_empty.set()
         if self.room == self.concurrency:  # there was less: more jobs may come
             self.demand_changed.set()

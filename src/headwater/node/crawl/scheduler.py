@@ -200,8 +200,17 @@ class Scheduler:
             self._paces = self._host_pace.limit(feeds, table.is_own_host[: len(feeds)], gaps)
             if self.budget.host_limit is not None:
                 self._paces = np.minimum(self._paces, self.budget.host_limit)
+            self._price_refreshes()
             self._paced_at = now
         return self._paces
+
+    def _price_refreshes(self) -> None:
+        """Set what a refresh of each feed costs: bytes and seconds, where they are scarcer than requests."""
+        table = self.feed_table
+        costs = self.budget.compute_costs(table.mean_bytes, table.mean_seconds)
+        if (np.abs(costs - table.table.cost) > 0.1 * costs).any():
+            self.strategy.note_change()
+        table.table.cost[:] = costs
 
     def find_next_due(self, now: float) -> float:
         """Return when the next feed may be chosen: `now` if one may be already, infinity if there is none.
@@ -267,8 +276,11 @@ class Scheduler:
             return
         teach_strategy(self.strategy, self.feed_table, lessons)
         asked = [(row, lesson.refresh) for row, lesson in lessons if lesson.refresh.status is not None]
-        hosts = self.feed_table.host[np.array([row for row, _ in asked], np.intp)]
-        self._host_pace.note_answers(hosts, np.array([refresh.elapsed for _, refresh in asked]))
+        rows = np.array([row for row, _ in asked], np.intp)
+        seconds = np.array([refresh.elapsed for _, refresh in asked])
+        self._host_pace.note_answers(self.feed_table.host[rows], seconds)
+        self.feed_table.note_costs(rows, np.array([float(refresh.bytes) for _, refresh in asked]), seconds)
+        self.budget.note_seconds(seconds)
         if self.politeness.has_refusals:
             self._record_answers(lessons)
 

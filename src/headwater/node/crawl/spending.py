@@ -6,6 +6,7 @@ replaces the reservation at the end. One reservation is one request: each hop of
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 from headwater.arrays import Floats, Rows
 from headwater.schedule.budget import BudgetRecord, RequestBudget, RequestCap
 from headwater.schedule.politeness.host_rate import HostRate
+from headwater.schedule.refresh_cost import Pressure, compute_costs
+from headwater.times import MINUTE
 
 FIRST_BYTES = 20_000.0  # expected size of a document before anything was fetched
 LEARNING_RATE = 0.05  # weight of the latest document in the average
@@ -31,17 +34,40 @@ class BudgetUse:
 class BudgetAccount:
     """The budget of a crawl: reserve at the start of a fetch, charge at its end."""
 
-    def __init__(self, cap: RequestCap, pace: HostRate | None = None) -> None:
+    def __init__(self, cap: RequestCap, pace: HostRate | None = None, fetches: float = math.inf) -> None:
+        """`fetches` may run at a time."""
+        self.fetches = fetches
         self._budget = RequestBudget(cap)
         self._pace = pace if pace is not None else HostRate()
         self._typical_bytes = FIRST_BYTES
         self.people_waiting = 0  # requests beside refreshes that wait for their turn (`RequestGrants`)
+        self._typical_seconds = 0.0  # before anything was fetched, parallel fetches are not known to be scarce
         self._clock_setback = 0.0  # seconds by which the clock was set back: the budget's own time only moves forward
 
     @property
     def rate(self) -> float:
-        """Refreshes per second in the long run."""
-        return self._budget.rate
+        """Ordinary refreshes per second in the long run: as many as requests, bytes and parallel fetches allow."""
+        return self._budget.rate / self.pressure.stretch
+
+    @property
+    def pressure(self) -> Pressure:
+        """The use of bytes and of parallel fetches if all requests were ordinary refreshes."""
+        used = self._budget.rate * self._typical_bytes * MINUTE
+        return Pressure(
+            0.0 if self.cap.bytes is None else used / self.cap.bytes,
+            self._budget.rate * self._typical_seconds / self.fetches,
+        )
+
+    def compute_costs(self, size: Floats, seconds: Floats) -> Floats:
+        """Return what a refresh of each feed costs, from its mean bytes and seconds (NaN: none yet)."""
+        return compute_costs(size, seconds, self._typical_bytes, self._typical_seconds, self.pressure)
+
+    def note_seconds(self, seconds: Floats) -> None:
+        """Learn how long fetches take."""
+        if self._typical_seconds == 0 and len(seconds):
+            self._typical_seconds = float(seconds.mean())
+        for one in seconds.tolist():
+            self._typical_seconds += LEARNING_RATE * (one - self._typical_seconds)
 
     @property
     def cap(self) -> RequestCap:

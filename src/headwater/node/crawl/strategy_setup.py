@@ -41,7 +41,9 @@ def apply_thrift(strategy: Strategy, settings: Settings) -> None:
 def make_budget_account(settings: Settings) -> BudgetAccount:
     """Make the budget of the settings."""
     bytes_per_minute = None if settings.budget_bytes is None else MINUTE * settings.budget_bytes
-    return BudgetAccount(RequestCap(settings.budget, bytes_per_minute), HostRate(settings.host_budget))
+    return BudgetAccount(
+        RequestCap(settings.budget, bytes_per_minute), HostRate(settings.host_budget), settings.concurrency
+    )
 
 
 def make_politeness(settings: Settings) -> Politeness:

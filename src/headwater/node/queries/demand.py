@@ -1,6 +1,7 @@
 """Computes the demand of queries and readers for each feed: the scheduler's weights.
 
-The weight of a feed is the sum over its queries of importance × selectivity, plus the weight given by its readers.
+The weight of a feed is the sum over its queries of importance × selectivity × readers of the query, plus the weight
+that people have given it × its own readers; all per mean number of readers of a feed (Sia & Cho's w).
 Selectivity is the mean of a Beta posterior: of `offered` items of the feed the query has `kept` some. A new query
 starts with the counts of its back-fill.
 """
@@ -8,8 +9,8 @@ starts with the counts of its back-fill.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from headwater.language.ast import CreateFeed, Query
 from headwater.language.normal_form import list_sources
 from headwater.query.source_scope import SourceScope
 from headwater.schedule.weights import combine_query_weights
+from headwater.settings import Settings
 from headwater.store.content.feed_state import load_weights
-from headwater.store.queries.selectivity import Selectivity
+from headwater.store.queries.selectivity import Selectivity, list_selectivity, load_offered_counts
+from headwater.store.readers.readership import Readership, load_readership
 from headwater.store.store import Store
 
 PRIOR_KEPT, PRIOR_LEFT = 0.5, 0.5  # Jeffreys: before anything is known half is kept, after 20 items without any 2 %
@@ -34,12 +37,12 @@ def estimate_selectivity(kept: float, offered: float) -> float:
     return (kept + PRIOR_KEPT) / (offered + PRIOR_KEPT + PRIOR_LEFT)
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """The weight of a wanted item of a feed, and the share of its items that are wanted."""
+class Demand(NamedTuple):
+    """The weight of a wanted item of a feed, the share of its items that are wanted, and the number of readers."""
 
     weight: float
     selectivity: float
+    readers: float = 1.0
 
 
 class DemandModel:
@@ -51,8 +54,12 @@ class DemandModel:
         scope: SourceScope,
         sources: Iterable[Selectivity],
         offers: Mapping[int, int],
+        readership: Readership | None = None,
     ) -> None:
+        """Readers count if `readership` is given; else every feed and query counts as read by one."""
         self._definitions = definitions
+        self._readership = readership or Readership()
+        self._weighted = readership is not None
         self._scope = scope
         self._kept = {(one.query_id, one.feed_id): one for one in sources}
         self._offers = offers
@@ -71,12 +78,20 @@ class DemandModel:
         importance of queries with a TARGET, by id."""
         counts = {} if times is None else times
         ids = sorted(own)
+        readers = self.count_readers(ids)
+        # Per mean number of readers, so that more readers do not raise the worth of all feeds together.
+        mean = sum(max(number, 1) for number in readers.values()) / max(len(readers), 1) if self._weighted else 1.0
+        direct = self._readership.count_feed_readers()
+        own = {feed: weight * (max(direct[feed], 1) / mean if self._weighted else 1) for feed, weight in own.items()}
         place = {feed: row for row, feed in enumerate(ids)}
         rows: list[int] = []
         importance: list[float] = []
         share: list[float] = []
         by_query = self._feeds_by_query()
-        counted = {query: worth * counts.get(query, 1.0) for query, worth in self._importance_by_query.items()}
+        counted = {
+            query: worth * counts.get(query, 1.0) * self._query_factor(query, mean)
+            for query, worth in self._importance_by_query.items()
+        }
         # Queries over the same sources that have kept nothing of a feed are alike: they are summed up in one row.
         for members, feeds in self._queries_by_sources:
             total = sum(counted[query] for query in members)
@@ -101,7 +116,47 @@ class DemandModel:
             np.array(share, np.float64),
             np.array([own[feed] for feed in ids], np.float64),
         )
-        return {feed: _with_minimum(float(weight[row]), float(passes[row])) for feed, row in place.items()}
+        return {
+            feed: _with_minimum(float(weight[row]), float(passes[row]), float(readers[feed]))
+            for feed, row in place.items()
+        }
+
+    def count_readers(self, feeds: Iterable[int]) -> dict[int, int]:
+        """Count the readers of each feed: accounts that read it or a query feed over it, each once, and visitors.
+
+        If nobody subscribes to anything, as on a server that only commands use, every feed counts as read by one.
+        """
+        who = self._readership
+        if not (who.subscriptions or who.query_accounts or who.query_visitors or who.feed_visitors):
+            return dict.fromkeys(feeds, 1)
+        groups = [
+            (frozenset().union(*(who.query_accounts.get(query, ()) for query in members)), members, sources)
+            for members, sources in self._queries_by_sources
+        ]
+        by_query: dict[int, frozenset[int]] = {}  # accounts that read the feed through queries
+        found = dict.fromkeys(feeds, 0)
+        for accounts, members, sources in groups:
+            visitors = sum(who.query_visitors.get(query, 0) for query in members)
+            if not accounts and not visitors:
+                continue
+            joined: dict[frozenset[int], frozenset[int]] = {}  # feeds of the same queries share one set
+            for feed in sources:
+                if feed in found:
+                    before = by_query.get(feed, frozenset())
+                    by_query[feed] = joined.setdefault(before, before | accounts)
+                    found[feed] += visitors
+        for feed, accounts in by_query.items():
+            found[feed] += len(accounts)
+        for feed, account in who.subscriptions:
+            if feed in found and account not in by_query.get(feed, ()):
+                found[feed] += 1
+        for feed, visitors in who.feed_visitors.items():
+            if feed in found:
+                found[feed] += visitors
+        return found
+
+    def _query_factor(self, query_id: int, mean: float) -> float:
+        return max(self._readership.count_query_readers(query_id), 1) / mean if self._weighted else 1.0
 
     def _feeds_by_query(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
@@ -121,17 +176,27 @@ class DemandModel:
         return [(ids, self.list_feeds(ids[0])) for ids in members.values()]
 
 
-async def load_reader_weights(store: Store, only_queries: bool) -> dict[int, float]:
-    """Load the weight that readers give to each feed, or zeros if only queries count."""
+async def load_own_weights(store: Store, only_queries: bool) -> dict[int, float]:
+    """Load the weight that people have given to each feed, or zeros if only queries count."""
     weights = await store.read(load_weights)
     return dict.fromkeys(weights, 0.0) if only_queries else weights
+
+
+async def load_demand_model(
+    store: Store, settings: Settings, definitions: Mapping[int, CreateFeed], scope: SourceScope, now: float
+) -> DemandModel:
+    """Load the counts of queries and readers."""
+    selectivity = await store.read(list_selectivity) if definitions else ()
+    offers = await store.read(load_offered_counts) if definitions else {}
+    readership = await store.read(load_readership, now) if settings.reader_weights else None
+    return DemandModel(definitions, scope, selectivity, offers, readership)
 
 
 def _find_importance(query: Query) -> float:
     return 1.0 if query.importance is None else query.importance
 
 
-def _with_minimum(weight: float, passes: float) -> Demand:
+def _with_minimum(weight: float, passes: float, readers: float) -> Demand:
     if weight * passes >= MIN_WEIGHT:
-        return Demand(weight, passes)
-    return Demand(MIN_WEIGHT, 1.0)
+        return Demand(weight, passes, readers)
+    return Demand(MIN_WEIGHT, 1.0, readers)

@@ -11,7 +11,7 @@ from headwater.model import QueryFeed
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.quality import targets
 from headwater.node.quality.promises import PromiseReport, find_promise
-from headwater.node.queries.demand import DemandModel, load_reader_weights
+from headwater.node.queries.demand import load_demand_model, load_own_weights
 from headwater.query.index.access_path import AccessExplanation, count_feature_shares, explain_access
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.origin import Origin
@@ -85,11 +85,11 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
     """Explain a query feed from the store."""
     query = await store.read(find_query_feed, name)
     scope, definitions, origins = await load_scope(store)
-    model = DemandModel(definitions, scope, await store.read(list_selectivity), await store.read(load_offered_counts))
+    model = await load_demand_model(store, settings, definitions, scope, now)
     aims = await targets.load_outcomes(store)
     times = {id: aims[create.name.name].times for id, create in definitions.items() if create.name.name in aims}
     target = aims.get(query.name) if definitions[query.id].query.target is not None else None
-    demand = model.compute_demand(await load_reader_weights(store, settings.only_wanted_by_queries), times)
+    demand = model.compute_demand(await load_own_weights(store, settings.only_wanted_by_queries), times)
     kept = {source.feed_id: source for source in await store.read(list_selectivity, query.id)}
     offers = await store.read(load_offered_counts)
     feeds = sorted(model.list_feeds(query.id))

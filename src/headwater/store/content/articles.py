@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,9 @@ from sqlalchemy import Connection, Row, delete, func, select, update
 
 from headwater.store.content import outbox, search
 from headwater.store.content.outbox import OutboxEntry
-from headwater.store.database.dialect import claim_due, insert_or_ignore, to_json
+from headwater.store.database.dialect import claim_due, insert_or_ignore, to_json, upsert
 from headwater.store.schema.feed_tables import TRASHED_FEEDS
-from headwater.store.schema.item_tables import article, article_feed, article_query, checkpoint, item
+from headwater.store.schema.item_tables import article, article_feed, article_page, article_query, checkpoint, item
 
 if TYPE_CHECKING:  # a command that lists feeds does not wait for the query engine
     from headwater.store.queries.hits import StoredHit
@@ -135,6 +136,42 @@ def save_article_text(
     done = {"state": "done", "due": None, "at": now, "message": None, "written": hash_text(values["content"])}
     connection.execute(update(article).where(article.c.item_id == item_id).values(done))
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class ArticlePage:
+    """The HTML of a page behind an item, as its server sent it: clean it before it is shown."""
+
+    url: str
+    at: float
+    html: bytes
+
+
+def save_article_page(connection: Connection, item_id: int, page: ArticlePage, most: int) -> None:
+    """Keep the HTML of a page, and of the newest `most` pages altogether."""
+    statement = upsert(connection, article_page)
+    values = {"url": page.url, "at": page.at, "html": zlib.compress(page.html)}
+    statement = statement.on_conflict_do_update(index_elements=["item_id"], set_=values)
+    connection.execute(statement, values | {"item_id": item_id})
+    beyond = select(article_page.c.item_id).order_by(article_page.c.at.desc(), article_page.c.item_id.desc())
+    connection.execute(delete(article_page).where(article_page.c.item_id.in_(beyond.offset(most).limit(1000))))
+
+
+def delete_orphaned_pages(connection: Connection) -> None:
+    """Delete the pages of items that have been deleted."""
+    gone = ~select(item.c.id).where(item.c.id == article_page.c.item_id).exists()
+    connection.execute(delete(article_page).where(gone))
+
+
+def has_article_page(connection: Connection, item_id: int) -> bool:
+    """Return whether the HTML of the page behind an item is kept."""
+    return connection.execute(select(article_page.c.at).where(article_page.c.item_id == item_id)).first() is not None
+
+
+def find_article_page(connection: Connection, item_id: int) -> ArticlePage | None:
+    """Find the HTML of the page behind an item; None if it is not kept."""
+    row = connection.execute(select(article_page).where(article_page.c.item_id == item_id)).first()
+    return None if row is None else ArticlePage(row.url, row.at, zlib.decompress(row.html))
 
 
 def find_article(connection: Connection, item_id: int) -> Article | None:

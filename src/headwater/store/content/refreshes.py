@@ -141,6 +141,13 @@ def list_refreshes_after(connection: Connection, learned: Mapping[int, float], *
     return found
 
 
+def load_mean_costs(connection: Connection, since: float) -> list[tuple[int, float, float]]:
+    """Load the mean bytes and seconds of each feed's answered refreshes after `since`."""
+    means = func.avg(refresh.c.bytes), func.avg(refresh.c.elapsed)
+    query = select(refresh.c.feed_id, *means).where(refresh.c.at > since, refresh.c.status.is_not(None))
+    return [(row[0], float(row[1]), float(row[2])) for row in connection.execute(query.group_by(refresh.c.feed_id))]
+
+
 def list_refresh_slice(connection: Connection, after: int, part: DataSlice, limit: int) -> list[tuple[int, Refresh]]:
     """List the refreshes of a slice by id, beyond `after`, with their ids."""
     rows = connection.execute(_slice_refreshes(select(refresh), after, part).order_by(refresh.c.id).limit(limit))

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, inspect, text
 
 from headwater.errors import StoreError
 
-HEAD = "v0011"  # the newest file in migrations/versions; here, so that opening need not load Alembic
+HEAD = "v0012"  # the newest file in migrations/versions; here, so that opening need not load Alembic
 _LOCK = 0x68656164  # "head": the advisory lock of migrations in PostgreSQL
 _BEFORE_RELEASE = (
     "The database was written by a Headwater before 0.2.0, whose tables this version does not know (version "

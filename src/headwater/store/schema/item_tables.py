@@ -128,6 +128,18 @@ article = Table(
 )
 
 
+# The HTML of articles, compressed, for as many as `article_pages` says.
+article_page = Table(
+    "article_page",
+    metadata,
+    Column("item_id", Id, primary_key=True, autoincrement=False),
+    Column("url", Text, nullable=False),  # where it was found in the end
+    Column("at", Double, nullable=False),
+    Column("html", LargeBinary, nullable=False),
+    Index(None, "at"),
+)
+
+
 saved_state = Table(
     "saved_state",
     metadata,

@@ -104,6 +104,17 @@ hub_subscriber = Table(
     sqlite_autoincrement=True,
 )
 
+# Readers of published documents: keyed hashes of their addresses, which differ from week to week.
+document_reader = Table(
+    "document_reader",
+    metadata,
+    Column("path", Text, primary_key=True),  # without the document's format
+    Column("week", Integer, primary_key=True, autoincrement=False),  # since 1970
+    Column("reader", LargeBinary, primary_key=True),
+    Index(None, "week"),
+    sqlite_with_rowid=False,
+)
+
 # Our own subscriptions at hubs, one for each feed that offers one.
 websub_lease = Table(
     "websub_lease",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,10 +12,13 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from headwater.errors import InputError, NotFound
+from headwater.formats.values.encodings import decode_document
+from headwater.formats.values.html import clean_html
 from headwater.formats.write.addresses import public_address
-from headwater.model import Feed, Item
+from headwater.model import Feed, Item, SafeHtml
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import find_present_words, list_searched_words
+from headwater.store.content.articles import ArticlePage, find_article_page, has_article_page
 from headwater.store.content.earlier_versions import find_earlier_versions
 from headwater.store.content.feeds import count_feeds, find_feeds
 from headwater.store.content.stories import find_story_entries
@@ -107,6 +111,7 @@ class OpenedArticle:
     changes: tuple[VersionChange, ...]
     here: str
     back: str
+    page: str | None = None  # our address of the publisher's page, if its HTML is kept
 
     @property
     def item(self) -> Item:
@@ -283,6 +288,7 @@ async def _load_article(
         changes=await _load_changes(visit.store, reading.item),
         here=f"{path}{sign}item={reading.id}",
         back=path,
+        page=f"/article/{reading.item.id}" if await visit.store.read(has_article_page, reading.item.id or 0) else None,
     )
 
 
@@ -303,6 +309,24 @@ def _find_lead_picture(item: Item, picture: Callable[[str], str | None]) -> str 
     """Return our address of the lead picture, None if the text shows it or there is none."""
     address, text = followable_link(item.image), item.content or item.summary or ""
     return None if address is None or escape(address) in text or address in text else picture(address)
+
+
+@pages.get("/article/{item_id}", READ)
+async def show_article_page(visit: Visit) -> Response:
+    """Show the kept HTML of the page behind an item, cleaned."""
+    id = parse_integer(visit.path("item_id")) or 0
+    (reading, *_) = await visit.store.read(find_reader_items, visit.user.id, [id]) or (None,)
+    found = None if reading is None else await visit.store.read(find_article_page, id)
+    if reading is None or found is None:
+        raise NotFound("The page of this item is not kept.")
+    safe = await asyncio.to_thread(_clean_page, found)
+    content = clean_for_page(safe, visit.site.pictures.picture_url)
+    return visit.render("article_page.html", item=reading.item, content=content, url=found.url, at=found.at)
+
+
+def _clean_page(page: ArticlePage) -> SafeHtml | None:
+    text = decode_document(page.html, None)[0]
+    return clean_html(text[max(text.lower().find("<body"), 0) :], page.url)
 
 
 @pages.get("/picture", READ)

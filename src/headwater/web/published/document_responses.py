@@ -24,6 +24,7 @@ from headwater.publish.document_cache import CachedDocument, DocumentCache
 from headwater.publish.published_documents import DocumentKey, parse_document_path
 from headwater.web.auth.guess_throttle import GuessThrottle, TooManyAttempts, token_key
 from headwater.web.compression import choose_coding
+from headwater.web.published.document_readers import DocumentReaders
 from headwater.web.security_headers import SECURITY_HEADERS
 
 Headers = list[tuple[bytes, bytes]]
@@ -63,8 +64,11 @@ class FeedTokens:
 class DocumentResponses:
     """Chooses the responses to requests for published documents."""
 
-    def __init__(self, documents: DocumentCache, may_read: MayRead, tokens: FeedTokens) -> None:
+    def __init__(
+        self, documents: DocumentCache, may_read: MayRead, tokens: FeedTokens, readers: DocumentReaders
+    ) -> None:
         self._documents = documents
+        self._readers = readers
         self._may_read = may_read
         self._tokens = tokens
         self._header_cache: dict[tuple[int, bool], tuple[CachedDocument, dict[bool, tuple[Headers, Headers]]]] = {}
@@ -87,6 +91,7 @@ class DocumentResponses:
             return _text_response(429, str(error), [(b"retry-after", b"%d" % error.seconds)])
         if found is None:
             return _text_response(404, _explain_missing(key))
+        self._note_reader(scope, key)
         return self._choose_response(scope, found, self._documents.is_private(key[0]))
 
     def find_ready_response(self, scope: Scope) -> ReadyResponse | None:
@@ -97,7 +102,14 @@ class DocumentResponses:
         if not isinstance(key, tuple) or key[3] is not None or self._documents.is_private(key[0]):
             return None
         found = self._documents.find_ready(key)
-        return None if found is None else self._choose_response(scope, found, False)
+        if found is None:
+            return None
+        self._note_reader(scope, key)
+        return self._choose_response(scope, found, False)
+
+    def _note_reader(self, scope: Scope, key: DocumentKey) -> None:
+        client = scope.get("client")
+        self._readers.note(key[0].casefold(), client[0] if client else None)
 
     def _choose_response(self, scope: Scope, found: CachedDocument, private: bool) -> ReadyResponse:
         none_match = since = accepts = manipulations = b""
@@ -166,9 +178,16 @@ def _delta_headers(whole: Headers, part: bytes) -> Headers:
 class PublishedResponses(Starlette):
     """An application that serves published documents before its middleware, which costs as much as the response."""
 
-    def __init__(self, documents: DocumentCache, may_read: MayRead, tokens: FeedTokens, **options: Any) -> None:
+    def __init__(
+        self,
+        documents: DocumentCache,
+        may_read: MayRead,
+        tokens: FeedTokens,
+        readers: DocumentReaders,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
-        self._responses = DocumentResponses(documents, may_read, tokens)
+        self._responses = DocumentResponses(documents, may_read, tokens, readers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = self._responses.find_ready_response(scope)
