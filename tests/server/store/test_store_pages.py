@@ -28,8 +28,10 @@ from headwater.store.content.verdicts import save_refreshes
 from headwater.store.maintenance.trash import move_subscription_to_trash
 from headwater.store.opening import open_store
 from headwater.store.readers.accounts import add_user, find_owner
+from headwater.store.readers.marks import mark_items
 from headwater.store.readers.recommendations import (
     find_also_read,
+    list_feed_interest,
     list_popular_feeds,
     list_recent_texts,
     list_recent_titles,
@@ -37,6 +39,7 @@ from headwater.store.readers.recommendations import (
 from headwater.store.readers.streams import Stream
 from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_feed
 from headwater.store.store import Store
+from headwater.web.shared.suggestions import suggest_by_interest
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item
 
 
@@ -149,6 +152,33 @@ async def test_feeds_are_suggested_only_where_several_others_read_them(store: St
     assert (also.feed_id, also.because, also.both, also.readers) == (liked.id, shared.id, 2, 3)
     assert await store.read(list_popular_feeds, me.id) == [(liked.id, 2)]
     assert await store.read(find_also_read, others[0].id) == []
+
+
+async def test_interest_in_feeds_is_shown_from_three_other_people_on_and_of_public_feeds_only(store: Store) -> None:
+    hot, secret, quiet = await feeds(
+        store, NewFeed("https://a.example/"), NewFeed("https://b.example/f?key=1"), NewFeed("https://c.example/")
+    )
+    people = [(await store.write(add_user, f"reader{k}", None, NOW)).id for k in range(4)]
+    items = {}
+    for feed in (hot, secret, quiet):
+        await save_refreshes(store, [a_verdict(feed, an_item(feed.id, f"of {feed.id}"), at=NOW)])
+        (items[feed.id],) = [one.id for one in await store.read(list_items, feed_id=feed.id)]
+    for feed, some in ((hot, people), (secret, people), (quiet, people[:2])):
+        for id in some:
+            await store.write(subscribe_to_feed, id, feed.id, NOW)
+            await store.write(mark_items, id, [items[feed.id]], NOW, read=True, starred=True)
+
+    async def told(user_id: int, now: float) -> tuple[dict[int, str], dict[int, str]]:
+        some = await suggest_by_interest(store, await store.read(list_feed_interest, now), user_id)
+        return tuple({one.feed.id: one.reason for one in each} for each in some)  # type: ignore[return-value]
+
+    read = "read by 3 or more people and starred by 3 or more people"
+    # With the owner, who reads everything, four others have subscribed to the first and two to the last.
+    assert await told(people[0], NOW) == ({hot.id: read}, {hot.id: "3 or more new readers in two weeks"})
+    stranger = (await store.write(add_user, "stranger", None, NOW)).id
+    assert (await told(stranger, NOW))[0] == {hot.id: read}  # three and four look alike
+    assert await told(stranger, NOW + 20 * 86_400) == ({hot.id: "starred by 3 or more people"}, {})
+    assert await told(stranger, NOW + 40 * 86_400) == ({}, {})
 
 
 async def test_titles_and_texts_are_of_what_a_person_reads(store: Store) -> None:

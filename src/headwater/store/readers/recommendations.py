@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, exists, func, literal, select
 
 from headwater.store.schema.feed_tables import feed
 from headwater.store.schema.item_tables import item
-from headwater.store.schema.reader_tables import subscription
+from headwater.store.schema.reader_tables import mark, subscription
+from headwater.times import DAY
 
 FEWEST_READERS = 2  # a feed is suggested if so many others read it: one person's reading is nobody's business
+FEWEST_INTERESTED = 3  # other people before anything is shown of what they read, star or subscribe to
+READ_SECONDS, STARRED_SECONDS, JOINED_SECONDS = 7 * DAY, 30 * DAY, 14 * DAY  # the past that counts
 MOST_LOOKED_AT = 200  # feeds of a reader, and readers of the same feeds
 
 
@@ -67,6 +71,54 @@ def list_popular_feeds(connection: Connection, user_id: int, limit: int = 10) ->
     query = select(subscription.c.feed_id, number).where(subscription.c.feed_id.not_in(mine))
     query = query.group_by(subscription.c.feed_id).having(number >= FEWEST_READERS)
     return [(row[0], row[1]) for row in connection.execute(query.order_by(number.desc()).limit(limit))]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedInterest:
+    """Who took an interest in a feed lately: accounts that read or starred its items, or subscribed to it.
+
+    The sets never leave the server: pages show rounded numbers of enough people (`round_down`).
+    """
+
+    feed_id: int
+    read: frozenset[int]
+    starred: frozenset[int]
+    joined: frozenset[int]
+    readers: frozenset[int]
+
+
+def list_feed_interest(connection: Connection, now: float, most: int = 200) -> list[FeedInterest]:
+    """List the feeds in which most people took an interest lately."""
+    sets: dict[str, dict[int, set[int]]] = {"read": {}, "starred": {}, "joined": {}, "readers": {}}
+    recent = {
+        "read": select(mark.c.feed_id, mark.c.user_id).where(mark.c.state == 1, mark.c.changed >= now - READ_SECONDS),
+        "starred": select(mark.c.feed_id, mark.c.user_id).where(mark.c.starred >= now - STARRED_SECONDS),
+        "joined": select(subscription.c.feed_id, subscription.c.user_id).where(
+            subscription.c.added >= now - JOINED_SECONDS
+        ),
+    }
+    for name, query in recent.items():
+        for feed_id, user_id in connection.execute(query.distinct()):
+            sets[name].setdefault(feed_id, set()).add(user_id)
+    size: Counter[int] = Counter()
+    for name in recent:
+        size.update({feed_id: len(people) for feed_id, people in sets[name].items()})
+    chosen = [feed_id for feed_id, number in size.most_common(most) if number >= FEWEST_INTERESTED]
+    query = select(subscription.c.feed_id, subscription.c.user_id).where(subscription.c.feed_id.in_(chosen))
+    for feed_id, user_id in connection.execute(query):
+        sets["readers"].setdefault(feed_id, set()).add(user_id)
+    return [FeedInterest(id, *(frozenset(one.get(id, ())) for one in sets.values())) for id in chosen]
+
+
+def round_down(people: int) -> int:
+    """Round a number of people, so that it does not tell of a single one; 0 if they are too few to be shown.
+
+    >>> [round_down(number) for number in (2, 3, 4, 7, 19, 64)]
+    [0, 3, 3, 5, 10, 50]
+    """
+    return max(
+        (step for step in (0, FEWEST_INTERESTED, 5, 10, 20, 50, 100, 200, 500, 1000) if step <= people), default=0
+    )
 
 
 def list_recent_titles(

@@ -335,6 +335,8 @@ class DiscoveriesView(ResponseBody, frozen=True):
     popular: list[SuggestedFeed]
     linked: list[LinkedSite]
     rising: list[RisingTopicView]
+    hot: list[SuggestedFeed]
+    growing: list[SuggestedFeed]
 
 
 def _view_suggestion(one: Suggestion) -> SuggestedFeed:
@@ -343,7 +345,7 @@ def _view_suggestion(one: Suggestion) -> SuggestedFeed:
 
 @discovery_group.get("/discover")
 async def show_discoveries(call: ApiCall) -> DiscoveriesView:
-    """List suggested feeds, sites that your items link to, and rising topics."""
+    """List suggested feeds, what people here read and star most, sites that your items link to, and rising topics."""
     found = await suggest_feeds(call.site, call.user.id)
     return DiscoveriesView(
         also_read=[_view_suggestion(one) for one in found.also],
@@ -358,4 +360,6 @@ async def show_discoveries(call: ApiCall) -> DiscoveriesView:
             )
             for one in found.rising
         ],
+        hot=[_view_suggestion(one) for one in found.hot],
+        growing=[_view_suggestion(one) for one in found.growing],
     )
