@@ -1,0 +1,76 @@
+"""docs/papers.md leads from the papers' words to places that exist: modules, commands, pages, sections."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from headwater.cli.main import build_app
+from headwater.lab.experiment import list_experiments
+from headwater.web.app import find_page_groups
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+PAGE = (DOCS / "papers.md").read_text()
+HEADS = ("| term", "| short", "| table")
+ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(HEADS)]
+PLACED = [line for line in ROWS if not re.match(r"\| [TPSAU] \| ", line)]
+CODE = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\]\(([\w/-]+\.md)(?:#([\w-]+))?\)")
+
+
+def test_every_word_has_a_place_or_says_that_it_has_none() -> None:
+    without = []
+    for row in PLACED:
+        place = row.rstrip(" |").rpartition(" | ")[2]
+        spots = [code for code in CODE.findall(place) if code.startswith(("headwater", "/"))]
+        if not (spots or LINK.search(place) or "not drawn" in place or "not measured" in place):
+            without.append(row)
+    assert without == []
+    assert len(PLACED) > 100
+
+
+NAMES = sorted({code for code in CODE.findall(PAGE) if re.fullmatch(r"headwater(\.\w+)+", code)})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_module_or_name_exists(name: str) -> None:
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part)
+        return
+    pytest.fail(name)
+
+
+@pytest.mark.parametrize("text", sorted({code for code in CODE.findall(PAGE) if code.startswith("headwater ")}))
+def test_a_command_is_known(text: str) -> None:
+    words = text.split()[1:]
+    command: Any = typer.main.get_command(build_app(words))
+    while words and hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    if text.startswith("headwater lab run"):
+        assert words[0] in list_experiments()
+    else:
+        assert words == []
+
+
+def test_pages_are_served() -> None:
+    served = {route.path for group in find_page_groups() for route in group.routes}
+    assert {code for code in CODE.findall(PAGE) if code.startswith("/")} <= served
+
+
+@pytest.mark.parametrize(("file", "anchor"), sorted(set(LINK.findall(PAGE))))
+def test_a_section_is_there(file: str, anchor: str) -> None:
+    text = (DOCS / file).read_text()
+    headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+                for line in text.splitlines() if line.startswith("#")}  # fmt: skip
+    assert not anchor or anchor in headings
