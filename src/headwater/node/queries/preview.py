@@ -15,9 +15,10 @@ from headwater.language.normal_form import list_read_feeds, uses_changes, uses_s
 from headwater.model import Item
 from headwater.node.queries.backfill import ArrivedVersion, expand_versions, is_stateless
 from headwater.query import Engine
-from headwater.query.index.narrowing import Narrowing, narrow_query, weighs_words
+from headwater.query.index.narrowing import narrow_query, weighs_words
 from headwater.query.items.analysed_item import LanguageDetector
 from headwater.query.items.origin import Origin
+from headwater.query.items.required_words import Narrowing
 from headwater.query.reader_scope import limit_to_reader
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.query.stories.story_placer import PlacedItem

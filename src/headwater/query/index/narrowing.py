@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypeAlias
 
 from headwater.language.ast import And, Condition, Contains, Equals, Field, Near, Or, Query, Similar
 from headwater.language.normal_form import list_conditions, list_sources, walk_condition
+from headwater.query.items.required_words import AllWords, AnyWords, Narrowing, Words
 from headwater.query.items.tokens import is_prefix, split_words
 
 # The fields whose words the index has. It lacks a description that is shorter than the content.
 INDEXED_FIELDS = (Field.ITEM, Field.TITLE, Field.CONTENT, Field.AUTHOR, Field.CATEGORY)
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Consecutive words that an item must have; of the last only the start if `prefix`."""
-
-    words: tuple[str, ...]
-    prefix: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AllWords:
-    parts: tuple[Narrowing, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AnyWords:
-    parts: tuple[Narrowing, ...]
-
-
-Narrowing: TypeAlias = Words | AllWords | AnyWords
 
 
 def narrow_query(query: Query) -> Narrowing | None:

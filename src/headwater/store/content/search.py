@@ -16,7 +16,7 @@ from sqlalchemy import insert as insert_into
 
 from headwater.errors import InputError
 from headwater.model import Item
-from headwater.query.index.narrowing import Narrowing
+from headwater.query.items.required_words import Narrowing
 from headwater.store import saved_state
 from headwater.store.content.items import read_item, select_feeds_with_tag
 from headwater.store.content.search_terms import (

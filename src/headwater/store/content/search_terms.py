@@ -17,8 +17,8 @@ from itertools import chain
 from pathlib import Path
 
 from headwater.model import Item
-from headwater.query.index.narrowing import AllWords, AnyWords, Narrowing, Words
 from headwater.query.items import tokens as cutting
+from headwater.query.items.required_words import AllWords, AnyWords, Narrowing, Words
 from headwater.query.items.tokens import (
     SEPARATOR,
     compile_symbols,

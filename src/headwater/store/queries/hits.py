@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from headwater.model import Item
 from headwater.query.hits import Hit, Related
-from headwater.query.index.narrowing import Narrowing
+from headwater.query.items.required_words import Narrowing
 from headwater.store.content.items import DataSlice, find_items
 from headwater.store.content.packed_items import pack_item, unpack_item
 from headwater.store.content.search import select_narrowed
