@@ -87,4 +87,14 @@ ESTIMATOR_CATALOGUE: Mapping[str, CatalogueEntry] = {
             "fast": ParameterNote("whether loops over many rows are compiled with numba"),
         },
     ),
+    "forecast": CatalogueEntry(
+        "ln λ(bin) = ln λ of bayes + a network's correction, within ±3",
+        "ours",
+        (),
+        {
+            "network": ParameterNote("another network than that of the package, in Python only"),
+            "learning": ParameterNote("whether the network goes on learning on the server"),
+            "fast": ParameterNote("whether loops over many rows are compiled with numba"),
+        },
+    ),
 }

@@ -42,7 +42,10 @@ class FeedColumns:
         self._parts: dict[str, FeedColumns] = {}
         self._feeds = 0
         self._layout = dict(self.layout())
-        self._shared = {key: np.array(value, dtype=np.float64) for key, value in self.shared().items()}
+        self._shared: dict[str, NDArray[Any]] = {
+            key: value.copy() if isinstance(value, np.ndarray) else np.array(value, dtype=np.float64)
+            for key, value in self.shared().items()
+        }
         for key, column in self._layout.items():
             self._columns[key] = np.full((0, *column.shape), column.prior, dtype=column.dtype)
         self._capacity = dict(self._columns)
@@ -99,7 +102,7 @@ class FeedColumns:
             self._capacity[key] = self._columns[key] = np.array(state[key], dtype=column.dtype)
         self._feeds = int(state[LENGTH])
         for key in self._shared:
-            self._shared[key] = np.array(state[f"*{key}"], dtype=np.float64)
+            self._shared[key] = np.array(state[f"*{key}"], dtype=self._shared[key].dtype)
         for name, part in self._parts.items():
             part.load(_select_part(state, name))
 

@@ -18,6 +18,7 @@ from headwater.estimate.models.bayes import Bayes
 from headwater.estimate.models.cluster_pattern import ClusterPattern
 from headwater.estimate.models.fixed import FixedRate
 from headwater.estimate.models.hour_histogram import HourlyRate, PostRate
+from headwater.estimate.models.learned_forecast import LearnedForecast
 from headwater.estimate.models.likelihood import Likelihood
 from headwater.estimate.models.mean_gap import LearnedOnce, MovingAverage
 from headwater.estimate.models.smoothing import AdaptiveSmoothing, HybridRate, PeriodicRate, SingleRate
@@ -92,6 +93,7 @@ ESTIMATORS: Mapping[str, type[Estimator]] = index_by_name(
         Likelihood,
         ClusterPattern,
         Bayes,
+        LearnedForecast,
     ]
 )
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headwater.arrays import Ragged
-from headwater.estimate.models.bayes import Bayes
+from headwater.estimate.models.bayes import Bayes, RateForecast, expect_steps
 from headwater.lab.simulation.equal_cost import choose_knob, price_knob, replay_at_cost
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.simulation.scores import score_replay
@@ -17,28 +17,32 @@ from headwater.schedule.selection import Budget
 from headwater.schedule.strategies.peer_rules import MinifluxEntryFrequency
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Observed, Table
-from headwater.schedule.value.refresh_plan import PlanTask, plan_next_refresh
+from headwater.schedule.value.refresh_plan import STEPS, USUAL_STEPS, PlanTask, plan_next_refresh
 from headwater.schedule.value.value import Value
 from headwater.times import DAY
 
 
-def task(feeds: int = 40, seed: int = 1) -> PlanTask:
+def task(feeds: int = 40, seed: int = 1, fast: bool = False) -> PlanTask:
     rng = np.random.default_rng(seed)
     base = 10 ** rng.uniform(-2, 2.5, feeds)
     clocks = np.zeros((feeds, 337))
     np.cumsum(rng.gamma(0.5, 1.0, (feeds, 336)) + 0.05, axis=1, out=clocks[:, 1:])
     price = 10 ** rng.uniform(-2, 0.5, feeds)
-    return PlanTask(
+    usual = np.clip(np.minimum(np.sqrt(2 * price / base), 10 / base + 0.02), 0.002, 31.0)
+    forecast = RateForecast(
         now=rng.uniform(1.6e9, 1.61e9, feeds),
         clocks=clocks * (7 / clocks[:, -1:]),
         base=base,
         parts=(base * rng.uniform(-0.9, 3.0, feeds))[:, None],
         scales=np.array([0.5]),
+    )
+    return PlanTask(
+        items=expect_steps(forecast, usual / USUAL_STEPS, STEPS, fast)[0],
         worth=rng.uniform(0.5, 2.0, feeds),
         loss=np.full(feeds, 3.0),
         price=price,
         window=np.full(feeds, 20.0),
-        usual=np.clip(np.minimum(np.sqrt(2 * price / base), 10 / base + 0.02), 0.002, 31.0),
+        usual=usual,
         dispersion=6.0,
     )
 
@@ -47,23 +51,20 @@ def test_numba_and_numpy_plan_the_same_times() -> None:
     pytest.importorskip("numba")
     for seed in range(3):
         np.testing.assert_allclose(
-            plan_next_refresh(task(seed=seed), fast=True), plan_next_refresh(task(seed=seed), fast=False), rtol=1e-9
+            plan_next_refresh(task(seed=seed, fast=True), fast=True), plan_next_refresh(task(seed=seed)), rtol=1e-9
         )
 
 
 def test_a_plan_for_an_even_feed_is_the_root_rule() -> None:
     feeds = np.array([1.0, 4.0, 16.0])
+    usual = np.sqrt(0.04 / feeds)
     even = PlanTask(
-        now=np.zeros(3),
-        clocks=np.tile(np.linspace(0, 7, 337), (3, 1)),
-        base=feeds,
-        parts=np.zeros((3, 1)),
-        scales=np.array([0.5]),
+        items=(feeds * usual / USUAL_STEPS)[:, None] * np.arange(STEPS + 1),
         worth=np.ones(3),
         loss=np.full(3, 3.0),
         price=np.full(3, 0.02),
         window=np.full(3, 1000.0),
-        usual=np.sqrt(0.04 / feeds),
+        usual=usual,
         dispersion=1.0,
     )
     np.testing.assert_allclose(plan_next_refresh(even), np.sqrt(0.04 / feeds), rtol=0.06)
@@ -75,17 +76,17 @@ def test_the_plan_waits_for_the_hour_at_which_a_feed_publishes() -> None:
     speed[24::48] = 1.0
     clocks = np.concatenate([[0.0], np.cumsum(speed)])[None] * (7 / speed.sum())
     one = np.ones(1)
+    usual = np.sqrt(0.6) * one
+    midnight = RateForecast(
+        now=np.array([0.0]), clocks=clocks, base=one, parts=np.zeros((1, 1)), scales=np.array([0.5])
+    )
     noon = PlanTask(
-        now=np.array([0.0]),  # midnight
-        clocks=clocks,
-        base=one,
-        parts=np.zeros((1, 1)),
-        scales=np.array([0.5]),
+        items=expect_steps(midnight, usual / USUAL_STEPS, STEPS)[0],
         worth=one,
         loss=3 * one,
         price=0.3 * one,
         window=20 * one,
-        usual=np.sqrt(0.6) * one,
+        usual=usual,
         dispersion=6.0,
     )
     hour = float(plan_next_refresh(noon)[0]) * 24

@@ -18,6 +18,7 @@ from headwater.cli.views.lab import (
     render_experiments,
     render_result,
     render_retrieval_times,
+    render_training,
 )
 from headwater.errors import HeadwaterError, SettingsError, StrategyError
 
@@ -224,6 +225,38 @@ def plan_retrievals(
     if saves is not None:
         saves(draw_day(found))
     return found
+
+
+@command(
+    lab,
+    "train-forecast",
+    view=render_training,
+    example="headwater lab train-forecast --trace news.parquet --trace releases.parquet --out forecast.npz",
+)
+def train_forecast_on_traces(
+    trace: Annotated[
+        list[Path] | None, typer.Option("--trace", metavar="FILE", help="A trace: Parquet or CSV; may be repeated.")
+    ] = None,
+    out_file: Annotated[Path, typer.Option("--out", metavar="FILE.npz", help="The weights to write.")] = Path(
+        "forecast.npz"
+    ),
+    feeds_held_out: Annotated[
+        float, typer.Option("--feeds-held-out", metavar="SHARE", help="Feeds kept from training, to measure on.")
+    ] = 0.2,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", help="Refreshes to train on.")] = 900_000,
+    epochs: Annotated[int, typer.Option("--epochs", metavar="N", help="Passes over them.")] = 8,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of rows and first weights.")] = 0,
+    jobs: Jobs = 0,
+) -> dict[str, Any]:
+    """Train the learned forecast on traces, and measure it on feeds held out."""
+    from headwater.errors import TraceError
+    from headwater.lab.training.train_forecast import TrainingSettings, train_forecast
+
+    if not out_file.parent.is_dir():
+        raise TraceError(f"The weights cannot be written to {out_file}: the folder does not exist.")
+    settings = TrainingSettings(tuple(trace or ()), rows, epochs, feeds_held_out, seed, jobs)
+    with _show_lab_progress() as progress:
+        return train_forecast(settings, out_file, progress)
 
 
 @command(

@@ -60,6 +60,26 @@ def _format_default(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def render_training(report: dict[str, Any]) -> None:
+    """Print what a training found on held-out feeds."""
+    out.print(
+        f"{report['rows']:,} rows, {report['rows_held_out']:,} of feeds held out. Loss per bin there "
+        f"{report['loss']:.5f}, of the belief alone {report['loss_of_belief']:.5f}.",
+        highlight=False,
+    )
+    table = Table("trace", "feeds", "belief (h)", "forecast (h)", "ratio", box=None, pad_edge=False)
+    for one in report["delays"]:
+        table.add_row(
+            one["trace"],
+            str(one["feeds"]),
+            f"{one['bayes_h']:.3g}",
+            f"{one['forecast_h']:.3g}",
+            f"{one['ratio']:.3f}",
+        )
+    out.print(table, soft_wrap=False)
+    out.print(f"Written to {report['out']}.", highlight=False)
+
+
 def render_result(result: ExperimentResult) -> None:
     """Print the table, the statements and the notes of a result."""
     rows = result.rows

@@ -13,6 +13,7 @@ came back all new gives a lower bound; the count is then replaced by its expecta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,9 @@ import numpy as np
 from headwater.arrays import Bools, Floats, Ragged, Rows
 from headwater.estimate.estimator import Estimator
 from headwater.estimate.feed_columns import Column
-from headwater.estimate.models.week_rhythm import WeekRhythm, to_own_time
+from headwater.estimate.models.week_rhythm import HALF_HOUR, SLOTS, WeekRhythm, to_own_time
 from headwater.estimate.poisson import poisson_tail
+from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 from headwater.times import DAY
 
 BINS, PER_OCTAVE, LOWEST = 64, 3.0, -10.0  # corrections from 2^-10 to 2^11 items a day
@@ -111,7 +113,7 @@ class Bayes(Estimator):
         self._recent = (rows, clocks)
         place = np.arange(len(rows))
         first = ~np.isfinite(start)
-        owner, times, oldest = _collect_dates(len(rows), end, published, self.day)
+        owner, times, oldest = collect_dates(len(rows), end, published, self.day)
         dated = np.bincount(owner, minlength=len(rows)) if len(owner) else np.zeros(len(rows), np.intp)
         known = dated > 0
         begin = np.where(first, np.where(known, oldest, end), np.minimum(start, end))
@@ -239,6 +241,10 @@ class Bayes(Estimator):
             integrate_forecast(forecast, np.maximum(upper, lower)) - integrate_forecast(forecast, lower), 0.0
         )
 
+    def expect_steps(self, rows: Rows, forecast: RateForecast, step: Floats, steps: int) -> Floats:
+        """Return the items expected up to each of `steps` steps (days) after the forecast's begin, from 0 on."""
+        return expect_steps(forecast, step, steps, self.fast)[0]
+
     def slow_rate(self, rows: Rows) -> Floats:
         """Return the slow rate, in items per day."""
         return self._split_rates(
@@ -282,6 +288,49 @@ def integrate_forecast(forecast: RateForecast, own: Floats) -> Floats:
     return np.asarray(total)
 
 
+def expect_steps(forecast: RateForecast, step: Floats, steps: int, fast: bool = False) -> tuple[Floats, Floats]:
+    """Return the items expected and the own time (days) that passes up to each step; both begin with 0."""
+    shape = (len(step), steps + 1)
+    if fast and NUMBA_AVAILABLE:
+        items, own = np.empty(shape), np.empty(shape)
+        now, parts = np.ascontiguousarray(forecast.now, np.float64), np.ascontiguousarray(forecast.parts)
+        compile_with_numba(_expect_steps_kernel)(
+            now, forecast.clocks, forecast.base, parts, forecast.scales, step, items, own
+        )
+        return items, own
+    when = forecast.now[:, None] + np.arange(steps + 1) * (step * DAY)[:, None]
+    own = to_own_time(forecast.clocks, np.broadcast_to(np.arange(len(step))[:, None], shape), when)
+    own = own - own[:, :1]
+    items = forecast.base[:, None] * own
+    for k, scale in enumerate(forecast.scales):
+        items += (forecast.parts[:, k] * scale)[:, None] * (1.0 - np.exp(-own / scale))
+    return np.maximum.accumulate(np.maximum(items, 0.0), axis=1), own
+
+
+def _expect_steps_kernel(
+    now: Any, clocks: Any, base: Any, parts: Any, scales: Any, step: Any, items: Any, own: Any
+) -> None:
+    """Compute `expect_steps` row by row in plain loops, for numba."""
+    for row in range(len(now)):
+        origin = 0.0
+        for k in range(items.shape[1]):
+            when = now[row] + k * (step[row] * 86_400.0)
+            week = math.floor(when / 604_800.0)
+            slot = (when - week * 604_800.0) / HALF_HOUR
+            whole = min(int(slot), SLOTS - 1)
+            below = clocks[row, whole]
+            there = week * 7.0 + below + (slot - whole) * (clocks[row, whole + 1] - below)
+            if k == 0:
+                origin = there
+            there -= origin
+            total = base[row] * there
+            for s in range(len(scales)):
+                total += parts[row, s] * scales[s] * (1.0 - math.exp(-there / scales[s]))
+            total = max(total, 0.0)
+            items[row, k] = max(total, items[row, k - 1]) if k > 0 else total
+            own[row, k] = there
+
+
 def _smooth_bins(values: Floats) -> Floats:
     """Smooth over five bins with triangular weights, because neighbouring rates are alike."""
     return np.convolve(np.pad(values, 2, mode="edge"), np.array([1.0, 2.0, 3.0, 2.0, 1.0]), "valid")
@@ -291,7 +340,7 @@ def _to_bins(rate: Floats) -> Floats:
     return np.asarray((np.log2(np.maximum(rate, 1e-12)) - LOWEST) * PER_OCTAVE)
 
 
-def _collect_dates(feeds: int, end: Floats, published: Ragged | None, day: float) -> tuple[Rows, Floats, Floats]:
+def collect_dates(feeds: int, end: Floats, published: Ragged | None, day: float) -> tuple[Rows, Floats, Floats]:
     """Return owner and time of each dated item, never after the refresh, and each row's oldest time."""
     oldest = np.full(feeds, np.inf)
     if published is None or not len(published.times):

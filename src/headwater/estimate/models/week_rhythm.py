@@ -75,6 +75,13 @@ class WeekRhythm(FeedColumns):
         share[share < NEGLIGIBLE] = 0.0
         return np.asarray(share / share.sum(1, keepdims=True))
 
+    def kind_shapes(self, rows: Rows, slots: Rows) -> Floats:
+        """Return the week of each row's likeliest kind at some half hours, one line per row."""
+        if not self.shaped:
+            return np.ones(slots.shape)
+        kind = self._columns["fit"][rows].argmax(1)
+        return np.asarray(self._shared["shape"][kind[:, None], slots])
+
     def clocks(self, rows: Rows, fast: bool = False) -> Floats:
         """Return own time at the edges of the week's half hours: one row of 337 values from 0 to 7 days each.
 

@@ -1,14 +1,14 @@
 """Finds the next refresh by dynamic programming, given a forecast and the price of a refresh.
 
-The time from the last refresh is cut into `STEPS` steps of about a tenth of the feed's usual interval, which covers its
+The time from the last refresh is cut into `STEPS` steps of a fifteenth of the feed's usual interval, which covers its
 next five refreshes or so. Between refreshes at steps i and j the expected items wait
 
     D(i, j) = M_j − M_i − Λ_i · (t_j − t_i)        Λ: items expected up to t,  M = ∫ Λ dt
 
 item-days, and each item expected to be pushed out of the window costs `loss` item-days. The recursion is V_i = min_j
-D(i, j) + loss + price + V_j; beyond the last tenth the cost of the usual interval continues. The first j of the minimum
-is the next refresh. numba compiles the loop over feeds where it is installed; numpy computes the same for all rows at
-once.
+D(i, j) + loss + price + V_j; beyond the last interval the cost of the best interval at the forecast's mean rate
+continues. The first j of the minimum is the next refresh. numba compiles the loop over feeds where it is installed;
+numpy computes the same for all rows at once.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.arrays import Floats
-from headwater.estimate.models.week_rhythm import HALF_HOUR, SLOTS, to_own_time
+from headwater.estimate.learned.inputs import BINS, BINS_PER_INTERVAL
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
-from headwater.times import DAY
 
-STEPS, USUAL_STEPS, MAX_PAUSE_STEPS = 48, 10, 30  # steps in all, to the usual interval, of the longest pause
+STEPS, USUAL_STEPS, MAX_PAUSE_STEPS = (
+    BINS,
+    BINS_PER_INTERVAL,
+    42,
+)  # steps in all, to the usual interval, of the longest pause
 LOGISTIC = 1.702  # the normal distribution function of z is nearly the logistic one of 1.702·z
 NEGLIGIBLE_OVERFLOW = -12.0  # logistic units below which an overflow is not computed
 
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """The input of a plan, one position per feed: forecast in own time, worth, price, window and usual interval.
+    """The input of a plan, one position per feed: forecast, worth, price, window and usual interval.
 
-    `worth` is the cost of an item-day of delay, `loss` the cost of a lost item, `price` the cost of a refresh; `usual`
-    is in days. `dispersion` is the variance of the number of items divided by its mean.
+    `items` are those expected from the last refresh up to each step. `worth` is the cost of an item-day of delay,
+    `loss` the cost of a lost item, `price` the cost of a refresh; `usual` is in days. `dispersion` is the variance of
+    the number of items divided by its mean.
     """
 
-    now: Floats
-    clocks: Floats
-    base: Floats
-    parts: Floats
-    scales: Floats
+    items: Floats
     worth: Floats
     loss: Floats
     price: Floats
@@ -53,17 +53,13 @@ class PlanTask:
 
 def plan_next_refresh(task: PlanTask, fast: bool = False) -> Floats:
     """Return the days from `now` to the next refresh, one per position. `fast` uses numba, if it is installed."""
-    if not len(task.now):
+    if not len(task.usual):
         return np.empty(0)
     step = task.usual / USUAL_STEPS
     if fast and NUMBA_AVAILABLE:
-        next_step = np.empty(len(task.now))
+        next_step = np.empty(len(task.usual))
         compile_with_numba(_plan_kernel)(
-            np.ascontiguousarray(task.now, dtype=np.float64),
-            task.clocks,
-            task.base,
-            np.ascontiguousarray(task.parts),
-            task.scales,
+            task.items,
             task.worth,
             task.loss,
             task.price,
@@ -91,21 +87,20 @@ def expect_overflow(items: Floats, window: Floats, dispersion: float) -> Floats:
     return np.asarray(np.where(at > NEGLIGIBLE_OVERFLOW, spread * soft / LOGISTIC, 0.0))
 
 
+def bound_interval(window: Floats, rate: Floats) -> Floats:
+    """Return the days in which half of the window fills, and half an hour: the room that bursts need."""
+    return np.asarray(0.5 * window / rate + 0.02)
+
+
 def _plan_with_numpy(task: PlanTask, step: Floats) -> Floats:
-    feeds = len(task.now)
+    feeds = len(task.usual)
     steps = np.arange(STEPS + 1)
-    when = task.now[:, None] + steps * (step * DAY)[:, None]
-    place = np.broadcast_to(np.arange(feeds)[:, None], when.shape)
-    own = to_own_time(task.clocks, place, when)
-    own = own - own[:, :1]
-    items = task.base[:, None] * own
-    for k, scale in enumerate(task.scales):
-        items += (task.parts[:, k] * scale)[:, None] * (1.0 - np.exp(-own / scale))
-    items = np.maximum.accumulate(np.maximum(items, 0.0), axis=1)
+    items = task.items
     waiting = np.zeros_like(items)
     np.cumsum((items[:, 1:] + items[:, :-1]) * (0.5 * step)[:, None], axis=1, out=waiting[:, 1:])
-    mean = items[:, -1] / (STEPS * step)
-    rate = task.worth * mean * task.usual / 2 + task.price / task.usual
+    mean = np.maximum(items[:, -1] / (STEPS * step), 1e-6)
+    later = np.minimum(np.sqrt(2 * task.price / (task.worth * mean)), bound_interval(task.window, mean))
+    rate = task.worth * mean * later / 2 + task.price / later
     value = np.zeros_like(items)
     last = STEPS - USUAL_STEPS
     value[:, last:] = rate[:, None] * (STEPS - steps[last:]) * step[:, None]
@@ -135,11 +130,7 @@ def _refine_step(cost: Floats, best: NDArray[np.intp]) -> Floats:
 
 
 def _plan_kernel(
-    now: Any,
-    clocks: Any,
-    base: Any,
-    parts: Any,
-    scales: Any,
+    forecast: Any,
     worth: Any,
     loss: Any,
     price: Any,
@@ -149,32 +140,18 @@ def _plan_kernel(
     next_step: Any,
 ) -> None:
     """Compute `_plan_with_numpy` row by row in plain loops, for numba."""
-    items = np.empty(STEPS + 1)
     waiting = np.empty(STEPS + 1)
     value = np.empty(STEPS + 1)
     cost = np.empty(STEPS + 1)
     last = STEPS - USUAL_STEPS
-    for row in range(len(now)):
-        h = step[row]
-        origin = 0.0
-        for k in range(STEPS + 1):
-            when = now[row] + k * (h * 86_400.0)
-            week = math.floor(when / 604_800.0)
-            slot = (when - week * 604_800.0) / HALF_HOUR
-            whole = min(int(slot), SLOTS - 1)
-            below = clocks[row, whole]
-            own = week * 7.0 + below + (slot - whole) * (clocks[row, whole + 1] - below)
-            if k == 0:
-                origin = own
-            own -= origin
-            total = base[row] * own
-            for s in range(len(scales)):
-                total += parts[row, s] * scales[s] * (1.0 - math.exp(-own / scales[s]))
-            total = max(total, 0.0)
-            items[k] = max(total, items[k - 1]) if k > 0 else total
-            waiting[k] = waiting[k - 1] + (items[k] + items[k - 1]) * (0.5 * h) if k > 0 else 0.0
-        usual = USUAL_STEPS * h
-        rate = worth[row] * (items[STEPS] / (STEPS * h)) * usual / 2 + price[row] / usual
+    for row in range(len(step)):
+        h, items = step[row], forecast[row]
+        waiting[0] = 0.0
+        for k in range(1, STEPS + 1):
+            waiting[k] = waiting[k - 1] + (items[k] + items[k - 1]) * (0.5 * h)
+        mean = max(items[STEPS] / (STEPS * h), 1e-6)
+        later = min(math.sqrt(2 * price[row] / (worth[row] * mean)), 0.5 * window[row] / mean + 0.02)
+        rate = worth[row] * mean * later / 2 + price[row] / later
         risky = items[STEPS] > 0.3 * window[row]
         for k in range(last, STEPS + 1):
             value[k] = rate * (STEPS - k) * h

@@ -4,7 +4,8 @@ A refresh has two benefits: the items it brings stop waiting, and fewer are push
 of waiting costs `delay` × weight × selectivity, a lost item costs `loss` such days, and `freshness` adds a cost for
 every feed's missing share of the window. A refresh costs the price ν × the feed's cost. The resulting rule is “refresh
 when T·G′(T) − G(T) reaches ν”. `promise.plan` solves the prices at which the budget is spent, hosts keep their pace and
-our own thrift holds; `refresh_plan` chooses the best moment at that price on the forecast of `bayes`.
+our own thrift holds; `refresh_plan` chooses the best moment at that price on the forecast of `bayes`, or of its
+learned correction.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ from headwater.schedule.strategy import NEVER_READ, Decision, IntervalStrategy, 
 from headwater.schedule.value.feed_habits import FeedHabits
 from headwater.schedule.value.objective import Objective
 from headwater.schedule.value.plan_calibration import PlanCalibration
-from headwater.schedule.value.refresh_plan import PlanTask, expect_overflow, plan_next_refresh
+from headwater.schedule.value.refresh_plan import (
+    STEPS,
+    USUAL_STEPS,
+    PlanTask,
+    bound_interval,
+    expect_overflow,
+    plan_next_refresh,
+)
 from headwater.schedule.weights import chance_window_shows_wanted
 from headwater.times import DAY, HOUR, MINUTE, format_duration, format_number
 
@@ -166,18 +174,15 @@ class Value(IntervalStrategy):
         worth = self.value_item_days(table, rows)
         window = np.maximum(table.window[rows], 1.0)
         rate = np.maximum(forecast.base + 0.5 * np.maximum(forecast.parts, 0.0).sum(1), 1e-6)
-        usual = np.minimum(np.sqrt(2 * price / (worth * rate)), _bound_interval(window, rate))
+        usual = np.minimum(np.sqrt(2 * price / (worth * rate)), bound_interval(window, rate))
+        usual = np.clip(usual, SHORTEST / DAY, LONGEST / DAY)
         return PlanTask(
-            forecast.now,
-            forecast.clocks,
-            forecast.base,
-            forecast.parts,
-            forecast.scales,
+            self.beliefs.expect_steps(rows, forecast, usual / USUAL_STEPS, STEPS),
             worth,
             self.loss * table.weight[rows] * table.selectivity[rows],
             price,
             window,
-            np.clip(usual, SHORTEST / DAY, LONGEST / DAY),
+            usual,
             self.dispersion,
         )
 
@@ -349,7 +354,7 @@ class Value(IntervalStrategy):
         Scaling knows only mean rates. A busy hour would fill the window of a feed that is left alone for longer.
         """
         rate = np.maximum(self.beliefs.slow_rate(rows), 1e-6)
-        safe = DAY * _bound_interval(np.maximum(table.window[rows], 1.0), rate)
+        safe = DAY * bound_interval(np.maximum(table.window[rows], 1.0), rate)
         return np.where(scale > 1, np.maximum(pause, np.minimum(pause * scale, safe)), pause * scale)
 
     def _follow_price_roughly(self, table: Table, rows: Rows) -> None:
@@ -468,8 +473,3 @@ def describe_waiting(item_days: float) -> str:
     ('14 min', 'less than 1 s')
     """
     return format_duration(item_days * DAY) if item_days * DAY >= 1 else "less than 1 s"
-
-
-def _bound_interval(window: Floats, rate: Floats) -> Floats:
-    """Return the days in which half of the window fills, and half an hour: the room that bursts need."""
-    return np.asarray(0.5 * window / rate + 0.02)

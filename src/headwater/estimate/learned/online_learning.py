@@ -1,0 +1,199 @@
+"""Goes on learning on the server: keeps a few bins of each refresh, and trains the network with them once a day.
+
+At a refresh the inputs of six of the next 24 bins are kept. At the next one their items are known; bins that had not
+ended, and refreshes whose items are lost or undated, teach nothing. The pass of a day takes that day's samples and half
+of the former ones, and starts from the weights of the day before; the first day's are those of the package. Few items
+move the weights little, and each step draws them back a little.
+
+Three experts stand side by side, so that no collection is served worse for long. The learned weights are used only
+while they made the samples of the last days likelier, before learning from them, than the weights of the package; and
+`trust` weighs the correction against the belief as it is by how likely both made the latest samples. A feed can give at
+most 24 samples a day, each sample's part in a step is bounded, and so is its part in the trust.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.arrays import Bools, Floats, Rows
+from headwater.estimate.feed_columns import Column, FeedColumns
+from headwater.estimate.learned.inputs import BIN_INPUTS, REFRESH_INPUTS, Inputs
+from headwater.estimate.learned.network import WEIGHTS, Adam, Samples, compute_gradient, measure_loss
+from headwater.times import DAY, WEEK
+
+KEPT, SPREAD = 6, 4  # bins kept of a refresh: one of every four
+FINENESS = 12.0  # kept inputs are rounded to twelfths of a deviation
+DAILY_SAMPLES = 24  # of a feed
+BUFFER = 32_768  # samples; at most half of them are former days'
+RATE, BATCH, MOST_SLOPE = 2e-4, 512, 20.0
+ENOUGH_ITEMS = 2000.0  # items in the samples at which a step has its full rate
+PULL = 0.002  # share of the way back to the weights of the package at each step
+MOST_EVIDENCE, FIRST_EVIDENCE = 20.0, 4.0  # nats for the correction; few, so that a change of mind takes hours
+SAMPLE_EVIDENCE = 0.25  # nats that one sample can give
+GAIN_FADE = 1 / 7  # share of the record of gains that a day forgets
+
+
+class OnlineLearning(FeedColumns):
+    """The samples that wait for their counts, the day's samples, the weights and the trust in them."""
+
+    name = "online_learning"
+
+    def __init__(self, feeds: int = 0, *, weights: NDArray[np.float32] | None = None) -> None:
+        self._first = np.zeros(WEIGHTS, np.float32) if weights is None else weights
+        super().__init__(feeds)
+
+    def layout(self) -> Mapping[str, Column]:
+        return {
+            "inputs": Column(0, (REFRESH_INPUTS + KEPT * BIN_INPUTS,), np.int8),
+            "bins": Column(255, (KEPT,), np.uint8),  # 255: none
+            "believed": Column(0.0, (KEPT,)),
+            "correction": Column(0.0, (KEPT,), np.float16),
+            "given": Column(0, dtype=np.uint8),  # samples of this day
+        }
+
+    def shared(self) -> Mapping[str, Any]:
+        return {
+            "weights": self._first,
+            "mean": np.zeros(WEIGHTS, np.float32),
+            "square": np.zeros(WEIGHTS, np.float32),
+            "steps": 0.0,
+            "samples": np.zeros((BUFFER, REFRESH_INPUTS + BIN_INPUTS), np.int8),
+            "figures": np.zeros((BUFFER, 3), np.float32),  # believed, published, weight
+            "former": 0.0,  # samples of former days, at the front of the buffer
+            "count": 0.0,  # samples in the buffer
+            "came": 0.0,  # samples of this day, those that found no room included
+            "ahead": 0.0,  # nats by which the learned weights beat those of the package on samples before they learned
+            "evidence": FIRST_EVIDENCE,
+            "gain": np.zeros(2),  # nats per item gained by the correction, and items, over the last week
+            "learned": -np.inf,
+        }
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """The weights in use: the learned ones while they are ahead, else those of the package."""
+        return self._shared["weights"] if float(self._shared["ahead"]) > 0 else self._first
+
+    @property
+    def trust(self) -> float:
+        """The weight of the corrected belief, from 0 to 1."""
+        return float(1 / (1 + np.exp(-self._shared["evidence"])))
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """Return the nats per item by which the correction was better than the belief over the last week, and items."""
+        nats, items = self._shared["gain"].tolist()
+        return (nats / items if items > 0 else 0.0), items
+
+    def keep(self, rows: Rows, at: Floats, scaled: tuple[Inputs, Inputs], believed: Floats, correction: Inputs) -> None:
+        """Keep some bins of these refreshes; the choice depends on the feed and the time only."""
+        bins = choose_bins(rows, at)
+        line = np.arange(len(rows))[:, None]
+        both = np.concatenate([scaled[0], scaled[1][line, bins].reshape(len(rows), -1)], axis=1)
+        columns = self._columns
+        columns["inputs"][rows] = np.clip(np.rint(both * FINENESS), -127, 127).astype(np.int8)
+        columns["bins"][rows] = bins
+        columns["believed"][rows] = believed[line, bins]
+        columns["correction"][rows] = correction[line, bins]
+
+    def drop(self, rows: Rows) -> None:
+        """Forget the kept bins of these feeds."""
+        self._columns["bins"][rows] = 255
+
+    def learn(
+        self, rows: Rows, since: Floats, end: Floats, step: Floats, usable: Bools, owner: Rows, times: Floats
+    ) -> None:
+        """Learn from the refreshes at `end`, whose kept bins (of `step` days) began at `since`; run the daily pass."""
+        bins = self._columns["bins"][rows].astype(np.int64)
+        length = np.where(np.isfinite(step) & (step > 0), step, np.inf) * DAY
+        over = usable[:, None] & (bins < 255) & (since[:, None] + (bins + 1) * length[:, None] <= end[:, None])
+        if over.any():
+            place = np.floor((times - since[owner]) / length[owner])
+            count = np.stack([np.bincount(owner, place == bins[owner, k], len(rows)) for k in range(KEPT)], axis=1)
+            self._take_samples(rows, over, count)
+        self.drop(rows)
+        latest = float(end.max(initial=-np.inf))
+        if not np.isfinite(self._shared["learned"]):
+            self._shared["learned"] = np.array(latest)
+        elif latest >= float(self._shared["learned"]) + DAY:
+            self._shared["learned"] = np.array(latest)
+            self.run_pass()
+
+    def _take_samples(self, rows: Rows, over: Bools, count: Rows) -> None:
+        columns, shared = self._columns, self._shared
+        over = over & (columns["given"][rows] < DAILY_SAMPLES)[:, None]
+        line, slot = np.nonzero(over)
+        order = np.argsort(rows[line], kind="stable")  # so that nothing depends on the order within a batch
+        line, slot = line[order], slot[order]
+        feed, published = rows[line], count[line, slot]
+        believed = columns["believed"][feed, slot].astype(np.float64)
+        correction = columns["correction"][feed, slot].astype(np.float64)
+        columns["given"][rows] = np.minimum(columns["given"][rows] + over.sum(1), 255)
+        nats = published * correction - believed * np.expm1(correction)
+        shared["gain"] += np.array([np.clip(nats, -2, 2).sum(), np.minimum(published, 10).sum()])
+        more = np.clip(nats, -SAMPLE_EVIDENCE, SAMPLE_EVIDENCE).sum()
+        shared["evidence"] = np.clip(shared["evidence"] + more, -MOST_EVIDENCE, MOST_EVIDENCE)
+        inputs = columns["inputs"][feed]
+        bin_inputs = inputs[:, REFRESH_INPUTS:].reshape(-1, KEPT, BIN_INPUTS)[np.arange(len(feed)), slot]
+        # Full: a sample replaces one of this day at a place that depends on how many came; all days weigh alike.
+        former, arrived = int(shared["former"]), int(shared["came"]) + np.arange(len(feed))
+        room = BUFFER - former
+        place = np.where(arrived < room, arrived, mix(arrived) % np.maximum(arrived + 1, 1)) + former
+        fits = place < BUFFER
+        shared["samples"][place[fits]] = np.concatenate([inputs[:, :REFRESH_INPUTS], bin_inputs], axis=1)[fits]
+        figures = np.stack([believed, np.minimum(published, 100.0), np.ones(len(feed))], axis=1)
+        shared["figures"][place[fits]] = figures[fits]
+        shared["came"] = np.array(float(shared["came"]) + len(feed))
+        shared["count"] = np.array(float(min(former + int(shared["came"]), BUFFER)))
+
+    def run_pass(self) -> None:
+        """Train with the samples of the day and of former days, then keep every second one."""
+        shared, count = self._shared, int(self._shared["count"])
+        self._columns["given"][:] = 0
+        shared["gain"] *= 1 - GAIN_FADE
+        if count >= BATCH // 4:
+            samples = self._read_samples(count)
+            self._compare(samples.take(slice(int(shared["former"]), count)))
+            adam = Adam(shared["mean"], shared["square"], int(shared["steps"]))
+            weights = shared["weights"].copy()
+            order = np.argsort(mix(np.arange(count) + int(shared["steps"])), kind="stable")
+            rate = RATE * min(1.0, float(samples.published.sum()) / ENOUGH_ITEMS)
+            for at in range(0, count, BATCH):
+                batch = samples.take(order[at : at + BATCH])
+                adam.step(weights, compute_gradient(weights, batch, MOST_SLOPE), rate)
+                weights += np.float32(PULL) * (self._first - weights)
+            if np.isfinite(weights).all():
+                shared["weights"], shared["steps"] = weights, np.array(float(adam.steps))
+        kept = np.arange(0, count, 2)[: BUFFER // 2]
+        for name in ("samples", "figures"):
+            shared[name][: len(kept)] = shared[name][kept]
+        shared["former"] = shared["count"] = np.array(float(len(kept)))
+        shared["came"] = np.array(0.0)
+
+    def _compare(self, samples: Samples) -> None:
+        """Compare learned and packaged weights on samples that neither has learned from."""
+        if not len(samples):
+            return
+        lead = measure_loss(self._first, samples)[0] - measure_loss(self._shared["weights"], samples)[0]
+        self._shared["ahead"] = np.array((1 - GAIN_FADE) * float(self._shared["ahead"]) + lead * len(samples))
+
+    def _read_samples(self, count: int) -> Samples:
+        inputs = self._shared["samples"][:count].astype(np.float32) / np.float32(FINENESS)
+        believed, published, weight = self._shared["figures"][:count].T
+        return Samples(inputs[:, :REFRESH_INPUTS], inputs[:, REFRESH_INPUTS:], believed, published, weight)
+
+
+def choose_bins(rows: Rows, at: Floats) -> Rows:
+    """Return six bins of each refresh, one of every four; the choice does not depend on the date."""
+    seed = mix(rows.astype(np.int64) * 1_000_003 + np.mod(at, WEEK).astype(np.int64))[:, None] >> (2 * np.arange(KEPT))
+    return np.asarray(np.arange(KEPT) * SPREAD + (seed % SPREAD), np.intp)
+
+
+def mix(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return numbers without order, the same for the same input (Knuth's multiplicative hash)."""
+    return (((numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)).astype(
+        np.int64
+    )

@@ -1,0 +1,176 @@
+"""Corrects `bayes` by a small network that has learned from many feeds when the next items come.
+
+    ln λ(bin) = ln of the belief of `bayes` for that bin + the network's correction, within ±3
+
+The network sees only what a feed's own refreshes have returned (`learned.feed_memory`, `learned.inputs`). It goes on
+learning from all feeds of the server, and is mixed with the belief by how well both have done
+(`learned.online_learning`). A feed whose items have no dates keeps the belief as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.arrays import Bools, Floats, Ragged, Rows, iterate_blocks
+from headwater.estimate.feed_columns import LENGTH, STAMP, Column
+from headwater.estimate.learned.feed_memory import MOST_ITEMS, FeedMemory, SeenItems
+from headwater.estimate.learned.inputs import BINS, Belief, Inputs, compute_inputs
+from headwater.estimate.learned.network import Network, Scaling
+from headwater.estimate.learned.online_learning import OnlineLearning
+from headwater.estimate.models.bayes import Bayes, RateForecast, collect_dates, expect_steps
+from headwater.estimate.models.week_rhythm import HALF_HOUR, SLOTS
+from headwater.times import DAY
+
+BLOCK = 256  # rows whose bins are computed at a time: they stay within a processor's cache
+
+
+class LearnedForecast(Bayes):
+    """`bayes`, corrected by a network; `network` replaces the one of the package, `learning` lets it go on learning.
+
+    Before a feed has shown dates the belief stands as it is:
+
+    >>> feeds, one = (LearnedForecast(1), Bayes(1)), np.array([0])
+    >>> for feed in feeds:
+    ...     feed.observe(one, np.array([0.0]), np.array([DAY]), np.array([3.0]), one > 0)
+    >>> len({float(feed.expected(one, np.array([DAY]), np.array([2 * DAY]))[0]) for feed in feeds})
+    1
+    """
+
+    name = "forecast"
+
+    def __init__(
+        self, feeds: int = 0, *, network: Network | None = None, learning: bool = True, fast: bool = False
+    ) -> None:
+        super().__init__(feeds, fast=fast)
+        self._network, self._learns = load_network() if network is None else network, learning
+        self.memory: FeedMemory = self.adopt("memory", FeedMemory())
+        self.learning: OnlineLearning = self.adopt("learning", OnlineLearning(weights=self._network.weights))
+
+    def layout(self) -> Mapping[str, Column]:
+        return {**super().layout(), "step": Column(np.nan)}  # a bin of the latest plan, in days
+
+    def observe(
+        self,
+        rows: Rows,
+        start: Floats,
+        end: Floats,
+        new: Floats,
+        saturated: Bools,
+        published: Ragged | None = None,
+    ) -> None:
+        elapsed = np.where(np.isfinite(start), end - start, 0.0) / DAY
+        surprise = np.log((new + 0.5) / (self.slow_rate(rows) * elapsed + 0.5))
+        since = self._columns["at"][rows].copy()
+        super().observe(rows, start, end, new, saturated, published)
+        owner, times, oldest = collect_dates(len(rows), end, published, self.day)
+        if self._learns:
+            dated = np.bincount(owner, minlength=len(rows))
+            usable = np.isfinite(since) & ~saturated & (dated >= new)
+            step = self._columns["step"][rows].astype(np.float64)
+            self.learning.learn(rows, np.where(usable, since, end), end, step, usable, owner, times)
+        begin = np.where(np.isfinite(start), np.minimum(start, end), np.minimum(oldest, end))
+        watched = np.where(saturated & np.isfinite(oldest), np.minimum(oldest, end), begin)
+        if len(times):  # of very many items at once the newest are enough
+            late = np.bincount(owner, minlength=len(rows)).cumsum()[owner] - np.arange(len(owner)) <= MOST_ITEMS
+            owner, times = owner[late], times[late]
+        self.memory.observe(rows, SeenItems(begin, watched, end, new, saturated, surprise, owner, times))
+
+    def expect_steps(self, rows: Rows, forecast: RateForecast, step: Floats, steps: int = BINS) -> Floats:
+        """Return the corrected items up to each step, and keep some bins to learn from."""
+        believed, own = expect_steps(forecast, step, steps, self.fast)
+        items = np.diff(believed, axis=1)
+        self._columns["step"][rows] = step
+        for at, scaled in self._scale_inputs(rows, forecast, step, believed, own):
+            correction = self._network.with_weights(self.learning.weights).correct(*scaled)
+            if self._learns:
+                self.learning.keep(rows[at], forecast.now[at], scaled, items[at], correction)
+            items[at] *= self._mix(correction)
+        return _accumulate(items)
+
+    def correct(self, rows: Rows, forecast: RateForecast, step: Floats) -> tuple[Floats, Floats]:
+        """Return λ / belief of each bin, and the items believed up to each edge."""
+        believed, own = expect_steps(forecast, step, BINS, self.fast)
+        factor = np.ones((len(rows), BINS))
+        network = self._network.with_weights(self.learning.weights)
+        for at, scaled in self._scale_inputs(rows, forecast, step, believed, own):
+            factor[at] = self._mix(network.correct(*scaled))
+        return factor, believed
+
+    def _mix(self, correction: Inputs) -> Floats:
+        return np.asarray(1 + self.learning.trust * np.expm1(correction.astype(np.float64)))
+
+    def _scale_inputs(self, rows: Rows, forecast: RateForecast, step: Floats, believed: Floats, own: Floats) -> Any:
+        """Yield the positions of feeds with dates, some at a time, and the inputs of their bins."""
+        known = np.flatnonzero(self.memory.is_dated(rows) & np.isfinite(forecast.now))
+        for part in iterate_blocks(len(known), BLOCK):
+            at = known[part]
+            yield at, self._network.scaling.apply(*self._compute_inputs(rows, at, forecast, step, believed, own))
+
+    def _compute_inputs(
+        self, rows: Rows, at: Rows, forecast: RateForecast, step: Floats, believed: Floats, own: Floats
+    ) -> tuple[Inputs, Inputs]:
+        """Return the inputs of the refreshes at some positions."""
+        middle = forecast.now[at, None] + (np.arange(BINS) + 0.5) * (step[at] * DAY)[:, None]
+        shape = self.rhythm.kind_shapes(rows[at], (middle / HALF_HOUR).astype(np.int64) % SLOTS)
+        belief = Belief(forecast.base[at], forecast.parts[at].sum(1), step[at], believed[at], own[at], shape)
+        return compute_inputs(self.memory, rows[at], belief)
+
+    def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        """Return the items expected between two times: corrected within the bins of the latest plan."""
+        plain, forecast = super().expected(rows, start, end), self.forecast(rows)
+        step = self._columns["step"][rows].astype(np.float64)
+        known = np.flatnonzero(np.isfinite(step) & np.isfinite(forecast.now))
+        if not len(known):
+            return plain
+        now, step = forecast.now[known], step[known]
+        part = RateForecast(now, forecast.clocks[known], forecast.base[known], forecast.parts[known], forecast.scales)
+        factor, believed = self.correct(rows[known], part, step)
+        gain = _accumulate(np.diff(believed, axis=1) * (factor - 1))
+        line = np.arange(len(known))
+
+        def upto(when: Floats) -> Floats:
+            place = np.clip((when[known] - now) / DAY / step, 0.0, BINS - 1e-9)
+            whole = place.astype(np.intp)
+            return np.asarray(gain[line, whole] + (place - whole) * (gain[line, whole + 1] - gain[line, whole]))
+
+        plain[known] += upto(np.maximum(start, end)) - upto(start)
+        return np.maximum(plain, 0.0)
+
+    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
+        super().load(self._upgrade(state))
+
+    def _check_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        super()._check_state(self._upgrade(state))
+
+    def _upgrade(self, state: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """Return the state of `bayes` as one of this class whose memory is empty; any other state as it is."""
+        if STAMP not in state or str(state[STAMP]) != f"{Bayes.name}/{Bayes.version}":
+            return state
+        fresh = type(self)(int(state[LENGTH]), network=self._network).save()
+        return {**fresh, **state, STAMP: fresh[STAMP]}
+
+
+def _accumulate(parts: Floats) -> Floats:
+    sums = np.zeros((len(parts), parts.shape[1] + 1))
+    np.cumsum(parts, axis=1, out=sums[:, 1:])
+    return sums
+
+
+@cache
+def load_network() -> Network:
+    """Return the network of the package."""
+    with files("headwater.estimate.learned").joinpath("weights.npz").open("rb") as file:
+        return read_network(file)
+
+
+def read_network(file: Any) -> Network:
+    """Read a network from an .npz file."""
+    with np.load(file, allow_pickle=False) as saved:
+        scaling = Scaling(*(saved[key] for key in ("low", "high", "mean", "deviation")))
+        return Network(saved["weights"], scaling)

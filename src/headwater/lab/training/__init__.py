@@ -1,0 +1,1 @@
+"""Trains the learned forecast on traces."""

@@ -1,0 +1,239 @@
+"""The learned forecast corrects `bayes`, goes on learning, and is not misled by the calendar or by single feeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headwater.arrays import Ragged
+from headwater.errors import StrategyError
+from headwater.estimate.learned.inputs import BIN_INPUTS, BINS, REFRESH_INPUTS
+from headwater.estimate.learned.network import (
+    WEIGHTS,
+    Adam,
+    Network,
+    Samples,
+    compute_gradient,
+    measure_loss,
+)
+from headwater.estimate.learned.online_learning import BUFFER, KEPT, choose_bins
+from headwater.estimate.models.bayes import Bayes
+from headwater.estimate.models.learned_forecast import LearnedForecast, load_network
+from headwater.lab.simulation.replay import ReplaySettings, replay_trace
+from headwater.lab.traces.trace import Trace
+from headwater.schedule.value.value import Value
+from headwater.times import DAY, HOUR
+
+YEAR = 52 * 7 * DAY
+EPOCH = 20_000 * DAY
+SETTINGS = ReplaySettings(history_days=2.0, warmup_days=2.0)
+
+
+def make_trace(feeds: int = 12, days: int = 9, seed: int = 5, shift: float = 0.0) -> Trace:
+    """Feeds that publish at a few fixed minutes of the day, on most days, in whole seconds."""
+    rng = np.random.default_rng(seed)
+    lists = []
+    for feed in range(feeds):
+        minutes = rng.integers(0, 1440, 1 + feed % 4)
+        times = [
+            EPOCH + shift + day * DAY + float(minute) * 60 + float(rng.integers(0, 30))
+            for day in range(days)
+            for minute in minutes
+            if rng.random() < 0.9
+        ]
+        lists.append(sorted(times))
+    return Trace.from_lists(lists)
+
+
+def poll(trace: Trace, estimator: Bayes | None = None, price: float = 0.05) -> Value:
+    strategy = Value(price=price, estimator=LearnedForecast() if estimator is None else estimator)
+    replay_trace(strategy, trace, SETTINGS)
+    return strategy
+
+
+@pytest.fixture(scope="module")
+def polled() -> Value:
+    return poll(make_trace())
+
+
+def make_samples(count: int = 40, seed: int = 1) -> Samples:
+    rng = np.random.default_rng(seed)
+    return Samples(
+        rng.normal(size=(count, REFRESH_INPUTS)).astype(np.float32),
+        rng.normal(size=(count, BIN_INPUTS)).astype(np.float32),
+        rng.uniform(0.05, 2.0, count).astype(np.float32),
+        rng.poisson(1.0, count).astype(np.float32),
+        np.ones(count, np.float32),
+    )
+
+
+def test_the_weights_of_the_package_are_small_and_finite() -> None:
+    network = load_network()
+    assert network.weights.shape == (WEIGHTS,)
+    assert network.weights.nbytes < 100_000
+    assert np.isfinite(network.weights).all()
+    assert (network.scaling.low <= network.scaling.high).all()
+
+
+def test_the_gradient_is_the_slope_of_the_loss() -> None:
+    samples = make_samples()
+    weights = Network.random(load_network().scaling, np.random.default_rng(2)).weights.copy()
+    weights += np.random.default_rng(3).normal(0, 0.05, WEIGHTS).astype(np.float32)
+    gradient = compute_gradient(weights, samples)
+    for place in np.argsort(-np.abs(gradient))[:: WEIGHTS // 12][:8]:
+        more, less = weights.copy(), weights.copy()
+        more[place] += 1e-2
+        less[place] -= 1e-2
+        slope = (measure_loss(more, samples)[0] - measure_loss(less, samples)[0]) / 2e-2
+        assert slope == pytest.approx(float(gradient[place]), rel=0.1, abs=2e-4)
+
+
+def test_training_finds_what_the_inputs_tell() -> None:
+    samples = make_samples(2000)
+    told = Samples(
+        samples.refresh,
+        samples.bin,
+        samples.believed,
+        np.random.default_rng(4).poisson(samples.believed * np.exp(samples.bin[:, 0])).astype(np.float32),
+        samples.weight,
+    )
+    weights = Network.random(load_network().scaling, np.random.default_rng(2)).weights.copy()
+    adam = Adam.new()
+    for _ in range(150):
+        adam.step(weights, compute_gradient(weights, told), 3e-3)
+    loss, belief = measure_loss(weights, told)
+    assert loss < belief - 0.3
+
+
+def test_a_shift_by_a_year_changes_no_forecast() -> None:
+    near, far = poll(make_trace()), poll(make_trace(shift=YEAR))
+    np.testing.assert_allclose(far.due - YEAR, near.due, atol=1.0)
+    rows, estimators = np.arange(12), (near.beliefs, far.beliefs)
+    at = near.due + HOUR
+    found = [one.expected(rows, at + k * YEAR, at + k * YEAR + DAY) for k, one in enumerate(estimators)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3)
+
+
+def test_the_forecast_differs_from_the_belief_where_a_feed_is_punctual(polled: Value) -> None:
+    estimator = polled.beliefs
+    assert isinstance(estimator, LearnedForecast)
+    rows = np.arange(12)
+    forecast = estimator.forecast(rows)
+    factor, believed = estimator.correct(rows, forecast, np.full(12, 1 / 48))
+    assert factor.shape == (12, BINS)
+    assert factor.min() > 0
+    assert factor.max() < np.exp(3) + 1e-6
+    assert (np.abs(np.log(factor)) > 0.1).mean() > 0.3
+    assert (np.diff(believed, axis=1) >= 0).all()
+
+
+def test_neighbours_in_a_batch_do_not_change_a_forecast(polled: Value) -> None:
+    estimator = polled.beliefs
+    at = polled.due
+    together = estimator.expected(np.arange(12), at, at + DAY)
+    alone = [estimator.expected(np.array([k]), at[k : k + 1], at[k : k + 1] + DAY)[0] for k in range(12)]
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_a_saved_forecast_goes_on_as_if_nothing_had_happened(polled: Value) -> None:
+    other = Value(price=0.05, estimator=LearnedForecast())
+    other.load(polled.save())
+    rows = np.arange(12)
+    np.testing.assert_array_equal(
+        polled.beliefs.expected(rows, polled.due, polled.due + DAY),
+        other.beliefs.expected(rows, polled.due, polled.due + DAY),
+    )
+    grown = Value(price=0.05, estimator=LearnedForecast())
+    grown.load(polled.save())
+    grown.resize(20)
+    assert len(grown.beliefs) == 20
+    np.testing.assert_array_equal(
+        grown.beliefs.expected(rows, polled.due, polled.due + DAY),
+        other.beliefs.expected(rows, polled.due, polled.due + DAY),
+    )
+
+
+def test_the_state_of_bayes_is_taken_over() -> None:
+    old = poll(make_trace(), Bayes())
+    new = Value(price=0.05, estimator=LearnedForecast())
+    new.load(old.save())
+    rows = np.arange(12)
+    np.testing.assert_array_equal(new.due, old.due)
+    np.testing.assert_allclose(
+        new.beliefs.expected(rows, old.due, old.due + DAY), old.beliefs.expected(rows, old.due, old.due + DAY)
+    )
+    with pytest.raises(StrategyError):
+        LearnedForecast(3).load({})
+
+
+def test_feeds_without_dates_keep_the_belief() -> None:
+    trace = make_trace()
+    undated = Trace(trace.names, trace.offsets, trace.times, dated=np.zeros(trace.feeds, bool))
+    learned, plain = poll(undated), poll(undated, Bayes())
+    np.testing.assert_allclose(learned.due, plain.due, atol=1e-3)
+
+
+def test_new_and_dead_feeds_get_finite_forecasts() -> None:
+    estimator, rows = LearnedForecast(2), np.arange(2)
+    first = Ragged.of([[EPOCH - 300 * DAY], [EPOCH - 5.0]])
+    estimator.observe(rows, np.full(2, -np.inf), np.full(2, EPOCH), np.ones(2), np.zeros(2, bool), first)
+    for day in range(1, 60):
+        start = np.full(2, EPOCH + (day - 1) * DAY)
+        estimator.observe(rows, start, start + DAY, np.zeros(2), np.zeros(2, bool), Ragged.of([[], []]))
+        items = estimator.expect_steps(rows, estimator.forecast(rows), np.full(2, 0.1))
+        assert np.isfinite(items).all()
+        assert (np.diff(items, axis=1) >= 0).all()
+
+
+def test_a_poisoned_feed_hardly_moves_the_others() -> None:
+    """10,000 items at once, dated in the future, day after day: the weights stay, forecasts move by less than half."""
+    trace = make_trace()
+    clean, foul = poll(trace), poll(trace)
+    for strategy, many in ((clean, 1), (foul, 10_000)):
+        estimator = strategy.beliefs
+        estimator.resize(13)
+        row, end = np.array([12]), float(trace.end)
+        last = -np.inf
+        for day in range(1, 6):
+            now = end + day * DAY
+            dates = Ragged.of([[now + 400 * DAY] * many])
+            estimator.observe(
+                row, np.array([last]), np.array([now]), np.array([float(many)]), np.array([many > 1]), dates
+            )
+            estimator.expect_steps(row, estimator.forecast(row), np.array([0.01]))
+            last = now
+    rows = np.arange(12)
+    weights = [strategy.beliefs.learning.weights for strategy in (clean, foul)]  # type: ignore[attr-defined]
+    assert np.abs(weights[0] - weights[1]).max() < 0.01
+    at = clean.due
+    a, b = (strategy.beliefs.expected(rows, at, at + DAY) for strategy in (clean, foul))
+    # The shapes of `bayes` are shared by all feeds of a kind, and the network sees them: 50,000 foul items beside some
+    # 200 others change them.
+    plain = [Bayes.expected(strategy.beliefs, rows, at, at + DAY) for strategy in (clean, foul)]
+    np.testing.assert_allclose((a / plain[0]) / (b / plain[1]), 1.0, atol=0.5)
+
+
+def test_kept_bins_depend_on_feed_and_time_only() -> None:
+    rows, at = np.array([4, 9, 2]), np.array([1e9, 1.5e9, 1.7e9])
+    bins = choose_bins(rows, at)
+    np.testing.assert_array_equal(choose_bins(rows[::-1], at[::-1])[::-1], bins)
+    assert (bins // 4 == np.arange(KEPT)).all()
+
+
+def test_it_learns_once_a_day_from_bounded_samples(polled: Value) -> None:
+    estimator = polled.beliefs
+    assert isinstance(estimator, LearnedForecast)
+    state = estimator.learning.save()
+    assert 0 < float(state["*count"]) <= BUFFER
+    assert float(state["*steps"]) > 0
+    assert 0 <= estimator.learning.trust <= 1
+    assert estimator.bytes_per_feed - Bayes(1).bytes_per_feed < 2048
+
+
+def test_a_correction_that_is_wrong_loses_its_trust() -> None:
+    """A network that always expects e times too many items is not believed after a few days."""
+    weights = np.zeros(WEIGHTS, np.float32)
+    weights[-1] = 1.0
+    wrong = LearnedForecast(network=Network(weights, load_network().scaling))
+    poll(make_trace(feeds=40), wrong)
+    assert wrong.learning.trust < 0.5

@@ -1,0 +1,82 @@
+"""The learned forecast is trained from traces by a command, on other feeds than those it is measured on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headwater.errors import TraceError
+from headwater.estimate.learned.network import WEIGHTS
+from headwater.estimate.models.learned_forecast import load_network, read_network
+from headwater.lab.experiment import ignore_progress
+from headwater.lab.experiments.forecast import GROUPS, LookAhead, hide_inputs, make_value
+from headwater.lab.simulation.replay import ReplaySettings, replay_trace
+from headwater.lab.simulation.scores import score_replay
+from headwater.lab.traces.trace import Trace
+from headwater.lab.training.forecast_rows import is_held_out
+from headwater.lab.training.train_forecast import TrainingSettings, train_forecast
+from headwater.times import DAY
+
+START = 20_000 * DAY
+
+
+def punctual_lists(feeds: int = 20, days: int = 12) -> list[list[float]]:
+    rng = np.random.default_rng(7)
+    minutes = rng.integers(0, 1440, (feeds, 2)) * 60.0
+    return [
+        sorted(START + day * DAY + at + float(rng.integers(60)) for day in range(days) for at in minutes[feed])
+        for feed in range(feeds)
+    ]
+
+
+def test_a_training_writes_weights_and_reports_what_it_measured(tmp_path: Path) -> None:
+    trace = tmp_path / "small.csv"
+    lines = [f"feed {k},{int(at)}" for k, times in enumerate(punctual_lists()) for at in times]
+    trace.write_text("source,published_at\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    out = tmp_path / "weights.npz"
+    report = train_forecast(TrainingSettings((trace,), rows=2000, epochs=1, jobs=1), out, ignore_progress)
+    with out.open("rb") as file:
+        assert read_network(file).weights.shape == (WEIGHTS,)
+    assert report["rows"] > 300
+    assert report["rows_held_out"] > 30
+    assert report["loss_of_belief"] > 0
+    assert report["delays"][0]["ratio"] == pytest.approx(
+        report["delays"][0]["forecast_h"] / report["delays"][0]["bayes_h"]
+    )
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    with pytest.raises(TraceError, match="--trace"):
+        TrainingSettings(())
+    with pytest.raises(TraceError, match="between 0 and 1"):
+        TrainingSettings((Path("x"),), held_out=1.0)
+
+
+def test_feeds_are_held_out_by_name() -> None:
+    names = tuple(f"feed {k}" for k in range(1000))
+    held = is_held_out(names, 0.2)
+    assert 150 < held.sum() < 250
+    np.testing.assert_array_equal(is_held_out(names[::-1], 0.2)[::-1], held)
+
+
+def test_looking_ahead_beats_the_belief() -> None:
+    trace = Trace.from_lists(punctual_lists(feeds=6, days=9))
+    settings = ReplaySettings(history_days=2.0, warmup_days=1.0)
+    late = []
+    for name in ("belief", "look_ahead"):
+        run = replay_trace(make_value(name, trace, 0.05), trace, settings)
+        late.append(score_replay(run).mean_delay_s * run.per_day)
+    assert late[1] < 0.8 * late[0]
+    assert LookAhead(trace).name == "look_ahead"
+
+
+def test_hidden_inputs_change_nothing() -> None:
+    network = hide_inputs(load_network(), GROUPS["no_gaps"])
+    rng = np.random.default_rng(1)
+    refresh, bins = rng.normal(size=(2, 35)).astype(np.float32), rng.normal(size=(2, 72, 26)).astype(np.float32)
+    other_refresh, other_bins = refresh.copy(), bins.copy()
+    other_refresh[:, 14:17] += 2.0
+    other_bins[:, :, 13:20] -= 3.0
+    np.testing.assert_array_equal(network.correct(refresh, bins), network.correct(other_refresh, other_bins))
