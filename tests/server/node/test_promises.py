@@ -26,7 +26,7 @@ from headwater.store.opening import open_store
 from headwater.store.publishing.deliveries import list_deliveries
 from headwater.store.queries.promise_hours import SERVER, PromiseHour, list_promise_hours
 from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
-from headwater.times import HOUR
+from headwater.times import DAY, HOUR
 from headwater.web.app import create_app
 from support.idle_node import make_idle_node
 from support.store_samples import NOW, a_verdict
@@ -95,6 +95,19 @@ async def test_a_few_items_are_too_early_to_tell(world: World) -> None:
     promise = await measure(world)
     assert promise.kept is None
     assert promise.why == "Too early to tell: 5 items so far, at least 20 are needed."
+
+
+async def test_a_day_that_decides_nothing_leaves_it_to_the_week_and_says_so(world: World) -> None:
+    for number in range(60):
+        await arrive(world, number, 50.0)
+    assert (await measure(world)).why == ""
+    world.now += 2 * DAY
+    for number in range(60, 80):
+        await arrive(world, number, 50.0 if number > 60 else 500.0)
+    promise = await measure(world)
+    assert promise.measured.startswith("95 % of 20 items within 2 min")
+    assert promise.kept is True
+    assert promise.why.startswith("Over the last week: 98 % of 80 items")
 
 
 async def test_items_without_dates_have_no_delay(world: World) -> None:

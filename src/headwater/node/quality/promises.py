@@ -229,14 +229,14 @@ def _judge(
     record: PromiseHour, past: Sequence[PromiseHour], target: QualityTarget, message: str, *, deadline: bool
 ) -> PromiseHour:
     """Judge the day up to a record's hour, or the week where a day has too few items."""
-    for hours in (PERIODS["day"], PERIODS["week"]):
-        measured = measure_quality(_sum(one.counts for one in past if one.hour >= record.hour - hours))
+    for period in ("day", "week"):
+        measured = measure_quality(_sum(one.counts for one in past if one.hour >= record.hour - PERIODS[period]))
         kept = judge_promise(target, measured, deadline=deadline)
         if kept is not None:
             break
     said = describe_measured(target, measured, deadline=deadline)
     if kept:
-        return replace(record, kept=True, why="")
+        return replace(record, kept=True, why="" if period == "day" else f"Over the last week: {said}.")
     if kept is False:
         return replace(record, kept=False, why=message or f"Measured: {said}.")
     if not measured.items:

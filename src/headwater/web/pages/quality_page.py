@@ -175,7 +175,9 @@ def _draw_curve(
     title = f"Half the budget would mean {less} of mean delay instead of {now}"
     if less == now:
         title = "Half the budget would be as quick"
-    return draw_line(title, bottom, curve, "mean delay of caught items, in minutes", format_plain, low=0.0, marked=today)
+    return draw_line(
+        title, bottom, curve, "mean delay of caught items, in minutes", format_plain, low=0.0, marked=today
+    )
 
 
 def _draw_price(past: Sequence[QualityPoint], zone: tzinfo) -> Chart | None:
