@@ -53,7 +53,7 @@ def limit_group(rows: Rows, is_in_group: Bools, room: int) -> Rows:
     """Return the rows in their order, with at most the first `room` of the group.
 
     >>> limit_group(np.array([3, 0, 1, 2]), np.array([True, True, False, True]), 1).tolist()
-    [3, 1]
+    [3, 2]
     """
     in_group = is_in_group[rows]
     return rows[~in_group | (np.cumsum(in_group) <= room)]

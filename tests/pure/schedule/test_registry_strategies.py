@@ -50,7 +50,7 @@ HERE = __name__
     [
         ("valeu", None, "Did you mean value"),
         ("two_steps", "periodik", "Did you mean periodic"),
-        ("uniform", "", "no estimator called"),
+        ("uniform", "", "a name is missing"),
         ("fix_1h", "single", "takes no estimator"),
         ("value", "single", "accepts the estimator bayes"),
         ("combined", "single", "accepts the estimator pattern"),

@@ -291,14 +291,16 @@ def integrate_forecast(forecast: RateForecast, own: Floats) -> Floats:
 def expect_steps(forecast: RateForecast, step: Floats, steps: int, fast: bool = False) -> tuple[Floats, Floats]:
     """Return the items expected and the own time (days) that passes up to each step; both begin with 0."""
     shape = (len(step), steps + 1)
+    # A feed of which nothing was observed has no last refresh. Its week is even, so any start gives the same.
+    now = np.where(np.isfinite(forecast.now), forecast.now, 0.0)
     if fast and NUMBA_AVAILABLE:
         items, own = np.empty(shape), np.empty(shape)
-        now, parts = np.ascontiguousarray(forecast.now, np.float64), np.ascontiguousarray(forecast.parts)
+        parts = np.ascontiguousarray(forecast.parts)
         compile_with_numba(_expect_steps_kernel)(
             now, forecast.clocks, forecast.base, parts, forecast.scales, step, items, own
         )
         return items, own
-    when = forecast.now[:, None] + np.arange(steps + 1) * (step * DAY)[:, None]
+    when = now[:, None] + np.arange(steps + 1) * (step * DAY)[:, None]
     own = to_own_time(forecast.clocks, np.broadcast_to(np.arange(len(step))[:, None], shape), when)
     own = own - own[:, :1]
     items = forecast.base[:, None] * own

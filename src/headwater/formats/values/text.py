@@ -112,8 +112,8 @@ SHORT_LINES = Memo(_to_short_line, max_size=4_096, max_length=80)  # of short te
 def html_to_text(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str | None:
     """Return the plain text of a title that may contain markup and entities. `sure` removes every tag.
 
-    >>> html_to_text("AT&amp;T <b>grows</b>, a < b, without <style>")
-    'AT&T grows, a < b, without <style>'
+    >>> html_to_text("AT&amp;T <b>grows</b>, a < b, no <style> here")
+    'AT&T grows, a < b, no <style> here'
     """
     if len(text) > limit * 8:
         text = text[: limit * 8]
