@@ -28,6 +28,7 @@ from headwater.store.store import Store
 from headwater.web.metrics import ClusterCollector
 
 FEEDS = 12
+ETAGS = 4  # a seed whose feeds have ETags: without validators an unchanged feed is asked once an hour
 WINDOW = 100  # so many items that a burst in the farm's hurried time does not look like dates made at the request
 
 
@@ -109,7 +110,7 @@ async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
         return Cut(allow_private=True, deadline=timing.fetch_seconds, clock=clock)
 
     monkeypatch.setattr(assembly, "make_fetcher", fetcher)
-    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(20, 50), hints=False, window=WINDOW)
+    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(20, 50), hints=False, window=WINDOW, seed=ETAGS)
     await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with roles(given, "controller", "storer") as running, streams_at(nats.url, prefix) as streams:
