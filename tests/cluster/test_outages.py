@@ -132,7 +132,8 @@ async def test_the_hosts_of_a_terminal_that_is_cut_off_pass_to_one_that_is_not(
 
         async def shared() -> bool:
             held = (await read_cluster_status(store, streams)).partitions
-            return len(held.get("cut", ())) == len(held.get("well", ())) == 128
+            counts = [len(held.get(name, ())) for name in ("cut", "well")]
+            return sum(counts) == 256 and min(counts) >= 76  # the least share, of a full terminal beside an idle one
 
         await eventually(shared, "both have their share again")
         later = time.time()
