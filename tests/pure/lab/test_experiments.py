@@ -148,7 +148,7 @@ def test_hourly_polling_is_half_an_hour_late_in_both_averages() -> None:
 
 
 def test_a_periodic_model_errs_less_on_waves_and_equally_on_uniform_feeds() -> None:
-    from headwater.lab.experiments.online import measure_errors
+    from headwater.lab.online.divergence_errors import measure_errors
 
     error = {
         (shape, name): measure_errors(shape, name, 4.0, 0.07, 2).mean()
@@ -160,7 +160,7 @@ def test_a_periodic_model_errs_less_on_waves_and_equally_on_uniform_feeds() -> N
 
 
 def test_models_inside_two_steps_spend_the_same() -> None:
-    from headwater.lab.experiments.online import run_two_steps
+    from headwater.lab.online.two_steps_quality import run_two_steps
 
     found = {
         (name, carried): run_two_steps("waves", name, 6.0, 0, carried=carried)
@@ -172,7 +172,7 @@ def test_models_inside_two_steps_spend_the_same() -> None:
 
 
 def test_a_model_learned_apart_beats_one_that_learns_from_rare_refreshes() -> None:
-    from headwater.lab.experiments.online import measure_kept_model
+    from headwater.lab.online.kept_model import measure_kept_model
 
     errors = measure_kept_model("peaks", 24.0, 2, False)
     assert errors["learned apart, then kept"] < errors["online"]
