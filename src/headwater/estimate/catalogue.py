@@ -35,7 +35,7 @@ ESTIMATOR_CATALOGUE: Mapping[str, CatalogueEntry] = {
     ),
     "hybrid": CatalogueEntry("the model of smaller |x − Div_est| at the last refresh", "thesis 7.2.3"),
     "smoothed": CatalogueEntry(
-        "α falls while errors are stable and rises when they change",
+        "α falls while errors are stable and rises when they grow or stay on one side",
         "thesis 7.2.4",
         ("smoothing parameter adjustment",),
         {
@@ -45,9 +45,12 @@ ESTIMATOR_CATALOGUE: Mapping[str, CatalogueEntry] = {
             "highest": ParameterNote("the largest α", 0, 1),
             "n1": ParameterNote("n₁: refreshes of the short mean of errors", 1),
             "n2": ParameterNote("n₂: refreshes of the long mean of errors", 1),
+            "n3": ParameterNote("n₃: refreshes whose errors show a drift", 1),
             "shrink": ParameterNote("factor of α while errors are stable", 0, 1),
             "grow": ParameterNote("factor of α when errors grow", 1),
             "unstable": ParameterNote("ratio of the short to the long mean of errors above which they grow", 0),
+            "drift": ParameterNote("share of the last n₃ errors on one side that means a drift; 1: never", 0, 1),
+            "drift_grow": ParameterNote("factor of α while the rate drifts", 1),
         },
     ),
     "likelihood": CatalogueEntry(

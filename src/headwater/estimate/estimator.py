@@ -71,7 +71,7 @@ class Estimator(FeedColumns, ABC):
 
 
 PRIOR_RATE = 1.0 / DAY  # one item a day
-LEAST_RATE = 1.0 / (1000 * DAY)  # a rate of 0 would mean no refresh ever again
+MIN_RATE = 1.0 / (1000 * DAY)  # a rate of 0 would mean no refresh ever again
 
 
 class FirstRefreshEstimator(Estimator):

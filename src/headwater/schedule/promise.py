@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.arrays import Bools, Floats, Rows
-from headwater.schedule.politeness.rules import BACK_OFF, LEAST_INTERVAL, SAFETY_POLL, Reason
+from headwater.schedule.politeness.rules import BACK_OFF, MIN_INTERVAL, SAFETY_POLL, Reason
 from headwater.schedule.quality.overflow import DISPERSIONS, MEANS, POISSON, OverflowCurves, compute_curves
 from headwater.schedule.value.objective import Objective
 from headwater.schedule.weights import chance_window_shows_wanted
@@ -117,7 +117,7 @@ class Constraints:
     reserve: float = RESERVE
 
     @classmethod
-    def of(cls, feeds: int, least: float = LEAST_INTERVAL) -> Constraints:
+    def of(cls, feeds: int, least: float = MIN_INTERVAL) -> Constraints:
         """Return the constraints of feeds without hints, each on a host of its own."""
         no = np.zeros(feeds, bool)
         return cls(
@@ -244,10 +244,6 @@ class Plan:
         """Return the requests per minute of each row, as planned pauses really are."""
         return _count_requests(self.beliefs, self.constraints, self.interval) * self.calibration.demand
 
-    def chance_within(self, rows: Rows, seconds: float) -> Floats:
-        """Return for each feed the share of its items that are fetched within so many seconds."""
-        return np.asarray(np.minimum(1.0, seconds / np.maximum(self.interval[rows], 1e-9)))
-
 
 def plan(
     beliefs: Beliefs,
@@ -285,7 +281,7 @@ class PlanInputs:
     calibration: Calibration = UNCALIBRATED
 
     @classmethod
-    def of(cls, rates: Floats, windows: Floats, weights: Floats, *, shortest: float = LEAST_INTERVAL) -> PlanInputs:
+    def of(cls, rates: Floats, windows: Floats, weights: Floats, *, shortest: float = MIN_INTERVAL) -> PlanInputs:
         """Return the inputs of feeds without bursts, failures or hints; `rates` are items per second."""
         beliefs = Beliefs.of(np.maximum(rates, 1e-9) * DAY, np.maximum(windows, 1.0), np.maximum(weights, 1e-12))
         return cls(beliefs, Constraints.of(len(rates), max(shortest, 1.0)), Objective())

@@ -30,9 +30,9 @@ Call = tuple[Any, ...]
 
 @lru_cache(maxsize=256)
 def history(seed: int, rounds: int = 12, feeds: int = FEEDS) -> list[Call]:
-    """Refreshes of feeds with different rates: first windows, empty answers, overflows, dates and none.
+    """Make refreshes of feeds with different rates: first windows, empty answers, overflows, with and without dates.
 
-    All estimators learn from the same one; none may change it.
+    All estimators learn from the same history; none may change it.
     """
     rng = np.random.default_rng(seed)
     rate = rng.choice([0.0, 0.02, 0.5, 4.0, 60.0], feeds) / HOUR

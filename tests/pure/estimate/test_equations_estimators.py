@@ -88,6 +88,8 @@ def test_smoothing_falls_while_errors_are_steady_and_rises_when_they_grow() -> N
 def test_smoothing_control_needs_a_short_and_a_long_memory() -> None:
     with pytest.raises(SettingsError, match="n1 must be less than n2"):
         AdaptiveSmoothing(1, n1=5, n2=5)
+    with pytest.raises(SettingsError, match="n3 must be at least 1"):
+        AdaptiveSmoothing(1, n3=0)
     with pytest.raises(SettingsError, match="single or periodic"):
         AdaptiveSmoothing(1, inner="bayes")
 
@@ -125,13 +127,40 @@ def test_smoothing_becomes_slower_on_stable_feeds() -> None:
     assert np.sqrt(np.mean((truth - 1) ** 2)) < 0.07
 
 
+FIXED_ALPHAS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
+
+
+def compare_with_fixed(rates: np.ndarray) -> float:
+    """Return the error of `smoothed` as a ratio to that of the best fixed α."""
+    feeds = rates.shape[1]
+    fixed = min(simulate_smoothing(SingleRate(feeds, alpha=alpha), rates) for alpha in FIXED_ALPHAS)
+    return simulate_smoothing(AdaptiveSmoothing(feeds), rates) / fixed
+
+
 @pytest.mark.parametrize("every", [50, 100])
 def test_adaptive_smoothing_is_within_five_percent_of_the_best_fixed_one_on_changing_feeds(every: int) -> None:
     rng = np.random.default_rng(1)
     levels = np.exp(rng.normal(np.log(10), 0.8, (400 // every, 100)))
-    rates = np.repeat(levels, every, axis=0)
-    fixed = min(simulate_smoothing(SingleRate(100, alpha=alpha), rates) for alpha in (0.05, 0.1, 0.2, 0.3, 0.5))
-    assert simulate_smoothing(AdaptiveSmoothing(100), rates) <= 1.05 * fixed
+    assert compare_with_fixed(np.repeat(levels, every, axis=0)) <= 1.05
+
+
+@pytest.mark.parametrize("step", [0.03, 0.08])
+def test_adaptive_smoothing_is_within_five_percent_of_the_best_fixed_one_on_drifting_feeds(step: float) -> None:
+    """A random walk keeps the size of the errors constant: only their common side shows that the rate drifts."""
+    rng = np.random.default_rng(2)
+    walk = np.exp(np.log(10) + np.cumsum(rng.normal(0, step, (400, 100)), axis=0))
+    assert compare_with_fixed(np.clip(walk, 0.2, 400.0)) <= 1.05
+
+
+def test_a_drift_raises_alpha_only_where_errors_stay_on_one_side() -> None:
+    e = AdaptiveSmoothing(1, alpha=0.2, rate=1.0, n1=2, n2=4, n3=3, shrink=0.5, drift_grow=1.5, unstable=9, drift=0.9)
+    for _ in range(3):
+        e.observe(
+            ROW, at(0.0), at(10.0), at(20.0), NO
+        )  # always more than expected: .2 stays one refresh, then ½, then 1.5
+    assert e.alpha(ROW) == pytest.approx([0.2 * 0.5 * 1.5])
+    e.observe(ROW, at(0.0), at(10.0), at(0.0), NO)
+    assert e.alpha(ROW) == pytest.approx([0.2 * 0.5 * 1.5 * 0.5])
 
 
 def test_urbansky_eq_2_puts_a_virtual_item_at_an_empty_poll() -> None:

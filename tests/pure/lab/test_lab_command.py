@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headwater.cli.main import build_app
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, SettingsError
+from headwater.lab.experiment import OPTIONAL_SETTINGS, LabSettings, list_experiments, load_experiment, option_name
 from support.commands import run_command
 
 
@@ -81,6 +86,59 @@ def test_options_that_an_experiment_cannot_use_are_refused(experiment: str, opti
     answer = run_command("lab", "run", experiment, *option, "--seeds", "1")
     assert answer.code != 0
     assert f"The experiment {experiment} cannot use {option[0]}. It takes" in answer.err
+
+
+GIVEN_VALUES: dict[str, Any] = {
+    "seeds": 1,
+    "trace": Path("x.csv"),
+    "window": 5,
+    "per_day": (1.0,),
+    "budget": (1.0,),
+    "warmup_days": 1.0,
+    "strategies": ("uniform",),
+    "estimators": ("single",),
+    "query": "ITEM CONTAINS 'a'",
+}
+READ_BY = {"single_rate": "per_day", "choose_strategies": "strategies"}  # methods of LabSettings that read a setting
+
+
+def read_settings_of(experiment: str) -> set[str]:
+    """Name the optional settings that an experiment's module, and the parts it imports, read from a LabSettings."""
+    module = importlib.import_module(f"headwater.lab.experiments.{experiment.replace('-', '_')}")
+    parts = {vars(module)[name].__module__ for name in vars(module) if hasattr(vars(module)[name], "__module__")}
+    names: set[str] = set()
+    for part in {module.__name__, *(name for name in parts if name.startswith("headwater.lab.online"))}:
+        for function in ast.walk(ast.parse(inspect.getsource(importlib.import_module(part)))):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            given = {
+                a.arg for a in function.args.args if a.annotation and ast.unparse(a.annotation).endswith("LabSettings")
+            }
+            for node in ast.walk(function):
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in given:
+                    names.add(READ_BY.get(node.attr, node.attr))
+    return names & set(OPTIONAL_SETTINGS)
+
+
+@pytest.mark.parametrize("experiment", list_experiments())
+def test_every_option_is_read_or_refused(experiment: str) -> None:
+    found = load_experiment(experiment)
+    assert read_settings_of(experiment) == found.takes
+    assert set(GIVEN_VALUES) == set(OPTIONAL_SETTINGS)
+    for name, value in GIVEN_VALUES.items():
+        trace = Path("x.csv") if "trace" in found.takes else None
+        given = LabSettings(**{"trace": trace, name: value})
+        if name in found.takes:
+            found.refuse_unused(given)
+        else:
+            with pytest.raises(SettingsError, match=f"cannot use {option_name(name)}. It takes"):
+                found.refuse_unused(given)
+
+
+@pytest.mark.parametrize("experiment", ["fast-news", "generic-feeds", "peers", "forecast"])
+def test_a_warm_up_is_refused_without_a_trace(experiment: str) -> None:
+    with pytest.raises(SettingsError, match="--warmup-days needs a trace"):
+        load_experiment(experiment).refuse_unused(LabSettings(warmup_days=3.0))
 
 
 OWN = """

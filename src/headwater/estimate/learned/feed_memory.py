@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column, FeedColumns
@@ -23,7 +25,7 @@ DAY_SLOTS, WEEK_SLOTS, HOUR_SLOTS = 288, 168, 60  # five minutes of the day, hou
 HALF_HOUR, RECENT = 1800.0, 384  # the recent half hours: eight days
 CLUSTER_GAP = 10 * MINUTE
 STEP_WEIGHT = 1 / 32  # of the newest item or gap in the running means
-MOST_ITEMS = 500  # items of one refresh that are remembered; the newest
+MAX_ITEMS = 500  # items of one refresh that are remembered; the newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,11 @@ class FeedMemory(FeedColumns):
     def is_dated(self, rows: Rows) -> Bools:
         """Whether the items of each row have come with dates."""
         return np.asarray(np.isfinite(self._columns["latest"][rows]))
+
+    @property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """The columns of all feeds."""
+        return self._columns
 
     def read(self, rows: Rows) -> dict[str, Floats]:
         """Return the columns of some rows, in float64."""

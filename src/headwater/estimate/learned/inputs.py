@@ -14,20 +14,24 @@ from numpy.typing import NDArray
 
 from headwater.arrays import Floats, Rows
 from headwater.estimate.learned.feed_memory import (
+    DAY_SLOTS,
     HALF_HOUR,
     HISTOGRAM_MEMORY,
+    HOUR_SLOTS,
     RECENT,
-    SCALES,
+    WEEK_SLOTS,
     FeedMemory,
 )
+from headwater.estimate.learned.input_loops import fill_inputs
+from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 from headwater.times import DAY, HOUR, MINUTE, WEEK
 
 Inputs = NDArray[np.float32]
 
 BINS = 72
 BINS_PER_INTERVAL = 15
-LEAST_COUNT = 0.5  # added to counts before their logarithm
-EVIDENCE_ITEMS, EVIDENCE_DAYS, LONGEST_SILENCE = 50.0, 10.0, 60.0  # caps
+MIN_COUNT = 0.5  # added to counts before their logarithm
+EVIDENCE_ITEMS, EVIDENCE_DAYS, MAX_SILENCE = 50.0, 10.0, 60.0  # caps
 DAY_DOUBT, WEEK_DOUBT, HOUR_DOUBT = 3.0, 6.0, 4.0  # items' worth of evenness in each histogram
 LAGS = (1, 2, 3, 7)  # days
 RECENT_SPANS = (1 / 8, 0.5, 1.0, 7.0)  # days
@@ -35,6 +39,30 @@ PERIODS = (HOUR, DAY, WEEK)
 
 REFRESH_INPUTS = 35
 BIN_INPUTS = 26
+
+_CAPS = np.array(
+    [MIN_COUNT, EVIDENCE_ITEMS, EVIDENCE_DAYS, MAX_SILENCE, HISTOGRAM_MEMORY, DAY_DOUBT, WEEK_DOUBT, HOUR_DOUBT]
+)
+# All histograms of a feed stand in one line of running sums: day, week, hour, then the recent half hours.
+_STARTS = np.cumsum([0, DAY_SLOTS, WEEK_SLOTS, HOUR_SLOTS])
+_HISTOGRAMS = int(_STARTS[3])
+_DOUBTS = np.array([DAY_DOUBT, WEEK_DOUBT, HOUR_DOUBT])
+_SLOTS = np.array([DAY_SLOTS, WEEK_SLOTS, HOUR_SLOTS])
+# Sums up to the edges of the bins are looked up in the day (as it is, 10 minutes and 2 hours around), week and hour.
+_OF = np.array([0, 0, 0, 0, 0, 1, 2])
+_OFFSETS = np.array([0.0, 10 * MINUTE, -10 * MINUTE, 2 * HOUR, -2 * HOUR, 0.0, 0.0])[:, None]
+_LAPS = np.array([DAY, DAY, DAY, DAY, DAY, WEEK, HOUR])[:, None]
+_UPPER, _LOWER = np.array([0, 1, 3, 5, 6, 7, 8, 9, 10]), np.array([0, 2, 4, 5, 6, 7, 8, 9, 10])
+_COMPARED = np.array([0, 0, 0, 1, 2])  # the histogram of each density
+_AROUND = np.array([0.0, 10 * MINUTE, 2 * HOUR, 0.0, 0.0])
+_COMPARED_PERIODS = np.array([DAY, DAY, DAY, WEEK, HOUR])
+_DENSITY_INPUTS = (3, 4, 5, 6, 8)
+_LAG_PLACES = 48.0 * np.array(LAGS)[:, None]
+_WAVES = np.array([*PERIODS, HOUR])[:, None]
+_SINES, _COSINES = (14, 16, 18, 24), (15, 17, 19, 25)
+_SPAN_STARTS = _HISTOGRAMS + RECENT - np.array([round(days * 48) for days in RECENT_SPANS])
+_PLAIN_INPUTS = np.array([8, 11, 12, 13, 15, 16, 20, 23, 24, 31])  # per refresh, not logarithms
+_DAY_STARTS = _HISTOGRAMS + np.arange(0, RECENT + 1, 48)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,144 +80,170 @@ class Belief:
     shape: Floats
 
 
-def compute_inputs(memory: FeedMemory, rows: Rows, belief: Belief) -> tuple[Inputs, Inputs]:
-    """Return the inputs per refresh (rows × 35) and per bin (rows × 72 × 26)."""
+def compute_inputs(memory: FeedMemory, rows: Rows, belief: Belief, fast: bool = False) -> tuple[Inputs, Inputs]:
+    """Return the inputs per refresh (rows × 35) and per bin (rows × 72 × 26); `fast` compiles the loops."""
+    if fast and NUMBA_AVAILABLE:
+        return _compute_in_loops(memory, rows, belief)
     known = memory.read(rows)
-    at, count = known["at"], len(rows)
-    rate, step = np.maximum(belief.rate, 1e-6), belief.step
-    fresh = np.exp(-(at - known["since"]) / DAY / HISTOGRAM_MEMORY)[:, None]  # the histograms' unit today
-    day, week, hour = known["day"] * fresh, known["week"] * fresh, known["hour"] * fresh
-    total = day.sum(1)
-    history = _unroll_ring(known["recent"], at)
+    at, rate, step = known["at"], np.maximum(belief.rate, 1e-6), belief.step
+    counts = _join_counts(known)
+    sums = np.zeros((len(rows), counts.shape[1] + 1))
+    np.cumsum(counts, axis=1, out=sums[:, 1:])
+    totals = np.diff(sums[:, _STARTS], axis=1)
     silence = np.where(
-        np.isfinite(known["latest"]), np.clip((at - known["latest"]) / DAY, 1e-4, LONGEST_SILENCE), LONGEST_SILENCE
+        np.isfinite(known["latest"]), np.clip((at - known["latest"]) / DAY, 1e-4, MAX_SILENCE), MAX_SILENCE
     )
-    weight = known["gap"][:, 0]
-    mean_gap = known["gap"][:, 1] * weight + (1 - weight) * -np.log(rate)
-    spread = np.sqrt(np.maximum(known["gap"][:, 2] - known["gap"][:, 1] ** 2, 0.0)) * weight + (1 - weight)
-    known_items = np.minimum(known["items"][:, -1], EVIDENCE_ITEMS)
-    shares = known["shares"][:, 1:] * known["shares"][:, :1]
-    elapsed, new, surprise, saturated = known["refresh"].T
-
-    per_refresh = np.empty((count, REFRESH_INPUTS), np.float32)
-    columns = [
-        np.log(rate),
-        *(np.log((known["items"][:, k] + 0.3) / (rate * known["observed"][:, k] + 0.3)) for k in range(len(SCALES))),
-        np.log1p(known_items),
-        np.minimum(known["observed"][:, -1], EVIDENCE_DAYS) / EVIDENCE_DAYS,
-        np.log(silence),
-        np.log(silence * rate),
-        shares[:, 0],
-        shares[:, 1],
-        shares[:, 2],
-        np.log((1 + weight) / (shares[:, 3] + 0.05)),
-        weight * known["gap"][:, 1] + weight * np.log(rate),
-        spread,
-        _concentrate(hour, HOUR_DOUBT),
-        _concentrate(day, DAY_DOUBT),
-        _concentrate(week, WEEK_DOUBT),
-        surprise,
-        np.log(elapsed + 1e-3),
-        np.log(elapsed * rate + 1e-2),
-        (week[:, 48:96].sum(1) + WEEK_DOUBT * 2 / 7) / (total + WEEK_DOUBT),  # the epoch began on a Thursday
-        (np.diff(history[:, ::48], axis=1) > 0).sum(1) / 8,
-        *(
-            np.log((history[:, -1] - history[:, RECENT - round(days * 48)] + LEAST_COUNT) / (rate * days + LEAST_COUNT))
-            for days in RECENT_SPANS
-        ),
-        np.log(step * BINS_PER_INTERVAL),
-        np.log(step * BINS_PER_INTERVAL * rate),
-        saturated,
-        np.log(np.maximum(rate + belief.fast, 0.05 * rate) / rate),
-        np.log1p(np.minimum(new, 100.0)),
-        np.log1p(np.minimum(total, EVIDENCE_ITEMS)),
-    ]
-    for k, column in enumerate(columns):
-        per_refresh[:, k] = column
+    per_refresh = _describe_refresh(known, belief, rate, counts, sums, totals, silence)
+    mean_gap = known["gap"][:, 1] * known["gap"][:, 0] - (1 - known["gap"][:, 0]) * np.log(rate)
 
     edges = at[:, None] + np.arange(BINS + 1) * (step * DAY)[:, None]
     middle = (edges[:, 1:] + edges[:, :-1]) / 2
-    width = step[:, None] * DAY
-    per_bin = np.empty((count, BINS, BIN_INPUTS), np.float32)
     expected = np.maximum(np.diff(belief.items, axis=1), 1e-9)
-    speed = np.maximum(np.diff(belief.own, axis=1), 1e-9) / step[:, None]
-    per_bin[:, :, 0] = np.log(expected / (rate * step)[:, None])
-    per_bin[:, :, 1] = np.log(speed)
-    per_bin[:, :, 2] = np.log(belief.shape)
-    by_day = _accumulate(day)
-    for k, around in enumerate((0.0, 10 * MINUTE, 2 * HOUR)):
-        per_bin[:, :, 3 + k] = _compare_density(by_day, DAY, edges, around, DAY_DOUBT)
-    per_bin[:, :, 6] = _compare_density(_accumulate(week), WEEK, edges, 0.0, WEEK_DOUBT)
-    of_day = week.reshape(-1, 7, 24).sum(2)
-    weekday = np.log((of_day * 7 + WEEK_DOUBT) / (total + WEEK_DOUBT)[:, None])
-    per_bin[:, :, 7] = np.take_along_axis(weekday, (np.floor(middle / DAY) % 7).astype(np.intp), axis=1)
-    per_bin[:, :, 8] = _compare_density(_accumulate(hour), HOUR, edges, 0.0, HOUR_DOUBT)
-    place = edges / HALF_HOUR - (np.floor(at / HALF_HOUR) - (RECENT - 1))[:, None]  # 0: the oldest half hour known
-    flat, line = history.reshape(-1), np.arange(count)[:, None] * (RECENT + 1)
-    now_place = at / HALF_HOUR - (np.floor(at / HALF_HOUR) - (RECENT - 1))
-    for k, days in enumerate(LAGS):
-        there = place - 48 * days
-        seen = (there[:, 1:] <= now_place[:, None]) & (there[:, :-1] >= 0)
-        upto = _interpolate(flat, line, np.clip(there, 0, RECENT - 1e-6))
-        per_bin[:, :, 9 + k] = np.where(
-            seen, np.log((np.diff(upto, axis=1) + LEAST_COUNT) / (expected + LEAST_COUNT)), 0
-        )
-    since = np.minimum((middle - at[:, None]) / DAY + silence[:, None], 2 * LONGEST_SILENCE)
-    per_bin[:, :, 13] = np.log(since) - mean_gap[:, None]
-    lag = since * DAY
-    for k, period in enumerate(PERIODS):
-        damped = np.maximum(1 - width / period, 0.0)
-        angle = np.mod(lag, period) * (2 * np.pi / period)
-        per_bin[:, :, 14 + 2 * k] = damped * np.sin(angle)
-        per_bin[:, :, 15 + 2 * k] = damped * np.cos(angle)
-    per_bin[:, :, 20] = np.arange(BINS) / BINS
-    per_bin[:, :, 21] = np.log(step)[:, None]
-    per_bin[:, :, 22] = np.log((middle - at[:, None]) / DAY)
-    per_bin[:, :, 23] = np.log(expected)
-    damped = np.maximum(1 - width / HOUR, 0.0)
-    angle = np.mod(middle, HOUR) * (2 * np.pi / HOUR)
-    per_bin[:, :, 24] = damped * np.sin(angle)
-    per_bin[:, :, 25] = damped * np.cos(angle)
+    per_bin = np.empty((len(rows), BIN_INPUTS, BINS), np.float32)
+    per_bin[:, 0] = expected / (rate * step)[:, None]
+    per_bin[:, 1] = np.maximum(np.diff(belief.own, axis=1), 1e-9) / step[:, None]
+    per_bin[:, 2] = belief.shape
+    per_bin[:, 3:13] = _compare_counts(at, step, sums, totals, edges, expected)
+    of_day = np.diff(sums[:, _STARTS[1] + 24 * np.arange(8)], axis=1)
+    weekday = (of_day * 7 + WEEK_DOUBT) / (totals[:, :1] + WEEK_DOUBT)
+    per_bin[:, 7] = weekday[np.arange(len(rows))[:, None], (np.floor(middle / DAY) % 7).astype(np.intp)]
+    ahead = (middle - at[:, None]) / DAY
+    since = np.minimum(ahead + silence[:, None], 2 * MAX_SILENCE)
+    per_bin[:, 13] = since
+    logarithms = per_bin[:, :14]
+    np.log(logarithms, out=logarithms)
+    per_bin[:, 13] -= mean_gap[:, None]
+    phase = np.empty((len(rows), 4, BINS))
+    phase[:, :3], phase[:, 3] = (since * DAY)[:, None], middle
+    angle = (np.mod(phase, _WAVES) * (2 * np.pi / _WAVES)).astype(np.float32)
+    damped = np.maximum(1 - (step * DAY)[:, None] / _WAVES[:, 0], 0.0).astype(np.float32)[:, :, None]
+    per_bin[:, _SINES] = damped * np.sin(angle)
+    per_bin[:, _COSINES] = damped * np.cos(angle)
+    per_bin[:, 20] = np.arange(BINS) / BINS
+    per_bin[:, 21] = np.log(step)[:, None]
+    per_bin[:, 22] = np.log(ahead)
+    per_bin[:, 23] = per_bin[:, 0] + np.log(rate * step)[:, None]
+    return per_refresh, per_bin.swapaxes(1, 2)
+
+
+def _compute_in_loops(memory: FeedMemory, rows: Rows, belief: Belief) -> tuple[Inputs, Inputs]:
+    per_refresh = np.empty((len(rows), REFRESH_INPUTS), np.float32)
+    per_bin = np.empty((len(rows), BINS, BIN_INPUTS), np.float32)
+    columns = memory.columns
+    compile_with_numba(fill_inputs)(
+        rows,
+        columns["at"][rows],
+        columns["since"],
+        *(columns[name][rows].astype(np.float32) for name in ("day", "week", "hour")),
+        *(columns[name] for name in ("recent", "latest", "items", "observed", "gap", "shares", "refresh")),
+        belief.rate,
+        belief.fast,
+        belief.step,
+        belief.items,
+        belief.own,
+        belief.shape,
+        _CAPS,
+        np.array(RECENT_SPANS),
+        np.array(LAGS),
+        per_refresh,
+        per_bin,
+    )
     return per_refresh, per_bin
 
 
-def _concentrate(histogram: Floats, doubt: float) -> Floats:
-    """Return how far a histogram is from even: the logarithm of Σp² by that of an even one."""
-    slots = histogram.shape[1]
-    share = (histogram + doubt / slots) / (histogram.sum(1, keepdims=True) + doubt)
-    return np.asarray(np.log((share**2).sum(1) * slots))
+def _join_counts(known: dict[str, Floats]) -> Floats:
+    """Return the histograms as they weigh today, and the recent half hours from the oldest to the current one."""
+    at = known["at"]
+    counts = np.empty((len(at), _HISTOGRAMS + RECENT))
+    for name, start, slots in zip(("day", "week", "hour"), _STARTS[:3].tolist(), _SLOTS.tolist(), strict=True):
+        counts[:, start : start + slots] = known[name]
+    counts[:, :_HISTOGRAMS] *= np.exp(-(at - known["since"]) / DAY / HISTOGRAM_MEMORY)[:, None]
+    oldest = (np.floor(at / HALF_HOUR).astype(np.int64) + 1) % RECENT
+    for line, turn in enumerate(oldest.tolist()):
+        counts[line, _HISTOGRAMS : _HISTOGRAMS + RECENT - turn] = known["recent"][line, turn:]
+        counts[line, _HISTOGRAMS + RECENT - turn :] = known["recent"][line, :turn]
+    return counts
 
 
-def _accumulate(histogram: Floats) -> Floats:
-    sums = np.zeros((len(histogram), histogram.shape[1] + 1))
-    np.cumsum(histogram, axis=1, out=sums[:, 1:])
-    return sums
+def _describe_refresh(
+    known: dict[str, Floats],
+    belief: Belief,
+    rate: Floats,
+    counts: Floats,
+    sums: Floats,
+    totals: Floats,
+    silence: Floats,
+) -> Inputs:
+    """Return the inputs per refresh."""
+    weight, mean_log, mean_square = known["gap"].T
+    shares = known["shares"][:, 1:] * known["shares"][:, :1]
+    elapsed, new, surprise, saturated = known["refresh"].T
+    squares = np.add.reduceat(counts[:, :_HISTOGRAMS] ** 2, _STARTS[:3], axis=1)
+    # Σp² of each histogram by that of an even one
+    uneven = (squares * _SLOTS + _DOUBTS * (2 * totals + _DOUBTS)) / (totals + _DOUBTS) ** 2
+    lately = sums[:, -1:] - sums[:, _SPAN_STARTS]
+    usual = belief.step * BINS_PER_INTERVAL
+    out = np.empty((REFRESH_INPUTS, len(rate)))
+    # the logarithms of these
+    out[0] = rate
+    out[1:7] = ((known["items"] + 0.3) / (rate[:, None] * known["observed"] + 0.3)).T
+    out[7] = 1 + np.minimum(known["items"][:, -1], EVIDENCE_ITEMS)
+    out[9] = silence
+    out[10] = silence * rate
+    out[14] = (1 + weight) / (shares[:, 3] + 0.05)
+    out[17:20] = uneven[:, [2, 0, 1]].T
+    out[21] = elapsed + 1e-3
+    out[22] = elapsed * rate + 1e-2
+    out[25:29] = ((lately + MIN_COUNT) / (rate[:, None] * RECENT_SPANS + MIN_COUNT)).T
+    out[29] = usual
+    out[30] = usual * rate
+    out[32] = np.maximum(rate + belief.fast, 0.05 * rate) / rate
+    out[33] = 1 + np.minimum(new, 100.0)
+    out[34] = 1 + np.minimum(totals[:, 0], EVIDENCE_ITEMS)
+    out[_PLAIN_INPUTS] = 1.0
+    np.log(out, out=out)
+    # these as they are
+    out[8] = np.minimum(known["observed"][:, -1], EVIDENCE_DAYS) / EVIDENCE_DAYS
+    out[11:14] = shares[:, :3].T
+    out[15] = weight * (mean_log + out[0])
+    out[16] = np.sqrt(np.maximum(mean_square - mean_log**2, 0.0)) * weight + (1 - weight)
+    out[20] = surprise
+    weekend = sums[:, _STARTS[1] + 96] - sums[:, _STARTS[1] + 48]  # the epoch began on a Thursday
+    out[23] = (weekend + WEEK_DOUBT * 2 / 7) / (totals[:, 0] + WEEK_DOUBT)
+    out[24] = (np.diff(sums[:, _DAY_STARTS], axis=1) > 0.5).sum(1) / 8
+    out[31] = saturated
+    return out.T.astype(np.float32)
 
 
-def _unroll_ring(ring: Floats, at: Floats) -> Floats:
-    """Return the running counts of the recent half hours, the oldest first; the current one comes last."""
-    newest = np.floor(at / HALF_HOUR).astype(np.int64)
-    order = (newest[:, None] + 1 + np.arange(RECENT)) % RECENT
-    return _accumulate(np.take_along_axis(ring, order, axis=1))
+def _compare_counts(at: Floats, step: Floats, sums: Floats, totals: Floats, edges: Floats, expected: Floats) -> Floats:
+    """Return the items at the times of each bin by those of an even spread, and by those expected 1 to 7 days ago.
 
-
-def _interpolate(flat: Floats, line: Rows, place: Floats) -> Floats:
+    The order is that of the inputs from 3 on; the weekday's place is left as it is.
+    """
+    count = len(at)
+    place = np.empty((count, 11, BINS + 1))
+    when = edges[:, None, :] + _OFFSETS
+    laps = np.floor(when / _LAPS)
+    place[:, :7] = (when - laps * _LAPS) * (_SLOTS[_OF][:, None] / _LAPS) + _STARTS[_OF][:, None]
+    oldest = (np.floor(at / HALF_HOUR) - (RECENT - 1))[:, None]
+    there = (edges / HALF_HOUR - oldest)[:, None, :] - _LAG_PLACES
+    place[:, 7:] = np.clip(there, 0, RECENT - 1e-6) + _HISTOGRAMS
     whole = place.astype(np.intp)
-    at = line + whole
-    below = flat[at]
-    return np.asarray(below + (place - whole) * (flat[at + 1] - below))
-
-
-def _compare_density(sums: Floats, period: float, edges: Floats, around: float, doubt: float) -> Floats:
-    """Return ln of the items at the times of each bin, widened by `around`, by those of an even spread."""
-    slots = sums.shape[1] - 1
-    flat, line = sums.reshape(-1), np.arange(len(sums))[:, None] * (slots + 1)
-    total = sums[:, -1:]
-
-    def upto(when: Floats) -> Floats:
-        laps = np.floor(when / period)
-        return np.asarray(laps * total + _interpolate(flat, line, (when - laps * period) * (slots / period)))
-
-    mass = upto(edges[:, 1:] + around) - upto(edges[:, :-1] - around) if around else np.diff(upto(edges), axis=1)
-    share = (edges[:, 1:] - edges[:, :-1] + 2 * around) / period
-    return np.asarray(np.log((np.maximum(mass, 0.0) / share + doubt) / (total + doubt)))
+    place -= whole
+    whole += (np.arange(count) * sums.shape[1])[:, None, None]
+    flat = sums.reshape(-1)
+    below = flat[whole]
+    whole += 1
+    upto = below + place * (flat[whole] - below)
+    upto[:, :7] += laps * totals[:, _OF, None]
+    mass = np.maximum(upto[:, _UPPER, 1:] - upto[:, _LOWER, :-1], 0.0)
+    found = np.ones((count, 10, BINS))
+    share = ((step * DAY)[:, None] + 2 * _AROUND) / _COMPARED_PERIODS
+    doubt = _DOUBTS[_COMPARED]
+    found[:, [k - 3 for k in _DENSITY_INPUTS]] = (mass[:, :5] / share[:, :, None] + doubt[:, None]) / (
+        totals[:, _COMPARED] + doubt
+    )[:, :, None]
+    now = (at / HALF_HOUR - oldest[:, 0])[:, None, None]
+    seen = (there[:, :, 1:] <= now) & (there[:, :, :-1] >= 0)
+    found[:, 6:] = np.where(seen, (mass[:, 5:] + MIN_COUNT) / (expected + MIN_COUNT)[:, None], 1.0)
+    return found

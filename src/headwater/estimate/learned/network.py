@@ -20,7 +20,7 @@ from headwater.estimate.learned.inputs import BIN_INPUTS, REFRESH_INPUTS, Inputs
 
 HIDDEN, INNER = 64, 32
 LEAK = 0.1
-MOST_CORRECTION = 3.0
+MAX_CORRECTION = 3.0
 SHAPES = {
     "refresh": (REFRESH_INPUTS, HIDDEN),
     "bin": (BIN_INPUTS, HIDDEN),
@@ -85,7 +85,7 @@ class Network:
         inner += w["second"]
         np.maximum(inner, LEAK * inner, out=inner)
         out = (inner @ w["out"])[:, :, 0] + w["last"]
-        return np.asarray(np.clip(out, -MOST_CORRECTION, MOST_CORRECTION))
+        return np.asarray(np.clip(out, -MAX_CORRECTION, MAX_CORRECTION))
 
     def with_weights(self, weights: NDArray[np.float32]) -> Network:
         return replace(self, weights=weights)
@@ -136,7 +136,7 @@ def measure_loss(weights: NDArray[np.float32], samples: Samples) -> tuple[float,
     w = split_layers(weights)
     for at in range(0, len(samples), 65_536):
         part = samples.take(slice(at, at + 65_536))
-        out = np.clip(run_forward(w, part)[2], -MOST_CORRECTION, MOST_CORRECTION)
+        out = np.clip(run_forward(w, part)[2], -MAX_CORRECTION, MAX_CORRECTION)
         total += float((part.weight * (part.believed * np.exp(out) - part.published * out)).sum())
         before += float((part.weight * part.believed).sum())
     size = float(samples.weight.sum())
@@ -147,8 +147,8 @@ def compute_gradient(weights: NDArray[np.float32], samples: Samples, most: float
     """Return the gradient of the mean loss; the part of one sample is clipped at ±`most` at the output."""
     w = split_layers(weights)
     hidden, inner, out = run_forward(w, samples)
-    inside = np.abs(out) <= MOST_CORRECTION
-    rate = samples.believed * np.exp(np.clip(out, -MOST_CORRECTION, MOST_CORRECTION))
+    inside = np.abs(out) <= MAX_CORRECTION
+    rate = samples.believed * np.exp(np.clip(out, -MAX_CORRECTION, MAX_CORRECTION))
     # Outside ±3 only the part of the slope that leads back is kept, so that no sample is lost for good.
     slope = rate - samples.published
     slope = np.where(inside | (slope * out > 0), slope, 0.0)

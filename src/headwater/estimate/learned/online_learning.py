@@ -29,10 +29,10 @@ KEPT, SPREAD = 6, 4  # bins kept of a refresh: one of every four
 FINENESS = 12.0  # kept inputs are rounded to twelfths of a deviation
 DAILY_SAMPLES = 24  # of a feed
 BUFFER = 32_768  # samples; at most half of them are former days'
-RATE, BATCH, MOST_SLOPE = 2e-4, 512, 20.0
+RATE, BATCH, MAX_SLOPE = 2e-4, 512, 20.0
 ENOUGH_ITEMS = 2000.0  # items in the samples at which a step has its full rate
 PULL = 0.002  # share of the way back to the weights of the package at each step
-MOST_EVIDENCE, FIRST_EVIDENCE = 20.0, 4.0  # nats for the correction; few, so that a change of mind takes hours
+MAX_EVIDENCE, FIRST_EVIDENCE = 20.0, 4.0  # nats for the correction; few, so that a change of mind takes hours
 SAMPLE_EVIDENCE = 0.25  # nats that one sample can give
 GAIN_FADE = 1 / 7  # share of the record of gains that a day forgets
 
@@ -135,7 +135,7 @@ class OnlineLearning(FeedColumns):
         nats = published * correction - believed * np.expm1(correction)
         shared["gain"] += np.array([np.clip(nats, -2, 2).sum(), np.minimum(published, 10).sum()])
         more = np.clip(nats, -SAMPLE_EVIDENCE, SAMPLE_EVIDENCE).sum()
-        shared["evidence"] = np.clip(shared["evidence"] + more, -MOST_EVIDENCE, MOST_EVIDENCE)
+        shared["evidence"] = np.clip(shared["evidence"] + more, -MAX_EVIDENCE, MAX_EVIDENCE)
         inputs = columns["inputs"][feed]
         bin_inputs = inputs[:, REFRESH_INPUTS:].reshape(-1, KEPT, BIN_INPUTS)[np.arange(len(feed)), slot]
         # Full: a sample replaces one of this day at a place that depends on how many came; all days weigh alike.
@@ -163,7 +163,7 @@ class OnlineLearning(FeedColumns):
             rate = RATE * min(1.0, float(samples.published.sum()) / ENOUGH_ITEMS)
             for at in range(0, count, BATCH):
                 batch = samples.take(order[at : at + BATCH])
-                adam.step(weights, compute_gradient(weights, batch, MOST_SLOPE), rate)
+                adam.step(weights, compute_gradient(weights, batch, MAX_SLOPE), rate)
                 weights += np.float32(PULL) * (self._first - weights)
             if np.isfinite(weights).all():
                 shared["weights"], shared["steps"] = weights, np.array(float(adam.steps))

@@ -146,7 +146,8 @@ class Bayes(Estimator):
         self._columns["items"][rows] = items
         self._columns["observed"][rows] = observed
         self._columns["at"][rows] = end
-        self.rhythm.learn(rows, owner, times, elapsed)
+        past = times < end[owner]  # a date in the future is not believable, and teaches no hour
+        self.rhythm.learn(rows, owner[past], times[past], elapsed)
 
     def _to_own_time(self, clocks: Floats, place: Rows, when: Floats) -> Floats:
         return to_own_time(clocks, place, when * (DAY / self.day))

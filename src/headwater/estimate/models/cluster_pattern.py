@@ -9,7 +9,7 @@ import numpy as np
 
 from headwater.arrays import Bools, Floats, Ragged, Rows, iterate_blocks
 from headwater.estimate.clustering import assign_nearest, kmeans
-from headwater.estimate.estimator import LEAST_RATE, PRIOR_RATE, FirstRefreshEstimator, spread_undated_items
+from headwater.estimate.estimator import MIN_RATE, PRIOR_RATE, FirstRefreshEstimator, spread_undated_items
 from headwater.estimate.feed_columns import Column
 from headwater.estimate.slot_rates import running_items
 from headwater.times import DAY, HOUR
@@ -64,7 +64,7 @@ class ClusterPattern(FirstRefreshEstimator):
 
     def daily_rate(self, rows: Rows, at: Floats) -> Floats:
         counts = self._columns["counts"][rows].sum(axis=1, dtype=np.float64)
-        return np.asarray(np.maximum(counts / self._columns["seen"][rows], LEAST_RATE))
+        return np.asarray(np.maximum(counts / self._columns["seen"][rows], MIN_RATE))
 
     def recluster(self) -> None:
         """Compute the daily patterns again and give every feed the nearest one."""

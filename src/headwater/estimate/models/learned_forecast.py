@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from headwater.arrays import Bools, Floats, Ragged, Rows, iterate_blocks
 from headwater.estimate.feed_columns import LENGTH, STAMP, Column
-from headwater.estimate.learned.feed_memory import MOST_ITEMS, FeedMemory, SeenItems
+from headwater.estimate.learned.feed_memory import MAX_ITEMS, FeedMemory, SeenItems
+from headwater.estimate.learned.forecast_record import ForecastRecord
 from headwater.estimate.learned.inputs import BINS, Belief, Inputs, compute_inputs
 from headwater.estimate.learned.network import Network, Scaling
 from headwater.estimate.learned.online_learning import OnlineLearning
 from headwater.estimate.models.bayes import Bayes, RateForecast, collect_dates, expect_steps
 from headwater.estimate.models.week_rhythm import HALF_HOUR, SLOTS
-from headwater.times import DAY
+from headwater.times import DAY, format_duration
 
 BLOCK = 256  # rows whose bins are computed at a time: they stay within a processor's cache
 
@@ -77,7 +78,7 @@ class LearnedForecast(Bayes):
         begin = np.where(np.isfinite(start), np.minimum(start, end), np.minimum(oldest, end))
         watched = np.where(saturated & np.isfinite(oldest), np.minimum(oldest, end), begin)
         if len(times):  # of very many items at once the newest are enough
-            late = np.bincount(owner, minlength=len(rows)).cumsum()[owner] - np.arange(len(owner)) <= MOST_ITEMS
+            late = np.bincount(owner, minlength=len(rows)).cumsum()[owner] - np.arange(len(owner)) <= MAX_ITEMS
             owner, times = owner[late], times[late]
         self.memory.observe(rows, SeenItems(begin, watched, end, new, saturated, surprise, owner, times))
 
@@ -119,7 +120,7 @@ class LearnedForecast(Bayes):
         middle = forecast.now[at, None] + (np.arange(BINS) + 0.5) * (step[at] * DAY)[:, None]
         shape = self.rhythm.kind_shapes(rows[at], (middle / HALF_HOUR).astype(np.int64) % SLOTS)
         belief = Belief(forecast.base[at], forecast.parts[at].sum(1), step[at], believed[at], own[at], shape)
-        return compute_inputs(self.memory, rows[at], belief)
+        return compute_inputs(self.memory, rows[at], belief, self.fast)
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         """Return the items expected between two times: corrected within the bins of the latest plan."""
@@ -141,6 +142,31 @@ class LearnedForecast(Bayes):
 
         plain[known] += upto(np.maximum(start, end)) - upto(start)
         return np.maximum(plain, 0.0)
+
+    def record(self) -> ForecastRecord:
+        """Return how well the corrections have predicted over the last week."""
+        gain, items = self.learning.gain
+        return ForecastRecord(gain, items, self.learning.trust)
+
+    def describe_feed(self, row: int, now: float) -> str:
+        """Say where the forecast of a feed differs most from the plain estimate; nothing before its first plan."""
+        one = np.array([row], np.intp)
+        step = self._columns["step"][one].astype(np.float64)
+        forecast = self.forecast(one)
+        if not self.memory.is_dated(one)[0] or not np.isfinite(step[0]) or not np.isfinite(forecast.now[0]):
+            return ""
+        factor, believed = self.correct(one, forecast, step)
+        middle = forecast.now[0] + (np.arange(BINS) + 0.5) * step[0] * DAY
+        moved = np.where(middle >= now, np.abs(np.diff(believed, axis=1)[0] * (factor[0] - 1)), -1.0)
+        best = int(moved.argmax())
+        if moved[best] < 0 or abs(factor[0, best] - 1) < 0.1:
+            said = "The learned forecast agrees with the plain estimate."
+        else:
+            said = (
+                f"Predicted by the learned forecast: {factor[0, best]:.1f} times as many items as by the plain "
+                f"estimate in about {format_duration(middle[best] - now)}."
+            )
+        return f"{said} {self.record().describe()}"
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         super().load(self._upgrade(state))

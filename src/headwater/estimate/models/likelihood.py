@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from headwater.arrays import Bools, Floats, Ragged, Rows
-from headwater.estimate.estimator import LEAST_RATE, PRIOR_RATE, FirstRefreshEstimator
+from headwater.estimate.estimator import MIN_RATE, PRIOR_RATE, FirstRefreshEstimator
 from headwater.estimate.feed_columns import Column
 from headwater.estimate.poisson import poisson_pmf, poisson_tail
 
@@ -40,7 +40,7 @@ def maximise_likelihood(
     count: Floats,
     cut: Bools,
     *,
-    least: float = LEAST_RATE,
+    least: float = MIN_RATE,
     stop: float = STOP,
     rounds: int = ROUNDS,
 ) -> Floats:
@@ -84,7 +84,7 @@ class Likelihood(FirstRefreshEstimator):
         *,
         observations: int = 10,
         rate: float = PRIOR_RATE,
-        least: float = LEAST_RATE,
+        least: float = MIN_RATE,
         stop: float = STOP,
         rounds: int = ROUNDS,
     ) -> None:

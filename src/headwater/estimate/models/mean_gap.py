@@ -13,7 +13,7 @@ from headwater.estimate.recent_dates import merge_dates
 from headwater.times import HOUR
 
 USUAL_WINDOW = 20  # items of a document whose size nobody has told
-MOST_DATES = 50  # dates kept per feed; of a larger window the newest count
+MAX_DATES = 50  # dates kept per feed; of a larger window the newest count
 
 
 def compute_mean_gap(published: Ragged | None, count: int) -> Floats:
@@ -92,7 +92,7 @@ class MovingAverage(FirstRefreshEstimator):
     version = 3
 
     def __init__(self, feeds: int = 0, *, window: int | None = None) -> None:
-        self.window, self._kept = window, MOST_DATES if window is None else window
+        self.window, self._kept = window, MAX_DATES if window is None else window
         super().__init__(feeds)
 
     def layout(self) -> Mapping[str, Column]:

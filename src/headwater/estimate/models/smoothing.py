@@ -8,7 +8,7 @@ import numpy as np
 
 from headwater.arrays import Bools, Floats, Ragged, Rows, iterate_blocks
 from headwater.errors import SettingsError
-from headwater.estimate.estimator import LEAST_RATE, PRIOR_RATE, FirstRefreshEstimator
+from headwater.estimate.estimator import MIN_RATE, PRIOR_RATE, FirstRefreshEstimator
 from headwater.estimate.feed_columns import Column
 from headwater.estimate.slot_rates import SlotEstimator
 from headwater.times import DAY
@@ -39,7 +39,7 @@ class PeriodicRate(SlotEstimator, FirstRefreshEstimator):
         period: float = DAY,
         alpha: float = 0.1,
         rate: float = PRIOR_RATE,
-        least: float = LEAST_RATE,
+        least: float = MIN_RATE,
     ) -> None:
         self.alpha, self._least = alpha, least
         super().__init__(feeds, slots=slots, period=period, rate=rate)
@@ -87,7 +87,7 @@ class SingleRate(FirstRefreshEstimator):
     name = "single"
 
     def __init__(
-        self, feeds: int = 0, *, alpha: float = 0.1, rate: float = PRIOR_RATE, least: float = LEAST_RATE
+        self, feeds: int = 0, *, alpha: float = 0.1, rate: float = PRIOR_RATE, least: float = MIN_RATE
     ) -> None:
         self.alpha, self._prior, self._least = alpha, rate, least
         super().__init__(feeds)
@@ -173,14 +173,16 @@ class HybridRate(FirstRefreshEstimator):
 class AdaptiveSmoothing(FirstRefreshEstimator):
     """Run `single` or `periodic` with an α that follows the stability of its errors (thesis 7.2.4).
 
-        ratio = mean of the last n1 errors / mean of the last n2     α ← α · shrink if ratio ≤ unstable, else α · grow
+        ratio = mean of the last n1 |errors| / mean of the last n2      α ← α · grow if ratio > unstable
+        side  = |sum of the last n3 errors| / sum of their |errors|     else α · drift_grow if side > drift
+                                                                        else α · shrink
 
-    An error is |x − Div_est| of one refresh. α stays within [lowest, highest]. On a stable feed chance alone lifts the
-    ratio above 1 at nearly every second refresh, so `unstable` lies above 1 and one rise outweighs several falls
-    (decision 0190).
+    An error is x − Div_est of one refresh. α stays within [lowest, highest]. On a stable feed chance alone lifts the
+    ratio above 1 at nearly every second refresh, so `unstable` lies well above 1. A rate that drifts keeps the ratio at
+    1 but its errors on one side; `drift=1` leaves that out, as the thesis does (decision 0251).
 
-    >>> e, row = AdaptiveSmoothing(1, alpha=0.2, n1=1, n2=2, shrink=0.5, grow=2, unstable=1, rate=1), np.array([0])
-    >>> no = np.array([False])
+    >>> e = AdaptiveSmoothing(1, alpha=0.2, n1=1, n2=2, shrink=0.5, grow=2, unstable=1, drift=1, rate=1)
+    >>> row, no = np.array([0]), np.array([False])
     >>> for new in (14.0, 50.0):  # expected are 10, then 10.8: the error jumps from 4 to 39.2
     ...     e.observe(row, np.array([0.0]), np.array([10.0]), np.array([new]), no)
     >>> e.alpha(row).round(3).tolist()  # 4/4 ≤ 1: halved to .1; then 39.2/21.6 > 1: doubled
@@ -196,23 +198,28 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
         inner: str = "single",
         alpha: float = 0.1,
         lowest: float = 0.04,
-        highest: float = 0.5,
-        n1: int = 3,
-        n2: int = 15,
-        shrink: float = 0.85,
-        grow: float = 4.0,
-        unstable: float = 1.8,
+        highest: float = 0.7,
+        n1: int = 2,
+        n2: int = 25,
+        n3: int = 4,
+        shrink: float = 0.9,
+        grow: float = 8.0,
+        unstable: float = 3.0,
+        drift: float = 0.8,
+        drift_grow: float = 1.25,
         slots: int = 24,
         period: float = DAY,
         rate: float = PRIOR_RATE,
     ) -> None:
         if not 0 < n1 < n2:
             raise SettingsError(f"n1 must be less than n2 for the stability ratio, not n1 = {n1} and n2 = {n2}.")
+        if n3 < 1:
+            raise SettingsError(f"n3 must be at least 1, not {n3}: it is the number of errors that show a drift.")
         if inner not in ("single", "periodic"):
             raise SettingsError(f"The option inner must be single or periodic, not “{inner}”.")
-        self._start, self._bounds, self._factors = alpha, (lowest, highest), (shrink, grow)
-        self._unstable = unstable
-        self.n1, self.n2 = n1, n2
+        self._start, self._bounds, self._factors = alpha, (lowest, highest), (shrink, grow, drift_grow)
+        self._unstable, self._drift = unstable, drift
+        self.n1, self.n2, self.n3 = n1, n2, min(n3, n2)
         super().__init__(feeds)
         model = SingleRate(rate=rate) if inner == "single" else PeriodicRate(slots=slots, period=period, rate=rate)
         self._model: SingleRate | PeriodicRate = self.adopt("model", model)
@@ -229,17 +236,20 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
     def learn(
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
     ) -> None:
-        wrong = np.abs(new - self._model.expected(rows, start, end))
+        wrong = new - self._model.expected(rows, start, end)
         errors = np.column_stack([self._columns["errors"][rows][:, 1:], wrong])
         self._columns["errors"][rows] = errors
         self._model.learn(rows, start, end, new, saturated, published, alpha=self.alpha(rows))
         known = ~np.isnan(errors)
         enough = known[:, -self.n1 :].all(axis=1)
-        past = np.where(known, errors, 0.0).sum(axis=1) / known.sum(axis=1)
-        recent = errors[enough, -self.n1 :].mean(axis=1)
-        stable = recent <= past[enough] * self._unstable * (1 + 1e-6)
-        shrink, grow = self._factors
-        moved = self.alpha(rows[enough]) * np.where(stable, shrink, grow)
+        errors, known = errors[enough], known[enough]
+        sizes = np.abs(errors)
+        past = np.where(known, sizes, 0.0).sum(axis=1) / known.sum(axis=1)
+        jumps = sizes[:, -self.n1 :].mean(axis=1) > past * self._unstable * (1 + 1e-6)
+        # A missing error is NaN, and so is the sum: too few errors say nothing about a drift.
+        drifts = np.abs(errors[:, -self.n3 :].sum(axis=1)) > self._drift * sizes[:, -self.n3 :].sum(axis=1) * (1 + 1e-6)
+        shrink, grow, drift_grow = self._factors
+        moved = self.alpha(rows[enough]) * np.where(jumps, grow, np.where(drifts, drift_grow, shrink))
         self._columns["alpha"][rows[enough]] = np.clip(moved, *self._bounds)
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:

@@ -27,6 +27,7 @@ HALF_HOUR = 1800.0
 PHASES = 4  # kinds start with a busy time every six hours, with and without a weekend
 KINDS = 2 * PHASES
 START = 3.0  # weight, in items, of the shape of all kinds in each half hour of a kind
+MAX_TAUGHT = 20.0  # items of one refresh that count in the shapes of all feeds
 NEGLIGIBLE = 1e-3  # kinds with a smaller share are left out of a feed's shape
 
 
@@ -62,7 +63,9 @@ class WeekRhythm(FeedColumns):
         np.add.at(daily, (rows[owner], slot % DAILY), np.float32(1.0))
         # Each item is evidence for the kinds that publish at its hour, then counts for each by its feed's share.
         np.add.at(fit, rows[owner], np.log(self._shared["shape"][:, slot].T).astype(np.float32))
-        np.add.at(weekly.T, slot, self.kind_shares(rows)[owner])
+        many = np.bincount(owner, minlength=len(rows))
+        share = self.kind_shares(rows) * np.minimum(1.0, MAX_TAUGHT / np.maximum(many, 1))[:, None]
+        np.add.at(weekly.T, slot, share[owner])
 
     def update_shapes(self) -> None:
         """Turn the learned counts into shapes; called once a day, so that clocks are constant in between."""

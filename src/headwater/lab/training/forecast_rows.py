@@ -18,7 +18,6 @@ from headwater.estimate.learned.inputs import BINS
 from headwater.estimate.learned.network import Network
 from headwater.estimate.models.bayes import RateForecast, expect_steps
 from headwater.estimate.models.learned_forecast import BLOCK, LearnedForecast
-from headwater.lab.simulation.equal_cost import sample_by_activity
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.traces.trace import Trace
 from headwater.schedule.strategy import Observed, Table
@@ -28,8 +27,9 @@ from headwater.times import DAY
 PRICES = (0.0025, 0.0085, 0.03, 0.1, 0.35, 1.2)  # item-days
 NOISE = 0.4  # standard deviation of the logarithm of the noise of a pause
 EVERY = 6  # a row has every sixth bin
-LEAST_FEEDS = 300
-LONGEST_DAYS = 1000.0  # of a longer trace only the last days are polled
+MIN_FEEDS = 400  # of one replay: at low prices few feeds would give all the rows
+CHECKED = 0.1  # share of the feeds that choose the best epoch
+MAX_DAYS = 1000.0  # of a longer trace only the last days are polled
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,17 @@ class ForecastRows:
 
 def is_held_out(names: tuple[str, ...], share: float) -> Bools:
     """Whether each feed is kept from training: by its name, so the same feeds are held out everywhere."""
-    return np.array([zlib.crc32(name.encode()) % 1000 < share * 1000 for name in names])
+    return _place_by_name(names) < share * 1000
+
+
+def is_checked(names: tuple[str, ...], share: float) -> Bools:
+    """Whether each feed chooses the best epoch: a tenth of all, neither trained on nor among the `share` held out."""
+    place = _place_by_name(names)
+    return (place >= share * 1000) & (place < share * 1000 + CHECKED * 1000)
+
+
+def _place_by_name(names: tuple[str, ...]) -> Rows:
+    return np.array([zlib.crc32(name.encode()) % 1000 for name in names], np.intp)
 
 
 class RecordingForecast(LearnedForecast):
@@ -111,15 +121,16 @@ class NoisyValue(Value):
 
 
 def make_rows(trace: Trace, price: float, wanted: int, network: Network, seed: int, fast: bool) -> ForecastRows:
-    """Poll a trace at one price and return about `wanted` rows."""
+    """Poll some feeds of a trace, chosen by `seed`, at one price and return about `wanted` rows."""
     rng = np.random.default_rng([seed, trace.feeds, len(trace.times), round(price * 1e6)])
-    if trace.days > LONGEST_DAYS:
-        trace = trace.select_period(trace.end - LONGEST_DAYS * DAY, np.inf)
+    if trace.days > MAX_DAYS:
+        trace = trace.select_period(trace.end - MAX_DAYS * DAY, np.inf)
     # A feed of rate λ is refreshed every √(2 · price / λ) days or so. Three times as many are polled as are recorded.
     rate = trace.counts / trace.days
     polls = trace.days * float(np.clip(np.sqrt(rate / (2 * price)), 1 / 31, 720).mean())
-    feeds = max(int(3 * wanted / polls), LEAST_FEEDS)
-    trace = sample_by_activity(trace, feeds) if feeds < trace.feeds else trace
+    feeds = max(int(3 * wanted / polls), MIN_FEEDS)
+    if feeds < trace.feeds:
+        trace = trace.select_feeds(np.sort(rng.permutation(trace.feeds)[:feeds]))
     forecast = RecordingForecast(network, trace, min(wanted / (polls * trace.feeds), 1.0), rng, fast)
     replay_trace(NoisyValue(price, forecast, rng, fast), trace, ReplaySettings(warmup_days=0.0))
     return ForecastRows.join(forecast.parts)

@@ -1,4 +1,7 @@
-"""Trains the network of the learned forecast with numpy: Poisson loss, Adam, the best epoch by held-out feeds."""
+"""Trains the network of the learned forecast: Poisson loss, Adam, the best epoch by feeds that do not train.
+
+numpy does it, or a GPU where torch finds one (`gpu_training`).
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.estimate.learned.inputs import BIN_INPUTS, REFRESH_INPUTS
 from headwater.estimate.learned.network import Adam, Network, Samples, Scaling, compute_gradient, measure_loss
 from headwater.lab.training.forecast_rows import ForecastRows
+from headwater.lab.training.gpu_training import GpuRows, has_gpu, train_on_gpu
 
 LOW, HIGH = 0.0005, 0.9995  # quantiles of training at which inputs are clipped
-BATCH_ROWS = 512
+BATCH_ROWS = 1024
 PEAK, WARM, DECAY = 3e-3, 0.15, 1e-4  # learning rate, share of the steps up to its peak, weight decay
 QUANTILE_ROWS = 50_000
-LEAST_BELIEVED, WEIGHT_POWER = 0.003, 0.5
+MIN_BELIEVED, WEIGHT_POWER = 0.003, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +40,31 @@ def train_network(
     scaling = measure_scaling(rows, rng)
     network = Network.random(scaling, rng)
     weights, adam = network.weights.copy(), Adam.new()
-    check = make_samples(held_out, scaling)
     best, belief = weights.copy(), 0.0
     losses: list[float] = []
+
+    def note_epoch(weights: NDArray[np.float32], loss: float, of_belief: float) -> None:
+        nonlocal best, belief
+        if not losses or loss < min(losses):
+            best = weights.copy()
+        losses.append(loss)
+        belief = of_belief
+        report(len(losses), loss, of_belief)
+
+    if has_gpu():
+        parts = [GpuRows(part, network, weigh_rows(part)) for part in (rows, held_out)]
+        train_on_gpu(network, parts[0], parts[1], epochs, BATCH_ROWS, rng, _choose_rate, DECAY, note_epoch)
+        return TrainedNetwork(network.with_weights(best), tuple(losses), belief)
+    check = make_samples(held_out, scaling)
     steps = epochs * (len(rows) // BATCH_ROWS)
     step = 0
-    for epoch in range(epochs):
+    for _ in range(epochs):
         order = rng.permutation(len(rows))
         for at in range(0, len(rows) - BATCH_ROWS + 1, BATCH_ROWS):
             batch = make_samples(rows.take(order[at : at + BATCH_ROWS]), scaling)
             adam.step(weights, compute_gradient(weights, batch), _choose_rate(step / steps), DECAY)
             step += 1
-        loss, belief = measure_loss(weights, check)
-        if not losses or loss < min(losses):
-            best = weights.copy()
-        losses.append(loss)
-        report(epoch + 1, loss, belief)
+        note_epoch(weights, *measure_loss(weights, check))
     return TrainedNetwork(network.with_weights(best), tuple(losses), belief)
 
 
@@ -74,14 +88,16 @@ def measure_scaling(rows: ForecastRows, rng: np.random.Generator) -> Scaling:
     return Scaling(low, high, mean, np.maximum(deviation, 1e-3))
 
 
-def make_samples(rows: ForecastRows, scaling: Scaling) -> Samples:
-    """Return the known bins of rows as samples.
+def weigh_rows(rows: ForecastRows) -> NDArray[np.float32]:
+    """Return the weights of rows, 1/√(items believed): frequent refreshes have few items, and should count as well."""
+    return np.asarray((rows.believed.mean(1) + MIN_BELIEVED) ** -WEIGHT_POWER, np.float32)
 
-    Frequent refreshes have few items in their bins. A row weighs 1/√(items believed), so that they count as well.
-    """
+
+def make_samples(rows: ForecastRows, scaling: Scaling) -> Samples:
+    """Return the known bins of rows as samples."""
     a, b = scaling.apply(rows.refresh, rows.bin.astype(np.float32))
     bins = rows.believed.shape[1]
-    weight = (rows.believed.mean(1) + LEAST_BELIEVED) ** -WEIGHT_POWER
+    weight = weigh_rows(rows)
     known = np.isfinite(rows.published.reshape(-1))
     return Samples(
         np.repeat(a, bins, axis=0)[known],

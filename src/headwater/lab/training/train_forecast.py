@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,20 @@ from headwater.lab.simulation.replay import ReplaySettings
 from headwater.lab.simulation.scores import score_replay
 from headwater.lab.sweep import SweepJob, run_jobs
 from headwater.lab.traces.trace import Trace, load_trace
-from headwater.lab.training.forecast_rows import LONGEST_DAYS, PRICES, ForecastRows, is_held_out, make_rows
+from headwater.lab.training.forecast_rows import (
+    MAX_DAYS,
+    PRICES,
+    ForecastRows,
+    is_checked,
+    is_held_out,
+    make_rows,
+)
 from headwater.lab.training.forecast_training import train_network
 from headwater.schedule.value.value import Value
 from headwater.times import DAY
 
-HELD_OUT_ROWS = 0.1  # rows of held-out feeds for each row of training
+CHECK_ROWS = 0.1  # rows that choose the best epoch for each row of training
+ROUNDS = 4  # replays of each trace at each price, with other feeds and other noise
 COMPARED_REFRESHES = 20_000  # of one replay that compares delays
 
 
@@ -33,8 +41,8 @@ class TrainingSettings:
     """What is trained on, and how: traces, rows in all, epochs, the share of feeds held out, the seed, processes."""
 
     traces: tuple[Path, ...]
-    rows: int = 900_000
-    epochs: int = 8
+    rows: int = 2_400_000
+    epochs: int = 16
     held_out: float = 0.2
     seed: int = 0
     jobs: int = 0
@@ -51,16 +59,13 @@ class TrainingSettings:
 def train_forecast(settings: TrainingSettings, out: Path, progress: Progress) -> dict[str, Any]:
     """Train a network, write it to `out`, and return the report."""
     shares = share_rows([len(load_trace(path).times) for path in settings.traces])
-    jobs = [
-        SweepJob(_make_rows, (path, price, int(settings.rows * share * part / len(PRICES)), settings, held_out))
-        for held_out, part in ((False, 1.0), (True, HELD_OUT_ROWS))
-        for path, share in zip(settings.traces, shares, strict=True)
-        for price in PRICES
-    ]
     lab = LabSettings(jobs=settings.jobs)
-    made: list[ForecastRows] = run_jobs(jobs, lab, progress, "rows")
-    half = len(made) // 2
-    rows, check = ForecastRows.join(made[:half]), ForecastRows.join(made[half:])
+    jobs = list_jobs(settings, shares)
+    made: list[ForecastRows] = run_jobs([SweepJob(make_part, (settings, *job)) for job in jobs], lab, progress, "rows")
+    rows, check = (
+        ForecastRows.join([part for job, part in zip(jobs, made, strict=True) if job.part == name])
+        for name in ("train", "check")
+    )
     if not len(rows) or not len(check):
         raise TraceError("The traces give no rows to train on or to check with: give longer ones.")
     progress(0, settings.epochs, "epochs")
@@ -82,6 +87,27 @@ def train_forecast(settings: TrainingSettings, out: Path, progress: Progress) ->
         "losses": list(trained.losses),
         "delays": delays,
     }
+
+
+class RowJob(NamedTuple):
+    """Rows to make: of which feeds of a trace, at which price, how many, in which round."""
+
+    path: Path
+    part: str
+    price: float
+    rows: int
+    round: int
+
+
+def list_jobs(settings: TrainingSettings, shares: list[float]) -> list[RowJob]:
+    """List the rows to make of each trace, given each trace's share of them."""
+    return [
+        RowJob(path, part, price, max(int(settings.rows * share * of_rows / len(PRICES) / rounds), 100), k)
+        for part, of_rows, rounds in (("train", 1.0, ROUNDS), ("check", CHECK_ROWS, 1))
+        for path, share in zip(settings.traces, shares, strict=True)
+        for price in PRICES
+        for k in range(rounds)
+    ]
 
 
 def share_rows(items: list[int]) -> list[float]:
@@ -114,25 +140,27 @@ def write_network(path: Path, network: Network) -> None:
         )
 
 
-def select_feeds(path: Path, share: float, held_out: bool) -> Trace:
-    """Load the feeds of a trace that are held out, or the others."""
+def select_feeds(path: Path, share: float, part: str) -> Trace:
+    """Load a part of the feeds: those that train, those that choose the best epoch (`check`), or those held out."""
     trace = load_trace(path)
-    chosen = np.flatnonzero(is_held_out(trace.names, share) == held_out)
+    held_out, checked = is_held_out(trace.names, share), is_checked(trace.names, share)
+    chosen = np.flatnonzero({"train": ~held_out & ~checked, "check": checked, "held_out": held_out}[part])
     if not len(chosen):
         raise TraceError(f"The trace {path.name} has too few feeds to hold some out.")
     return trace.select_feeds(chosen)
 
 
-def _make_rows(path: Path, price: float, wanted: int, settings: TrainingSettings, held_out: bool) -> ForecastRows:
-    trace = select_feeds(path, settings.held_out, held_out)
-    return make_rows(trace, price, max(wanted, 100), make_blank_network(), settings.seed, fast=True)
+def make_part(settings: TrainingSettings, path: Path, part: str, price: float, rows: int, number: int) -> ForecastRows:
+    """Make the rows of one job."""
+    trace = select_feeds(path, settings.held_out, part)
+    return make_rows(trace, price, rows, make_blank_network(), settings.seed * ROUNDS + number, fast=True)
 
 
 def compare_delays(path: Path, share: float, weights: Path) -> dict[str, Any]:
     """Replay some held-out feeds at one poll a day, with the belief alone and with the network as it is."""
-    trace = select_feeds(path, share, held_out=True)
-    if trace.days > LONGEST_DAYS:
-        trace = trace.select_period(trace.end - LONGEST_DAYS * DAY, np.inf)
+    trace = select_feeds(path, share, "held_out")
+    if trace.days > MAX_DAYS:
+        trace = trace.select_period(trace.end - MAX_DAYS * DAY, np.inf)
     trace = sample_by_activity(trace, max(int(COMPARED_REFRESHES / trace.days), 40))
     with weights.open("rb") as file:
         network = read_network(file)

@@ -17,7 +17,7 @@ from headwater.times import DAY, MINUTE, WEEK
 
 PROBE = MINUTE  # the pause before another feed of the host is tried after a refusal of unknown scope
 DEFAULT_PAUSE = 10 * MINUTE  # the pause if a refusal has no Retry-After
-GAP, LONGEST_GAP = 1.0, 10 * MINUTE  # seconds between two requests to one host: usual, and after many refusals
+GAP, MAX_GAP = 1.0, 10 * MINUTE  # seconds between two requests to one host: usual, and after many refusals
 REFUSED_GAP = 20.0  # after the first refusal
 GAP_HALF_LIFE = DAY
 
@@ -73,7 +73,7 @@ def note_refusal(host: HostState, feed: int, at: float, retry_after: float | Non
         learned=learned,
         not_before=max(host.not_before or 0.0, at + wait) if wait else host.not_before,
         held=held[-100:],
-        gap=min(max(_current_gap(host, at) * 2, REFUSED_GAP), LONGEST_GAP),
+        gap=min(max(_current_gap(host, at) * 2, REFUSED_GAP), MAX_GAP),
         gap_at=at,
         refusals=min(host.refusals + 1, 30),
     )

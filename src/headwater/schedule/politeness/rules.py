@@ -30,8 +30,8 @@ from headwater.schedule.politeness.publisher_hints import (
 from headwater.times import DAY, HOUR, MINUTE
 
 UNCHANGING_PAUSE = HOUR  # for a feed that sends a whole document although nothing has changed
-LEAST_INTERVAL = 2 * MINUTE  # the shortest interval of any feed
-LONGEST_HINT = DAY
+MIN_INTERVAL = 2 * MINUTE  # the shortest interval of any feed
+MAX_HINT = DAY
 SAFETY_POLL = 12 * HOUR  # a pushed feed is still polled, in case the hub has dropped the subscription
 BACK_OFF = 10 * MINUTE  # the first pause after an error, doubled up to a day; polling never stops
 BACK_OFF_PAUSES = np.array([0.0, *(min(BACK_OFF * 2.0**errors, DAY) for errors in range(9))])
@@ -120,7 +120,7 @@ class PolitenessFacts:
 
 
 def compute_earliest_times(
-    feeds: PolitenessFacts, now: float, host_not_before: Floats | None = None, *, least: float = LEAST_INTERVAL
+    feeds: PolitenessFacts, now: float, host_not_before: Floats | None = None, *, least: float = MIN_INTERVAL
 ) -> tuple[Floats, NDArray[np.int8]]:
     """Return each feed's earliest time and the reason for it; `now` and FREE if no rule applies.
 
@@ -204,7 +204,7 @@ def find_earliest_time(
     asked: bool = False,
     host_not_before: float | None = None,
     jitter: float = 0.0,
-    least: float = LEAST_INTERVAL,
+    least: float = MIN_INTERVAL,
 ) -> tuple[float, Reason]:
     """Return when one feed may next be asked, and why not earlier; `(now, FREE)` if at once, `(inf, …)` if never."""
     one = PolitenessFacts.of(1)
@@ -254,7 +254,7 @@ def back_off_pause(failures: NDArray[np.int32], jitter: Floats) -> Floats:
     return np.asarray(BACK_OFF_PAUSES[np.minimum(failures, len(BACK_OFF_PAUSES) - 1)] * (1 + jitter / 2))
 
 
-def compute_pauses(feeds: PolitenessFacts, least: float = LEAST_INTERVAL) -> tuple[Floats, NDArray[np.int8]]:
+def compute_pauses(feeds: PolitenessFacts, least: float = MIN_INTERVAL) -> tuple[Floats, NDArray[np.int8]]:
     """Return the time that must pass between two successful polls of each feed, and the rule that asks for it.
 
     Skipped hours, back-off and Retry-After are moments rather than intervals and are not in it.
@@ -270,7 +270,7 @@ def compute_pauses(feeds: PolitenessFacts, least: float = LEAST_INTERVAL) -> tup
     pause[bare], why[bare] = max(UNCHANGING_PAUSE, least), Reason.UNCHANGING
     read = np.flatnonzero(feeds.success > -np.inf)
     hinted = np.fmax(feeds.fresh_until[read] - feeds.success[read], feeds.wish[read])
-    hinted = np.minimum(np.where(np.isfinite(hinted), hinted, 0.0), LONGEST_HINT)
+    hinted = np.minimum(np.where(np.isfinite(hinted), hinted, 0.0), MAX_HINT)
     longer = read[hinted > pause[read]]
     pause[longer], why[longer] = hinted[hinted > pause[read]], Reason.FRESH
     return pause, why
@@ -324,7 +324,7 @@ def _find_freshness_end(feeds: PolitenessFacts, rows: Rows) -> Floats:
     """Return the end of the server's freshness hints, at most a day: a max-age of a year must not stop a feed."""
     success = feeds.success[rows]
     wish = np.fmax(feeds.fresh_until[rows], success + feeds.wish[rows])
-    return np.asarray(np.minimum(wish, success + LONGEST_HINT))
+    return np.asarray(np.minimum(wish, success + MAX_HINT))
 
 
 def _find_waking_time(feeds: PolitenessFacts, rows: Rows, at: Floats) -> Floats:

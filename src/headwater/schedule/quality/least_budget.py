@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.schedule.politeness.rules import LEAST_INTERVAL
+from headwater.schedule.politeness.rules import MIN_INTERVAL
 from headwater.schedule.promise import Plan, PlanInputs, Promise, Why
 from headwater.schedule.quality.promise_record import describe_figures
 from headwater.schedule.quality.quality_target import QualityTarget
@@ -42,7 +42,7 @@ def find_least_budget(
     weights: Floats,
     *,
     most: float | None = None,
-    shortest: float = LEAST_INTERVAL,
+    shortest: float = MIN_INTERVAL,
 ) -> BudgetPlan:
     """Return the least requests per minute that reach the target for feeds without bursts, failures or hints.
 
@@ -99,7 +99,7 @@ def name_limit(fastest: Plan, target: QualityTarget) -> str:
     missing = np.where(counted, beliefs.many * beliefs.rate * short, 0.0)
     by_reason = np.bincount(fastest.binding.astype(np.intp), missing, minlength=len(Why))
     reason = Why(int(by_reason.argmax()))
-    longest = format_duration(float(limits.earliest[counted].max(initial=LEAST_INTERVAL)))
+    longest = format_duration(float(limits.earliest[counted].max(initial=MIN_INTERVAL)))
     if reason is Why.SERVER:
         return f"servers ask for pauses of up to {longest} between two polls"
     if reason is Why.HOST:

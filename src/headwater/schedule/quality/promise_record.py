@@ -18,7 +18,7 @@ from headwater.schedule.quality.quality_target import QualityTarget
 from headwater.times import format_duration, format_share
 
 IN_TIME_SHARE = 0.95  # of the items of a query with TARGET DELAY
-FEWEST_ITEMS = 20  # a judgement of fewer would be chance
+MIN_ITEMS = 20  # a judgement of fewer would be chance
 MANY_ITEMS = 400  # with so many even a narrow miss is one
 
 
@@ -109,7 +109,7 @@ def judge_promise(target: QualityTarget, measured: MeasuredQuality, *, deadline:
 
 
 def _judge_share(promised: float, measured: float | None, items: int) -> bool | None:
-    if measured is None or items < FEWEST_ITEMS:
+    if measured is None or items < MIN_ITEMS:
         return None
     doubt = math.sqrt(promised * (1 - promised) / items)
     if abs(measured - promised) < doubt and items < MANY_ITEMS:
@@ -119,7 +119,7 @@ def _judge_share(promised: float, measured: float | None, items: int) -> bool | 
 
 def _judge_mean(promised: float, measured: float | None, items: int) -> bool | None:
     """Judge a mean delay; delays scatter about as much as their mean."""
-    if measured is None or items < FEWEST_ITEMS:
+    if measured is None or items < MIN_ITEMS:
         return None
     if abs(measured - promised) < measured / math.sqrt(items) and items < MANY_ITEMS:
         return None

@@ -18,14 +18,14 @@ import numpy as np
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column, FeedColumns
 from headwater.schedule.promise import Calibration, Plan
-from headwater.schedule.quality.promise_record import FEWEST_ITEMS
+from headwater.schedule.quality.promise_record import MIN_ITEMS
 from headwater.schedule.strategy import Observed
 from headwater.times import DAY, HOUR, format_duration, format_share
 
 SETTLED_POLLS = 6  # polls after which a feed's items count
 DELAY_DOUBT = 20.0  # items by which the ratio of delays is drawn to 1
 DEMAND_MEMORY, DELAY_MEMORY, WAIT_MEMORY = 7.0, 1.0, 1.0  # days; a shorter one lets the price swing with the hour
-FIRST_USE, LEAST_USE, MOST_USE, USE_STEP = 1.0, 0.7, 1.5, 0.15  # the share of the budget, and its step per day
+FIRST_USE, MIN_USE, MAX_USE, USE_STEP = 1.0, 0.7, 1.5, 0.15  # the share of the budget, and its step per day
 GAP_POLLS, GAP_DOUBT = 50.0, 5.0  # polls of a feed that its gaps remember; polls by which they are drawn to the model
 QUEUE_SHARE = 0.1  # of the median interval: the wait in the queue that is too long
 
@@ -52,11 +52,11 @@ class PlanCheck:
         'For the same 250 items … predicted 4 min of delay, measured 5 min; predicted 99.0 % caught, measured 98.4 %.'
         """
         parts = []
-        if self.delay_predicted is not None and self.delay_measured is not None and self.dated >= FEWEST_ITEMS:
+        if self.delay_predicted is not None and self.delay_measured is not None and self.dated >= MIN_ITEMS:
             said, came = format_duration(self.delay_predicted), format_duration(self.delay_measured)
             parts.append(f"predicted {said} of delay, measured {came}")
         predicted, measured = self.completeness_predicted, self.completeness_measured
-        if predicted is not None and measured is not None and self.published >= FEWEST_ITEMS:
+        if predicted is not None and measured is not None and self.published >= MIN_ITEMS:
             said, came = format_share(predicted, self.published), format_share(measured, self.published)
             parts.append(f"predicted {said} caught, measured {came}")
         if not parts:
@@ -178,7 +178,7 @@ class PlanCalibration(FeedColumns):
         crowded = self.wait > QUEUE_SHARE * median
         if crowded or float(self._shared["left"]) > 0.5:
             step = (-1 if crowded else 1) * min(share * memory, 1.0) * USE_STEP
-            self._shared["use"] = np.array(min(max(self.use + step, LEAST_USE), MOST_USE))
+            self._shared["use"] = np.array(min(max(self.use + step, MIN_USE), MAX_USE))
 
     def note_choice(self, late: Floats, left: int, now: float) -> None:
         """Note how long the chosen feeds have waited, and how many requests were left over."""
