@@ -54,7 +54,7 @@ def measure_replay(strategy: IntervalStrategy, trace: Trace, stretch: float) -> 
 
 
 def main(small: bool = False) -> None:
-    feeds = 500 if small else 100_000
+    feeds = 100 if small else 100_000
     floor = bare_loop(100_000 if small else 3_000_000)
     print(f"bare event loop {floor:,.0f} events per CPU second")
     warm = world(50)

@@ -158,7 +158,7 @@ class ExperimentResult:
             "experiment": self.experiment,
             "settings": self.settings,
             "rows": [to_json_value(row) for row in self.rows],
-            "checks": [dataclasses.asdict(check) for check in self.checks],
+            "checks": [to_json_value(dataclasses.asdict(check)) for check in self.checks],
             "notes": self.notes,
             "seconds": round(self.seconds, 3),
         }
@@ -177,6 +177,7 @@ class Experiment:
     run: Callable[[LabSettings, Progress], ExperimentResult]
     draw: Callable[[ExperimentResult], Figure] | None = None
     takes: frozenset[str] = frozenset({"seeds"})
+    question: str = ""  # that the experiment answers, for the report
 
     def select_settings(self, given: LabSettings) -> LabSettings:
         """Return the settings that this experiment uses; the others have their defaults."""
@@ -188,6 +189,8 @@ class Experiment:
             if getattr(given, name) != getattr(LabSettings(), name):
                 used = ", ".join(sorted(option_name(each) for each in self.takes))
                 raise SettingsError(f"The experiment {self.name} cannot use {option_name(name)}. It takes {used}.")
+        if given.trace is None and given.warmup_days is not None:
+            raise SettingsError("--warmup-days needs a trace: synthetic worlds have a warm-up of their own.")
 
     def _ignored_names(self) -> list[str]:
         return [name for name in OPTIONAL_SETTINGS if name not in self.takes]

@@ -25,9 +25,9 @@ COMPARED_STRATEGIES = (
     "two_steps",
     "value",
 )  # quick ones first
-MOST_REFRESHES = 30_000  # of one replay; beyond that a sample of the feeds is replayed
-FEWEST_FEEDS = 50  # in a sample
-LEAST_DAYS = 2.0
+MAX_REFRESHES = 30_000  # of one replay; beyond that a sample of the feeds is replayed
+MIN_FEEDS = 50  # in a sample
+MIN_DAYS = 2.0
 
 
 def choose_compared(default: Sequence[str], current: str, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -71,10 +71,10 @@ def build_trace(
     feeds: Rows, times: Floats, windows: Mapping[int, int], readers: Mapping[int, int] | None = None
 ) -> Trace:
     """Make a trace of (feed, time) pairs. Raises TraceError with the time to wait where they are too few."""
-    if not len(times) or float(times.max() - times.min()) < LEAST_DAYS * DAY:
+    if not len(times) or float(times.max() - times.min()) < MIN_DAYS * DAY:
         days = 0.0 if not len(times) else float(times.max() - times.min()) / DAY
         raise TraceError(
-            f"The stored items span {days:.1f} days. A comparison needs dated items of {LEAST_DAYS:g} days; try "
+            f"The stored items span {days:.1f} days. A comparison needs dated items of {MIN_DAYS:g} days; try "
             "again later."
         )
     order = np.lexsort((times, feeds))
@@ -88,11 +88,11 @@ def build_trace(
 
 def sample_feeds(trace: Trace, per_day: float) -> Trace:
     """Sample as many feeds as can be replayed while somebody waits, slow and busy ones in proportion."""
-    if trace.feeds * trace.days * per_day <= MOST_REFRESHES:
+    if trace.feeds * trace.days * per_day <= MAX_REFRESHES:
         return trace
     from headwater.lab.simulation.equal_cost import sample_by_activity
 
-    return sample_by_activity(trace, max(int(MOST_REFRESHES / (trace.days * per_day)), FEWEST_FEEDS))
+    return sample_by_activity(trace, max(int(MAX_REFRESHES / (trace.days * per_day)), MIN_FEEDS))
 
 
 def compare_strategy(trace: Trace, name: str, per_day: float) -> ComparisonRow:

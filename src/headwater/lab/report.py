@@ -1,4 +1,8 @@
-"""Renders all experiments as one HTML page: settings, measurements beside the papers' values, checks and figures."""
+"""Renders all experiments as one HTML page.
+
+Each has a section of the same form: the question, the setup, the figure, what came out, the deviation from the paper,
+every statement with its figures, and every measurement.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ import dataclasses
 import importlib.metadata
 import io
 import platform
+import statistics
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +21,54 @@ import jinja2
 
 from headwater import __version__
 from headwater.errors import HeadwaterError, TraceError
-from headwater.lab.experiment import Experiment, ExperimentResult, LabSettings, Progress
+from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row
+from headwater.lab.result_files import describe_command
 from headwater.lab.tables import HIDDEN_COLUMNS, describe_measure, format_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDED_ROWS = 40  # longer tables are folded
+ROW_NAMES = ("strategy", "mode", "budget", "learn_days", "start")  # keys that tell rows apart
 PACKAGES = ("numpy", "matplotlib", "pyarrow", "numba")
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """How far our values of one measure are from the published ones, as shares of these.
+
+    `where` names the row that is farthest off, with both of its values.
+    """
+
+    measure: str
+    values: int
+    median: float
+    worst: float
+    where: str
+
+
+def measure_deviations(rows: Sequence[Row]) -> list[Deviation]:
+    """Compare the rows with the values that the paper gives for them, measure by measure.
+
+    >>> measure_deviations([{"strategy": "a", "requests": 11.0, "paper": {"requests": 10.0}}])[0].where
+    'a: 11, paper 10'
+    """
+    found = []
+    for key in dict.fromkeys(key for row in rows for key in row.get("paper", {})):
+        off: list[tuple[float, str]] = []
+        for row in rows:
+            ours, theirs = row.get(key), row.get("paper", {}).get(key)
+            ours = ours["mean"] if isinstance(ours, Mapping) else ours
+            if ours is None or not theirs:
+                continue
+            label = ", ".join(format_value(row[part], "{:g}") for part in ROW_NAMES if part in row)
+            form = describe_measure(key)[1]
+            text = f"{label}: {format_value(ours, form)}, paper {format_value(theirs, form)}"
+            off.append((abs(ours / theirs - 1), text))
+        if off:
+            worst = max(off)
+            found.append(Deviation(key, len(off), statistics.median(share for share, _ in off), *worst))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +79,20 @@ class ReportSection:
     result: ExperimentResult | None = None
     picture: bytes = b""
     trouble: str = ""
+    command: str = ""
 
     @property
     def held(self) -> int:
         return sum(check.holds for check in self.result.checks) if self.result else 0
+
+    @property
+    def findings(self) -> list[Check]:
+        """List the statements that do not hold."""
+        return [check for check in self.result.checks if not check.holds] if self.result else []
+
+    @property
+    def deviations(self) -> list[Deviation]:
+        return measure_deviations(self.result.rows) if self.result else []
 
     @property
     def columns(self) -> list[str]:
@@ -60,7 +116,8 @@ def run_section(experiment: Experiment, settings: LabSettings, progress: Progres
         return ReportSection(experiment, trouble=str(error))
     result.seconds = time.perf_counter() - began
     picture = render_png(experiment.draw(result)) if experiment.draw is not None else b""
-    return ReportSection(experiment, result, picture)
+    command = describe_command(experiment.name, experiment.select_settings(settings))
+    return ReportSection(experiment, result, picture, command=command)
 
 
 def _run_with_fallback(experiment: Experiment, settings: LabSettings, progress: Progress) -> ExperimentResult:

@@ -1,6 +1,7 @@
 """Saves results with their command, date and version, compares a new run with a saved one, and writes docs/lab.md.
 
-docs/lab.md has one block per saved result, between `<!-- result NAME -->` and `<!-- /result -->`. To renew the page:
+docs/lab.md has one block per saved result, between `<!-- result NAME -->` and `<!-- /result -->`, and where all its
+measurements are shown a second one, between `<!-- rows NAME -->` and `<!-- /rows -->`. To renew the page:
 
     headwater lab run NAME … --save docs/results/NAME.json
     python -m headwater.lab.result_files docs/lab.md docs/results
@@ -20,11 +21,11 @@ from typing import Any
 from headwater import __version__
 from headwater.errors import TraceError
 from headwater.lab.experiment import ExperimentResult, LabSettings, option_name
-from headwater.lab.tables import describe_measure, format_value
+from headwater.lab.tables import HIDDEN_COLUMNS, describe_measure, format_value
 
 TOLERANCE = 1e-6  # relative; results depend on their seeds only
 MEASURES = ("requests", "completeness", "freshness", "mean_delay_s", "polls_per_item", "error", "tau")
-_BLOCK = re.compile(r"(<!-- result ([\w-]+) -->\n).*?(<!-- /result -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- (result|rows) ([\w-]+) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 
 
 def describe_command(name: str, given: LabSettings) -> str:
@@ -90,8 +91,8 @@ def render_page(text: str, results: Path) -> str:
     """Fill the blocks of a page from the result files of a folder."""
 
     def fill(block: re.Match[str]) -> str:
-        saved = json.loads((results / f"{block[2]}.json").read_text(encoding="utf-8"))
-        return block[1] + render_result(saved) + block[3]
+        saved = json.loads((results / f"{block[3]}.json").read_text(encoding="utf-8"))
+        return block[1] + (render_result(saved) if block[2] == "result" else render_rows(saved["rows"])) + block[4]
 
     return _BLOCK.sub(fill, text)
 
@@ -100,7 +101,7 @@ def render_result(saved: Mapping[str, Any]) -> str:
     """Render a saved result as Markdown: its command and date, the rows with published values, and the statements."""
     settings = {key: value for key, value in saved["settings"].items() if key != "query"}
     lines = [f"`{saved['command']}`, {saved['date']}. " + ", ".join(f"{k} {v}" for k, v in settings.items()) + ".", ""]
-    lines += _render_rows([row for row in saved["rows"] if "paper" in row])
+    lines += _render_published([row for row in saved["rows"] if "paper" in row])
     held = sum(check["holds"] for check in saved["checks"])
     lines += [
         f"{held} of {len(saved['checks'])} statements hold:",
@@ -118,7 +119,21 @@ def render_result(saved: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _render_rows(rows: list[dict[str, Any]]) -> list[str]:
+def render_rows(rows: list[dict[str, Any]]) -> str:
+    """Render every measurement as Markdown, in the order and under the headings of `lab run`.
+
+    >>> print(render_rows([{"strategy": "uniform", "mean_delay_s": 90.0}]), end="")
+    | strategy | mean delay |
+    |---|---|
+    | uniform | 1.5 min |
+    """
+    columns = list(dict.fromkeys(key for row in rows for key in row if key not in HIDDEN_COLUMNS))
+    lines = ["| " + " | ".join(describe_measure(key)[0] for key in columns) + " |", "|" + "---|" * len(columns)]
+    cells = ([format_value(row.get(key), describe_measure(key)[1]) for key in columns] for row in rows)
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n"
+
+
+def _render_published(rows: list[dict[str, Any]]) -> list[str]:
     """Render our values with the published ones in brackets."""
     if not rows:
         return []

@@ -14,7 +14,7 @@ from headwater.schedule.strategies.retrieval_schedule import PostingCurve, plan_
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_RETRIEVALS = 96
+MAX_RETRIEVALS = 96
 PATTERNS = ("sine", "flat", "noon", "working-day")
 
 
@@ -46,8 +46,8 @@ def read_pattern(text: str) -> Floats:
 
 def plan_day(pattern: Floats, retrievals: int, method: str) -> dict[str, Any]:
     """Return the best times of the day (hours) and the mean delay of a posting, beside that of even intervals."""
-    if not 1 <= retrievals <= MOST_RETRIEVALS:
-        raise SettingsError(f"--retrievals is {retrievals}; it must be from 1 to {MOST_RETRIEVALS}.")
+    if not 1 <= retrievals <= MAX_RETRIEVALS:
+        raise SettingsError(f"--retrievals is {retrievals}; it must be from 1 to {MAX_RETRIEVALS}.")
     if method not in ("refine", "search"):
         raise SettingsError(f"--method must be refine or search, not “{method}”.")
     curve = PostingCurve(pattern, 24.0)

@@ -15,7 +15,7 @@ from headwater.lab.experiments.forecast import GROUPS, LookAhead, hide_inputs, m
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.simulation.scores import score_replay
 from headwater.lab.traces.trace import Trace
-from headwater.lab.training.forecast_rows import is_held_out
+from headwater.lab.training.forecast_rows import is_checked, is_held_out
 from headwater.lab.training.train_forecast import TrainingSettings, train_forecast
 from headwater.times import DAY
 
@@ -59,6 +59,9 @@ def test_feeds_are_held_out_by_name() -> None:
     held = is_held_out(names, 0.2)
     assert 150 < held.sum() < 250
     np.testing.assert_array_equal(is_held_out(names[::-1], 0.2)[::-1], held)
+    checked = is_checked(names, 0.2)
+    assert 60 < checked.sum() < 140
+    assert not (held & checked).any()
 
 
 def test_looking_ahead_beats_the_belief() -> None:

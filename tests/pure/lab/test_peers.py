@@ -109,7 +109,7 @@ def test_peers_refuses_missing_or_wrong_settings(small_trace: Path) -> None:
 def test_only_the_last_days_of_a_long_trace_are_replayed_and_a_note_says_so(
     small_trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "LONGEST_DAYS", 30.0)
+    monkeypatch.setattr(peers, "MAX_DAYS", 30.0)
     peers._load_reduced.cache_clear()
     given = LabSettings(trace=small_trace, per_day=(1.0,), strategies=("fix_1d",), jobs=1)
     result = load_experiment("peers").run(given, ignore_progress)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headwater.arrays import Floats
 from headwater.errors import TraceError
 from headwater.lab.simulation.cycles import make_rng
-from headwater.lab.simulation.replay import SHORTEST_INTERVAL, Replay, ReplaySettings, replay_trace
+from headwater.lab.simulation.replay import MIN_INTERVAL, Replay, ReplaySettings, replay_trace
 from headwater.lab.simulation.scores import score_replay
 from headwater.lab.traces.synthetic_world import WorldSettings
 from headwater.lab.traces.synthetic_world import draw_world as draw_world
@@ -82,7 +82,7 @@ def by_event_loop(trace: Trace, protocol: ReplaySettings) -> tuple[list[list[flo
                 gap = at - poll_times[-1]
             poll_times.append(at)
             known = upto
-            at += max(min(max(gap / 2 if new else gap * 2, 300.0), 2 * DAY), SHORTEST_INTERVAL)
+            at += max(min(max(gap / 2 if new else gap * 2, 300.0), 2 * DAY), MIN_INTERVAL)
         obtained.append(got)
         polls.append(poll_times)
     return obtained, polls

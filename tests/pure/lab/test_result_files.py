@@ -1,4 +1,4 @@
-"""Results are saved with their command and date, compared number by number, and docs/lab.md shows what was saved."""
+"""Results are saved with their command and date, compared number by number, and docs/lab.md shows the saved ones."""
 
 from __future__ import annotations
 
@@ -33,6 +33,12 @@ def test_a_saved_result_names_its_command_and_can_be_repeated(tmp_path: Path) ->
     assert read_settings(saved, tmp_path) == given
 
 
+def test_a_verdict_of_numpy_can_be_saved(tmp_path: Path) -> None:
+    check = Check("so", np.bool_(True), "±", {"x": np.float32(1.0)})  # type: ignore[arg-type,dict-item]
+    save_result(tmp_path / "tau.json", ExperimentResult("tau", {}, [], [check]), LabSettings(), "2026-11-18")
+    assert json.loads((tmp_path / "tau.json").read_text())["checks"][0]["holds"] is True
+
+
 def test_numbers_are_compared_not_names() -> None:
     old = {"rows": [{"a": {"mean": 1.0, "sd": 0.1}, "name": "x"}], "checks": [{"holds": True}]}
     new = {"rows": [{"a": {"mean": 1.001, "sd": 0.1}, "name": "x"}], "checks": [{"holds": False}]}
@@ -48,6 +54,18 @@ def test_the_page_of_the_lab_shows_the_saved_results() -> None:
     assert render_page(page, DOCS / "results") == page, (
         "run python -m headwater.lab.result_files docs/lab.md docs/results"
     )
+
+
+def test_a_page_shows_all_rows_of_a_result_where_it_asks_for_them(tmp_path: Path) -> None:
+    rows = [{"strategy": "a", "requests": 1200.0, "paper": {"requests": 1}}, {"strategy": "b", "mean_delay_s": 60.0}]
+    save_result(tmp_path / "tau.json", ExperimentResult("tau", {}, rows), LabSettings(), "2026-11-18")
+    shown = render_page("<!-- rows tau -->\nold\n<!-- /rows -->\n", tmp_path).splitlines()
+    assert shown[1:-1] == [
+        "| strategy | requests | mean delay |",
+        "|---|---|---|",
+        "| a | 1,200 |  |",
+        "| b |  | 1.0 min |",
+    ]
 
 
 def test_the_saturation_coefficient_is_the_loss_at_even_intervals() -> None:

@@ -71,7 +71,7 @@ DAYS = [1_577_836_800.0, 1_577_923_200.0, 1_578_009_600.0, 1_578_009_600.0]
 )
 def test_dates_of_every_type_are_utc_seconds(tmp_path: Path, written: object) -> None:
     trace = load_trace(write(tmp_path, {**GOOD, "published_at": written}))
-    assert sorted(trace.times.tolist()) == pytest.approx(DAYS, abs=64)  # what a float32 can tell
+    assert sorted(trace.times.tolist()) == pytest.approx(DAYS, abs=64)  # float32 precision
 
 
 def test_a_csv_is_read_whatever_its_first_rows_look_like(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_readers_and_costs_of_a_trace_reach_the_strategy() -> None:
     table = Table.of(2)
     trace.select_feeds(np.array([1, 0])).fill_table(table)
     assert table.subscribers.tolist() == [5, 0]
-    assert table.weight.round(3).tolist() == [1.667, 0.333]  # per mean number of readers, nobody counting as one
+    assert table.weight.round(3).tolist() == [1.667, 0.333]  # per mean number of readers, at least one per feed
     assert table.cost.tolist() == [2, 2]
     seen = []
 

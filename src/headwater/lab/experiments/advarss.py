@@ -171,4 +171,5 @@ EXPERIMENT = Experiment(
     run_experiment,
     draw_figure,
     frozenset({"seeds", "trace", "per_day", "strategies"}),
+    question="How many items wait when feeds are chosen by expected new articles, round robin, or minimum delay?",
 )

@@ -318,4 +318,5 @@ EXPERIMENT = Experiment(
     run_experiment,
     draw_figure,
     frozenset({"trace", "window"}),
+    question="Do divergence, saturation, utility and the daily models behave as the thesis draws them?",
 )

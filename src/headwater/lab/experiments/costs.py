@@ -38,7 +38,7 @@ STRATEGY_NAMES = ("allocation", "top_utility", "two_steps", "value")
 RELATIONS = ("independent", "with the rate")
 SPREAD = 1.0  # standard deviation of the logarithm of a cost: 2.7 times as much or as little is ordinary
 COST_PER_DAY = 1.0  # of each feed, in ordinary refreshes
-CLOSE, MOST_REPLAYS = 0.02, 6
+CLOSE, MAX_REPLAYS = 0.02, 6
 
 
 def draw_costs(rates: Any, relation: str, rng: np.random.Generator) -> Any:
@@ -62,7 +62,7 @@ def run_world(relation: str, name: str, knows: bool, seed: int, settings: WorldS
 def _replay_at_cost(name: str, trace: Trace, costs: Any, seed: int) -> dict[str, float]:
     protocol = ReplaySettings(window=20, history_days=2.0, warmup_days=5.0)
     per_day, best = COST_PER_DAY, None
-    for _ in range(MOST_REPLAYS):
+    for _ in range(MAX_REPLAYS):
         run = replay_trace(make_strategy(name, trace.feeds, rng=make_rng(seed, 1)), trace, protocol, per_day)
         days = (run.end - run.measured) / 86_400
         spent = float((run.polls * costs).sum()) / trace.feeds / days
@@ -142,4 +142,5 @@ EXPERIMENT = Experiment(
     run_experiment,
     draw_figure,
     frozenset({"seeds", "strategies"}),
+    question="What does it bring to know that refreshes cost unequal amounts?",
 )

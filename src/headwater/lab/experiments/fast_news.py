@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.arrays import Bools, Floats, Ragged, Rows
-from headwater.estimate.estimator import LEAST_RATE
+from headwater.estimate.estimator import MIN_RATE
 from headwater.estimate.models.cluster_pattern import ClusterPattern
 from headwater.lab.experiment import (
     Check,
@@ -93,7 +93,7 @@ class SlidingWindow(ClusterPattern):
         end = np.maximum(at - self._trace.start, 0.0)
         edges = (rows * self._span + np.maximum(end - self._days * DAY, 0.0), rows * self._span + end)
         first, last = (np.searchsorted(self._keys, edge) for edge in edges)
-        return np.maximum((last - first) / np.minimum(self._days * DAY, np.maximum(end, DAY)), LEAST_RATE)
+        return np.maximum((last - first) / np.minimum(self._days * DAY, np.maximum(end, DAY)), MIN_RATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,4 +381,5 @@ EXPERIMENT = Experiment(
     run_experiment,
     draw_figure,
     frozenset({"seeds", "trace", "per_day", "warmup_days", "strategies"}),
+    question="How much delay do retrieval times and the allocation of retrievals save, alone and together?",
 )

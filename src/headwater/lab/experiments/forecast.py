@@ -43,8 +43,8 @@ GROUPS: dict[str, tuple[int, ...]] = {  # inputs per refresh, then per bin
     "no_gaps": (14, 15, 16, *(REFRESH_INPUTS + k for k in range(13, 20))),
 }
 VARIANTS = (BELIEF, FROZEN, LEARNING, *GROUPS, LOOK_AHEAD)
-MOST_REFRESHES = 60_000  # of a replay; beyond that a sample of the feeds is replayed
-LONGEST_DAYS = 1000.0
+MAX_REFRESHES = 60_000  # of a replay; beyond that a sample of the feeds is replayed
+MAX_DAYS = 1000.0
 HELD_OUT = 0.2  # the share of feeds that the weights of the package have not been trained on
 RESAMPLES = 1000
 
@@ -99,9 +99,9 @@ def _load_held_out(path: str, quick: bool, per_day: float) -> Trace:
     trace = load_trace(path)
     chosen = np.flatnonzero(is_held_out(trace.names, HELD_OUT))
     trace = trace.select_feeds(chosen) if len(chosen) >= 10 else trace
-    if trace.days > LONGEST_DAYS:
-        trace = trace.select_period(trace.end - LONGEST_DAYS * DAY, np.inf)
-    most = MOST_REFRESHES / (10 if quick else 1) / trace.days / per_day
+    if trace.days > MAX_DAYS:
+        trace = trace.select_period(trace.end - MAX_DAYS * DAY, np.inf)
+    most = MAX_REFRESHES / (10 if quick else 1) / trace.days / per_day
     return sample_by_activity(trace, max(int(most), 10)) if trace.feeds > most else trace
 
 
@@ -114,6 +114,7 @@ def run_variant(path: str, quick: bool, window: int, warmup: float, name: str, p
     row: Row = {
         "strategy": name,
         "budget": per_day,
+        "feeds": trace.feeds,
         "requests": scores.requests,
         "completeness": {"mean": scores.completeness.mean, "sd": scores.completeness.sd},
         "mean_delay_s": scores.mean_delay_s,
@@ -166,17 +167,16 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     ]
     found = run_jobs(jobs, given, progress, "replays")
     rows: list[Row] = []
-    for place, rate in enumerate(rates):
+    for place in range(len(rates)):
         part = found[place * len(names) : (place + 1) * len(names)]
         belief = part[names.index(BELIEF)][1]
         for row, sums in part:
             low, high = bootstrap_ratio(sums, belief)
             mean = sums[0].sum() / max(sums[1].sum(), 1) / max(belief[0].sum() / max(belief[1].sum(), 1), 1e-9)
-            rows.append({**row, "ratio": float(mean), "ratio_low": low, "ratio_high": high, "budget": rate})
-    trace = _load_held_out(str(given.trace), given.quick, rates[0])
+            rows.append({**row, "ratio": float(mean), "ratio_low": low, "ratio_high": high})
     about = {
         "trace": Path(given.trace).name,
-        "feeds": trace.feeds,
+        "feeds": max(row["feeds"] for row in rows),
         "window": window,
         "warmup_days": warmup,
         "per_day": list(rates),
@@ -225,7 +225,8 @@ def draw_figure(result: ExperimentResult) -> Figure:
         axis.invert_yaxis()
         axis.set_xlabel("mean delay by that of the belief alone")
         axis.set_title(f"{cost:g} polls per feed and day", fontsize=10)
-    figure.suptitle(f"{result.settings['trace']}: {result.settings['feeds']:,} feeds held out", fontsize=11)
+    feeds = ", ".join(f"{count:,}" for count in dict.fromkeys(row["feeds"] for row in result.rows))
+    figure.suptitle(f"{result.settings['trace']}: {feeds} feeds held out", fontsize=11)
     return figure
 
 
@@ -240,4 +241,5 @@ EXPERIMENT = Experiment(
     run=run_experiment,
     draw=draw_figure,
     takes=frozenset({"trace", "window", "per_day", "warmup_days", "strategies"}),
+    question="Does the learned forecast shorten the delay at equal cost, and which of its inputs matter?",
 )

@@ -291,4 +291,5 @@ EXPERIMENT = Experiment(
     run=run_experiment,
     draw=draw_figure,
     takes=frozenset({"seeds", "window", "budget"}),
+    question="How near does each strategy come to the bound that its knowledge sets?",
 )

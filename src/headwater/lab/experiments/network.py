@@ -294,4 +294,5 @@ EXPERIMENT = Experiment(
     run_experiment,
     draw_figure,
     frozenset({"seeds", "trace", "window", "per_day"}),
+    question="Which topologies does α give, and what do longer paths cost?",
 )

@@ -45,20 +45,20 @@ if TYPE_CHECKING:
 
 VALUE_COLOUR, OTHER_COLOUR, FORESIGHT_COLOUR = COLOURS[1], COLOURS[0], "#8C8C8C"
 AS_IT_IS = " as it is"
-MOST_LABELS = 12  # labelled points; if there are more, only the fastest have labels, and the bars name all
+MAX_LABELS = 12  # labelled points; if there are more, only the fastest have labels, and the bars name all
 TICKS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
 LINE_HEIGHT = 9.0  # height of a label, in points
-LEAST_MISSING = 5e-4  # smallest share of missing items drawn: a logarithmic axis has no zero
+MIN_MISSING = 5e-4  # smallest share of missing items drawn: a logarithmic axis has no zero
 RATES = (0.25, 1.0, 4.0)
 ONLINE, BARE, OPEN = "value_online", "value_without_plan", "open_loop"
 FORESIGHT = frozenset({OPEN})  # knows each feed's true mean rate
 LEFT_OUT = frozenset(
     {"reference", "value_index"}
 )  # one refreshes everything at every tick, the other is for worlds of cycles
-MOST_OWN_REFRESHES = 20_000_000  # of a rule as it is; beyond that a sample of the feeds is replayed
-MOST_REFRESHES = 4_000_000  # at equal cost; beyond that a sample of the feeds is replayed
-LONGEST_DAYS = 3000.0  # only the last days of a longer trace are replayed
-LEAST_SHARE = 0.02  # share of the items in those days; fewer mean that some dates lie far in the future by mistake
+MAX_OWN_REFRESHES = 20_000_000  # of a rule as it is; beyond that a sample of the feeds is replayed
+MAX_REFRESHES = 4_000_000  # at equal cost; beyond that a sample of the feeds is replayed
+MAX_DAYS = 3000.0  # only the last days of a longer trace are replayed
+MIN_SHARE = 0.02  # share of the items in those days; fewer mean that some dates lie far in the future by mistake
 
 
 class OpenLoopStrategy(IntervalStrategy):
@@ -133,19 +133,19 @@ def _load_reduced(path: str, quick: bool, per_day: float) -> Trace:
     trace = load_trace(path)
     if quick:
         return trace.select_feeds(np.arange(0, trace.feeds, max(trace.feeds // 150, 1)))
-    if trace.days > LONGEST_DAYS:
+    if trace.days > MAX_DAYS:
         items = len(trace.times)
-        trace = trace.select_period(trace.end - LONGEST_DAYS * DAY, np.inf)
-        if len(trace.times) < LEAST_SHARE * items:
+        trace = trace.select_period(trace.end - MAX_DAYS * DAY, np.inf)
+        if len(trace.times) < MIN_SHARE * items:
             raise TraceError(
                 f"The trace {Path(path).name} goes up to {datetime.fromtimestamp(trace.end, UTC):%Y-%m-%d}, but of its "
-                f"{items:,} items only {len(trace.times):,} lie in the last {LONGEST_DAYS:,.0f} days: remove the "
+                f"{items:,} items only {len(trace.times):,} lie in the last {MAX_DAYS:,.0f} days: remove the "
                 "rows whose "
                 "dates are wrong."
             )
     return (
-        sample_by_activity(trace, max(int(MOST_REFRESHES / (trace.days * per_day)), 100))
-        if _count_refreshes(trace, per_day) > MOST_REFRESHES
+        sample_by_activity(trace, max(int(MAX_REFRESHES / (trace.days * per_day)), 100))
+        if _count_refreshes(trace, per_day) > MAX_REFRESHES
         else trace
     )
 
@@ -202,10 +202,10 @@ def run_as_is(path: str, quick: bool, highest: float, window: int, warmup: float
     trace, protocol = _load_reduced(path, quick, highest), ReplaySettings(window=window, warmup_days=warmup)
     strategy = _strategy_factory(name)()
     begin, _, end = protocol.time_span(trace)
-    often = 24.0 if (end - begin) / DAY * trace.feeds * 24 > MOST_OWN_REFRESHES else 0.0
+    often = 24.0 if (end - begin) / DAY * trace.feeds * 24 > MAX_OWN_REFRESHES else 0.0
     if often:
         trace = trace.select_feeds(
-            np.arange(0, trace.feeds, int(np.ceil((end - begin) / DAY * trace.feeds * 24 / MOST_OWN_REFRESHES)))
+            np.arange(0, trace.feeds, int(np.ceil((end - begin) / DAY * trace.feeds * 24 / MAX_OWN_REFRESHES)))
         )
     run = replay_trace(strategy, trace, protocol)
     row = make_row(f"{name} as it is", run.per_day, score_replay(run), {"per_day": run.per_day}, 0.0)
@@ -347,7 +347,7 @@ def _delay_hours(row: Row, key: str = "mean_delay_s") -> float:
 
 
 def _missing_share(row: Row) -> float:
-    return max(1.0 - float(row["completeness"]["mean"]), LEAST_MISSING)
+    return max(1.0 - float(row["completeness"]["mean"]), MIN_MISSING)
 
 
 def _draw_scatter(axis: Any, rows: list[Row]) -> None:
@@ -367,8 +367,8 @@ def _draw_scatter(axis: Any, rows: list[Row]) -> None:
     _format_hours(axis, "x")
     axis.set_yscale("log")
     low, high = min(map(_missing_share, rows)), max(map(_missing_share, rows))
-    ticks = [tick for tick in TICKS if 0.5 * low <= max(1 - tick, LEAST_MISSING) <= 1.5 * high]
-    axis.set_yticks([max(1 - tick, LEAST_MISSING) for tick in ticks], [f"{tick:g}" for tick in ticks])
+    ticks = [tick for tick in TICKS if 0.5 * low <= max(1 - tick, MIN_MISSING) <= 1.5 * high]
+    axis.set_yticks([max(1 - tick, MIN_MISSING) for tick in ticks], [f"{tick:g}" for tick in ticks])
     axis.set_yticks([], minor=True)
     axis.set_ylim(high * 1.7, low / 1.9)
     spread = _delay_hours(rows[-1]) / max(_delay_hours(rows[0]), 1e-9)
@@ -384,7 +384,7 @@ def _label_points(axis: Any, rows: list[Row]) -> None:
     start, end = box.x0 * scale - 2, box.x1 * scale + 30  # a label may reach beyond the axes at their right end
     at = [tuple(axis.transData.transform((_delay_hours(row), _missing_share(row))) * scale) for row in rows]
     taken = [(x - 5, x + 5, y) for x, y in at]  # left, right, height
-    named = range(len(rows)) if len(rows) <= MOST_LABELS else range(MOST_LABELS)
+    named = range(len(rows)) if len(rows) <= MAX_LABELS else range(MAX_LABELS)
     for row, (x, y) in ((rows[k], at[k]) for k in named):
         width = 4.7 * len(row["strategy"])
         places = [
@@ -477,4 +477,5 @@ EXPERIMENT = Experiment(
     run=run_experiment,
     draw=draw_figure,
     takes=frozenset({"trace", "window", "per_day", "warmup_days", "strategies"}),
+    question="How do all strategies and the rules of other readers compare on real feeds at equal cost?",
 )

@@ -148,4 +148,5 @@ EXPERIMENT = Experiment(
     run_experiment,
     draw_figure,
     frozenset({"seeds"}),
+    question="Can one feed of a group tell when the others are worth a refresh?",
 )

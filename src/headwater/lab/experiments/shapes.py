@@ -209,4 +209,5 @@ EXPERIMENT = Experiment(
     run_experiment,
     draw_figure,
     frozenset({"seeds", "trace"}),
+    question="Do real feeds have the shapes, rates and periodicity of the thesis' data set?",
 )

@@ -164,4 +164,5 @@ EXPERIMENT = Experiment(
     run_experiment,
     draw_figure,
     frozenset({"seeds", "trace", "window", "budget"}),
+    question="Does the threshold τ find one level, whatever it starts from?",
 )

@@ -393,4 +393,5 @@ EXPERIMENT = Experiment(
     run_experiment,
     draw_figure,
     frozenset({"seeds", "window", "budget", "strategies", "trace", "query"}),
+    question="Which strategy gets the most items and the freshest windows for a given number of refreshes?",
 )

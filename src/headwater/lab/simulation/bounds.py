@@ -20,7 +20,7 @@ from headwater.arrays import Floats
 from headwater.estimate.poisson import expect_shown, poisson_pmf
 from headwater.lab.simulation.cycles import CycleWorld
 
-LONGEST_PAUSE = 120  # cycles between two refreshes of a feed
+MAX_PAUSE = 120  # cycles between two refreshes of a feed
 PRECISION = 2e-3  # value iteration ends when the gain per cycle is known to this many items
 
 
@@ -48,7 +48,7 @@ def bound_open_loop(rates: Floats, selectivity: Floats, window: int, budget: flo
     >>> bound_open_loop(np.array([1.0]), np.array([1.0]), 10, 1.0) <= 1.0 + 1e-9  # refreshed every cycle: nearly all
     True
     """
-    pauses = np.arange(1, LONGEST_PAUSE + 1)
+    pauses = np.arange(1, MAX_PAUSE + 1)
     brings = selectivity[:, None] * expect_shown(np.array(float(window)), rates[:, None] * pauses)
 
     def gain(price: float) -> float:
@@ -72,7 +72,7 @@ def bound_clairvoyant(world: CycleWorld, budget: float) -> float:
         reached = np.zeros(settings.feeds)  # the best gain over all refreshes so far
         for j in range(span):
             value = whole[j].copy()  # earlier items may still be unread
-            for i in range(max(j - LONGEST_PAUSE, 0), j):
+            for i in range(max(j - MAX_PAUSE, 0), j):
                 np.maximum(value, best[i] + np.minimum(total[j] - total[i], whole[j]), out=value)
             best[j] = value - price
             np.maximum(reached, best[j], out=reached)

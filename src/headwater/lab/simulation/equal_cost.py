@@ -19,9 +19,9 @@ from headwater.lab.traces.trace import Trace
 from headwater.schedule.strategy import IntervalStrategy, Strategy
 
 TOLERANCE = 0.005  # of the wanted requests
-MOST_REPLAYS = 5
+MAX_REPLAYS = 5
 SAMPLE_REFRESHES = 100_000  # refreshes; replays three times as long search on a sample first
-LEAST_RESPONSE = 0.05  # the search stops if requests change by less than this share of what the knob predicts
+MIN_RESPONSE = 0.05  # the search stops if requests change by less than this share of what the knob predicts
 
 MakeStrategy = Callable[[float], tuple[Strategy, float, float]]  # constant → strategy, its polls per day, stretch
 
@@ -106,7 +106,7 @@ def _search_constant(
     tried: list[tuple[float, float]] = []
     best: FittedReplay | None = None
     at, answer = math.log(start), knob.answer
-    for _ in range(MOST_REPLAYS):
+    for _ in range(MAX_REPLAYS):
         strategy, rate, stretch = knob.make(math.exp(at))
         run = replay_trace(strategy, trace, protocol, rate, stretch)
         off = math.log(max(run.per_day, 1e-9) / per_day)
@@ -116,7 +116,7 @@ def _search_constant(
             break
         if tried and abs(at - tried[-1][0]) > 1e-12:
             measured = (off - tried[-1][1]) / (at - tried[-1][0])
-            if measured / knob.answer < LEAST_RESPONSE and abs(at - tried[-1][0]) > 0.05:
+            if measured / knob.answer < MIN_RESPONSE and abs(at - tried[-1][0]) > 0.05:
                 break
             # Whole refreshes per day make steps that can mislead a secant; keep it near the elasticity of the knob.
             answer = min(max(measured / knob.answer, 0.25), 4.0) * knob.answer if measured else knob.answer

@@ -151,12 +151,12 @@ def measure_nodes(
         if not mine.any():
             continue
         delay = float((arrival[got] - times[got]).mean()) if got.any() else float("nan")
-        fresh = _measure_freshness(times, wanted, arrival, window, samples)
+        fresh = measure_freshness(times, wanted, arrival, window, samples)
         found.append(NodeQuality(int(tree.hops[node]), float(got.sum() / mine.sum()), fresh, delay))
     return found
 
 
-def _measure_freshness(times: Floats, wanted: Bools, arrival: Floats, window: int, samples: Floats) -> float:
+def measure_freshness(times: Floats, wanted: Bools, arrival: Floats, window: int, samples: Floats) -> float:
     """Return the mean share of the wanted items in the source's window that the node has; 1 where none is wanted."""
     end = np.searchsorted(times, samples, side="right")
     place = end[:, None] - 1 - np.arange(window)

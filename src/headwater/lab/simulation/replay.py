@@ -26,7 +26,7 @@ from headwater.schedule.strategies.ranking import RankingStrategy
 from headwater.schedule.strategy import IntervalStrategy, Observed, Strategy, Table
 from headwater.times import DAY
 
-SHORTEST_INTERVAL = 60.0  # seconds; the server's politeness forbids shorter ones too
+MIN_INTERVAL = 60.0  # seconds; the server's politeness forbids shorter ones too
 _TICKS = 1024  # a second has 1024 ticks: exact in binary, fine enough for any poll
 HEADER_BYTES, ENTRY_BYTES = (
     500.0,
@@ -217,7 +217,7 @@ def _replay_intervals(strategy: IntervalStrategy, sources: _Publishers, rate: fl
         due = strategy.due
         active = np.flatnonzero(due < stop)
         while len(active):
-            at = np.maximum(due[active], sources.table.last[active] + SHORTEST_INTERVAL)
+            at = np.maximum(due[active], sources.table.last[active] + MIN_INTERVAL)
             at = np.minimum(np.maximum(at, start), np.nextafter(stop, -np.inf))
             seen = sources.poll_feeds(active, at, strategy.needs_shown)
             strategy.observe(sources.table, seen)
@@ -227,7 +227,7 @@ def _replay_intervals(strategy: IntervalStrategy, sources: _Publishers, rate: fl
             if np.isnan(due[active]).any():
                 raise StrategyError(f"{strategy.name} returned a time that is not a number.")
             sources.mark_polled(seen)
-            again = np.maximum(due[active], at + SHORTEST_INTERVAL) < stop
+            again = np.maximum(due[active], at + MIN_INTERVAL) < stop
             active = active[again]
 
 

@@ -116,8 +116,8 @@ def share_matched(trace: Trace, kept: Bools) -> Floats:
     return np.asarray(hits / np.maximum(trace.counts, 1))
 
 
-LEAST_TEXTS = 100  # items with text; a cascade over fewer says nothing
-_SHORTEST_WORD = 4  # letters; shorter words are in every text
+MIN_TEXTS = 100  # items with text; a cascade over fewer says nothing
+_MIN_WORD_LENGTH = 4  # letters; shorter words are in every text
 
 
 @lru_cache(maxsize=2)
@@ -133,14 +133,14 @@ def select_source(path: str, per_day: float, most: int) -> tuple[Floats, NDArray
     feed = _nearest_rate(trace, written, per_day)
     if feed is None:
         raise TraceError(
-            f"The trace {Path(path).name} has no source with {LEAST_TEXTS} titles or categories, so query feeds have "
+            f"The trace {Path(path).name} has no source with {MIN_TEXTS} titles or categories, so query feeds have "
             "nothing "
             "to choose from; give one that has."
         )
     first = int(trace.offsets[feed])
     textual = first + np.flatnonzero(written[first : trace.offsets[feed + 1]])
     items = np.arange(textual[0], textual[-1] + 1)  # items without text fill the window too
-    common = Counter(word for k in items for word in texts[k] if len(word) >= _SHORTEST_WORD)
+    common = Counter(word for k in items for word in texts[k] if len(word) >= _MIN_WORD_LENGTH)
     known = [word for word, _ in sorted(common.items(), key=lambda pair: (-pair[1], pair[0]))[:most]]
     bits = [sum(1 << place for place, word in enumerate(known) if word in texts[k]) for k in items]
     times: Floats = trace.times[items] - trace.times[items[0]]
@@ -157,7 +157,7 @@ def _nearest_rate(trace: Trace, written: NDArray[np.bool_], per_day: float) -> i
     best: tuple[float, int] | None = None
     for feed in range(trace.feeds):
         times = trace.feed_times(feed)[written[trace.offsets[feed] : trace.offsets[feed + 1]]]
-        if len(times) < LEAST_TEXTS or times[-1] <= times[0]:
+        if len(times) < MIN_TEXTS or times[-1] <= times[0]:
             continue
         off = abs(float(np.log(len(times) / ((times[-1] - times[0]) / DAY) / per_day)))
         best = (off, feed) if best is None or off < best[0] else best

@@ -1,0 +1,197 @@
+"""Runs a network over several sources in which every aggregator refreshes by a strategy (thesis 1.6 and future work).
+
+Sources with half of the words each, rates from ten to 500 items a day, and query feeds that join the tree of every
+source in whose radius they are. The aggregator of the first level, which reads sources only, refreshes by one strategy
+and those below by another, in all pairs, so that the quality at each level is a function of the strategies above it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headwater.lab.experiment import (
+    Check,
+    Experiment,
+    ExperimentResult,
+    LabSettings,
+    Progress,
+    Row,
+    make_strategy,
+    mean_sd,
+)
+from headwater.lab.figures import create_figure, line_style
+from headwater.lab.simulation.cycles import make_rng
+from headwater.lab.simulation.subscription_graph import (
+    PublishedItems,
+    SubscriptionGraph,
+    join_trees,
+    measure_pairs,
+    run_graph,
+)
+from headwater.lab.sweep import run_grid
+from headwater.schedule.strategy import Strategy
+from headwater.times import DAY
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STRATEGY_NAMES = ("uniform", "two_steps")
+SOURCES, QUERIES, WORDS = 12, 60, 12
+ALPHA, RADIUS = 4.0, 0.8
+MIN_RATE, MAX_RATE = 10.0, 500.0  # items per source and day
+DAYS, EDGE = 8.0, 2.0  # days at either end are not measured
+CYCLE = 600.0
+MIN_PAIRS = 30  # query feed and source; fewer at a hop are not reported
+OWN_DECIDES = "an aggregator's own strategy decides; that of the first level changes less than .01 below it"
+MEASURED = ("completeness", "freshness", "mean_delay_s")
+
+
+def draw_network(seed: int) -> tuple[SubscriptionGraph, PublishedItems]:
+    """Draw profiles, grow the graph and draw the items of all sources; each item has one word of its source."""
+    rng = make_rng(seed, 11)
+    share = np.concatenate([np.full(SOURCES, 0.5), rng.uniform(0.1, 0.6, QUERIES)])
+    profiles = rng.random((SOURCES + QUERIES, WORDS)) < share[:, None]
+    profiles[~profiles.any(1), 0] = True
+    counts = rng.poisson(np.exp(rng.uniform(np.log(MIN_RATE), np.log(MAX_RATE), SOURCES)) * DAYS)
+    sources = np.repeat(np.arange(SOURCES), counts)
+    words = np.concatenate([rng.choice(np.flatnonzero(profiles[k]), counts[k]) for k in range(SOURCES)])
+    times = rng.random(len(sources)) * DAYS * DAY
+    order = np.argsort(times)
+    items = PublishedItems(times[order], sources[order], 1 << words[order])
+    return join_trees(profiles, SOURCES, ALPHA, RADIUS), items
+
+
+def _make(first: str, below: str, seed: int, level: int) -> Strategy:
+    return make_strategy(first if level == 1 else below, rng=make_rng(seed, 12, level))
+
+
+def run_network(first: str, below: str, seed: int, window: int, per_day: float) -> dict[str, object]:
+    """Run one pair of strategies on one network; return its requests and the quality by level."""
+    graph, items = draw_network(seed)
+    make = partial(_make, first, below, seed)
+    run = run_graph(graph, items, make, window, CYCLE, per_day * CYCLE / DAY)
+    begin, end = EDGE * DAY, (DAYS - EDGE) * DAY
+    pairs = measure_pairs(graph, items, run, window, begin, end, np.linspace(begin, end, 60))
+    by_level = {
+        level: [(p.completeness, p.freshness, p.mean_delay) for p in pairs if p.level == level]
+        for level in sorted({p.level for p in pairs})
+    }
+    connected = [len(each) for each in graph.parents[SOURCES:] if len(each)]
+    return {
+        "by_level": by_level,
+        "requests": run.requests,
+        "several": float(np.mean([count > 1 for count in connected])),
+        "levels": int(graph.levels.max()),
+    }
+
+
+def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
+    """Run every pair of strategies on every network."""
+    names = given.choose_strategies(STRATEGY_NAMES)
+    seeds = given.seeds or (3 if given.quick else 20)
+    window, per_day = given.window or 20, given.single_rate("cascades", 24.0)
+    pairs = list(product(names, names))
+    runs = run_grid(run_network, pairs, seeds, given, progress, "networks", window=window, per_day=per_day)
+    rows: list[Row] = []
+    for (first, below), found in runs.items():
+        for level in sorted({level for run in found for level in run["by_level"]}):
+            values = np.array([value for run in found for value in run["by_level"].get(level, ())])
+            if len(values) < MIN_PAIRS:
+                continue
+            row = {"first": first, "below": below, "level": level, "pairs": len(values)}
+            measured = {name: mean_sd(values[:, k]) for k, name in enumerate(MEASURED[:2])}
+            rows.append(row | measured | {"mean_delay_s": float(np.nanmean(values[:, 2]))})
+    whole = next(iter(runs.values()))
+    settings = {"seeds": seeds, "sources": SOURCES, "queries": QUERIES, "words": WORDS, "alpha": ALPHA}
+    settings |= {"radius": RADIUS, "window": window, "per_day": per_day, "cycle_s": CYCLE, "days": DAYS}
+    requests = {pair: float(np.mean([run["requests"] for run in found])) for pair, found in runs.items()}
+    checks = [_check_degree([run["several"] for run in whole], [run["levels"] for run in whole])]
+    checks += [_check_cost(requests), *_check_strategies(rows, names)]
+    return ExperimentResult("cascades", settings, rows, checks)
+
+
+def _check_degree(several: list[float], levels: list[int]) -> Check:
+    return Check(
+        "a query feed reads several feeds once a tree is grown for each source",
+        min(several) > 0.5,
+        "more than half of the connected query feeds have several parents, in every network",
+        {"least share": min(several), "mean share": float(np.mean(several)), "levels": float(np.mean(levels))},
+        "thesis 1.6.2",
+    )
+
+
+def _check_cost(requests: dict[tuple[str, str], float]) -> Check:
+    low, high = min(requests.values()), max(requests.values())
+    return Check(
+        "all pairs of strategies make as many requests",
+        high <= 1.02 * low,
+        "within 2 %",
+        {f"{first}, then {below}": count for (first, below), count in requests.items()},
+        "ours",
+    )
+
+
+def _check_strategies(rows: list[Row], names: tuple[str, ...]) -> list[Check]:
+    """Compare each strategy with the first one: on the first level, below it, and on all."""
+    found = {(row["first"], row["below"], row["level"]): row for row in rows}
+    levels = sorted({row["level"] for row in rows})
+    base, checks = names[0], []
+
+    def gain(pair: tuple[str, str], measure: str, least: int) -> dict[str, float]:
+        return {
+            f"level {level}": found[*pair, level][measure]["mean"] - found[base, base, level][measure]["mean"]
+            for level in levels
+            if level >= least
+        }
+
+    for name in names[1:]:
+        for pair, words, least in (
+            ((name, base), f"refreshing the first level by {name} instead of {base}", 1),
+            ((base, name), f"refreshing all other levels by {name} instead of {base}", 2),
+            ((name, name), f"refreshing all levels by {name} instead of {base}", 1),
+        ):
+            for measure in MEASURED[:2]:
+                figures = gain(pair, measure, least)
+                checks.append(
+                    Check(
+                        f"{words} raises {measure} at every level from there on",
+                        bool(figures) and min(figures.values()) > 0,
+                        "mean difference over all query feeds and sources above 0",
+                        figures,
+                        "ours: the cascading effect that the thesis leaves to future work",
+                        OWN_DECIDES if pair == ("two_steps", "uniform") else "",
+                    )
+                )
+    return checks
+
+
+def draw_figure(result: ExperimentResult) -> Figure:
+    """Draw each measure by hops, one line for each pair of strategies."""
+    figure, axes = create_figure(1, 3, width=4.8, height=4.0)
+    pairs = list(dict.fromkeys((row["first"], row["below"]) for row in result.rows))
+    for axis, measure in zip(axes, MEASURED, strict=True):
+        for place, (first, below) in enumerate(pairs):
+            mine = [row for row in result.rows if (row["first"], row["below"]) == (first, below)]
+            values = [row[measure] / 3600 if measure == "mean_delay_s" else row[measure]["mean"] for row in mine]
+            axis.plot([row["level"] for row in mine], values, label=f"{first}, then {below}", **line_style(place))
+        axis.set_xlabel("level (longest path from a source)")
+        axis.set_ylabel("mean delay (h)" if measure == "mean_delay_s" else measure)
+        axis.set_xticks(sorted({row["level"] for row in result.rows}))
+    axes[0].legend(fontsize=8, title="first level, then those below", title_fontsize=8)
+    figure.suptitle(f"{result.settings['sources']} sources, {result.settings['queries']} query feeds: quality by level")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "cascades",
+    "Horincar's thesis, 1.6.2 and future work",
+    "a network over several sources: quality at each level by the strategies above it",
+    run_experiment,
+    draw_figure,
+    frozenset({"seeds", "window", "per_day", "strategies"}),
+    question="How does the quality at each level of a network depend on the strategies that refresh the levels above?",
+)

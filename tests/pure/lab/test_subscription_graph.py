@@ -1,0 +1,100 @@
+"""Trees of several sources are joined without cycles, and items run through the graph as by polling every window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.lab.experiment import LabSettings, ignore_progress, load_experiment
+from headwater.lab.experiments import cascades
+from headwater.lab.simulation.cycles import make_rng
+from headwater.lab.simulation.query_network import grow_by_profile
+from headwater.lab.simulation.subscription_graph import (
+    GraphRun,
+    PublishedItems,
+    SubscriptionGraph,
+    join_trees,
+    measure_pairs,
+    run_graph,
+)
+from headwater.schedule.registry import make_strategy
+
+SOURCES, QUERIES, WORDS = 3, 9, 6
+
+
+def draw_graph(seed: int, alpha: float = 4.0) -> SubscriptionGraph:
+    profiles = make_rng(seed, 1).random((SOURCES + QUERIES, WORDS)) < 0.5
+    profiles[~profiles.any(1), 0] = True
+    return join_trees(profiles, SOURCES, alpha, 0.8)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 4.0, 50.0]))
+@settings(max_examples=40, deadline=None)
+def test_a_query_feed_has_the_parent_that_each_sources_tree_gives_it(seed: int, alpha: float) -> None:
+    graph = draw_graph(seed, alpha)
+    expected: list[set[int]] = [set() for _ in range(SOURCES + QUERIES)]
+    for source in range(SOURCES):
+        own = [source, *range(SOURCES, SOURCES + QUERIES)]
+        tree = grow_by_profile(graph.profiles[own], alpha, 0.8)
+        for place, node in enumerate(own):
+            inside = tree.parents[place] >= -1
+            assert graph.hops[source, node] == (tree.hops[place] if inside else -1)
+            if tree.parents[place] >= 0:
+                expected[node].add(own[tree.parents[place]])
+    for node, parents in enumerate(expected):
+        assert set(graph.parents[node].tolist()) == parents
+        assert all(graph.levels[parent] < graph.levels[node] for parent in parents)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 8))
+@settings(max_examples=25, deadline=None)
+def test_a_graph_that_refreshes_everything_delivers_as_polling_each_window_does(seed: int, window: int) -> None:
+    graph, rng = draw_graph(seed), make_rng(seed, 2)
+    times = np.sort(rng.random(80) * 20)
+    sources = rng.integers(0, SOURCES, 80)
+    words = 1 << rng.integers(0, WORDS, 80)
+    run = run_graph(
+        graph, PublishedItems(times, sources, words), lambda _: make_strategy("uniform", rng=0), window, 1.0, 1.0
+    )
+    published: list[list[int]] = [[] for _ in range(SOURCES + QUERIES)]
+    got = np.full((SOURCES + QUERIES, 80), np.inf)
+    for cycle in range(1, int(np.ceil(times[-1])) + 1):
+        for source in range(SOURCES):
+            published[source] = np.flatnonzero((times <= cycle) & (sources == source)).tolist()
+        shown = [each[-window:] for each in published]
+        for node in range(SOURCES, SOURCES + QUERIES):
+            seen = {item for parent in graph.parents[node] for item in shown[parent]}
+            for item in sorted(seen):
+                if np.isinf(got[node, item]) and graph.profiles[node][int(words[item]).bit_length() - 1]:
+                    got[node, item] = cycle
+                    published[node].append(item)
+    assert np.array_equal(run.arrivals[SOURCES:], got[SOURCES:])
+
+
+def test_quality_is_measured_for_each_source_in_whose_radius_a_query_feed_is() -> None:
+    profiles = np.array([[True, False], [False, True], [True, False]])
+    graph = join_trees(profiles, 2, 4.0, 0.8)
+    assert graph.hops[:, 2].tolist() == [1, -1]
+    items = PublishedItems(np.array([1.0, 2.0, 3.0]), np.array([0, 1, 0]), np.array([1, 2, 1]))
+    run = GraphRun(np.array([[1.0, np.inf, 3.0], [np.inf, 2.0, np.inf], [5.0, np.inf, np.inf]]), 1)
+    (pair,) = measure_pairs(graph, items, run, 10, 0.0, 10.0, np.array([4.0, 6.0]))
+    assert (pair.level, pair.completeness, pair.mean_delay) == (1, 0.5, 4.0)
+    assert pair.freshness == pytest.approx((0.0 + 0.5) / 2)
+
+
+def test_pairs_of_strategies_spend_the_same_and_are_compared_level_by_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cascades, "DAYS", 3.0)
+    monkeypatch.setattr(cascades, "EDGE", 1.0)
+    result = load_experiment("cascades").run(LabSettings(seeds=1, jobs=1), ignore_progress)
+    several, cost, *effects = result.checks
+    assert several.holds
+    assert cost.holds
+    assert {(row["first"], row["below"]) for row in result.rows} == {
+        (first, below) for first in ("uniform", "two_steps") for below in ("uniform", "two_steps")
+    }
+    below = next(check for check in effects if "all other levels" in check.statement)
+    found = {(row["first"], row["below"], row["level"]): row["completeness"]["mean"] for row in result.rows}
+    assert below.figures["level 2"] == pytest.approx(found["uniform", "two_steps", 2] - found["uniform", "uniform", 2])
+    assert below.figures["level 2"] > 0
