@@ -94,7 +94,7 @@ def refresh_partly(body: bytes) -> object:
 
 
 def time_reading(reader: Reader, bodies: Iterable[bytes]) -> float:
-    """Return the CPU seconds of reading each document once, after one that loads what the reader imports late."""
+    """Return the CPU seconds of reading each document once, after a first document that triggers late imports."""
     _read_or_refuse(reader, _WARM_UP)
     start = time.process_time()
     for body in bodies:

@@ -116,6 +116,10 @@ class Fetcher:
         """Send every GET within a grant, but for those of jobs (`fetch_hop`) and of other processes (`run_request`)."""
         self._redirects.hold_grant = hold_grant
 
+    def confirm_requests(self, confirm: Callable[[], Awaitable[None]]) -> None:
+        """Await `confirm` right before each request is sent; it may cancel the task that sends it."""
+        self._session.confirm_sending = confirm
+
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
         return self

@@ -6,16 +6,11 @@
 
 from typing import TYPE_CHECKING
 
+from headwater.lazy_exports import export_lazily
+
 if TYPE_CHECKING:
     from headwater.formats.sniff import read, read_to_keep
 
 __all__ = ["read", "read_to_keep"]
 
-
-def __getattr__(name: str) -> object:
-    """Import the parsers when they are first used: modules that only need addresses or texts do not wait for them."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from headwater.formats import sniff
-
-    return getattr(sniff, name)
+__getattr__ = export_lazily(__name__, {"read": "sniff", "read_to_keep": "sniff"})

@@ -15,12 +15,13 @@ from hashlib import blake2b
 from typing import NamedTuple
 from zlib import crc32
 
+from headwater.formats.values.enclosures import type_picture
 from headwater.formats.values.html import clean_markup, find_first_picture, hash_markup
 from headwater.formats.values.links import is_web_url, normalise_url
 from headwater.model import Document, Entry, Markup, Window
 
 UNSTABLE_AFTER = 2  # windows with changed identities but the same texts after which guids are ignored
-LONGEST_IDENTITY = 500
+MAX_IDENTITY_LENGTH = 500
 CONTENT_HASH = 16  # hexadecimal digits of `content_hash`
 RAW_HASH = 8  # and of `raw_hash`, which follows it in a window; then come the rung and the keys of guid and link
 KEY = 12
@@ -48,7 +49,7 @@ class Name(NamedTuple):
     rung: Rung
 
 
-class Trace(NamedTuple):
+class EntryTrace(NamedTuple):
     """An item of a document as the window remembers it, by which it may be recognised under another identity.
 
     Keys are hashes of guid and link, None where the item has no such part. `page_key` is that of the link without its
@@ -175,23 +176,23 @@ def find_keys(stored: str) -> str | None:
     return stored[_LEGACY:] if len(stored) == _COMPLETE else None
 
 
-def trace_entry(entry: Entry[Markup], identity: str, content: str, keys: str) -> Trace:
+def trace_entry(entry: Entry[Markup], identity: str, content: str, keys: str) -> EntryTrace:
     """Return the trace of an item of the document."""
     page = _hash_key(normalise_url(entry.link)) if entry.link and "#" in entry.link else None
-    return Trace(identity, Rung(int(keys[0])), content, *_split_keys(keys), page)
+    return EntryTrace(identity, Rung(int(keys[0])), content, *_split_keys(keys), page)
 
 
-def trace_window_entry(identity: str, stored: str) -> Trace:
+def trace_window_entry(identity: str, stored: str) -> EntryTrace:
     """Return the trace of an item of the last document. Of what 0.2.0 stored, the identity tells one key."""
     content, keys = stored[:CONTENT_HASH], find_keys(stored)
     if keys is not None:
-        return Trace(identity, Rung(int(keys[0])), content, *_split_keys(keys))
+        return EntryTrace(identity, Rung(int(keys[0])), content, *_split_keys(keys))
     if identity.startswith("link:"):
         key = _hash_key(identity.removeprefix("link:"))
-        return Trace(identity, Rung.LINK, content, None, key, key)
+        return EntryTrace(identity, Rung.LINK, content, None, key, key)
     if identity.startswith("hash:"):
-        return Trace(identity, Rung.TEXT, content, None, None)
-    return Trace(identity, Rung.GUID, content, _hash_key(identity), None)
+        return EntryTrace(identity, Rung.TEXT, content, None, None)
+    return EntryTrace(identity, Rung.GUID, content, _hash_key(identity), None)
 
 
 def _split_keys(keys: str) -> tuple[str | None, str | None]:
@@ -232,12 +233,13 @@ def _hash_key(address: str | None) -> str | None:
 
 def shorten_identity(identity: str) -> str:
     """Return the identity, or its hash if it is too long to keep."""
-    return identity if len(identity) <= LONGEST_IDENTITY else "hash:" + hash_text(identity)
+    return identity if len(identity) <= MAX_IDENTITY_LENGTH else "hash:" + hash_text(identity)
 
 
 def clean_entry(entry: Entry[Markup]) -> Entry:
     """Return the entry with safe HTML, and the first picture in it as its lead picture if it has no other."""
     summary, content = clean_markup(entry.summary), clean_markup(entry.content)
+    picture = entry.image or find_first_picture(content or summary)
     return Entry(
         entry.id,
         entry.link,
@@ -248,10 +250,10 @@ def clean_entry(entry: Entry[Markup]) -> Entry:
         summary,
         content,
         entry.categories,
-        entry.enclosures,
+        type_picture(entry.enclosures, picture),
         entry.language,
         entry.source,
-        entry.image or find_first_picture(content or summary),
+        picture,
         entry.people,
         entry.episode,
     )

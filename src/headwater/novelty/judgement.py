@@ -228,10 +228,14 @@ def _merge_window(known: Known, found: _SortedItems, *, bounded: bool) -> dict[s
     return dict(islice({**found.window, **rest}.items(), most))
 
 
+def accept_date(date: float | None, at: float) -> float | None:
+    """Return the publisher's date of an item that arrived `at`; None if it lies more than an hour in the future."""
+    return date if date is not None and 0 < date <= at + FUTURE_TOLERANCE else None
+
+
 def _make_item(feed_id: int, identity: str, digest: str, entry: Entry, date: float | None, at: float) -> Item:
     """Make an item with the publisher's date, even one unfit for learning, unless it lies in the future."""
-    if date is not None and not 0 < date <= at + FUTURE_TOLERANCE:
-        date = None
+    date = accept_date(date, at)
     return Item(  # positional arguments take a fifth of the time, and a first refresh makes a whole window of items
         feed_id,
         identity,

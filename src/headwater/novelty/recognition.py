@@ -13,9 +13,9 @@ from typing import NamedTuple
 from headwater.model import Entry, Known, Markup
 from headwater.novelty.item_identity import (
     TITLE_HASH,
+    EntryTrace,
     Rung,
     SharedKeys,
-    Trace,
     find_shared_keys,
     list_other_identities,
     trace_window_entry,
@@ -23,7 +23,7 @@ from headwater.novelty.item_identity import (
 
 _EMPTY = "cae6694171d0aacb"  # the hash of a content without title and text
 
-FindFeature = Callable[[Trace], object | None]
+FindFeature = Callable[[EntryTrace], object | None]
 """Returns a feature of an item, None if the item lacks it."""
 
 
@@ -31,7 +31,7 @@ class Rule(NamedTuple):
     """A feature that makes a new and a known item the same, where the condition holds."""
 
     feature: FindFeature
-    holds: Callable[[Trace, Trace], bool] = lambda new, old: True
+    holds: Callable[[EntryTrace, EntryTrace], bool] = lambda new, old: True
 
 
 class Recognised(NamedTuple):
@@ -42,7 +42,7 @@ class Recognised(NamedTuple):
 
 
 def recognise_items(
-    entries: Sequence[Entry[Markup]], traces: Sequence[Trace], known: Known, seen: Mapping[str, str]
+    entries: Sequence[Entry[Markup]], traces: Sequence[EntryTrace], known: Known, seen: Mapping[str, str]
 ) -> Recognised:
     """Find the known identities of items whose identity is new. `seen` has the stored hashes of identities.
 
@@ -74,14 +74,14 @@ def recognise_items(
     return Recognised(found, guids)
 
 
-def _list_rules(present: Sequence[Trace], shared: SharedKeys) -> list[Rule]:
+def _list_rules(present: Sequence[EntryTrace], shared: SharedKeys) -> list[Rule]:
     """Return the rules in the order of their weight. Keys that were shared, or that a known item has, prove less."""
     weak = shared | {(Rung.GUID, one.guid_key) for one in present} | {(Rung.LINK, one.link_key) for one in present}
 
-    def find_guid(one: Trace) -> str | None:
+    def find_guid(one: EntryTrace) -> str | None:
         return None if (Rung.GUID, one.guid_key) in weak else one.guid_key
 
-    def find_link(one: Trace) -> str | None:
+    def find_link(one: EntryTrace) -> str | None:
         return None if (Rung.LINK, one.link_key) in weak else one.link_key
 
     return [
@@ -99,15 +99,15 @@ def _list_rules(present: Sequence[Trace], shared: SharedKeys) -> list[Rule]:
     ]
 
 
-def _find_title(one: Trace) -> str | None:
+def _find_title(one: EntryTrace) -> str | None:
     return None if _EMPTY.startswith(one.title_hash) else one.title_hash
 
 
-def _find_content(one: Trace) -> str | None:
+def _find_content(one: EntryTrace) -> str | None:
     return None if one.content_hash == _EMPTY else one.content_hash
 
 
-def _pair_unique(rule: Rule, new: Iterable[Trace], old: Iterable[Trace], found: dict[str, str]) -> None:
+def _pair_unique(rule: Rule, new: Iterable[EntryTrace], old: Iterable[EntryTrace], found: dict[str, str]) -> None:
     """Add the pairs of items that alone have the same feature."""
     given = set(found.values())
     by_new = _index_unique([one for one in new if one.identity not in found], rule.feature)
@@ -118,7 +118,7 @@ def _pair_unique(rule: Rule, new: Iterable[Trace], old: Iterable[Trace], found: 
             found[one.identity] = match.identity
 
 
-def _pair_most(new: Sequence[Trace], old: Iterable[Trace], found: dict[str, str]) -> None:
+def _pair_most(new: Sequence[EntryTrace], old: Iterable[EntryTrace], found: dict[str, str]) -> None:
     """Pair items by content or title alone, if that pairs most of a document of which every identity is new.
 
     One equal title may be “Weather today”; if most are equal, the items were renamed.
@@ -131,14 +131,14 @@ def _pair_most(new: Sequence[Trace], old: Iterable[Trace], found: dict[str, str]
             found.update(pairs)
 
 
-def _index_unique(traces: Sequence[Trace], feature: FindFeature) -> dict[object, Trace]:
+def _index_unique(traces: Sequence[EntryTrace], feature: FindFeature) -> dict[object, EntryTrace]:
     features = [feature(one) for one in traces]
     counts = Counter(features)
     return {value: one for value, one in zip(features, traces, strict=True) if value is not None and counts[value] == 1}
 
 
 def _match_stored(
-    strange: Sequence[tuple[Trace, Entry[Markup]]],
+    strange: Sequence[tuple[EntryTrace, Entry[Markup]]],
     stored: Mapping[str, str],
     used: Set[str | None],
     found: dict[str, str],

@@ -16,7 +16,7 @@ def utc(*parts: int) -> float:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        # RFC 822, as it should be and as it is
+        # RFC 822, correct and in the wild
         ("Thu, 01 Jan 2004 19:48:21 GMT", utc(2004, 1, 1, 19, 48, 21)),
         ("Thu, 01 Jan 04 19:48:21 GMT", utc(2004, 1, 1, 19, 48, 21)),
         ("Thu, 01 Jan 99 19:48:21 GMT", utc(1999, 1, 1, 19, 48, 21)),
@@ -74,7 +74,7 @@ def utc(*parts: int) -> float:
         ("火, 03 1月 2006 15:04:05 +0900", utc(2006, 1, 3, 6, 4, 5)),
         ("月, 02 1月 2006 15:04:05 +0900", utc(2006, 1, 2, 6, 4, 5)),
         ("2006年01月02日 15:04:05", utc(2006, 1, 2, 15, 4, 5)),
-        # places, and what stands between the parts
+        # places, and separators between the parts
         ("Mon, 02 Jan 2006 15:04:05 America/New_York", utc(2006, 1, 2, 20, 4, 5)),
         ("Sun, 02 Jul 2006 15:04:05 America/New_York", utc(2006, 7, 2, 19, 4, 5)),
         ("Sun, 02 Jul 2006 15:04:05 EST5EDT", utc(2006, 7, 2, 19, 4, 5)),

@@ -32,7 +32,7 @@ CDF = """<CHANNEL HREF="https://example.org/{0}"><TITLE>{0}</TITLE><ABSTRACT>{0}
 
 
 def spellings(code: int) -> Iterator[str]:
-    """The character itself, as a reference of XML, and as a reference of HTML within text."""
+    """Return the character itself, its XML reference, and its HTML reference within text."""
     yield f"a{chr(code)}b"
     yield f"a&#{code};b"
     yield f"a&amp;#{code};b"

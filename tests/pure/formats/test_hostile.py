@@ -148,7 +148,7 @@ def test_active_markup_is_removed_from_every_html_field_and_link(vector: str) ->
 
 
 def _tags(html: str) -> str:
-    """Only what a browser would take for tags."""
+    """Return the text that a browser would parse as tags."""
     return "".join(f"<{part.partition('>')[0]}>" for part in html.split("<")[1:]).lower()
 
 

@@ -14,7 +14,7 @@ from headwater.formats.values.text import CONTENT_LIMIT
 
 BASE = "https://example.org/a/feed?x=1"
 
-# Overlaps, tricks of parsers, addresses that are none.
+# Overlapping elements, parser tricks, invalid addresses.
 DOUBTFUL = [
     "<b><i>x</b></i>", "<p><b>x</p>", "<a href=x>y</a>", "<a href='javascript:alert(1)'>x</a>", "<svg><p>x</svg>",
     "<a href='https://1.2.3/'>x</a>", "<a href='https://xn--a/'>x</a>", "<pre>\nx</pre>", "<a><b><a>x</a></b></a>",
@@ -57,7 +57,7 @@ _text = st.sampled_from(
 
 
 class _Audit(HTMLParser):
-    """Collects what a browser would find: elements, attributes, and the schemes of addresses."""
+    """Collects the elements, attributes and address schemes that a browser would find."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def check_safe(html: str) -> None:
     assert not {name for name in found.attributes if name.startswith("on")}
     assert not found.schemes & {"javascript", "data", "vbscript"}
     again = get_nh3_cleaner(None).clean(cleaned).strip()
-    assert get_nh3_cleaner(None).clean(again).strip() == again  # nothing comes to life when a browser parses it anew
+    assert get_nh3_cleaner(None).clean(again).strip() == again  # parsing it again revives nothing
     found = _Audit(again)
     assert not found.elements & runs
 

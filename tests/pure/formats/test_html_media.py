@@ -104,6 +104,29 @@ def test_tracking_pixels_are_dropped(text: str) -> None:
     assert clean(f"<p>x{text}y</p>") == "<p>xy</p>"
 
 
+def test_text_behind_a_frame_without_end_stays() -> None:
+    frame = '<iframe src="https://a.example/1"{}'
+    for ending in ("/>", " />", ">"):
+        shown = clean(f"<p>a</p>{frame.format(ending)}<p>text</p>{frame.format('></iframe>')}<p>b</p>")
+        assert shown.count("a.example/1") == 2
+        assert "<p>text</p>" in shown
+    assert "fallback" not in clean(frame.format("><p>fallback</p></iframe>"))
+
+
+def test_links_and_players_for_readers_without_scripts_stay() -> None:
+    poll = '<a href="https://poll.example/7">Take the poll</a>'
+    assert clean(f"<p>x <noscript>{poll} now</noscript> y</p>") == f"<p>x {poll} now y</p>"
+    player = '<iframe src="https://player.vimeo.com/video/7"></iframe>'
+    assert clean(f"<noscript>{player}</noscript>").count("https://vimeo.com/7") == 1
+    assert clean(f"{player}<noscript>{player}</noscript>").count("https://vimeo.com/7") == 1
+
+
+def test_videos_that_would_play_by_themselves_can_be_played() -> None:
+    assert clean('<video src="https://a.example/v.mp4" autoplay loop></video>') == (
+        '<video src="https://a.example/v.mp4" loop="" controls=""></video>'
+    )
+
+
 def test_an_ordinary_picture_stays_as_it_was() -> None:
     text = '<img src="https://example.org/a.png" alt="A" width="1" height="300">'
     assert clean(text) == text

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.errors import NotAFeed
 from headwater.formats import read
-from headwater.model import Chapter, Enclosure, Episode, Hints, Person
+from headwater.model import Chapter, Enclosure, Episode, Hints, Person, Source
 
 RSS = b"""<?xml version="1.0"?>
 <rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:dc="http://purl.org/dc/elements/1.1/"
@@ -665,3 +665,12 @@ def test_the_lead_picture_is_the_first_that_is_not_an_icon() -> None:
 def test_names_of_languages_become_tags(name: str, tag: str) -> None:
     rss = f'<rss version="2.0"><channel><title>t</title><language>{name}</language></channel></rss>'
     assert read(rss.encode()).language == tag
+
+
+def test_a_source_is_known_by_its_page_or_by_its_name_alone() -> None:
+    atom = '<feed xmlns="http://www.w3.org/2005/Atom"><entry><source><title>The Daily</title>{}</source></entry></feed>'
+    page = '<link href="https://daily.example/"/><id>urn:daily</id>'
+    for inside, address in ((page, "https://daily.example/"), ("<id>urn:daily</id>", ""), ("", "")):
+        assert read(atom.format(inside).encode()).items[0].source == Source(address, "The Daily")
+    (item,) = read(b"<rss><channel><item><source>The Daily</source></item></channel></rss>").items
+    assert item.source == Source("", "The Daily")

@@ -31,7 +31,7 @@ def read_ours(body: bytes) -> Shown:
 def read_with_feedparser(body: bytes) -> Shown:
     try:
         return [(entry.get("title"), entry.get("link")) for entry in feedparser.parse(body).entries]
-    except Exception:  # it fails on some of the damage, in many ways
+    except Exception:  # it fails on some damage, with many kinds of errors
         return []
 
 
@@ -42,7 +42,7 @@ class Score:
         self.found = self.right = 0
 
     def add(self, shown: Shown, undamaged: Shown) -> None:
-        self.found += min(len(shown), len(undamaged))  # an item that never was does not make up for a lost one
+        self.found += min(len(shown), len(undamaged))  # an invented item does not make up for a lost one
         self.right += len(set(shown) & set(undamaged))
 
 
@@ -106,7 +106,7 @@ MADE_UP = [make_document(form, number) for form in ("rss", "rdf", "atom") for nu
 
 @pytest.fixture(scope="module")
 def real_documents(shared_data: Path) -> list[bytes]:
-    """Well-formed XML documents that have items."""
+    """Return the well-formed XML documents that have items."""
     with tarfile.open(shared_data / "feeds.tar.xz") as archive:
         members = [one for one in archive if one.isfile() and not one.name.endswith((".csv", ".json"))]
         bodies = [archive.extractfile(one).read() for one in members]  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headwater.errors import NotAFeed
 from headwater.formats import read
 from headwater.formats.values.html import clean_html
-from headwater.formats.values.text import repair_mojibake
+from headwater.formats.values.text import html_to_text, repair_mojibake
 from headwater.model import Entry
 
 
@@ -47,6 +47,47 @@ def test_the_mention_of_an_element_stays_in_a_title(name: str) -> None:
     expected = f"The <{name}> element and a reset"
     assert read_rss_item(f"<title>{escape(f'The <{name}> element <b>and</b> a reset')}</title>").title == expected
     assert read_atom_entry(f"<title type='html'>{escape(expected)}</title>").title == expected
+
+
+@pytest.mark.parametrize("mention", "<script> <style> <!DOCTYPE <!-- <?php </3 <!' <![CDATA[".split())  # noqa: SIM905
+@pytest.mark.parametrize("text", ["{} is first", "in {} between", "it ends with {}"])
+def test_a_mention_stays_at_the_start_in_the_middle_and_at_the_end(mention: str, text: str) -> None:
+    text = text.format(mention)
+    for published in (text, escape(text)):
+        assert html_to_text(published) == text
+        assert clean_html(published, None) == escape(text)
+
+
+def test_declarations_and_comments_that_are_not_mentioned_are_removed() -> None:
+    left = "<!DOCTYPE html><p>a<!-- <path> <b> -->b<?xml:namespace prefix = o /><![if !supportLists]>c<![endif]></p>"
+    assert clean_html(left, None) == "<p>abc</p>"
+    assert clean_html("use <!DOCTYPE html> always", None) == "use &lt;!DOCTYPE html&gt; always"
+    assert html_to_text("A title<!-- broken off") == "A title"
+    assert clean_html("<p>a</p><!--[if gte mso 9]><xml><w:Word", None) == "<p>a</p>"
+    assert clean_html("<![CDATA[<p>wrapped <b>twice</b></p>]]>", None) == "<p>wrapped <b>twice</b></p>"
+
+
+MENTIONS = "<div> <h1> <a> <span> <script> <title> <svg> <path> <textarea> <T> <!-- <?xsl".split()  # noqa: SIM905
+
+
+@given(words=st.lists(st.sampled_from(["One", "two & three", "d'être", "5 < 6", *MENTIONS]), min_size=1, max_size=6))
+def test_every_field_keeps_the_words_and_mentions_of_a_title(words: list[str]) -> None:
+    text = " ".join(["The", *words])
+    once, twice = escape(text), escape(escape(text))
+    item = read_rss_item(f"<title>{once}</title><description>{twice}</description>")
+    assert (item.title, item.summary) == (text, once)
+    assert read_rss_item(f"<title>{twice}</title>").title == text
+    entry = read_atom_entry(f"<title>{once}</title><summary>{once}</summary><content type='html'>{twice}</content>")
+    assert (entry.title, entry.summary, entry.content) == (text, once, once)
+    assert read_atom_entry(f"<title type='html'>{twice}</title>").title == text
+    fields = {"id": "1", "title": text, "content_text": text, "summary": text}
+    (item,) = read(orjson.dumps({"version": "https://jsonfeed.org/version/1.1", "items": [fields]})).items
+    assert (item.title, item.content, item.summary) == (text, once, once)
+
+
+def test_code_in_a_title_is_removed_and_prose_between_mentions_stays() -> None:
+    assert html_to_text("A<script>alert(1)</script> title") == "A title"
+    assert html_to_text("From <script> to </script>") == "From  to"
 
 
 def test_both_tags_of_a_mentioned_title_keep_the_text_between_them() -> None:

@@ -1,7 +1,8 @@
-"""Writing documents and reading them back."""
+"""Written documents are read back unchanged."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import orjson
@@ -12,6 +13,7 @@ from lxml import etree
 from msgspec.structs import replace
 
 from headwater.formats import read as read_document
+from headwater.formats.values.html import clean_html
 from headwater.formats.values.text import replace_forbidden
 from headwater.formats.write import write_atom, write_json, write_rss
 from headwater.model import Chapter, Document, Enclosure, Entry, Episode, Hints, Person, Source
@@ -76,7 +78,7 @@ def complete(entry: Entry) -> Entry:
 
 
 def keep_in_rss(people: tuple[Person, ...]) -> tuple[Person, ...]:
-    """RSS has no place for the page of an author, nor for the mail addresses of several."""
+    """Remove the fields that RSS cannot hold: an author's page, and the mail addresses of several authors."""
     return tuple(Person(one.name, one.email if len(people) == 1 else None) for one in people)
 
 
@@ -288,3 +290,28 @@ def test_a_file_of_unknown_length_stays_an_enclosure_of_rss_so_that_podcast_play
     entry = Entry(title="t", enclosures=(Enclosure("https://example.org/1.mp3", "audio/mpeg", None),))
     root = etree.fromstring(write_rss(Document("rss 2.0", items=(entry,))))
     assert [one.get("length") for one in root.iter("enclosure")] == ["0"]
+
+
+@pytest.mark.parametrize("write", [write_rss, write_atom, write_json])
+def test_titles_of_files_and_types_of_lead_pictures_survive(write: Callable[[Document], bytes]) -> None:
+    source = (
+        b'<rss version="2.0" xmlns:media="http://search.yahoo.com/mrss/"><channel><title>F</title><item><title>T</title>'
+        b'<guid>1</guid><media:content url="https://e.example/a.mp3" type="audio/mpeg" fileSize="9">'
+        b"<media:title>Listen</media:title>"
+        b'</media:content><media:content url="https://e.example/p.jpg"/>'
+        b'<description>&lt;img src="https://e.example/p.jpg"&gt;</description></item></channel></rss>'
+    )
+    document = read_document(source)
+    sound, picture = document.items[0].enclosures
+    assert (sound.title, picture.type) == ("Listen", "image/*")
+    assert read_document(write(document)).items[0].enclosures == (sound, picture)
+
+
+def test_cleaned_players_in_objects_are_clean_already() -> None:
+    text = (
+        '<p>A<object data="https://e.example/v.swf"><param name="x"></object> <object><embed src="/w.swf"></object></p>'
+    )
+    cleaned = clean_html(text, "https://e.example/") or ""
+    assert clean_html(cleaned, None) == cleaned
+    assert "https://e.example/v.swf" in cleaned
+    assert "https://e.example/w.swf" in cleaned

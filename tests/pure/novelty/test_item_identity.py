@@ -23,7 +23,7 @@ Documents = list[tuple[str, tuple[Entry[Markup], ...]]]
 
 
 class Feed:
-    """A feed whose documents are judged one after the other; it remembers what the store would."""
+    """A feed whose documents are judged one after the other; it remembers as much as the store would."""
 
     def __init__(self, known: Known | None = None, seen: dict[str, str] | None = None) -> None:
         self.known = known or Known(1, "http://f.example/rss")
@@ -228,7 +228,7 @@ def test_a_partial_document_keeps_the_rest_of_the_window_once() -> None:
 
 @pytest.fixture(scope="module")
 def documents(shared_data: Path) -> Documents:
-    """The items of real documents, by file."""
+    """Return the items of real documents, by file."""
     found = []
     with tarfile.open(shared_data / "feeds.tar.xz") as archive:
         for member in archive:

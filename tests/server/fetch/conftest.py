@@ -1,4 +1,4 @@
-"""A hostile server and a fetcher that may talk to it."""
+"""Fixtures: a hostile server, and a fetcher that may connect to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def server() -> AsyncIterator[HostileServer]:
 
 @pytest.fixture
 async def fetcher() -> AsyncIterator[Fetcher]:
-    """Loopback allowed, and a deadline short enough to wait for in a test."""
+    """Make a fetcher with access to loopback and a deadline short enough for a test."""
     async with Fetcher(
         allow_private=True, contact="https://example.org/contact", deadline=1.0, per_host=8, read=read_titles
     ) as fetcher:

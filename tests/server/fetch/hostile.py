@@ -1,4 +1,4 @@
-"""A raw HTTP server on loopback that does whatever a test wants, byte by byte, and remembers what it was asked."""
+"""A raw HTTP server on loopback that a test controls byte by byte, and that records its requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RSS = (
 
 
 def read_titles(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document:
-    """Just enough of a reader, so that tests of HTTP do not depend on formats."""
+    """Read titles only, so that tests of HTTP do not depend on formats."""
     titles = re.findall(rb"<item>.*?<title>(.*?)</title>", body, re.DOTALL)
     if b"<rss" not in body:
         raise NotAFeed("This is an HTML page." if b"<html" in body else "The document is empty.")
@@ -48,7 +48,7 @@ Handler = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
 def answer(
     status: int = 200, body: bytes = b"", headers: dict[str, str] | None = None, *, length: bool = True
 ) -> bytes:
-    """The bytes of an ordinary answer; header values may hold anything, also what no server should send."""
+    """Return the bytes of an ordinary response; header values may be invalid."""
     lines = [f"HTTP/1.1 {status} X"]
     given = dict(headers or {})
     if "Content-Length" not in given and "Transfer-Encoding" not in given and status != 304:

@@ -1,4 +1,4 @@
-"""A reader of documents that does what the document says: for worker processes to survive."""
+"""A document reader that obeys commands in the document, to test worker processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headwater.model import Document
 
 
 def misbehave(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document:
-    """A reader that does what the document says."""
+    """Do as the document says: sleep, crash, use up memory."""
     if b"spin" in body:
         while True:
             pass

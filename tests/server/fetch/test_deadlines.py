@@ -1,4 +1,4 @@
-"""Many deadlines under one timer: each block ends when it must, and nobody else is disturbed."""
+"""Many deadlines share one timer: each block ends in time and disturbs no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def deadlines() -> Iterator[Deadlines]:
 
 
 async def lasting(deadlines: Deadlines, seconds: float, within: float) -> float:
-    """How long it took until it was ended; 0 where it was not."""
+    """Return the seconds until the block was cancelled; 0 if it was not."""
     begin = time.monotonic()
     try:
         with deadlines.limit(within):
@@ -33,7 +33,7 @@ async def test_each_block_ends_at_its_own_deadline_in_whatever_order_they_began(
     limits = [0.3, 0.1, 0.2, 0.15, 0.1]
     took = await asyncio.gather(*(lasting(deadlines, 30, limit) for limit in limits))
     for limit, real in zip(limits, took, strict=True):
-        assert limit <= real < 20  # how late depends on how busy the machine is; undisturbed, a block lasts 30
+        assert limit <= real < 20  # the delay depends on the load; without a deadline, a block lasts 30
 
 
 async def test_what_ends_in_time_is_left_alone(deadlines: Deadlines) -> None:

@@ -1,4 +1,4 @@
-"""Autodiscovery against a real server: what is offered has been read, what is not found is said in a sentence."""
+"""Autodiscovery against a real server offers only feeds that it has read, and explains failures in a sentence."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ async def test_an_account_of_the_fediverse_has_a_feed_that_its_page_hides(server
 async def test_the_feed_of_a_known_site_is_asked_for_before_its_page(
     server: HostileServer, reading: Fetcher, monkeypatch: pytest.MonkeyPatch
 ):
-    """The rule's answer is a guess: without a feed there, the page is asked as usual."""
+    """The rule only guesses: if there is no feed, the page is requested as usual."""
     derived = [FeedCandidate(server.url("/hidden.xml"), how="rule")]
     monkeypatch.setattr(discovery, "derive_site_feeds", lambda address: derived)
     server.routes |= {"/page": page('<a href="/news.rss">News</a>'), "/news.rss": feed(), "/hidden.xml": feed()}

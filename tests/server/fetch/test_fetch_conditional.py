@@ -1,4 +1,4 @@
-"""protocols.md §1: what we send, what we keep, what an answer means."""
+"""Conditional requests send the stored validators, update them, and interpret the answers (protocols.md §1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pacing: about one connection at a time to a registered domain, a pause between two, the same cost for everybody."""
+"""Pacing allows about one connection at a time to a registered domain, with a pause between two, fairly for all."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_host_belongs_to_the_domain_somebody_registered(host: str, domain: str
 def test_never_more_at_once_and_never_sooner_than_the_gap(
     per_host: int, gap: float, steps: list[tuple[str, bool, float]]
 ):
-    """Any order of entering and leaving, on a virtual clock."""
+    """Enters and leaves in any order, on a virtual clock."""
     pace, now = HostSlots(per_host, gap), 100.0
     active = dict.fromkeys("abc", 0)
     starts: dict[str, list[float]] = {letter: [] for letter in "abc"}

@@ -1,4 +1,4 @@
-"""security.md, Servers: what a hostile, broken or strange server does, and that it costs only its own feed."""
+"""A hostile, broken or strange server harms only its own feed (security.md, Servers)."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 @cache
 def bomb(encoding: str) -> bytes:
-    """Twenty-four megabytes of nothing."""
+    """Return 24 MB of zeros, compressed."""
     return ENCODERS[encoding](bytes(24 << 20))
 
 

@@ -1,4 +1,4 @@
-"""The server runs on uvloop: what holds on asyncio's own loop holds there too."""
+"""The tests of the fetcher also pass on uvloop, which the server uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Scenario = Callable[..., Awaitable[None]]
 
 
 def scenarios(module: ModuleType) -> list[Scenario]:
-    """The module's tests that need no more than a server and a fetcher."""
+    """List the module's tests that need only a server and a fetcher."""
     return [
         function
         for name, function in vars(module).items()

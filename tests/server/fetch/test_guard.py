@@ -1,4 +1,4 @@
-"""security.md, Addresses: no request ever leaves for an address that is not public unless the operator allowed it."""
+"""No request goes to a non-public address unless the operator allowed it (security.md, Addresses)."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_web_ports_pass_and_the_address_is_sent_as_it_was_written(url: str):
 
 
 def names(table: dict[str, list[str]]) -> tuple[Callable[[str, int], list[tuple[object, ...]]], list[str]]:
-    """A name server of our own; each question takes the next list of a name's answers."""
+    """Run a name server; each query gets the next list of the name's answers."""
     asked: list[str] = []
 
     def lookup(host: str, port: int) -> list[tuple[object, ...]]:
@@ -204,7 +204,7 @@ async def test_a_name_with_one_private_answer_is_blocked_before_connecting(serve
 async def test_a_name_that_changes_its_mind_between_check_and_connection_gains_nothing(
     server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ):
-    """The address that was checked is the one connected to: there is no second question to lie to."""
+    """The fetcher connects to the address it checked, without a second lookup."""
     connected: list[str] = []
     monkeypatch.setattr(AddressGuard, "open_socket", lambda _, info: connected.append(info[4][0]) or refuse())
     calls = iter([["93.184.216.34"], ["127.0.0.1"]])
@@ -238,7 +238,7 @@ async def test_the_socket_itself_refuses_where_everything_before_it_was_fooled(
 
 
 class OneDoor(AddressGuard):
-    """Lets through the test's own server and nothing else that is private."""
+    """Allows the test's own server and no other private address."""
 
     def __init__(self, port: int) -> None:
         super().__init__(ports={port, 80})

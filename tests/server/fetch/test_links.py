@@ -1,4 +1,4 @@
-"""What a page says about its feeds, without any network."""
+"""The links of a page to its feeds are found, without any network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hubs in Link headers, and signatures of pushes."""
+"""Hubs in Link headers and signatures of pushes are understood."""
 
 from __future__ import annotations
 

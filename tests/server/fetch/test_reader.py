@@ -1,4 +1,4 @@
-"""Documents are read at once when they are ordinary and in a process that can be killed when they are not."""
+"""Ordinary documents are read at once, others in a worker process that can be killed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from misbehaviour import misbehave
 
 from headwater.errors import NotAFeed
 from headwater.fetch.client import Fetcher
-from headwater.fetch.reading.document_reader import LARGE, DocumentReader, is_heavy
+from headwater.fetch.reading.document_reader import LARGE, DocumentReader, _CleanedItems, is_heavy
 from headwater.formats import read
-from headwater.model import Ending
+from headwater.model import Document, Ending, Entry, Markup
+from headwater.novelty.item_identity import clean_entry
 
 PADDING = b"<!--" + b"x" * LARGE + b"-->"  # makes any document large, which sends it to a worker
 
@@ -30,9 +31,7 @@ async def reader() -> AsyncIterator[DocumentReader]:
 
 
 async def test_an_ordinary_document_is_read_here_and_a_large_one_elsewhere():
-    reader = DocumentReader(
-        misbehave, cpu_seconds=10, wall_seconds=60
-    )  # a busy machine must not cost the worker its life
+    reader = DocumentReader(misbehave, cpu_seconds=10, wall_seconds=60)  # long enough for a busy machine
     assert (await reader.read(b"small", "http://example.org/", {})).format == str(os.getpid())
     first = await reader.read(PADDING, "http://example.org/", {})
     assert first.format != str(os.getpid())
@@ -147,3 +146,36 @@ def test_real_feeds_are_mostly_ordinary(shared_data: Path):
         bodies = [file.read() for file in files if file is not None]
     small = [body for body in bodies if len(body) <= LARGE]
     assert sum(map(is_heavy, small)) < 0.05 * len(small)
+
+
+async def test_a_reader_without_windows_cleans_large_documents_once() -> None:
+    """A terminal of a cluster does not know what is stored; it remembers what it has cleaned."""
+
+    def write(numbers: range) -> bytes:
+        text = "&lt;p onclick='x()'&gt;" + "word " * 1_000
+        items = "".join(f"<item><guid>{n}</guid><description>{text} {n}</description></item>" for n in numbers)
+        return f"<rss><channel>{items}</channel></rss>".encode()
+
+    def is_cleaned(item: Entry[Markup]) -> bool:
+        return item.summary is not None and item.summary.raw_hash is not None
+
+    reader = DocumentReader(workers=1)
+    try:
+        first = await reader.read(write(range(20)), "https://a.example/", {})
+        assert all(is_cleaned(item) for item in first.items)
+        second = await reader.read(write(range(1, 21)), "https://a.example/", {})
+        assert [item.id for item in second.items if is_cleaned(item)] == ["20"]
+        assert [clean_entry(item).summary for item in second.items[:-1]] == [
+            clean_entry(item).summary for item in first.items[1:]
+        ]
+        other = await reader.read(write(range(20)), "https://b.example/", {})
+        assert all(is_cleaned(item) for item in other.items)
+    finally:
+        await reader.close()
+
+
+def test_a_reader_forgets_the_feeds_that_it_read_longest_ago() -> None:
+    cleaned = _CleanedItems(most=3)
+    for name in "abca":
+        cleaned.remember(name, Document("rss", items=(Entry(id=name),) * (2 if name == "a" else 1)))
+    assert [len(cleaned.find_hashes(name)) for name in "abc"] == [2, 0, 1]

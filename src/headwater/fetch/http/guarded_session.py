@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -18,6 +18,7 @@ from typing import Self
 
 import aiohttp
 from aiohttp import hdrs
+from aiohttp.connector import Connection
 from multidict import CIMultiDictProxy
 from yarl import URL
 
@@ -83,8 +84,17 @@ class RequestLimits:
     max_decoded: int = 20 << 20
 
 
+async def _allow_sending() -> None:
+    """Let every request be sent."""
+
+
 class GuardedSession:
-    """A guarded, paced aiohttp session without cookies, environment proxies and automatic decoding."""
+    """A guarded, paced aiohttp session without cookies, environment proxies and automatic decoding.
+
+    `confirm_sending` is awaited right before a request is written to its connection, and may cancel the task.
+    """
+
+    confirm_sending: Callable[[], Awaitable[None]] = staticmethod(_allow_sending)
 
     def __init__(
         self,
@@ -118,8 +128,16 @@ class GuardedSession:
             ttl_dns_cache=60,
             dns_cache_max_size=10_000,
         )
+        session = self
+
+        class ConfirmedRequest(aiohttp.ClientRequest):
+            async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+                await session.confirm_sending()
+                return await super().send(conn)
+
         make_session = partial(
             aiohttp.ClientSession,
+            request_class=ConfirmedRequest,
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=self._headers,
@@ -270,8 +288,8 @@ async def _note_reuse(session: object, context: SimpleNamespace, params: object)
         context.trace_request_ctx["reused"] = True
 
 
-def _make_too_large(most: int, received: int) -> FetchFailure:
-    return FetchFailure(Ending.TOO_LARGE, f"The document is too large: more than {most:,} bytes.", received)
+def _make_too_large(limit: int, received: int) -> FetchFailure:
+    return FetchFailure(Ending.TOO_LARGE, f"The document is too large: more than {limit:,} bytes.", received)
 
 
 def make_failure(error: Exception, host: str, deadline: float, received: int = 0) -> FetchFailure:

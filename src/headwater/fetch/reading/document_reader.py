@@ -67,6 +67,29 @@ def _clean_unless_kept(item: Entry[Markup], kept: frozenset[str]) -> Entry[Marku
     return replace(item, summary=clean_early(item.summary), content=clean_early(item.content))
 
 
+class _CleanedItems:
+    """Remembers the hashes of the items that workers have cleaned, for a process that does not know what is stored.
+
+    A terminal of a cluster gets jobs without a window. An item that it leaves as published and that turns out not to be
+    stored is cleaned when it is stored, and has shown before that cleaning it does not take too long.
+    """
+
+    def __init__(self, most: int = 50_000) -> None:
+        self._most, self._count = most, 0
+        self._hashes: dict[str, list[str]] = {}
+
+    def find_hashes(self, url: str) -> list[str]:
+        return self._hashes.get(url, [])
+
+    def remember(self, url: str, document: Document[Markup]) -> None:
+        """Note the items of a feed's document, and forget those of the feeds that were read longest ago."""
+        self._count -= len(self._hashes.pop(url, ()))
+        self._hashes[url] = [raw_hash(item) for item in document.items]
+        self._count += len(self._hashes[url])
+        while self._count > self._most:
+            self._count -= len(self._hashes.pop(next(iter(self._hashes))))
+
+
 class DocumentReader:
     """Reads documents so that none can delay or harm the others. Raises only NotAFeed."""
 
@@ -80,6 +103,7 @@ class DocumentReader:
         memory: int = 1 << 30,
     ) -> None:
         self._read = read
+        self._cleaned = _CleanedItems() if read is read_to_keep else None
         heavy = read_and_clean if read is read_to_keep else read
         self._workers = WorkerPool(
             f"{heavy.__module__}:{heavy.__qualname__}",
@@ -90,10 +114,18 @@ class DocumentReader:
         )
 
     async def read(self, body: bytes, url: str, headers: Mapping[str, str], window: Window = ()) -> Document[Markup]:
-        """Read a document. Items that are as in `window` are not cleaned, because they are stored already."""
+        """Read a document. Items that are as in `window` are not cleaned, because they are stored already.
+
+        Without a window, those are not cleaned that were so in the last document of this address.
+        """
         try:
             if is_heavy(body):
-                return await self._workers.read(body, url, dict(headers), list_raw_hashes(window))
+                cleaned = None if window else self._cleaned
+                kept = list_raw_hashes(window) if cleaned is None else cleaned.find_hashes(url)
+                document = await self._workers.read(body, url, dict(headers), kept)
+                if cleaned is not None:
+                    cleaned.remember(url, document)
+                return document
             return self._read(body, url, headers)
         except NotAFeed:
             raise

@@ -181,8 +181,9 @@ def read_people(element: etree._Element, context: ReadContext) -> tuple[Person, 
 def add_source(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
     """Add the feed that an entry was republished from. Its authors stand in for missing ones (RFC 4287 §4.2.1).
 
-    RSS has the address in `url` and the title as text; Atom has a self link, or an id that is an address.
+    RSS has the address in `url` and the title as text; Atom has a self link, an id that is an address, or another link.
     """
+    page: str | None = None
     address, title = resolve_url(element.get("url"), context.find_base(element)), element.text
     for child in element:
         name = context.names[child.tag]
@@ -192,10 +193,14 @@ def add_source(draft: EntryDraft, element: etree._Element, context: ReadContext)
             title = read_title(child, context)
         elif name == "link" and child.get("rel") == "self":
             address = resolve_url(child.get("href"), context.find_base(child))
+        elif name == "link" and page is None:
+            page = resolve_url(child.get("href"), context.find_base(child))
         elif name == "id" and address is None:
             address = read_text(child)
-    if address is not None and is_web_url(address) and draft.source is None:
-        draft.source = Source(truncate_utf8(address, TITLE_LIMIT), to_one_line(title) if title else None)
+    address = next((one for one in (address, page) if one is not None and is_web_url(one)), "")
+    title = to_one_line(title) if title else None
+    if (address or title) and draft.source is None:
+        draft.source = Source(truncate_utf8(address, TITLE_LIMIT), title)
 
 
 def add_category_element(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
@@ -238,6 +243,7 @@ def read_enclosure(element: etree._Element, context: ReadContext, text: str | No
         enclosures.parse_pixels(get("width")),
         enclosures.parse_pixels(get("height")),
         enclosures.parse_duration(get("duration")),
+        to_one_line(title) if (title := get("title")) else None,
     )
 
 
@@ -248,7 +254,9 @@ def add_enclosure(draft: EntryDraft, element: etree._Element, context: ReadConte
 
 def add_media_content(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
     if found := read_enclosure(element, context):
-        draft.enclosures.append(found)
+        titles = (read_title(child, context) for child in element if context.names[child.tag] == "media:title")
+        title = next(titles, None)
+        draft.enclosures.append(replace(found, title=title) if title else found)
     add_media_group(draft, element, context)
 
 

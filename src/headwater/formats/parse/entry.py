@@ -10,7 +10,6 @@ from headwater.formats.parse.element_names import STANDARD_NAMES, ElementNames
 from headwater.formats.parse.elements import ELEMENTS, find_permalink
 from headwater.formats.parse.entry_draft import EntryDraft, HandlerTable, apply_handlers
 from headwater.formats.values import enclosures, people
-from headwater.formats.values.enclosures import find_picture
 from headwater.formats.values.html import find_first_picture
 from headwater.formats.values.links import is_web_url, resolve_url
 from headwater.formats.values.text import TITLE_LIMIT, truncate_utf8
@@ -50,6 +49,9 @@ def read_entry(element: etree._Element, context: ReadContext, inherited: FeedDef
     published = get("published")
     authors, persons = people.summarise_people(draft.authors or draft.further or inherited.authors)
     files = enclosures.merge_enclosures(draft.enclosures + draft.pictures) if draft.enclosures or draft.pictures else ()
+    picture = draft.pictures[0].url if draft.pictures else enclosures.find_picture(files)
+    if picture is None and (picture := find_first_picture(content or summary)) is not None:
+        files = enclosures.type_picture(files, picture)
     spoken, otherwise = draft.language, inherited.language
     if context.has_lang:
         own_language = _find_entry_language(draft, element, context)
@@ -67,7 +69,7 @@ def read_entry(element: etree._Element, context: ReadContext, inherited: FeedDef
         files,
         spoken or otherwise,
         draft.source,
-        draft.pictures[0].url if draft.pictures else find_picture(files) or find_first_picture(content or summary),
+        picture,
         persons,
         _read_episode(draft),
     )

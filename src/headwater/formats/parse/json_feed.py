@@ -172,6 +172,7 @@ def _read_item(item: Mapping[str, Any], base: str | None, shown: _ItemDefaults) 
     image = resolve_url(_read_string(item.get("image")), base) or resolve_url(
         _read_string(item.get("banner_image")), base
     )
+    image = image or enclosures.find_picture(files) or find_first_picture(content or summary)
     return Entry(
         id=truncate_utf8(identity, TITLE_LIMIT) if identity else None,
         link=link,
@@ -182,10 +183,10 @@ def _read_item(item: Mapping[str, Any], base: str | None, shown: _ItemDefaults) 
         summary=content if summary is None and shown.summaries else summary,
         content=content,
         categories=drop_duplicates(_read_tags(item.get("tags"))),
-        enclosures=files,
+        enclosures=enclosures.type_picture(files, image),
         language=normalise_language(_read_string(item.get("language"))) or shown.language,
         source=_read_source(more),
-        image=image or enclosures.find_picture(files) or find_first_picture(content or summary),
+        image=image,
         people=people,
         episode=_read_episode(more, base),
     )
@@ -194,9 +195,11 @@ def _read_item(item: Mapping[str, Any], base: str | None, shown: _ItemDefaults) 
 def _read_source(extension: Any) -> Source | None:
     """Return the feed of a republished item, for which `formats.write` uses an extension."""
     given = extension.get("source") if isinstance(extension, dict) else None
-    if not isinstance(given, dict) or not is_web_url(address := _read_string(given.get("url")) or ""):
+    if not isinstance(given, dict):
         return None
-    return Source(truncate_utf8(address, TITLE_LIMIT), _read_line(given.get("title")))
+    address, title = _read_string(given.get("url")) or "", _read_line(given.get("title"))
+    address = truncate_utf8(address, TITLE_LIMIT) if is_web_url(address) else ""
+    return Source(address, title) if address or title else None
 
 
 def _read_episode(extension: Any, base: str | None) -> Episode | None:

@@ -32,6 +32,13 @@ def find_picture(files: Iterable[Enclosure]) -> str | None:
     return next((one.url for one in files if (one.type or "").startswith("image/")), None)
 
 
+def type_picture(files: tuple[Enclosure, ...], picture: str | None) -> tuple[Enclosure, ...]:
+    """Return the files; the lead picture is an image, also where the publisher gives no type for it."""
+    if picture is None or all(one.type or one.url != picture for one in files):
+        return files
+    return tuple(one if one.type or one.url != picture else structs.replace(one, type="image/*") for one in files)
+
+
 def parse_pixels(text: str | None) -> int | None:
     """Parse a width or height in pixels; percentages and nonsense are ignored."""
     digits = (text or "").strip().lower().removesuffix("px").strip()

@@ -246,6 +246,7 @@ def _build_nh3_cleaner(relative: tuple[str, str] | None) -> nh3.Cleaner:
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         clean_content_tags=_REMOVED_WITH_CONTENT,
+        set_tag_attribute_values={"audio": {"controls": ""}, "video": {"controls": ""}},  # autoplay is not allowed
         url_relative=relative,  # type: ignore[arg-type]
     )
 

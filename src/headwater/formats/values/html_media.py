@@ -11,9 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from headwater.formats.values.text import decode_references
 
-_MEDIA = re.compile(r"<(/?)(img|iframe|embed|noscript|source|picture)\b([^<>]*)>", re.IGNORECASE)
+_MEDIA = re.compile(r"<(/?)(img|iframe|embed|object|noscript|source|picture)\b([^<>]*)>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([a-zA-Z][\w-]{0,40})\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
-_IFRAME_END = re.compile(r"</iframe\s*>", re.IGNORECASE)
+_IFRAME = re.compile(r"<(?:iframe[\s>]|(/)iframe\s*>)", re.IGNORECASE)
+_OBJECT_END = re.compile(r"<(?:/object|(embed|iframe))\b", re.IGNORECASE)
+_NOSCRIPT_END = re.compile(r"</noscript", re.IGNORECASE)
+_LINK = re.compile(r"<a\s[^<>]{0,200}href", re.IGNORECASE)
 _LAZY = ("data-src", "data-lazy-src", "data-original", "data-lazy", "data-orig-src", "data-actualsrc", "data-url")
 _LAZY_SETS = ("data-srcset", "data-lazy-srcset", "srcset")
 _PLACEHOLDER = re.compile(
@@ -50,9 +53,10 @@ class _MediaRewriter:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._shown: set[str] = set()  # addresses of pictures written so far
+        self._shown: set[str] = set()  # addresses of pictures and links of players written so far
         self._source: str | None = None  # the best address of the `source` elements of an open picture
         self._in_noscript = False
+        self._is_noscript_shown = False  # its text, too
         self._last_noscript_end = max(map(text.rfind, ("</noscript", "</NOSCRIPT")))
 
     def rewrite(self) -> str:
@@ -61,20 +65,24 @@ class _MediaRewriter:
         for found in _MEDIA.finditer(self._text):
             if found.start() < done:
                 continue
-            if not self._in_noscript:
+            if not self._in_noscript or self._is_noscript_shown:
                 parts.append(self._text[done : found.start()])
             closing, tag = bool(found[1]), found[2].lower()
             done = found.end()
             if tag == "noscript":
-                self._in_noscript = not closing and done <= self._last_noscript_end
+                if closing or not self._in_noscript:  # each is searched for its end once
+                    self._in_noscript = not closing and done <= self._last_noscript_end
+                    self._is_noscript_shown = self._in_noscript and self._has_link(done)
             elif tag == "picture":
                 self._source = None
                 parts.append("" if self._in_noscript else found[0])
             elif closing:
                 continue
+            elif tag == "object":  # its tag goes: a paragraph would nest in a paragraph through it
+                parts.append("" if self._has_player(done) else self._link_player(_read_attributes(found[3])))
             elif tag in ("iframe", "embed"):
-                parts.append("" if self._in_noscript else _link_player(_read_attributes(found[3])))
-                done = self._skip_content(tag, done)
+                parts.append(self._link_player(_read_attributes(found[3])))
+                done = self._skip_content(tag, found)
             elif tag == "source":
                 sources = _read_attributes(found[3])
                 self._source = self._source or _choose_from_set(sources.get("srcset") or sources.get("data-srcset"))
@@ -84,10 +92,30 @@ class _MediaRewriter:
         parts.append("" if self._in_noscript else self._text[done:])
         return "".join(parts)
 
-    def _skip_content(self, tag: str, start: int) -> int:
+    def _has_link(self, start: int) -> bool:
+        """Say whether a `noscript` has a link, as to a poll; most others only ask for scripts."""
+        end = _NOSCRIPT_END.search(self._text, start)
+        return end is not None and _LINK.search(self._text, start, end.start()) is not None
+
+    def _has_player(self, start: int) -> bool:
+        """Say whether an `object` holds another element for its player, for browsers that do not know it."""
+        found = _OBJECT_END.search(self._text, start, start + 4_000)
+        return found is not None and found[1] is not None
+
+    def _skip_content(self, tag: str, start: re.Match[str]) -> int:
         """Return the end of an element's content, which only shows where the element is unknown."""
-        found = _IFRAME_END.search(self._text, start, start + 1_000) if tag == "iframe" else None
-        return found.end() if found else start
+        if tag != "iframe" or start[3].endswith("/"):
+            return start.end()
+        end = _IFRAME.search(self._text, start.end(), start.end() + 1_000)
+        return end.end() if end is not None and end[1] else start.end()
+
+    def _link_player(self, attributes: dict[str, str]) -> str:
+        """Return the link of a player; inside `noscript` only if the one that a script would load is not written."""
+        link = _link_player(attributes)
+        if self._in_noscript and link in self._shown:
+            return ""
+        self._shown.add(link)
+        return link
 
     def _rewrite_picture(self, tag: str, attributes: dict[str, str]) -> str:
         """Return the tag of a picture with its real address, or nothing for a pixel that only tracks readers.
@@ -149,7 +177,7 @@ def _is_tracker(address: str, attributes: dict[str, str]) -> bool:
 
 def _link_player(attributes: dict[str, str]) -> str:
     """Return a link to what an embedded page shows, with its title and thumbnail if they are known."""
-    names = ("src", "data-src", "data-lazy-src", "data-litespeed-src", "data-cmp-src")
+    names = ("src", "data", "data-src", "data-lazy-src", "data-litespeed-src", "data-cmp-src")
     address = next((attributes[name] for name in names if attributes.get(name, "about:")[:6] != "about:"), None)
     if address is None or address.startswith(("data:", "javascript:")) or _is_tracker(address, attributes):
         return ""

@@ -1,15 +1,17 @@
-"""Escapes elements that a text only mentions (“the <path> element”), which a cleaner would remove with the text behind.
+"""Escapes markup that a text only mentions (“the <path> element”), which a cleaner would remove with the text behind.
 
-A tag is a mention if it has no attributes, its element is not one that HTML shows, and no end tag follows.
+A tag is a mention if it has no attributes, its element is not one that HTML shows, and no end tag follows. A comment
+that does not end and a declaration inside a text (`<!DOCTYPE`, `<?php`, `</3`) are mentions, too.
 """
 
 from __future__ import annotations
 
 import re
 
-# A tag other than those by which most texts are written: one without attributes, or of a picture or a formula.
+# A tag other than those by which most texts are written: one without attributes, or of a picture or a formula; or the
+# signs that begin a comment or a declaration.
 _TOKEN = re.compile(
-    r"<(?:(?P<foreign>/?(?:svg|math|SVG|MATH))(?=[\s/>])|(?!(?:p|a|br|li|b|i|em|strong|img|div|span|code|h[1-6]|ul|ol|td|"
+    r"<(?:(?P<declaration>[!?]|/(?![A-Za-z>]))|(?P<foreign>/?(?:svg|math|SVG|MATH))(?=[\s/>])|(?!(?:p|a|br|li|b|i|em|strong|img|div|span|code|h[1-6]|ul|ol|td|"
     r"tr|pre|blockquote|figure|hr|table|tbody|th|sup|u)[\s/>])(?P<name>[A-Za-z][A-Za-z0-9]{0,20})>)"
 )
 _END_TAG = re.compile(r"</([a-z][a-z0-9]{0,20})", re.IGNORECASE)
@@ -24,8 +26,14 @@ _SHOWN = frozenset("""
 # Their content is text for a parser, so that tags inside them show that they are only mentioned.
 _TEXT_ONLY = frozenset({"title", "textarea"})
 _CODE = frozenset({"script", "style"})
+_END_OF_TEXT = re.compile(r"\s*\Z")
+_BARE_TAG = re.compile(r"(?<!^)<([A-Za-z][A-Za-z0-9]{0,20})>")
+_ENDLESS = frozenset("br embed hr img li link meta p td tr wbr".split())  # noqa: SIM905 - shorter # often without end tag
 _NEAR = 4_000  # characters
-_END_OF_TEXT = re.compile(r"\s*\Z")  # behind the start tag of code that is broken off
+# Declarations that word processors and templates leave in a text, and comments of theirs that were broken off.
+_LEFT_OVER = re.compile(r"<(?:!\[(?:if|endif)\b|\?xml\b|!--(?:\[if\b|\s*/?wp:))", re.IGNORECASE)
+_DOCTYPE = re.compile(r"<!doctype\s[^<>]*>", re.IGNORECASE)
+_COMMENT_END = re.compile(r"-->|--!>")
 
 
 def escape_mentions(text: str) -> str:
@@ -36,11 +44,19 @@ def escape_mentions(text: str) -> str:
     """
     if _TOKEN.search(text) is None:
         return text
+    text = _unwrap_cdata(text.lstrip())
     parts: list[str] = []
-    copied, foreign = 0, ""
+    copied, foreign, passed = 0, "", 0
     ends = _LastEnds(text)
     for found in _TOKEN.finditer(text):
-        if found["foreign"] is not None:
+        if found.start() < passed:  # inside a comment
+            continue
+        if found["declaration"] is not None:
+            passed = ends.find_declaration_end(found.start())
+            if passed < 0:
+                parts += (text[copied : found.start()], "&lt;")
+                copied = found.start() + 1
+        elif found["foreign"] is not None:
             name = found["foreign"].lower()
             if foreign:
                 foreign = "" if name == f"/{foreign}" else foreign
@@ -49,22 +65,66 @@ def escape_mentions(text: str) -> str:
             elif name[0] != "/" and text[found.end() : found.end() + 1] == ">":
                 parts += (text[copied : found.start()], "&lt;")
                 copied = found.start() + 1
+        elif foreign or (name := found["name"].lower()) in _SHOWN or _is_broken_off(text, found, name):
             continue
-        name = found["name"].lower()
-        if foreign or name in _SHOWN or (name in _CODE and _END_OF_TEXT.match(text, found.end())):
-            continue
-        if not ends.has_end(name, found.end()) or (name in _TEXT_ONLY and _is_discussed(text, found.end(), name)):
+        elif not ends.has_end(name, found.end()) or (name in _TEXT_ONLY and _is_discussed(text, found.end(), name)):
             parts += (text[copied : found.start()], "&lt;")
             copied = found.start() + 1
     return "".join((*parts, text[copied:])) if parts else text
 
 
+def _is_broken_off(text: str, tag: re.Match[str], name: str) -> bool:
+    """Say whether a text ends with the start of code behind other markup; behind a word, code is mentioned."""
+    return (
+        name in _CODE and text[tag.start() - 1 : tag.start()] == ">" and _END_OF_TEXT.match(text, tag.end()) is not None
+    )
+
+
+def escape_title_mentions(text: str) -> str:
+    """Return a title in which elements that are only mentioned are text; there also those whose content HTML shows.
+
+    >>> escape_title_mentions("<b>Center</b> a <div> at last")
+    '<b>Center</b> a &lt;div> at last'
+    """
+    text = escape_mentions(text)
+    ends = _LastEnds(text)
+
+    def escape_bare(found: re.Match[str]) -> str:
+        name = found[1].lower()
+        return found[0] if name in _ENDLESS or ends.has_end(name, found.end()) else f"&lt;{found[0][1:]}"
+
+    return _BARE_TAG.sub(escape_bare, text)
+
+
+def _unwrap_cdata(text: str) -> str:
+    """Return the content of a CDATA section that a publisher wrapped as text once more."""
+    is_wrapped = text.startswith("<![CDATA[") and text.rstrip().endswith("]]>")
+    return text.rstrip()[9:-3] if is_wrapped else text
+
+
 class _LastEnds:
-    """Knows where the last end tag of each element stands; looks at the near text first, where most ends are."""
+    """Knows where comments and elements end; looks for an end tag in the near text first, where most are."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._places: dict[str, int] | None = None
+        self._last_comment_end: int | None = None
+
+    def find_declaration_end(self, start: int) -> int:
+        """Return the end of a comment or declaration that a browser hides, or -1 for one that is only mentioned."""
+        text = self._text
+        if text.startswith("<!--", start):
+            if text.startswith((">", "->"), start + 4):
+                return text.find(">", start) + 1
+            if self._last_comment_end is None:  # texts full of unclosed comments must not be searched for each
+                self._last_comment_end = max(text.rfind("-->"), text.rfind("--!>"))
+            if start + 4 <= self._last_comment_end and (ended := _COMMENT_END.search(text, start + 4)) is not None:
+                return ended.end()
+            if text[start - 1 : start].isalnum():  # broken off: a mention stands apart from the word before it
+                return start
+        elif start == 0 and (doctype := _DOCTYPE.match(text)) is not None:
+            return doctype.end()
+        return start if _LEFT_OVER.match(text, start) else -1
 
     def has_end(self, name: str, start: int) -> bool:
         if self._text.find(f"</{name}", start, start + _NEAR) >= 0:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from html import escape, unescape
+from html import unescape
 from html.entities import html5
 
 from headwater.formats.memo import Memo
-from headwater.formats.values.html_mentions import escape_mentions
+from headwater.formats.values.html_mentions import escape_title_mentions
 
 TITLE_LIMIT = 2_048  # bytes of UTF-8
 LINE_LIMIT = 500
@@ -27,7 +27,8 @@ _INLINE = (
 _REST = r"""(?:[^<>"']|"[^"]*"|'[^']*')*"""  # of a tag; attributes may contain angle brackets
 _TAG = re.compile(rf"<(?:/?(?:{_INLINE})(?:[\s/]{_REST})?|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
 _EVERY_TAG = re.compile(rf"<(?:/?[a-z]{_REST}|!--.*?--|[!?][^<>]*)>|<!--.*", re.IGNORECASE | re.DOTALL)
-_HIDDEN = re.compile(r"<(script|style)(?:\s[^<>]*)?>[^<]*(?:</\1\s*>|$)", re.IGNORECASE)
+_CODE = re.compile(r"<(script|style)(?:\s[^<>]*)?>([^<]*)(?:</\1\s*>|$)", re.IGNORECASE)
+_CODE_SIGN = re.compile(r"[=(){};]")
 _ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _MARKUP = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>|<(?:br|hr|img|p)(?:[\s/][^<>]*)?>", re.IGNORECASE)
 _REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -118,10 +119,15 @@ def html_to_text(text: str, limit: int = TITLE_LIMIT, sure: bool = False) -> str
     if len(text) > limit * 8:
         text = text[: limit * 8]
     if "<" in text:
-        text = (_EVERY_TAG if sure else _TAG).sub("", _HIDDEN.sub("", escape_mentions(text)))
+        text = (_EVERY_TAG if sure else _TAG).sub("", _CODE.sub(_drop_code, escape_title_mentions(text)))
     if "&" in text:
         text = decode_references(_QUERY.sub("&amp;", text))
     return to_one_line(text, limit)
+
+
+def _drop_code(found: re.Match[str]) -> str:
+    """Drop a script or style with its content, unless that is prose between two mentions."""
+    return "" if _CODE_SIGN.search(found[2]) else found[2]
 
 
 def decode_references(text: str) -> str:
@@ -174,8 +180,3 @@ def is_markup(text: str) -> bool:
     (False, True)
     """
     return "<" in text and (_MARKUP.search(text) is not None or (has_reference(text) and looks_like_html(text)))
-
-
-def text_to_html(text: str) -> str:
-    """Return plain text as HTML."""
-    return escape(text, quote=False) if "<" in text or "&" in text or ">" in text else text

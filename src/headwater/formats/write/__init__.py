@@ -4,10 +4,15 @@
 left out, the Document's own are written.
 """
 
-from headwater.formats.write.atom import write_atom
-from headwater.formats.write.json_feed import write_json
-from headwater.formats.write.opml import write_opml
-from headwater.formats.write.rss import write_rss
+from typing import TYPE_CHECKING
+
+from headwater.lazy_exports import export_lazily
+
+if TYPE_CHECKING:
+    from headwater.formats.write.atom import write_atom
+    from headwater.formats.write.json_feed import write_json
+    from headwater.formats.write.opml import write_opml
+    from headwater.formats.write.rss import write_rss
 
 CONTENT_TYPES = {
     "rss": "application/rss+xml; charset=utf-8",
@@ -17,3 +22,7 @@ CONTENT_TYPES = {
 }
 
 __all__ = ["CONTENT_TYPES", "write_atom", "write_json", "write_opml", "write_rss"]
+
+__getattr__ = export_lazily(
+    __name__, {"write_atom": "atom", "write_json": "json_feed", "write_opml": "opml", "write_rss": "rss"}
+)

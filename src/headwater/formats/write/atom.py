@@ -20,6 +20,7 @@ from headwater.formats.write.markup import (
     validate_media_type,
     write_element,
     write_episode,
+    write_media_content,
 )
 from headwater.model import Document, Enclosure, Entry, Person, Source
 
@@ -122,7 +123,7 @@ def _write_entry(
     if (published := format_rfc3339(entry.published)) is not None:
         lines.append(write_element("published", published))
     lines += [write_element("link", rel="alternate", href=to_uri(entry.link))] if entry.link else []
-    lines += [line for one in entry.enclosures for line in _write_enclosure(one)]
+    lines += [line for one in entry.enclosures for line in _write_enclosure(one, bool(entry.title))]
     lines += [write_element("media:thumbnail", url=url) for url in list_given_images(entry)]
     lines += write_episode(entry.episode)
     lines += [write_element("summary", entry.summary, type="html")] if entry.summary else []
@@ -131,21 +132,24 @@ def _write_entry(
     lines += _write_authors(list_people(entry))
     lines += [write_element("category", term=name) for name in entry.categories]
     lines += [write_element("category", term=term, scheme=scheme, label=label) for term, scheme, label in labels]
-    lines += _write_source(entry.source, feed_updated) if entry.source is not None else []
+    lines += _write_source(entry.source, feed_updated) if entry.source is not None and entry.source.url else []
     return [*lines, "</entry>"]
 
 
-def _write_enclosure(one: Enclosure) -> list[str]:
+def _write_enclosure(one: Enclosure, has_title: bool) -> list[str]:
     """Write a file as a link, or as Media RSS if only its medium is known: a link needs a full type.
 
-    Sizes other than its length are written in Media RSS too.
+    Sizes other than its length are written in Media RSS too. An entry without a title (`has_title`) would take one that
+    Media RSS gives to a file.
     """
-    length, sizes, url = None if one.length is None else str(one.length), describe_sizes(one), to_uri(one.url)
+    length, sizes = None if one.length is None else str(one.length), describe_sizes(one)
     kind = find_medium(one.type)
     if kind is not None:
-        return [write_element("media:content", url=url, medium=kind, fileSize=length if one.length else None, **sizes)]
-    link = write_element("link", rel="enclosure", href=url, type=validate_media_type(one.type), length=length)
-    return [link, write_element("media:content", url=url, **sizes)] if any(sizes.values()) else [link]
+        size = length if one.length else None
+        return [write_media_content(one, one.title if has_title else None, medium=kind, fileSize=size, **sizes)]
+    kind = validate_media_type(one.type)
+    link = write_element("link", rel="enclosure", href=to_uri(one.url), type=kind, length=length, title=one.title)
+    return [link, write_media_content(one, None, **sizes)] if any(sizes.values()) else [link]
 
 
 def _write_source(source: Source, updated: float) -> list[str]:

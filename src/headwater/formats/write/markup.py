@@ -87,6 +87,12 @@ def describe_sizes(one: Enclosure) -> dict[str, str | None]:
     }
 
 
+def write_media_content(one: Enclosure, title: str | None, **attributes: str | None) -> str:
+    """Write a file in Media RSS, with its title."""
+    written = write_element("media:content", url=to_uri(one.url), **attributes)
+    return f"{written[:-2]}>{write_element('media:title', title)}</media:content>" if title else written
+
+
 def format_seconds(value: float | None) -> str | None:
     """Format a duration or another number, without a fraction if it is whole.
 

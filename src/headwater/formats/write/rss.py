@@ -20,6 +20,7 @@ from headwater.formats.write.markup import (
     validate_media_type,
     write_element,
     write_episode,
+    write_media_content,
     write_plain_element,
 )
 from headwater.model import Document, Enclosure, Entry, Hints, Person
@@ -126,11 +127,14 @@ def _write_item(entry: Entry, feed_language: str | None, seen: set[str]) -> list
         lines.append(write_element("guid", entry.id, isPermaLink="true" if permanent else "false"))
     lines += _write_people(list_people(entry))
     lines += [write_plain_element("category", name) for name in entry.categories if name]
-    if entry.source is not None:
+    if entry.source is not None and entry.source.url:
         lines.append(
             write_plain_element("source", entry.source.title or entry.source.url, url=to_uri(entry.source.url))
         )
-    lines += [line for place, one in enumerate(entry.enclosures) for line in _write_enclosure(one, first=place == 0)]
+    has_title = bool(entry.title)
+    lines += [
+        line for place, one in enumerate(entry.enclosures) for line in _write_enclosure(one, place == 0, has_title)
+    ]
     lines += [write_element("media:thumbnail", url=url) for url in list_given_images(entry)]
     lines += write_episode(entry.episode)
     return [*lines, "</item>"]
@@ -144,19 +148,18 @@ def _write_people(people: Sequence[Person]) -> list[str]:
     return [write_element("dc:creator", one.label) for one in people]
 
 
-def _write_enclosure(one: Enclosure, first: bool) -> list[str]:
+def _write_enclosure(one: Enclosure, first: bool, has_title: bool) -> list[str]:
     """Write a file: the first as `enclosure`, with length 0 if unknown, the others as media:content.
 
-    A first file with width, height or duration is both, because `enclosure` has none of them.
+    A first file with title, width, height or duration is both, because `enclosure` has none of them. An item without a
+    title (`has_title`) would take that of its file.
     """
+    title = one.title if has_title else None
     kind, url, sizes = validate_media_type(one.type), to_uri(one.url), describe_sizes(one)
     lines = []
     if first and kind and is_web_url(url):
         lines.append(write_element("enclosure", url=url, length=str(one.length or 0), type=kind))
-        if not any(sizes.values()):
+        if not title and not any(sizes.values()):
             return lines
-    length = str(one.length) if one.length else None
-    return [
-        *lines,
-        write_element("media:content", url=url, type=kind, medium=find_medium(one.type), fileSize=length, **sizes),
-    ]
+    length, medium = str(one.length) if one.length else None, find_medium(one.type)
+    return [*lines, write_media_content(one, title, type=kind, medium=medium, fileSize=length, **sizes)]
