@@ -55,14 +55,14 @@ from headwater.store.store import Store
 
 HOSTS = 64
 IDLE = 5.0
-PATIENCE = 300.0  # seconds after which something has gone wrong
-ITEMS_A_DAY, COLD = 3, 0.1  # on paper: new items of a feed, and the share of refreshes that bring any
+PATIENCE = 300.0  # seconds after which a run has failed
+ITEMS_A_DAY, COLD = 3, 0.1  # assumed on paper: new items of a feed per day, and the share of refreshes that bring any
 SERVERS = ("postgres", "nats")
 PAPER = ((100_000, 28), (1_000_000, 1_000), (10_000_000, 5_000))  # feeds, refreshes in a second
 ROLES = ("controller", "storer", "processor")
 SETTINGS = {
     "ALLOW_PRIVATE": "1",
-    "LEAST_INTERVAL": "1",
+    "MIN_INTERVAL": "1",
     "PER_HOST": "64",
     "BUDGET": "10000000",
     "STRATEGY": "uniform",
@@ -135,7 +135,7 @@ def processes(commands: Sequence[Command]) -> Iterator[dict[str, psutil.Process]
             env |= {f"HEADWATER_{key}": value for key, value in {**SETTINGS, "MEMBER": name, **more}.items()}
             command = [sys.executable, "-m", "headwater", *arguments, "--log-level", "warning"]
             running[name] = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            if arguments[0] == "serve":  # it says when it is there
+            if arguments[0] == "serve":  # it prints a line when it is ready
                 running[name].stdout.readline()  # type: ignore[union-attr]
         yield {name: psutil.Process(process.pid) for name, process in running.items()}
     finally:
@@ -148,7 +148,7 @@ def processes(commands: Sequence[Command]) -> Iterator[dict[str, psutil.Process]
 
 
 def cpu(process: psutil.Process) -> float:
-    """With the processes it has started."""
+    """Return the CPU seconds of a process and its descendants."""
     total = 0.0
     for one in (process, *process.children(recursive=True)):
         try:
@@ -163,7 +163,7 @@ BEGAN = time.monotonic()
 
 
 def now(doing: str) -> None:
-    """For who waits."""
+    """Print the current step and the time so far to standard error."""
     print(f"{time.monotonic() - BEGAN:6.0f} s: {doing}", file=sys.stderr, flush=True)
 
 
@@ -180,7 +180,7 @@ def _made(connection: Connection) -> int:
 
 
 def _size(connection: Connection) -> int:
-    """Bytes on disk, of PostgreSQL."""
+    """Return the bytes on disk of a PostgreSQL database, 0 for SQLite."""
     if connection.dialect.name != "postgresql":
         return 0
     return int(connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
@@ -200,15 +200,19 @@ async def refreshes(
     servers: dict[str, psutil.Process],
     warm: int,
 ) -> dict[str, Any]:
-    """Cold (200, stored) and warm (304, several rounds): refreshes per second, and milliseconds of CPU each, by
-    process; idle: milliseconds of CPU in a second with nothing to do."""
+    """Measure cold (200, stored) and warm (304, several rounds) refreshes, and idling.
+    Returns refreshes per second, and milliseconds of CPU per refresh by process; for idling, milliseconds of CPU per
+    second.
+    """
     everybody = {**running, **servers}
     result: dict[str, Any] = {}
     async with await open_store(url) as store:
         if ready:
 
             async def there() -> bool:
-                """Everybody has come, and those who fetch have their shares of the hosts: starting is not counted."""
+                """Return whether all members have registered and the fetching ones have their shares; starting does not
+                count.
+                """
                 found = await read_cluster_status(store)
                 shares = [one.partitions for one in found.members if one.role in ("terminal", "node")]
                 settled = shares and sum(shares) == PARTITIONS and max(shares) - min(shares) < 2 * len(shares)
@@ -251,18 +255,18 @@ async def _has_made(store: Store, goal: int) -> bool:
 
 
 async def _has_learned(store: Store, cluster: bool) -> bool:
-    """Else the controller would learn, after it was told that all are due, that they are not."""
+    """Return whether the controller has read all results; a later one would undo the due times just set."""
     return not cluster or await store.read(cluster_jobs.count_lessons) == 0
 
 
 async def _all_followed(store: Store) -> bool:
-    """What comes behind a refresh belongs to it: the items' way to the query processor, and the index of words."""
+    """Return whether the query processor and the word index have caught up; their work counts as part of a refresh."""
     return await store.read(_behind) == 0
 
 
 def _behind(connection: Connection) -> int:
     end = connection.execute(select(func.max(outbox.c.position))).scalar() or 0
-    read = connection.execute(select(func.min(checkpoint.c.position))).scalar() or 0  # by the slowest who follows
+    read = connection.execute(select(func.min(checkpoint.c.position))).scalar() or 0  # the slowest consumer
     to_index = connection.execute(select(func.count()).select_from(index_queue)).scalar_one()
     return int(end - read + to_index)
 
@@ -274,17 +278,17 @@ def _host(base: str, number: int) -> str:
 
 
 def own(result: dict[str, Any], phase: str) -> float:
-    """Milliseconds of our own CPU per refresh."""
+    """Return the milliseconds of our own CPU per refresh."""
     return float(sum(used for name, used in result[phase]["cpu"].items() if name not in SERVERS))
 
 
 def mixed(result: dict[str, Any]) -> float:
-    """Milliseconds of our own CPU per refresh where a share of them brings news, as on paper."""
+    """Return the milliseconds of our own CPU per refresh if the share COLD of the refreshes brings news."""
     return COLD * own(result, "cold") + (1 - COLD) * own(result, "warm")
 
 
 def middle(found: Sequence[Any]) -> Any:
-    """Several results of one shape as one: every number is the median of its fellows.
+    """Merge results of one shape: every number becomes the median of its place.
 
     >>> middle([{"cpu": {"serve": 1.0}}, {"cpu": {"serve": 9.0}}, {"cpu": {"serve": 2.0}}])
     {'cpu': {'serve': 2.0}}
@@ -295,7 +299,7 @@ def middle(found: Sequence[Any]) -> Any:
 
 
 def in_turn(base: str, feeds: int, terminals: Sequence[int], folder: Path, rounds: int, turns: int) -> dict[str, Any]:
-    """All rungs one after the other, several times: a machine's slow minutes then fall on each of them."""
+    """Measure all rungs in turn, several times, so that a slow phase of the machine slows each of them."""
     print(f"{feeds:,} feeds on {HOSTS} hosts: refreshes/s, new items/s, milliseconds of CPU per refresh")
     print(f"{'':22}{'cold/s':>9}{'items/s':>9}{'warm/s':>9}{'cold ms':>9}{'warm ms':>9}{'servers':>9}", flush=True)
     found = []
@@ -353,7 +357,7 @@ def _nats(broker: NatsServer) -> psutil.Process:
 
 
 def _fill(connection: Connection, there: int, feeds: int) -> None:
-    """As many feeds as are wanted, in two statements: a million additions would take longer than all the rest."""
+    """Insert feeds with two statements, because adding a million one by one would take longer than the benchmark."""
     connection.execute(
         text(
             "INSERT INTO feed (id, url, url_key, weight, added, paused) SELECT k, address, address, 1, 0, false FROM "
@@ -373,7 +377,7 @@ def _fill(connection: Connection, there: int, feeds: int) -> None:
 
 
 async def take_over(url: str, feeds: int) -> tuple[float, float]:
-    """Seconds from winning the lease to the first choice, and of our CPU, with so many feeds in the store."""
+    """Return the seconds from winning the lease to the first choice, and our CPU seconds, with `feeds` in the store."""
     async with await open_store(url) as store:
         await store.write(_fill, await store.read(count_feeds), feeds)
         given = load_settings(strategy="value")
@@ -397,7 +401,7 @@ async def take_over(url: str, feeds: int) -> tuple[float, float]:
 
 
 def main(small: bool) -> dict[str, float]:
-    """Prints the tables; returns how many times rung 0's CPU a refresh costs at rungs 1 and 2."""
+    """Print the tables; return the CPU of a refresh at rungs 1 and 2 in multiples of rung 0."""
     feeds, number = (200, 1000) if small else (1000, 20_000)
     terminals = (1,) if small else (1, 2, 4)
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as place:
@@ -412,7 +416,7 @@ def main(small: bool) -> dict[str, float]:
             sizes = (1000,) if small else (100_000, 1_000_000)
             for size in sizes:
                 now(f"take-over with {size:,} feeds")
-                with capture_logs():  # not in the table
+                with capture_logs():  # keeps log lines out of the table
                     seconds, used = asyncio.run(take_over(url, size))
                 print(
                     f"take-over with {size:,} feeds: {seconds:.2f} s after the lease is won, {used:.2f} s of CPU",
@@ -424,9 +428,9 @@ def main(small: bool) -> dict[str, float]:
 
 
 def on_paper(result: dict[str, Any], to_take_over: float) -> None:
-    """What these figures mean for many feeds: cores of each role, disk, and the time a new leader takes to load.
+    """Print an estimate for many feeds: cores of each role, disk, and the time a new leader takes to load.
 
-    What a process takes just to be there is taken off the cost of a refresh and added once.
+    The idle cost of a process is subtracted from the cost of a refresh and added once.
     """
     names = ("terminal0", "storer", "controller", "processor", *SERVERS)
     print(
@@ -443,13 +447,13 @@ def on_paper(result: dict[str, Any], to_take_over: float) -> None:
             + "".join(f"{one:11.2f}" for one in cores)
             + f"{disk:15.2f}{feeds * to_take_over:9.0f} s"
         )
-    alone = max(("controller", "processor"), key=lambda name: cost(result, name))  # one at a time works
+    alone = max(("controller", "processor"), key=lambda name: cost(result, name))  # one instance works at a time
     most = (1 - result["idle"]["cpu"][alone] / 1000) / cost(result, alone)
     print(f"first at its limit is the {alone}, of which one works at a time: {most:,.0f} refreshes a second on a core")
 
 
 def cost(result: dict[str, Any], name: str) -> float:
-    """Seconds of a process's CPU that one refresh adds, on paper's mixture."""
+    """Return the CPU seconds that one refresh adds to a process, at the assumed share of news."""
     idle = result["idle"]["cpu"][name]
     each = {phase: result[phase]["cpu"][name] - idle / result[phase]["per_second"] for phase in ("cold", "warm")}
     return float(max(COLD * each["cold"] + (1 - COLD) * each["warm"], 1e-6)) / 1000
@@ -465,7 +469,7 @@ async def _jobs(url: str, nats: str, number: int) -> None:
 
 
 def tell(name: str, result: dict[str, Any]) -> None:
-    """A line as soon as it is known."""
+    """Print the line of one rung."""
     servers = sum(result["cold"]["cpu"].get(one, 0.0) for one in SERVERS)
     print(
         f"{name:22}{result['cold']['per_second']:9.0f}{result['items']:9.0f}{result['warm']['per_second']:9.0f}"
@@ -475,7 +479,7 @@ def tell(name: str, result: dict[str, Any]) -> None:
 
 
 def report(found: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Ratios of our own CPU per refresh to rung 0's; what the database and the broker take comes on top."""
+    """Print and return the ratios of our own CPU per refresh to rung 0; database and broker are listed separately."""
     for phase in ("cold", "warm", "idle"):
         for name, result in found.items():
             parts = ", ".join(f"{one} {used:.2f}" for one, used in result[phase]["cpu"].items())

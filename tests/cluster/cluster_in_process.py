@@ -1,4 +1,4 @@
-"""Roles of a cluster as tasks of the test's own process, on real servers; and parts of them with handmade results."""
+"""Runs the roles of a cluster as tasks of the test's own process on real servers, and makes results by hand."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ class Roles:
         await asyncio.gather(task, return_exceptions=True)
 
     async def stop_storing(self) -> None:
-        """Ends everybody up to the storers, so that what is stored stays all there is."""
+        """Stop controller, terminal and storer, so that nothing more is stored."""
         for name in ("controller", "terminal", "storer"):
             await self.stop(name)
 
     def failures(self) -> list[BaseException]:
-        """What has ended that should not have."""
+        """Return the errors of roles that have ended by themselves."""
         done = [task for task, _ in self._running.values() if task.done()]
         return [error for task in done if (error := task.exception()) is not None]
 
 
 @asynccontextmanager
 async def roles(given: Settings, *names: str) -> AsyncIterator[Roles]:
-    """`names` are roles, each started once under its own name."""
+    """Start each of the named roles once, under its own name."""
     running = Roles(given)
     for name in names:
         running.start(name, name)
@@ -93,7 +93,7 @@ async def roles(given: Settings, *names: str) -> AsyncIterator[Roles]:
 async def streams_at(
     url: str, prefix: str, identity: str | None = None, *, lease: float = LEASE
 ) -> AsyncIterator[NatsStreams]:
-    """The streams of a test; made where an identity is given."""
+    """Connect to the streams of a test; create them if an identity is given."""
     link = await connect_nats(url, "test")
     found = NatsStreams(link, prefix, LeaseTiming(lease))
     try:
@@ -105,14 +105,14 @@ async def streams_at(
 
 
 async def all_matched(store: Store) -> bool:
-    """Whether everything that is stored has met the standing queries."""
+    """Return whether every stored item has been matched."""
     return await store.read(read_checkpoint, "queries") == await store.read(find_last_position) > 0
 
 
 def result(
     feed_id: int, url: str, at: float, *identities: str, epoch: int = 0, terminal: str = "t", generation: int = 1
 ) -> FetchResult:
-    """What a terminal would bring of a feed that shows these items."""
+    """Make a terminal's result for a feed that shows these items."""
     entries = tuple(Entry(id=one, link=f"{url}/{one}", title=f"Item {one}", content=Markup(one)) for one in identities)
     document = Document("rss 2.0", title="A feed", items=entries)
     outcome = Outcome(Ending.CHANGED, url, url, at, 0.1, 200, document, bytes=1000, body_hash=f"{at}")
@@ -127,12 +127,12 @@ async def publish(streams: NatsStreams, one: FetchResult) -> None:
 def cluster_ingest(
     store: Store, politeness: Politeness, on_stored: Callable[[Sequence[StoredRefresh]], None] = lambda batch: None
 ) -> Ingest:
-    """The ingest of a node that shares its database."""
+    """Make the ingest of a node that shares its database."""
     planner = ProvisionalPlanner(politeness)
     return Ingest(store, planner=planner, find_epochs=find_partition_epochs, jobs_are_rows=True, on_stored=on_stored)
 
 
 def terminal_of(node: Node) -> Terminal:
-    """The terminal of a node that shares its database."""
+    """Return the terminal of a node that shares its database."""
     found: Terminal = node.parts[0].args[0]  # type: ignore[attr-defined]
     return found

@@ -14,7 +14,7 @@ from typing import Any
 
 SETTINGS: dict[str, Any] = {
     "ALLOW_PRIVATE": "1",
-    "LEAST_INTERVAL": "0.2",
+    "MIN_INTERVAL": "0.2",
     "PER_HOST": "1",
     "BUDGET": "100000",
     "STRATEGY": "top_utility",
@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class Processes:
-    """What a test has started; all of it ends with the test, and what it said is shown when it fails."""
+    """The processes that a test has started; they end with the test, and their output is shown if it fails."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self._folder = folder
@@ -32,7 +32,7 @@ class Processes:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *arguments: str, **settings: Any) -> subprocess.Popen[bytes]:
-        """`headwater ARGUMENTS` as the member `name`."""
+        """Start `headwater ARGUMENTS` as the member `name`."""
         env = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
         given = {**self._settings, "MEMBER": name, **settings}
         env |= {f"HEADWATER_{key}": str(value) for key, value in given.items() if key != "FAIL_AT"}
@@ -51,7 +51,7 @@ class Processes:
         process.wait()
 
     def stop(self, name: str, seconds: float = 60.0) -> int:
-        """Ask it to end; its exit code."""
+        """Terminate a process; return its exit code."""
         process = self._running.pop(name)
         process.terminate()
         return process.wait(seconds)

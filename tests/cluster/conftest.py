@@ -1,4 +1,4 @@
-"""Clusters in tests: a fresh PostgreSQL database each, a NATS server that all share with a prefix each."""
+"""Fixtures for clusters: a fresh PostgreSQL database per test, and one NATS server with a prefix per test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERS = itertools.count()
 
 @pytest.fixture
 def url(postgres: PostgresServer) -> Iterator[str]:
-    """The address of a fresh PostgreSQL database."""
+    """Return the address of a fresh PostgreSQL database."""
     name = postgres.create()
     yield postgres.url(name)
     postgres.drop(name)
@@ -32,7 +32,7 @@ async def store(url: str) -> AsyncIterator[Store]:
 
 @pytest.fixture(scope="session")
 def nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    """A NATS server of this test process; each test has streams under a prefix of its own."""
+    """Run a NATS server for this test process; each test has streams under its own prefix."""
     with nats_server(tmp_path_factory.mktemp("nats")) as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""Disks that are really full: small ones in memory, which tests mount and fill."""
+"""Disks that are really full: small file systems in memory, which tests mount and fill."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Take all that is left."""
+    """Use up the free space."""
     ballast = folder / "ballast"
     with ballast.open("wb", buffering=0) as file:
         try:

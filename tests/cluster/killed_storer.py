@@ -1,4 +1,4 @@
-"""A storer that dies at a step it is told."""
+"""A storer that kills itself at a given step."""
 
 from __future__ import annotations
 

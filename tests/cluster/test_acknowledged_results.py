@@ -14,7 +14,7 @@ from headwater.store.store import Store
 async def test_what_was_acknowledged_does_not_wait_though_it_is_there(nats, prefix: str, store: Store) -> None:
     link = await connect_nats(nats.url, "test")
     streams = NatsStreams(link, prefix, LeaseTiming())
-    # A stream that keeps everything stands for one that was killed before it had written what it had let go.
+    # A stream that keeps everything stands for a NATS that was killed before it had written its deletions.
     kept = StreamConfig(
         name=streams.stream_name("RESULTS"), subjects=[streams.full_subject("res.*")], metadata={CLUSTER_ID_KEY: "us"}
     )

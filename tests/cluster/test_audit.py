@@ -31,20 +31,20 @@ MOMENT = 1e-3  # seconds; far less than between two items
 
 
 class Reader:
-    """Refreshes the one feed of a farm by hand; its time stands still but for what a test lets pass."""
+    """Refreshes the one feed of a farm by hand; the farm's clock moves only when a test advances it."""
 
     def __init__(self, farm: Farm, store: Store, feed: int) -> None:
         self._farm, self._store, self._feed = farm, store, feed
 
     def publish(self, items: int) -> None:
-        """Let time pass until that many more are published."""
+        """Advance the clock until `items` more are published."""
         for _ in range(items):
             clock = self._farm.clock
             next_one = self._farm.get_feed(0).timeline.time_of_next(clock.farm_time())
             self._farm.advance(clock.to_wall_time(next_one) - clock.wall_time() + MOMENT)
 
     async def refresh(self, *, during: int = 0, loses: int = 0, notices: bool = True) -> None:
-        """`during` items are published when the document is made already; `loses` of the new ones are not stored."""
+        """Refresh; `during` items are published after the document was made, and `loses` new ones are not stored."""
         url, began = self._farm.url(0), self._farm.clock.wall_time()
         document = read_to_keep(self._farm.get_feed(0).make_document(), url)
         self._farm.advance(MOMENT)
@@ -75,7 +75,7 @@ async def test_what_the_first_window_shows_and_what_comes_after_is_due_and_older
     await reader.refresh()
     found = await reader.reckoned()
     assert (found.published, found.missing, found.overflowed, found.unnoticed) == (2 * WINDOW - 1, 0, 0, 0)
-    assert replace(found, unmatched=0).is_clean  # there is no query processor in these tests
+    assert replace(found, unmatched=0).is_clean  # no query processor runs in these tests
 
 
 async def test_an_item_published_while_the_last_refresh_was_under_way_is_not_due(reader: Reader) -> None:

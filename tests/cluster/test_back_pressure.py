@@ -25,7 +25,7 @@ FEEDS, CONCURRENCY = 60, 4
 
 
 async def results_in(streams: NatsStreams) -> int:
-    """How many results wait in RESULTS; a message holds several."""
+    """Count the results in RESULTS; a message holds several."""
     info = await streams.context.stream_info(streams.stream_name("RESULTS"))
     numbers = range(info.state.first_seq, info.state.last_seq + 1)
     bodies = [(await streams.context.get_msg(streams.stream_name("RESULTS"), seq=number)).data for number in numbers]
@@ -42,7 +42,7 @@ async def stand_still(seconds: float, farm, url: str, store: Store, nats: NatsSe
         most = JOBS_PER_FETCH * CONCURRENCY
         await eventually(lambda: len(made.log) == most, "what may be in flight is fetched")
         await asyncio.sleep(seconds)
-        assert len(made.log) == most  # not one more, however long nobody stores
+        assert len(made.log) == most  # not one more, however long no storer runs
         assert await results_in(streams) == most
         running.start("storer", "storer")
 
@@ -71,14 +71,14 @@ async def test_however_many_take_the_lead_over_while_nobody_stores_no_more_is_fe
     async with streams_at(nats.url, prefix) as streams, roles(given, "terminal") as running:
 
         async def signs_of_leading(name: str) -> float | None:
-            """When it last said how many jobs are in flight, which only a leader does."""
+            """Return when a member last reported jobs in flight, which only a leader does."""
             here = {one.name: one for one in await store.read(cluster_leases.list_members, 60.0)}
             leads = name in here and "in_flight" in msgspec.json.decode(here[name].info)["counts"]
             return here[name].seen if leads else None
 
         for name in ("first", "second", "third", "fourth"):
             running.start(name, "controller")
-            for _ in range(3):  # several beats: it has had the time to choose
+            for _ in range(3):  # several heartbeats, enough time to choose feeds
 
                 async def said(last: float | None = await signs_of_leading(name), name: str = name) -> bool:
                     now = await signs_of_leading(name)

@@ -26,7 +26,7 @@ from headwater.store.store import Store
 
 
 async def command(*arguments: str, **more: Any) -> Result:
-    """As a user runs it, in a thread with a loop of its own."""
+    """Run a command as a user would, in a thread with its own event loop."""
     env = {f"HEADWATER_{key}": str(value) for key, value in more.items()} | {"HEADWATER_ALLOW_PRIVATE": "1"}
     return await asyncio.to_thread(CliRunner().invoke, build_app(arguments), list(arguments), env=env)
 

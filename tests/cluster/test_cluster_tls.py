@@ -28,7 +28,7 @@ from headwater.store.store import Store
 
 
 class Papers:
-    """Certificates of an authority of our own, as files."""
+    """The certificates of a test authority, as files."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name = folder, name
@@ -51,7 +51,7 @@ def papers(tmp_path: Path) -> Papers:
 
 @contextmanager
 def nats_with_tls(folder: Path, papers: Papers, *, named: str = "127.0.0.1", verify: bool = False) -> Iterator[str]:
-    """Its address, by `tls://` and with a user and a password."""
+    """Run NATS with TLS, a user and a password; yield its `tls://` address."""
     cert, key = papers.issue(named)
     block = f'tls {{ cert_file: "{cert}", key_file: "{key}", ca_file: "{papers.ca}", verify: {str(verify).lower()} }}\n'
     with nats_server(folder, more=block + 'authorization { user: "a", password: "secret" }\n') as server:
@@ -89,7 +89,7 @@ def server_side(papers: Papers, named: str = "127.0.0.1") -> ssl.SSLContext:
 
 
 def by_tcp(url: str, port: int, more: str = "") -> str:
-    """The address of a database with a port in the place of the socket."""
+    """Return the address of a database with a port instead of the socket."""
     return f"postgresql://postgres@127.0.0.1:{port}{urlsplit(url).path}{more}"
 
 
@@ -155,7 +155,7 @@ async def test_tls_is_spoken_where_nats_only_offers_it(tmp_path: Path, papers: P
     cert, key = papers.issue("127.0.0.1")
     block = f'tls {{ cert_file: "{cert}", key_file: "{key}" }}\nallow_non_tls: true\n'
     with nats_server(tmp_path, more=block) as server:
-        with pytest.raises(ClusterError, match="is not trusted"):  # so it was asked who it is
+        with pytest.raises(ClusterError, match="is not trusted"):  # so its certificate was checked
             await connect_nats(server.url.replace("nats://", "tls://"), "test")
         link = await connect_nats(server.url.replace("nats://", "tls://") + f"?ca={papers.ca}", "test")
         await link.close()

@@ -16,7 +16,7 @@ URL = "https://one.example/feed"
 
 
 def with_text(one: FetchResult, length: int) -> FetchResult:
-    """The result with texts that cannot be compressed."""
+    """Return the result with incompressible texts."""
     chance = random.Random(one.job.feed_id)
     assert one.outcome.document is not None
     texts = [chance.randbytes(length).hex()[:length] for _ in one.outcome.document.items]

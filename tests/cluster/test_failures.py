@@ -1,4 +1,4 @@
-"""The failure matrix: parts that hang, die, fill up or disagree, on real PostgreSQL and NATS."""
+"""The failure matrix: parts hang, die, fill up or disagree, on real PostgreSQL and NATS."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_late_result_stores_its_items_but_does_not_touch_the_schedule(st
     await store.write(partitions.create_partition_leases)
     await store.write(
         cluster_leases.acquire_free_leases, partitions.LEASE_PREFIX, "hung", 256, -1.0
-    )  # epoch 1, run out at once
+    )  # epoch 1, expired at once
     await store.write(cluster_leases.acquire_free_leases, partitions.LEASE_PREFIX, "other", 256, 60.0)  # epoch 2
     storer = cluster_ingest(store, manners())
     await storer.save_results([result(feed, url, 2_000.0, "b", "c", epoch=2, terminal="other")])
@@ -80,7 +80,7 @@ async def test_a_late_result_stores_its_items_but_does_not_touch_the_schedule(st
 
 
 class FakeTransport:
-    """Grants what a test wants, brings no jobs by itself, keeps results, and notes what becomes of each job."""
+    """Grants the given partitions, delivers no jobs, keeps results, and records the outcome of each job."""
 
     def __init__(self, *grants: Grant) -> None:
         self._grants = list(grants)
@@ -122,12 +122,12 @@ class FakeTransport:
 
 
 async def answered(terminal: Terminal, eventually) -> None:
-    """Until the terminal has been granted what it gets."""
+    """Wait until the terminal has received its grant."""
     await eventually(lambda: terminal.holdings.seconds_left(0.0) > 0.0, "it has asked for partitions and was answered")
 
 
 async def tried(terminal: Terminal, job: Job) -> str:
-    """What becomes of a job in a terminal's hands: done, given back, put down."""
+    """Give a terminal a job; return its outcome: done, given back or put down."""
     ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     terminal.accept_job(ReceivedJob(job, ended))
     return await asyncio.wait_for(ended, 20)
@@ -220,13 +220,13 @@ async def test_results_that_are_not_safe_yet_hold_up_no_fetch_and_keep_their_par
 async def test_a_greeting_that_is_answered_late_lets_nothing_go_that_was_taken_anew(store: Store) -> None:
     await store.write(partitions.create_partition_leases)
     first = (await store.write(partitions.share_partitions, "t", 1, {}, LEASE)).partitions
-    late = {7: first[7]}  # it has drained this one and says so, but nobody answers, so it says so again
+    late = {7: first[7]}  # it drained this one and reports it; without an answer it reports it again
     again = (await store.write(partitions.share_partitions, "t", 1, late, LEASE)).partitions
     assert again[7] == first[7] + 1
     await store.write(partitions.share_partitions, "t", 1, late, LEASE)
     await store.write(
         partitions.release_partitions, "t", first
-    )  # and the farewell of the process before it, of the same name
+    )  # and the release by the earlier process of the same name
     other = (await store.write(partitions.share_partitions, "other", 2, {}, LEASE)).partitions
     assert 7 not in other
     assert set(other) <= first.keys() - {7}
@@ -263,7 +263,7 @@ async def test_jobs_of_a_partition_that_has_passed_on_do_not_go_to_who_held_it(
         await publish_jobs(streams, [Job(2, p, 7 << EPOCH_SHIFT, made.url(1), "a test")])
         await asyncio.sleep(0.5)
         waits = await streams.context.consumer_info(streams.stream_name("JOBS"), consumer_name(p))
-        assert (waits.num_pending, waits.num_ack_pending) == (1, 0)  # for the other, who has not asked yet
+        assert (waits.num_pending, waits.num_ack_pending) == (1, 0)  # the other has not asked yet
         assert terminal.counts["refused"] == 0
         stop.set()
         await running
@@ -327,7 +327,7 @@ async def test_a_persons_request_waits_for_the_strict_cap_and_is_then_sent_first
     )
     [*_, wanted] = (feed for feed in feeds if feed not in sent)
     await store.write(cluster_jobs.add_refresh_request, wanted, by_hub=True)
-    await store.write(cluster_jobs.add_refresh_request, wanted)  # the person's request is the stronger one
+    await store.write(cluster_jobs.add_refresh_request, wanted)  # a person's request has precedence
     assert await works.step() == len(sent)  # learned, and nothing sent
     assert not await queued_jobs(store)
     now += 61.0
@@ -349,9 +349,9 @@ async def test_a_request_ends_with_a_stored_refresh_that_the_person_has_not_seen
     await store.write(cluster_jobs.add_refresh_request, feed, newer_than=before)
     await store.write(cluster_jobs.add_refresh_request, other, by_hub=True)
     await works.step()
-    assert await store.read(cluster_jobs.read_leader_news) == (False, {feed: before}, [])  # a hub's is noted at once
+    assert await store.read(cluster_jobs.read_leader_news) == (False, {feed: before}, [])  # a hub's is recorded at once
     storer = cluster_ingest(store, manners())
-    await storer.save_results([result(feed, url, before - 1.0, "a")])  # which the person has seen
+    await storer.save_results([result(feed, url, before - 1.0, "a")])  # the person has seen this one
     await works.step()
     assert await store.read(cluster_jobs.read_leader_news) == (False, {feed: before}, [])
     await storer.save_results([result(feed, url, before + 1.0, "a", "b")])
@@ -386,14 +386,14 @@ async def test_a_job_of_which_nothing_was_heard_is_due_again_and_its_feed_is_ref
     await works.scheduler.load_feeds()
     await works.step()
     assert list(works.in_flight) == [feed]
-    await store.write(cluster_jobs.delete_jobs, [feed])  # as if the broker had been wiped
+    await store.write(cluster_jobs.delete_jobs, [feed])  # simulates a broker that was wiped
     assert not await works.step()
     works.in_flight[feed].deadline = 0.0
     assert await works.step()
     assert works.counts["expired"] == 1
     assert await store.read(cluster_jobs.count_jobs) == 1
     await store.write(cluster_jobs.delete_jobs, [feed])
-    works.recheck_in_flight()  # where one knows that the broker was wiped, nothing is waited for
+    works.recheck_in_flight()  # once the broker is known to be wiped, there is nothing to wait for
     assert await works.step()
     assert works.counts["expired"] == 1
     assert await store.read(cluster_jobs.count_jobs) == 1
@@ -425,7 +425,7 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
     assert await second.step()  # the fourth takes its place
     assert second.counts["learned"] == 1
     assert one not in second.in_flight
-    await store.write(cluster_jobs.delete_jobs, [two])  # as a terminal puts down an old controller's job
+    await store.write(cluster_jobs.delete_jobs, [two])  # as a terminal drops an old controller's job
     assert await second.step()
     assert second.counts["expired"] == 0
     assert await store.read(cluster_jobs.list_queued_feeds) == second.in_flight.keys()
@@ -513,7 +513,7 @@ async def test_a_full_disk_is_said_and_waited_for(
 
         await eventually(said, "the member says so")
         assert await store.read(count_items) == 0
-        assert not await store.read(list_refreshes)  # nothing is half written
+        assert not await store.read(list_refreshes)  # no partial write
         await store.write(lambda connection: connection.execute(text("DROP FUNCTION full_disk CASCADE")) and None)
 
         async def stored() -> bool:
@@ -554,7 +554,7 @@ async def test_one_result_that_nobody_can_store_does_not_keep_the_others_of_its_
     good = result(feed, "https://one.example/feed", 1_000.0, "a")
     bad = msgspec.structs.replace(
         good, job=msgspec.structs.replace(good.job, partition=9999)
-    )  # there is no such partition
+    )  # no such partition exists
     async with streams_at(nats.url, prefix) as streams, roles(given, "storer"):
         await eventually(streams.are_present, "the streams are made")
         [(_, body)] = encode_results([bad, good], 1 << 20)
@@ -582,7 +582,7 @@ async def test_a_second_job_for_a_feed_is_refused_by_the_broker_and_one_that_blo
         job = Job(1, 3, 1 << EPOCH_SHIFT, "https://one.example/feed", "a test")
         assert await outgoing.send_jobs([job]) == {1}
         assert await outgoing.send_jobs([job]) == set()
-        assert await outgoing.send_jobs([job]) == set()  # the second refusal: NATS has given it up, or nobody is there
+        assert await outgoing.send_jobs([job]) == set()  # NATS has dropped the job, or no terminal runs
         assert await outgoing.send_jobs([job]) == {1}
         assert [subject for _, subject, _, _ in await store.read(cluster_jobs.list_quarantined_messages)] == [
             "jobs.3.1"

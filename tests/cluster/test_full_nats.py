@@ -111,7 +111,7 @@ async def test_a_disk_that_is_really_full_is_said_and_all_goes_on_when_there_is_
             waiting = asyncio.create_task(streams.retry.retry_until_done("results", "RESULTS", publish))
             ballast.unlink()
             await asyncio.sleep(2.5)
-            assert not waiting.done()  # NATS does not take it up again by itself
+            assert not waiting.done()  # NATS does not resume by itself
             broker.kill()
             await asyncio.to_thread(broker.start)
             assert await asyncio.wait_for(waiting, 60) == [True] * 10
@@ -130,7 +130,7 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
         async with streams_at(broker.url, "") as streams:
             await streams.ensure_streams(await load_cluster_id(store))
 
-            await streams.context.add_stream(name="BALLAST", subjects=["ballast.*"])  # somebody else's
+            await streams.context.add_stream(name="BALLAST", subjects=["ballast.*"])  # another user's
 
             async def publish_on() -> None:
                 for k in range(100):

@@ -22,7 +22,7 @@ def grant(partitions: Mapping[int, int], *surplus: int, lacking: bool = False, s
 
 
 def holding(partitions: Mapping[int, int], *surplus: int) -> LeasedHoldings:
-    """Asked for at 10 and heard at 11."""
+    """Make holdings with partitions that were requested at 10 and granted at 11."""
     tenancy = LeasedHoldings(FETCH)
     tenancy.apply_grant(grant(partitions, *surplus), 10.0, 11.0)
     return tenancy
@@ -59,13 +59,13 @@ def test_what_is_draining_is_let_go_as_soon_as_nothing_of_it_is_in_hand_and_not_
         tenancy.end_job(p)
     assert tenancy.release_drained() == {p: 100 + p for p in surplus}
     assert set(tenancy.held) == held - surplus
-    assert set(tenancy.claimed) == held  # until we are answered the landlord may not know
+    assert set(tenancy.claimed) == held  # until an answer arrives, the leader may not know
     assert all(tenancy.find_epoch(p, 12.0) is None for p in surplus)
 
 
 def test_what_was_let_go_is_said_until_it_is_answered_and_begun_again_only_when_it_is_held_anew() -> None:
     tenancy = holding({1: 5, 2: 8}, 1)
-    for _ in range(3):  # nobody answers
+    for _ in range(3):  # no answer comes
         assert tenancy.release_drained() == {1: 5}
         assert tenancy.find_epoch(1, 12.0) is None
     assert tenancy.apply_grant(grant({1: 6, 2: 8}), 12.0, 12.5) == {1}
@@ -77,9 +77,9 @@ def test_hosts_are_left_alone_for_a_pause_after_their_partition_became_ours() ->
     tenancy = holding({1: 5})
     assert tenancy.quiet_seconds(1, PAUSE, 11.25) == 0.75
     assert tenancy.quiet_seconds(1, PAUSE, 12.0) == 0.0
-    tenancy.apply_grant(grant({1: 5}), 12.0, 13.0)  # as before
+    tenancy.apply_grant(grant({1: 5}), 12.0, 13.0)  # renewed
     assert tenancy.quiet_seconds(1, PAUSE, 13.0) == 0.0
-    assert tenancy.apply_grant(grant({1: 7}), 30.0, 31.0) == {1}  # while we hung somebody else had it
+    assert tenancy.apply_grant(grant({1: 7}), 30.0, 31.0) == {1}  # another terminal held it during the hang
     assert tenancy.quiet_seconds(1, PAUSE, 31.0) == PAUSE
 
 
@@ -93,7 +93,7 @@ def test_while_partitions_move_the_landlord_is_asked_often() -> None:
     assert tenancy.is_moving
 
 
-# two tenants, one partition and a landlord, between whom words are late or lost
+# Two terminals, one partition and a leader; their messages may be late or lost.
 
 
 @dataclass
@@ -113,11 +113,11 @@ class Question:
 @dataclass
 class Fetch:
     name: str
-    deadline: float  # at which it is broken off
+    deadline: float  # when it is cancelled
 
 
 class Tenants:
-    """A lease as the store keeps it; what else happens, what is late and what is lost is a matter of chance."""
+    """Two terminals and the stored lease; events, delays and losses are random."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
@@ -125,12 +125,12 @@ class Tenants:
         self.lease = Lease()
         self.names = ["a", "b"]
         self.tenants = {name: LeasedHoldings(FETCH) for name in self.names}
-        self.asking: dict[str, Question] = {}  # what each waits for
+        self.asking: dict[str, Question] = {}  # the open request of each
         self.sent: list[Question] = []
         self.answers: list[tuple[Question, Grant]] = []
         self.fetches: list[Fetch] = []
         self.begun = 0
-        self.asked_last = "", 0.0  # by whom, when that ended
+        self.asked_last = "", 0.0  # the last fetcher, and when it ended
 
     def step(self) -> None:
         happens = (
@@ -150,7 +150,7 @@ class Tenants:
     def somebody_asks(self) -> None:
         name = self.chance.choice(self.names)
         question = Question(name, self.now, self.tenants[name].release_drained())
-        self.asking[name] = question  # what was asked before is waited for no more
+        self.asking[name] = question  # replaces the earlier request
         self.sent.append(question)
 
     def the_landlord_hears(self) -> None:
@@ -161,7 +161,7 @@ class Tenants:
                 self.answers.append((question, answer))
 
     def late(self, words: int) -> int:
-        """Which of them arrives: mostly the last, but any may."""
+        """Choose the message that arrives: mostly the last, sometimes any."""
         return words - 1 if self.chance.random() < 0.7 else self.chance.randrange(words)
 
     def granted(self, question: Question) -> Grant:
@@ -193,7 +193,7 @@ class Tenants:
         assert (self.lease.holder, self.lease.epoch) == (name, epoch)
         assert self.lease.until >= self.now + FETCH
         by, at = self.asked_last
-        assert by == name or self.now >= at + PAUSE  # its own pauses are kept elsewhere
+        assert by == name or self.now >= at + PAUSE  # its own pauses are enforced elsewhere
         tenancy.begin_job(P)
         self.begun += 1
         self.fetches.append(Fetch(name, self.now + tenancy.seconds_left(self.now)))
@@ -209,7 +209,7 @@ class Tenants:
             self.tenants[fetch.name].end_job(P)
 
     def somebody_dies_and_another_comes(self) -> None:
-        """What is under way at a host goes on there."""
+        """Replace a terminal; its requests at hosts go on."""
         who = self.chance.randrange(2)
         old, new = self.names[who], f"{self.names[who]}'"
         del self.tenants[old]

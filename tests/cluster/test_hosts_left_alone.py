@@ -1,4 +1,4 @@
-"""A host is left alone for its pause, also when its partition or the lead changes hands."""
+"""The pause between two requests to a host holds even if its partition or the lead changes hands."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_a_new_leader_knows_which_hosts_were_asked_before_it(
     rung: int, farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
     made = await prepared(farm, store)
-    given = settings(database=url, host_budget=0.1)  # every ten minutes
+    given = settings(database=url, host_budget=0.1)  # one request every ten minutes
     if rung == 2:
         given = given.with_changes({"nats": nats.url, "nats_prefix": prefix})
 

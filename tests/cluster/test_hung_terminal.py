@@ -1,4 +1,4 @@
-"""A terminal that hangs, or whose machine sleeps, while its partitions pass to another."""
+"""The partitions of a terminal that hangs, or whose machine sleeps, pass to another."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_a_terminal_that_sleeps_and_wakes_makes_no_storm_and_no_host_sees_
             running.signal("one", signal.SIGCONT)
             asked = len(made.log)
             await asyncio.sleep(2 * LEASE)
-            assert await held("one") > 0  # it takes part again
+            assert await held("one") > 0  # it has partitions again
             await inside.stop("controller")
             await asyncio.sleep(2.0)
     found = await audit_run(made, store, "Everything")

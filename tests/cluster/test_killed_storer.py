@@ -20,9 +20,9 @@ from headwater.store.store import Store
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["headwater.assembly", "asyncpg", "sqlalchemy.dialects.postgresql.asyncpg", "nats"])
 PLACES = ("taken", "judged", "saved", "acknowledged")
-TRAPS = {"saved"}  # between storing and acknowledging; the others are long runs
+TRAPS = {"saved"}  # between storing and acknowledging; the others take long
 FEEDS, WINDOW = 8, 5
-LEASE = 2.0  # short, because what a dead storer had taken is given to another after it
+LEASE = 2.0  # short, because jobs of a dead storer are redelivered after it
 
 
 @pytest.mark.parametrize("place", [pytest.param(one, marks=() if one in TRAPS else pytest.mark.soak) for one in PLACES])

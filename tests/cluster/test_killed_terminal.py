@@ -1,4 +1,4 @@
-"""The jobs of a killed terminal are done by another, with at most one request more each."""
+"""Another terminal does the jobs of a killed one, with at most one more request for each."""
 
 from __future__ import annotations
 

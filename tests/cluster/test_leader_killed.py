@@ -31,7 +31,7 @@ log = structlog.get_logger()
 async def times_to_lead(
     kills: int, lease: float, farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> list[float]:
-    """Seconds from kill −9 of the leader to the first job that another has offered, again and again."""
+    """Return the seconds from each kill −9 of the leader to the first job of its successor."""
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(5, 50), hints=False)
     await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     seen: dict[int, float] = {}  # epoch → when its first job came
@@ -66,7 +66,7 @@ async def killed(running: Processes, leads, seen: dict[int, float], chance: rand
     await eventually(lambda: max(seen) > epoch, "another offers jobs")
     running.start(leader, "controller")
     await eventually(lambda: "joined" in running.said(leader)[said:], "it stands by")
-    await asyncio.sleep(chance.uniform(1.0, 4.0))  # so that kills come at any time between two renewals
+    await asyncio.sleep(chance.uniform(1.0, 4.0))  # so that kills hit any time between two renewals
     return seen[max(seen)] - at
 
 
@@ -81,7 +81,7 @@ async def test_the_lead_passes_on_when_the_lease_of_who_fell_silent_ends(store: 
         stop.set()
 
     await Election(store, CONTROLLER, "other", seconds).run(work, stop)
-    # By the database's clock; who asked from time to time, every fifth of it, would be late.
+    # Measured by the database's clock; polling every fifth of the lease would be too late.
     assert 0 <= taken[0].until - seconds - silent.until < seconds / 2
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from typing import Any
 
+import aiohttp
 import pytest
 
 from headwater.cluster.leases.holdings import LeasedHoldings
@@ -21,7 +24,7 @@ JOB = Job(1, partition_of(URL), 1, URL, "a test")
 
 @pytest.fixture
 async def busy() -> AsyncIterator[Fetcher]:
-    """Somebody else talks to the host, and does not stop."""
+    """Keep the host busy with another request that does not end."""
     async with Fetcher(allow_private=True, ports=(9,)) as fetcher:
         assert fetcher.gate.try_enter("127.0.0.1")
         yield fetcher
@@ -46,9 +49,9 @@ async def test_a_fetch_whose_turn_does_not_come_ends_before_its_lease_and_nothin
     await asyncio.sleep(0)
     hosts.cancel_late(1.0)
     await asyncio.sleep(0.01)
-    assert not task.done()  # most of the lease is left
+    assert not task.done()  # most of the lease remains
     hosts.cancel_late(61.0)
-    hosts.cancel_late(61.0)  # it is looked again before the first has come to its end
+    hosts.cancel_late(61.0)  # a second check before the first cancellation has finished
     await task
     assert after == ["None", "the next one"]
 
@@ -61,3 +64,73 @@ async def test_who_is_ended_by_another_too_ends(busy: Fetcher) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+class CountingServer:
+    """Counts requests and answers them."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    async def __aenter__(self) -> CountingServer:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/feed"
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await reader.readuntil(b"\r\n\r\n"):
+                self.requests += 1
+                writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+
+def stop_loop() -> None:
+    time.sleep(0.5)
+
+
+async def fetch_and_sleep(server: CountingServer, *, opens_connection: bool, patch: pytest.MonkeyPatch) -> None:
+    """Stop the event loop for longer than a lease, as a stopped process is, just before a request is sent."""
+    connect = aiohttp.TCPConnector.connect
+
+    async def sleep_when_connected(self: aiohttp.TCPConnector, *given: Any, **named: Any) -> object:
+        connection = await connect(self, *given, **named)
+        stop_loop()
+        return connection
+
+    async with Fetcher(allow_private=True, ports=(server.port,), pause=0.1) as fetcher:
+        job = Job(1, partition_of(server.url), 1, server.url, "a test")
+        hosts = asking(fetcher, 0.4)
+        sweeps = asyncio.create_task(hosts.cancel_late_fetches(9.0))  # the next one is due after the sleep
+        if opens_connection:
+            patch.setattr(aiohttp.TCPConnector, "connect", sleep_when_connected)
+            assert await hosts.fetch_job(job) is None
+        else:
+            assert await hosts.fetch_job(job) is not None
+            waiting = asyncio.create_task(hosts.fetch_job(job))
+            await asyncio.sleep(0.01)
+            stop_loop()
+            assert await waiting is None
+        sweeps.cancel()
+        await asyncio.sleep(0.05)
+
+
+async def test_a_fetch_that_waited_for_its_turn_while_its_lease_ended_sends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with CountingServer() as server:
+        await fetch_and_sleep(server, opens_connection=False, patch=monkeypatch)
+        assert server.requests == 1  # the one before
+
+
+async def test_a_fetch_that_waited_for_a_connection_while_its_lease_ended_sends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with CountingServer() as server:
+        await fetch_and_sleep(server, opens_connection=True, patch=monkeypatch)
+        assert server.requests == 0

@@ -30,7 +30,7 @@ async def test_a_lease_has_one_holder_until_it_ends_and_its_epoch_grows_with_eac
     assert await store.write(cluster_leases.acquire_lease, "controller", "b", 60.0) is None
     again = await store.write(cluster_leases.acquire_lease, "controller", "a", 60.0)
     assert again is not None
-    assert again.epoch == 1  # its own: nothing has passed to another
+    assert again.epoch == 1  # renewed by its holder, so the epoch stays
     await store.write(cluster_leases.release_lease, again)
     second = await store.write(cluster_leases.acquire_lease, "controller", "b", 60.0)
     assert second is not None
@@ -55,7 +55,7 @@ async def test_a_write_under_an_old_epoch_is_refused_and_leaves_nothing(store: S
         await fenced.write(add_and_subscribe, [NewFeed("https://example.org/2")], time.time())
     with pytest.raises(LeaseLost):
         await fenced.write(lambda connection: pytest.fail("the function must not run"))
-    assert await fenced.read(count_feeds) == 1  # reading is free
+    assert await fenced.read(count_feeds) == 1  # reading needs no lease
 
 
 async def test_who_takes_over_waits_for_a_write_that_has_begun_but_the_holder_may_renew(store: Store) -> None:
@@ -91,7 +91,7 @@ async def test_partitions_are_taken_once_however_many_reach_for_them(store: Stor
 
 
 async def test_all_partitions_are_taken_by_one_statement(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One by one, a slow database needed longer than a terminal waits for an answer, again at every try."""
+    """One statement per partition took a slow database longer than a terminal's timeout, at every try."""
     await store.write(partitions.create_partition_leases)
     execute, statements = Connection.execute, 0
 
@@ -106,7 +106,7 @@ async def test_all_partitions_are_taken_by_one_statement(store: Store, monkeypat
 
 
 class Away:
-    """A store whose database is away while a test says so."""
+    """A store whose database fails while a test sets it away."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -139,7 +139,7 @@ async def test_who_could_not_renew_in_time_goes_on_as_it_was_if_nobody_wanted_th
     await eventually(lambda: seat.is_valid, "it has the seat")
     database.away = True
     await eventually(lambda: not seat.is_valid, "its lease has run out")
-    assert seat.lease is not None  # it gives nothing out, but waits whether it can renew
+    assert seat.lease is not None  # it grants nothing, but keeps trying to renew
     database.away = False
     await eventually(lambda: seat.is_valid, "it has the seat again")
     assert epochs == [1]
@@ -187,7 +187,7 @@ async def test_the_least_loaded_terminal_gets_most_partitions_and_one_of_twice_t
     assert len(first.surplus) == 256 - 77  # weights .75 and 1.75
     await beat("busy", 0.9, drained={p: first.partitions[p] for p in first.surplus})
     assert len((await beat("idle", 0.0)).partitions) == 179
-    later = await beat("busy", 0.0)  # as idle now: it may have 128 again, and takes them when the other has let them go
+    later = await beat("busy", 0.0)  # equally idle now: its share is 128, taken after the other releases them
     assert (len(later.partitions), later.lacking) == (77, True)
     assert len((await beat("idle", 0.0, capacity=128)).surplus) == 179 - 171
 
@@ -206,7 +206,7 @@ async def test_a_node_takes_at_once_what_it_has_offered_itself(store: Store, mon
 
     transport = PostgresTransport(store, lambda: MemberReport("a", "node"), LeaseTiming(60.0))
     following = asyncio.create_task(receive())
-    await asyncio.sleep(0.1)  # it has looked once, in vain
+    await asyncio.sleep(0.1)  # its first try has failed
     await PostgresJobSender(store, transport.wake).send_jobs([Job(7, 3, 1, "http://a.example/", "due")])
     assert await asyncio.wait_for(came.get(), 20) == 7
     following.cancel()

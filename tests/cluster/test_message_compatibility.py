@@ -1,7 +1,7 @@
 """This version reads messages of the version before and of the next, so that roles can be replaced one by one.
 
-`messages_kept.json` holds messages as they were once sent. It is only added to: a new field needs a default, and no
-field may go or change its type.
+`messages_kept.json` holds messages of earlier versions. Only add to it: a new field needs a default, and no field may
+be removed or change its type.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_what_was_sent_once_is_read_for_ever(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_what_is_sent_today_is_kept(name: str) -> None:
-    """A form that is not in the file yet belongs into it, below the others."""
+    """If this fails, add today's form to the file, below the others."""
     ours = decode_results(written(name)) if name.startswith("results") else msgspec.msgpack.decode(written(name))
     kept = [base64.b64decode(body) for body in json.loads(KEPT.read_text())[name]]
     assert ours in [
@@ -132,7 +132,7 @@ def test_a_field_that_a_later_version_sends_is_no_hindrance(name: str) -> None:
 
 
 def _with_more(value: Any) -> Any:
-    """Every structure with a field that nobody here knows."""
+    """Add an unknown field to every structure."""
     if isinstance(value, list):
         return [_with_more(one) for one in value]
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value) or set(value) == {"fetched"}:

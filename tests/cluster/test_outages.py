@@ -28,8 +28,8 @@ from headwater.store.store import Store
 from headwater.web.metrics import ClusterCollector
 
 FEEDS = 12
-ETAGS = 4  # a seed whose feeds have ETags: without validators an unchanged feed is asked once an hour
-WINDOW = 100  # so many items that a burst in the farm's hurried time does not look like dates made at the request
+ETAGS = 4  # a seed whose feeds have ETags: without validators an unchanged feed is polled once an hour
+WINDOW = 100  # enough items that a burst in the farm's fast time does not look like dates made at the request
 
 
 async def standing(store: Store) -> dict[str, MemberStatus]:
@@ -74,7 +74,7 @@ async def test_servers_that_all_fall_silent_are_not_blamed_and_are_asked_when_th
             for sample in family.samples
         }
         assert figures == {"terminal": 1.0}
-        assert len(found.partitions["terminal"]) == 256  # there is nobody else to have them
+        assert len(found.partitions["terminal"]) == 256  # no other terminal can take them
         began = time.time()
         await made.start()
         await eventually(lambda: all_asked(store, began), "all are asked again")
@@ -89,7 +89,7 @@ async def test_servers_that_all_fall_silent_are_not_blamed_and_are_asked_when_th
 
 
 class Cut(Fetcher):
-    """A client whose line is cut while `cut` is set."""
+    """A client whose connections fail while `cut` is set."""
 
     cut = False
 

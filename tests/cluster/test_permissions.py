@@ -29,7 +29,7 @@ ROLES = ("controller", "terminal", "storer", "processor", "publisher")
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[NatsServer]:
-    """NATS with the users of the document; each one's password is its name."""
+    """Run NATS with the users of the document; each user's password is its name."""
     [block] = re.findall(r"```\n(authorization \{.*?)```", DOCUMENT.read_text(), re.S)
     with nats_server(
         tmp_path, more=re.sub(r"(?<=password: )\$[A-Z]+", lambda word: word[0][1:].lower(), block)

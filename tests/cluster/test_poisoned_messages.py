@@ -1,4 +1,4 @@
-"""A message that nobody can read is put aside with its body and counted; everything else goes on."""
+"""An unreadable message is set aside with its body and counted; all other work continues."""
 
 from __future__ import annotations
 

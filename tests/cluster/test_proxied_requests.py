@@ -1,4 +1,4 @@
-"""Pages look at addresses through the terminal that holds the host."""
+"""Pages fetch addresses through the terminal that holds the host's partition."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ HUB = "https://hub.example/"
 
 
 def with_hub(one: FetchResult, hub: str) -> FetchResult:
-    """The result of a document that names a hub."""
+    """Return the result with a document that names a hub."""
     assert one.outcome.document is not None
     document = replace(one.outcome.document, hub=(hub,), self=one.job.url)
     return replace(one, outcome=replace(one.outcome, document=document))
@@ -55,7 +55,7 @@ async def test_a_pushed_feed_is_asked_seldom_until_its_hub_ends(store: Store) ->
     assert (known[one].next_refresh or 0) >= now + SAFETY_POLL
     assert (known[other].next_refresh or 0) < now + SAFETY_POLL / 2
     await store.write(end_lease, one, "silent", "It did not push.", now + 1000)
-    assert await hub_watch.follow_pushed_feeds(store, courtesy) == {one}  # whoever decides reconsiders it
+    assert await hub_watch.follow_pushed_feeds(store, courtesy) == {one}  # the decider reconsiders it
     assert courtesy.pushed_feeds == set()
 
 
@@ -72,7 +72,7 @@ async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_store
     assert await store.write(claim_due_leases, now - 19_000, now, now)
     assert await store.write(confirm_lease, "key", url, now - 19_000, now + 1000, now + 800) == feed
     await watch.follow()
-    await storer.save_results([with_hub(result(feed, url, now - 10_000, "a"), HUB)])  # nothing new: it is believed
+    await storer.save_results([with_hub(result(feed, url, now - 10_000, "a"), HUB)])  # nothing new: the hub is trusted
     assert courtesy.pushed_feeds == {feed}
     missed = with_hub(result(feed, url, now, "a", "b"), HUB)
     assert missed.outcome.document is not None
@@ -83,4 +83,4 @@ async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_store
     await watch.follow()
     found = (await store.read(find_leases_of_feeds, [feed]))[feed]
     assert found.state == "silent"
-    assert await store.read(list_pushed_feeds, now) == {}  # which the controller sees, and polls it as ever
+    assert await store.read(list_pushed_feeds, now) == {}  # the controller sees this and polls it as usual again

@@ -1,4 +1,4 @@
-"""Clusters and settings that do not fit together are refused with advice; a missing server is waited for."""
+"""Clusters and settings that contradict each other are refused with advice; a missing server is retried."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_two_clusters_on_one_database_are_refused_while_the_first_lives(
         with pytest.raises(ClusterError, match="this NATS has no streams of it"):
             await ROLES["controller"](given.with_changes({"nats_prefix": f"{prefix}b"}), asyncio.Event())
     await asyncio.sleep(given.cluster_lease + 1)
-    async with build("node", settings(database=url, cluster_lease=3.0)):  # the first has gone: now it may
+    async with build("node", settings(database=url, cluster_lease=3.0)):  # the first has stopped: now it may
         with pytest.raises(ClusterError, match="its jobs go by PostgreSQL alone, ours would go by NATS"):
             await ROLES["storer"](given, asyncio.Event())
 

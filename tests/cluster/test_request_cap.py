@@ -1,4 +1,4 @@
-"""No sixty seconds at the feeds' servers hold more requests than the budget, whoever leads."""
+"""The feeds' servers receive no more requests in any sixty seconds than the budget, whoever leads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from headwater.store.store import Store
 from headwater.web.api.api_app import answer_error
 
 FEEDS, BUDGET = 60, 6.0
-TERMS = 9  # if each had a fresh bucket, the seventh would exceed the budget
+TERMS = 9  # with a fresh bucket per term, the seventh would exceed the budget
 
 
 def fullest_minute(moments: list[float]) -> int:
@@ -38,7 +38,7 @@ def fullest_minute(moments: list[float]) -> int:
 
 
 async def fill(farm, store: Store):
-    """A farm of which every third feed redirects to the next, which is on another host."""
+    """Add feeds of a farm; every third redirects to the next, which is on another host."""
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(5, 50), hints=False)
     for k in range(0, FEEDS, 3):
         made.faults[k] = Fault("302", made.url(k + 1))
@@ -47,7 +47,7 @@ async def fill(farm, store: Store):
 
 
 async def wait_for_requests(made, number: int) -> None:
-    """Wait until the farm has had so many requests, at most some seconds: the budget may be spent."""
+    """Wait until the farm has had this many requests, at most some seconds: the budget may be spent."""
     for _ in range(80):
         if len(made.log) >= number:
             return
@@ -99,11 +99,11 @@ async def test_controllers_and_terminals_that_are_killed_keep_to_one_budget(
     assert 3 <= fullest_minute([line.arrived for line in made.log]) <= BUDGET
 
 
-PEOPLE = 9  # feeds that people add at once, more than the budget
+PEOPLE = 9  # feeds that people add at the same time, more than the budget
 
 
 async def add_by_hand(node: Node, addresses: Sequence[str]) -> tuple[int, int]:
-    """Add feeds as people do on a page, all at once; how many were added, and how many found the budget spent."""
+    """Add feeds concurrently, as on a page; return how many were added and how many found the budget spent."""
 
     async def add(address: str) -> bool:
         try:
@@ -125,7 +125,7 @@ async def start_farm(farm, store: Store, subscribed: int = 20):
 
 
 def check_people(made, added: int, refused: int) -> None:
-    assert added >= 1  # they come before refreshes, which are always due
+    assert added >= 1  # people come before refreshes, which are always due
     assert refused >= 1
     assert 2 <= fullest_minute([line.arrived for line in made.log]) <= BUDGET
 
@@ -136,7 +136,7 @@ async def test_feeds_that_people_add_to_a_server_are_in_the_budget(farm, tmp_pat
         made, addresses = await start_farm(farm, store)
     async with build("node", given) as node:
         await eventually(lambda: len(made.log) > 0, "a feed is fetched")
-        node.crawl.grants.patience = 13.0  # one request comes free every ten seconds
+        node.crawl.grants.patience = 13.0  # a request becomes available every ten seconds
         check_people(made, *await add_by_hand(node, addresses))
 
 

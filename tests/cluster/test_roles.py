@@ -1,4 +1,4 @@
-"""Rung 2: the roles as real processes on PostgreSQL and NATS."""
+"""Rung 2: the roles run as real processes on PostgreSQL and NATS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 
 
-@pytest.mark.soak  # eight processes; the roles themselves are run by test_same_results
+@pytest.mark.soak  # eight processes; test_same_results also runs the roles
 async def test_items_go_from_the_farm_through_every_role_and_one_of_each_may_be_killed(
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
@@ -54,5 +54,5 @@ async def test_items_go_from_the_farm_through_every_role_and_one_of_each_may_be_
         assert running.stop("processor2") == 0
     found = await audit_run(made, store, "Everything")
     assert found.is_clean, found
-    assert found.at_once == 1  # no host ever saw two at once
+    assert found.at_once == 1  # no host ever had two requests at once
     assert found.published > 0

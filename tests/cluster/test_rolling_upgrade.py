@@ -40,14 +40,14 @@ def upgrade() -> None:
     op.create_table("moods", sa.Column("name", sa.Text, primary_key=True))
 '''
 FEEDS = 24
-# As docs/operation.md says: standbys, then those that lead, terminals last.
+# The order of docs/operation.md: standbys, then leaders, terminals last.
 ORDER = ("controller2", "storer2", "processor2", "controller1", "storer1", "processor1", "terminal1", "terminal2")
 
 log = structlog.get_logger()
 
 
 def next_version(folder: Path) -> Path:
-    """This version with one more migration."""
+    """Yield a copy of this version with one more migration."""
     made = folder / "src"
     shutil.copytree(SOURCE, made, ignore=shutil.ignore_patterns("__pycache__"))
     store = made / "headwater" / "store"
@@ -63,7 +63,7 @@ async def test_a_terminal_that_the_controller_does_not_understand_is_told(
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with streams_at(nats.url, prefix) as streams, roles(given, "controller"):
         await eventually(streams.are_present, "the streams are made")
-        hello = encode({"report": {"name": "t", "role": "terminal"}, "drained": [1, 2, 3]})  # as it once was
+        hello = encode({"report": {"name": "t", "role": "terminal"}, "drained": [1, 2, 3]})  # the earlier form
         answers = []
 
         async def answered() -> bool:
@@ -96,7 +96,7 @@ async def test_every_role_is_replaced_under_load_by_a_version_with_newer_tables(
     await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
     await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
     newer = next_version(tmp_path)
-    with processes(NATS=nats.url, NATS_PREFIX=prefix, LEAST_INTERVAL="2") as running:
+    with processes(NATS=nats.url, NATS_PREFIX=prefix, MIN_INTERVAL="2") as running:
 
         def start(name: str) -> None:
             more = {} if name.startswith("terminal") else {"DATABASE": url}
@@ -130,7 +130,7 @@ async def test_every_role_is_replaced_under_load_by_a_version_with_newer_tables(
                 monkeypatch.setenv("PYTHONPATH", str(newer))
         for feed in await store.read(list_feeds):
             await store.write(change_feed, feed.id, paused=True)
-        await asyncio.sleep(8.0)  # what is under way arrives
+        await asyncio.sleep(8.0)  # results in flight arrive
         await eventually(lambda: all_matched(store), "everything stored has met the query")
         for name in ORDER:
             assert running.stop(name) == 0

@@ -61,7 +61,7 @@ async def rung2(folder: Path, database: str, nats: str, prefix: str) -> AsyncIte
 
 
 def everything(connection: Connection) -> dict[str, set[tuple[Any, ...]]]:
-    """What came of the run, without ids and times."""
+    """Return the items, matches and deliveries of the run, without ids and times."""
     of_item = (feed.c.url, item.c.identity)
     stored = select(*of_item, item.c.title, item.c.link, item.c.content_hash, item.c.version)
     stored = stored.join(feed, feed.c.id == item.c.feed_id)
@@ -87,7 +87,7 @@ async def run(make: Callable[..., Any], port: int, eventually: Any, **given: Any
 
         await eventually(refreshed, "all feeds are refreshed")
         made.advance(2 * 86_400.0)
-        for _ in range(2):  # the first may be answered by a refresh that was under way before
+        for _ in range(2):  # a refresh already under way may answer the first
             await asyncio.gather(*(node.crawl.request_refresh(one.feed.id) for one in added))
 
         async def processed() -> bool:

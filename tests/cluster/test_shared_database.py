@@ -58,5 +58,5 @@ async def test_two_nodes_share_the_hosts_and_when_one_is_killed_the_other_goes_o
         await eventually(lambda: all_matched(store), "a third one catches up with the queries")
     found = await audit_run(made, store, "Everything")
     assert found.is_clean, found
-    assert found.at_once == 1  # no host ever saw two at once
+    assert found.at_once == 1  # no host ever had two requests at once
     assert found.published > 0

@@ -49,7 +49,7 @@ async def test_what_is_changed_at_one_node_holds_for_all_and_for_who_leads(
             assert second.crawl.leader.dispatcher is not None
             assert (
                 second.crawl.leader.dispatcher.scheduler.strategy.name == "uniform"
-            )  # given by hand is another, but before
+            )  # set by hand to another value, but earlier
     third = load_settings(allow_private=True, cluster_lease=LEASE, database=url, member="third")
     async with build("node", third) as node:
         assert (node.settings.strategy, node.settings.budget, node.settings.readers_add) == ("uniform", 90, "7")

@@ -1,4 +1,4 @@
-"""A few lines of TLS before a real PostgreSQL, whose wheel is built without: they answer its SSLRequest."""
+"""A small TLS proxy for PostgreSQL, whose wheel is built without TLS: it answers the SSLRequest itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
 @asynccontextmanager
 async def before(socket: str, context: ssl.SSLContext | None) -> AsyncIterator[int]:
-    """A port of 127.0.0.1. Without a context everything is passed on, and the server itself says that it has no TLS."""
+    """Open a port on 127.0.0.1. Without a context, pass everything on; the server itself then reports that it has no
+    TLS.
+    """
     handlers: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

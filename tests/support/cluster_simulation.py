@@ -7,10 +7,11 @@ call may be lost before or after its effect, late, or repeated. The decisions ar
 | decision | code |
 |---|---|
 | who leads, who holds a partition | `decide_lease`, `LeaseTerm`, `divide_share`, `LeasedHoldings` |
-| what is in flight, and when it is due again | `JobLedger`, `AdoptedJobs` |
-| what the cap still allows | `RequestBudget`, through `BudgetAccount` |
+| which jobs are in flight, and when they are due again | `JobLedger`, `AdoptedJobs` |
+| how many requests the cap still allows | `RequestBudget`, through `BudgetAccount` |
+| which person's request is granted | `GrantLedger` |
 | whether a job begins | `decide_job`, `DatabaseClock` |
-| what is new in a document, and which result is late | `judge`, `is_late` |
+| which items of a document are new, and which result is late | `judge`, `is_late` |
 
 Database, broker and hosts are small models: one transaction at a time, messages delivered at least once.
 
@@ -18,7 +19,7 @@ Invariants are checked with every event: one holder per lease and epoch, one req
 the cap in any sixty seconds, no item announced or matched twice. After the faults have ended, everything comes to rest:
 every served item is stored, and every hit was delivered, once in effect.
 
-    cd tests && python -m support.cluster_simulation SEED     # replays one seed and tells what happened
+    cd tests && python -m support.cluster_simulation SEED     # replays one seed and prints its events
 """
 
 from __future__ import annotations
@@ -43,16 +44,20 @@ from headwater.cluster.leases.lease_clock import DatabaseClock, LeaseTiming
 from headwater.cluster.leases.partitions import compute_fair_share, divide_share
 from headwater.cluster.transport.wire_messages import Grant
 from headwater.fetch.http.redirects import Handover
+from headwater.fetch.http.remote_session import RemoteRequest
 from headwater.model import Document, Ending, Entry, Known, Markup, Outcome
 from headwater.node.crawl.adopted_jobs import AdoptedJobs
 from headwater.node.crawl.fetch_pool import JobDecision, decide_job
+from headwater.node.crawl.grant_ledger import GrantLedger
 from headwater.node.crawl.ingest import is_late
 from headwater.node.crawl.job_ledger import JobLedger
 from headwater.node.crawl.spending import BudgetAccount
-from headwater.node.crawl.transport import FetchResult, Job
+from headwater.node.crawl.transport import FetchResult, Job, ProxiedRequest
+from headwater.node.request_grants import BEGIN_SECONDS
 from headwater.novelty import find_unknown_identities, judge
 from headwater.schedule.budget import BudgetRecord, RequestCap
 from headwater.store.cluster_leases import ClusterLease, decide_lease
+from headwater.store.request_grants import GrantRow
 
 Process = Generator[Any, Any, None]
 """Yields actions, and is resumed with their results."""
@@ -60,15 +65,19 @@ Process = Generator[Any, Any, None]
 LEASE = 6.0
 TIMING = LeaseTiming(LEASE)
 HOSTS, FEEDS, PARTITIONS = 8, 16, 8
-CAP = 12
+CAP, CROWDED_CAP = 12, 120
+SERVING_SECONDS, CROWDED_SERVING_SECONDS = 0.3, 2.0  # that a host takes on average to answer
 WINDOW = 100  # items that a feed shows: none leaves it, so that an answer lost with its terminal is served again
 INTERVAL = 3.0  # seconds between two refreshes of a feed: more than the cap allows
 FAULTY_SECONDS, QUIET_SECONDS = 100.0, 240.0
+PERSON_SECONDS, CROWDED_PERSON_SECONDS = 8.0, 1.0  # between two requests of people, who come before refreshes
+PATIENCE, REPLY_SECONDS = 20.0, 2.5 * LEASE  # that a person waits for a grant, and for an answer
+ASK_SECONDS, GRANT_SECONDS = 30.0, 3 * LEASE  # after which a wish and a grant are over
 MAX_DELIVERIES = 6  # more than the broker allows: the more often, the harder
 
 
 class InvariantBroken(AssertionError):
-    """The simulated cluster did what it must not do."""
+    """The simulated cluster broke an invariant."""
 
 
 class CallLost(Exception):
@@ -114,6 +123,15 @@ class Delivery:
 
 
 @dataclass
+class Wish:
+    """A row of `request_grant`."""
+
+    asked: float
+    granted: float | None = None
+    ended: float | None = None
+
+
+@dataclass
 class Cluster:
     """The database and the broker."""
 
@@ -129,6 +147,9 @@ class Cluster:
     jobs: dict[tuple[int, int], Message] = field(default_factory=dict)
     results: deque[Message] = field(default_factory=deque)
     newest_result: int = 0
+    wishes: dict[int, Wish] = field(default_factory=dict)
+    newest_wish: int = 0
+    replies: set[int] = field(default_factory=set)  # jobs of people that were answered
 
 
 class Simulation:
@@ -149,14 +170,18 @@ class Simulation:
         self.arrivals: list[float] = []
         self._busy: dict[int, int] = {}  # request in progress by host
         self._requests = itertools.count(1)
+        self.seen_results: set[int] = set()  # by a storer's transaction
+        self.is_crowded = seed % 2 == 1  # then hosts are the bottleneck instead of the cap
+        self.cap = CROWDED_CAP if self.is_crowded else CAP
         self.published: dict[int, list[str]] = {feed: [] for feed in range(FEEDS)}
         self.served: set[tuple[int, str]] = set()
-        self.received: dict[tuple[int, str], int] = {}  # by the receiver of deliveries
+        self.received: dict[tuple[int, str], int] = {}  # counted by the receiver of deliveries
         self.redirects = set(self.random.sample(range(FEEDS), 4))
         self.faulty = True
         self.end = self.now + FAULTY_SECONDS
         self.counts = dict.fromkeys(
-            ("requests", "crashes", "pauses", "lost", "repeated", "leaders", "late", "unbegun"), 0
+            ("requests", "crashes", "pauses", "lost", "repeated", "leaders", "late", "unbegun", "granted", "answered"),
+            0,
         )
 
     # the clock
@@ -173,7 +198,7 @@ class Simulation:
 
     def run(self) -> Simulation:
         roles = (("controller", 2, run_controller), ("terminal", 3, run_terminal), ("storer", 2, run_storer))
-        more = (("processor", 2, run_processor), ("publisher", 2, run_publisher))
+        more = (("processor", 2, run_processor), ("publisher", 2, run_publisher), ("web", 2, run_web))
         for role, number, work in (*roles, *more):
             for k in range(number):
                 machine = self._machines[f"{role}{k}"] = Machine(self, f"{role}{k}", work)
@@ -188,7 +213,7 @@ class Simulation:
         return self
 
     def _is_at_rest(self) -> bool:
-        """Whether every item was served, stored, matched and delivered."""
+        """Return whether every item was served, stored, matched and delivered."""
         cluster = self.cluster
         is_matched = cluster.checkpoint == len(cluster.outbox) == len(cluster.stored)
         return is_matched and len(self.received) == len(cluster.outbox) == sum(map(len, self.published.values()))
@@ -224,6 +249,8 @@ class Simulation:
         cluster = self.cluster
         missing = self.served - cluster.stored
         self.check(not missing, f"served and never stored: {sorted(missing)[:5]}")
+        unseen = set(range(1, cluster.newest_result + 1)) - self.seen_results - {one.number for one in cluster.results}
+        self.check(not unseen, f"results that were lost: {sorted(unseen)[:5]}")
         self.check(cluster.checkpoint == len(cluster.outbox), "items were not matched")
         undelivered = set(cluster.outbox) - self.received.keys()
         self.check(not undelivered, f"hits that were not delivered: {sorted(undelivered)[:5]}")
@@ -286,8 +313,8 @@ class Simulation:
         self._busy[host] = number = next(self._requests)
         self.arrivals.append(self.now)
         self.counts["requests"] += 1
-        recent = sum(at > self.now - 60.0 for at in self.arrivals[-CAP - 5 :])
-        self.check(recent <= CAP, f"{recent} requests within sixty seconds, the cap is {CAP}")
+        recent = sum(at > self.now - 60.0 for at in self.arrivals[-self.cap - 5 :])
+        self.check(recent <= self.cap, f"{recent} requests within sixty seconds, the cap is {self.cap}")
         return host, number
 
     def leave(self, host: int, number: int) -> None:
@@ -298,6 +325,8 @@ class Simulation:
         if job.feed_id in self.redirects and job.way is None:
             target = f"https://h{(job.feed_id + 1) % HOSTS}.example/{job.feed_id}"
             return Handover(job.url, target, started, 0.1, False, 1, 0, 0.1)
+        if job.errand is not None:
+            return Outcome(Ending.CHANGED, job.url, job.url, started, 0.1, 200)
         shown = self.published[job.feed_id][-WINDOW:]
         self.served.update((job.feed_id, identity) for identity in shown)
         entries = tuple(Entry(id=one, title=one, content=Markup(one)) for one in reversed(shown))
@@ -342,7 +371,11 @@ class Machine:
         for close in self._connections:
             close()
         self._connections.clear()
-        self.simulation.at(self.simulation.now + self.random.uniform(0.1, LEASE), self.start)
+        self.simulation.at(self.simulation.now + self.random.uniform(0.1, LEASE), partial(self._restart, self.life))
+
+    def _restart(self, life: int) -> None:
+        if life == self.life:  # else it crashed again while it was down, and starts later
+            self.start()
 
     def pause(self, seconds: float) -> None:
         self.simulation.counts["pauses"] += 1
@@ -407,9 +440,10 @@ class Machine:
     def _fetch(self, process: Process, fetch: Fetch, life: int) -> None:
         """Travel, be served, and answer; a request that would outlast its lease is cut, as `cancel_late` does."""
         simulation = self.simulation
-        travel, serving = self.random.uniform(0.01, 0.6), self.random.expovariate(1 / 0.3)
+        mean = CROWDED_SERVING_SECONDS if simulation.is_crowded else SERVING_SECONDS
+        travel, serving = self.random.uniform(0.01, 0.6), self.random.expovariate(1 / mean)
         last = simulation.now + max(fetch.until - self.boot_clock(), 0.0)
-        serving = min(serving, TIMING.fetch_seconds - travel, last - simulation.now - travel)
+        serving = min(serving, TIMING.fetch_seconds - travel)
 
         def arrive() -> None:
             if life != self.life or simulation.now >= last:  # the connection was closed before
@@ -424,9 +458,10 @@ class Machine:
                 close()
                 if close in self._connections:
                     self._connections.remove(close)
-                self._resume(process, answer, None, life)
+                woken = max(simulation.now, self._paused_until)
+                self._resume(process, answer if woken < last else None, None, life)
 
-            simulation.at(simulation.now + max(serving, 0.0), end)
+            simulation.at(min(simulation.now + serving, last), end)
 
         simulation.at(simulation.now + travel, arrive)
 
@@ -444,13 +479,13 @@ def run_now(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 class BrokerView:
-    """What a leader can ask of the broker, for `AdoptedJobs`."""
+    """The leader's view of the broker, for `AdoptedJobs`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     async def list_in_flight(self) -> set[int]:
-        return {feed for _, feed in self._cluster.jobs}
+        return {feed for _, feed in self._cluster.jobs if feed >= 0}
 
     async def find_newest_result(self) -> int:
         return self._cluster.newest_result
@@ -459,7 +494,17 @@ class BrokerView:
         return all(one.number > number for one in self._cluster.results)
 
 
-def run_elected(machine: Machine, seat: str, term: Callable[[Machine, ClusterLease, LeaseTerm], Process]) -> Process:
+@dataclass
+class Term:
+    """The time for which a process holds a seat; its tasks end before it takes the seat again."""
+
+    held: ClusterLease
+    watch: LeaseTerm
+    is_over: bool = False
+    tasks: int = 0
+
+
+def run_elected(machine: Machine, seat: str, begin: Callable[[Machine, Term], Process]) -> Process:
     """Take a lease and work, as `Election` does."""
     simulation, seconds = machine.simulation, TIMING.leader_seconds
     while True:
@@ -470,13 +515,12 @@ def run_elected(machine: Machine, seat: str, term: Callable[[Machine, ClusterLea
         if held is None:
             yield Sleep(seconds / 5)
             continue
-        watch = LeaseTerm(seconds, asked)
-        over = [False]
-        machine.spawn(renew_lease(machine, held, watch, over))
+        term = Term(held, LeaseTerm(seconds, asked))
+        machine.spawn(renew_lease(machine, term))
         try:
-            work = term(machine, held, watch)
+            work = begin(machine, term)
             action = next(work)
-            while not over[0]:
+            while not term.is_over:
                 try:
                     result = yield action
                 except CallLost as error:
@@ -485,35 +529,39 @@ def run_elected(machine: Machine, seat: str, term: Callable[[Machine, ClusterLea
                     action = work.send(result)
         except (LeaseGone, StopIteration):
             pass
-        over[0] = True
+        term.is_over = True
+        while term.tasks:
+            yield Sleep(0.05)
 
 
-def renew_lease(machine: Machine, held: ClusterLease, watch: LeaseTerm, over: list[bool]) -> Process:
+def renew_lease(machine: Machine, term: Term) -> Process:
     simulation, seconds = machine.simulation, TIMING.leader_seconds
-    while not over[0]:
+    while not term.is_over:
         yield Sleep(seconds / 4)
         asked = machine.boot_clock()
         try:
-            kept = yield Call(partial(simulation.renew, held, seconds))
+            kept = yield Call(partial(simulation.renew, term.held, seconds))
         except CallLost:
-            over[0] = over[0] or watch.is_hopeless(machine.boot_clock())
+            term.is_over = term.is_over or term.watch.is_hopeless(machine.boot_clock())
             continue
         if kept:
-            watch.renew(asked)
+            term.watch.renew(asked)
         else:
-            over[0] = True
+            term.is_over = True
 
 
 def run_controller(machine: Machine) -> Process:
     return run_elected(machine, "controller", lead)
 
 
-def lead(machine: Machine, held: ClusterLease, watch: LeaseTerm) -> Process:
+def lead(machine: Machine, term: Term) -> Process:
     """One term of a leader, in the order of `Leader.run_term` and `Dispatcher.step`."""
+    held, watch = term.held, term.watch
     simulation, cluster = machine.simulation, machine.simulation.cluster
     simulation.counts["leaders"] += 1
-    budget = BudgetAccount(RequestCap(CAP))
+    budget = BudgetAccount(RequestCap(simulation.cap))
     ledger = JobLedger(budget, held.epoch, TIMING.in_flight_seconds)
+    grants = GrantLedger(budget)
     adopted = AdoptedJobs(BrokerView(cluster))  # type: ignore[arg-type]
 
     def fenced(effect: Callable[[], Any]) -> Call:
@@ -536,7 +584,21 @@ def lead(machine: Machine, held: ClusterLease, watch: LeaseTerm) -> Process:
     ledger.inherit(record, age, TIMING.begin_seconds + LEASE, machine.boot_clock())
     for feed in feeds:
         ledger.adopt_job(feed, machine.boot_clock())
+    saving: set[bool] = set()
+
+    def save_record() -> Generator[Any, Any, float]:
+        """Save the record, one at a time, as `SpendingLog` does."""
+        while saving:
+            yield Sleep(0.02)
+        saving.add(True)
+        try:
+            saved: float = yield fenced(partial(save, budget.make_record(machine.boot_clock())))
+            return saved
+        finally:
+            saving.clear()
+
     yield from persist(fenced(lambda: save(budget.make_record(machine.boot_clock()))))
+    machine.spawn(keep_desk(machine, term, fenced, grants, save_record))
     due = dict.fromkeys(range(FEEDS), 0.0)
     ways: dict[int, Handover] = {}
 
@@ -586,7 +648,7 @@ def lead(machine: Machine, held: ClusterLease, watch: LeaseTerm) -> Process:
                     partition = int(at.split("/")[2][1:].split(".")[0]) % PARTITIONS
                     jobs.append(Job(feed, partition, generation, url, "due", way=way))
             if jobs:
-                granted = yield fenced(partial(save, budget.make_record(now)))
+                granted = yield from save_record()
                 if not watch.is_valid(machine.boot_clock()):
                     ledger.cancel_jobs([job.feed_id for job in jobs], machine.boot_clock())
                     jobs = []
@@ -596,7 +658,7 @@ def lead(machine: Machine, held: ClusterLease, watch: LeaseTerm) -> Process:
                     taken = yield Call(
                         partial(offer, simulation, replace(job, begin_by=granted + TIMING.begin_seconds))
                     )
-                except CallLost:  # it may be there
+                except CallLost:  # the job may have been published
                     continue
                 if not taken:
                     ledger.cancel_jobs([job.feed_id], machine.boot_clock())
@@ -604,6 +666,104 @@ def lead(machine: Machine, held: ClusterLease, watch: LeaseTerm) -> Process:
         except CallLost:
             pass
         yield Sleep(0.5)
+
+
+def keep_desk(
+    machine: Machine,
+    term: Term,
+    fenced: Callable[[Callable[[], Any]], Call],
+    grants: GrantLedger,
+    save_record: Callable[[], Generator[Any, Any, float]],
+) -> Process:
+    """Grant people's requests, in the order of `GrantDesk.step`, until the term is over."""
+    simulation, cluster = machine.simulation, machine.simulation.cluster
+
+    def list_rows() -> list[GrantRow]:
+        return [make_grant_row(id, wish, simulation.now) for id, wish in sorted(cluster.wishes.items())]
+
+    def remove(over: Iterable[int]) -> None:
+        for id in over:
+            cluster.wishes.pop(id, None)
+
+    def give(given: Iterable[int]) -> None:
+        for id in given:
+            if id in cluster.wishes:
+                cluster.wishes[id].granted = simulation.now
+                simulation.counts["granted"] += 1
+
+    term.tasks += 1
+    while not term.is_over:
+        try:
+            rows = yield fenced(list_rows)
+            over = [row.id for row in rows if row.is_over]
+            if over:
+                yield fenced(partial(remove, over))
+            grants.end_grants(rows, machine.boot_clock())
+            given = grants.choose_wishes(rows, machine.boot_clock())
+            if given:
+                yield from save_record()
+                yield fenced(partial(give, given))
+        except CallLost:
+            pass
+        except LeaseGone:
+            break
+        yield Sleep(0.25)
+    term.tasks -= 1
+
+
+def make_grant_row(id: int, wish: Wish, now: float) -> GrantRow:
+    """Read a wish, as `list_grants` does by SQL."""
+    begun = wish.asked + ASK_SECONDS if wish.granted is None else wish.granted + GRANT_SECONDS
+    return GrantRow(id, wish.granted is not None, wish.ended is not None or begun < now)
+
+
+def run_web(machine: Machine) -> Process:
+    """People open pages that need a request."""
+    crowded = machine.simulation.is_crowded
+    pause, hosts = (CROWDED_PERSON_SECONDS, HOSTS // 4) if crowded else (PERSON_SECONDS, HOSTS)
+    while True:
+        yield Sleep(machine.random.expovariate(1 / pause))
+        if machine.simulation.faulty:
+            machine.spawn(ask_for_person(machine, machine.random.randrange(hosts)))
+
+
+def ask_for_person(machine: Machine, host: int) -> Process:
+    """Wait for a grant, have a terminal send the request, and end the grant with the answer, as `GrantedProxy` does."""
+    simulation, cluster = machine.simulation, machine.simulation.cluster
+
+    def ask() -> int:
+        cluster.newest_wish += 1
+        cluster.wishes[cluster.newest_wish] = Wish(simulation.now)
+        return cluster.newest_wish
+
+    def find(id: int) -> float | None:
+        return None if id not in cluster.wishes else cluster.wishes[id].granted
+
+    def end(id: int) -> None:
+        if id in cluster.wishes:
+            cluster.wishes[id].ended = simulation.now
+
+    with suppress(CallLost):
+        id = yield Call(ask)
+        deadline = machine.boot_clock() + PATIENCE
+        while (granted := (yield Call(partial(find, id)))) is None:
+            if machine.boot_clock() > deadline:
+                yield Call(partial(end, id))
+                return
+            yield Sleep(0.3)
+        url = f"https://h{host}.example/page"
+        errand = ProxiedRequest(RemoteRequest(url, {}), f"{id}")
+        begin_by = granted + min(BEGIN_SECONDS, TIMING.begin_seconds)
+        yield Call(
+            partial(offer, simulation, Job(-id, host % PARTITIONS, 0, url, "", errand=errand, begin_by=begin_by))
+        )
+        deadline = machine.boot_clock() + REPLY_SECONDS
+        while not (yield Call(lambda: -id in cluster.replies)):
+            if machine.boot_clock() > deadline:
+                return
+            yield Sleep(0.3)
+        simulation.counts["answered"] += 1
+        yield Call(partial(end, id))
 
 
 def persist(call: Call) -> Generator[Any, Any, Any]:
@@ -686,8 +846,6 @@ def fetch_job(
         message.visible_at = simulation.now + 0.5
 
     try:
-        while host in busy:
-            yield Sleep(0.05)
         decision, epoch = decide_job(job, holdings, machine.boot_clock(), clock.now())
         if decision in (JobDecision.DROP, JobDecision.GIVE_BACK):
             yield Call(remove if decision is JobDecision.DROP else give_back)
@@ -695,15 +853,24 @@ def fetch_job(
         nothing = Outcome(Ending.CONNECTION, job.url, job.url, clock.now(), 0.0)
         if decision is JobDecision.TOO_LATE:
             simulation.counts["unbegun"] += 1
+            if job.errand is not None:
+                yield from answer_person(simulation, job, remove)
+                return
             result = FetchResult(job, nothing, machine.name, epoch, unasked=True, unbegun=True)
         else:
+            until = holdings.until  # as `LeasedFetch` notes it
+            while host in busy:  # its turn comes in the client, after the decision
+                yield Sleep(0.05)
             busy.add(host)
             try:
-                found = yield Fetch(job, holdings.until)
+                found = yield Fetch(job, until)
             finally:
                 busy.discard(host)
             if found is None:
                 yield Call(give_back)
+                return
+            if job.errand is not None:
+                yield from answer_person(simulation, job, remove)
                 return
             if isinstance(found, Handover):
                 result = FetchResult(job, nothing, machine.name, epoch, unasked=True, way=found)
@@ -715,6 +882,11 @@ def fetch_job(
         pass  # an acknowledgement: the job is delivered again
     finally:
         holdings.end_job(job.partition)
+
+
+def answer_person(simulation: Simulation, job: Job, remove: Callable[[], None]) -> Process:
+    yield Call(partial(simulation.cluster.replies.add, job.feed_id))
+    yield Call(remove)
 
 
 def hand_in(simulation: Simulation, result: FetchResult) -> None:
@@ -744,15 +916,17 @@ def run_storer(machine: Machine) -> Process:
             if message is None:
                 yield Sleep(0.4)
                 continue
-            yield from persist(Call(partial(store_result, simulation, message.body)))
+            yield from persist(Call(partial(store_result, simulation, message)))
             yield Call(partial(remove, message))
         except CallLost:
             yield Sleep(0.2)
 
 
-def store_result(simulation: Simulation, result: FetchResult) -> None:
+def store_result(simulation: Simulation, message: Message) -> None:
     """One transaction: the feed's state, its new items with their outbox entries, and the lesson."""
+    result: FetchResult = message.body
     cluster, feed = simulation.cluster, result.feed_id
+    simulation.seen_results.add(message.number)
     epochs = {p: lease.epoch for p in range(PARTITIONS) if (lease := cluster.leases.get(f"partition/{p}")) is not None}
     late = is_late(result, epochs)
     if result.unasked:
@@ -779,7 +953,7 @@ def run_processor(machine: Machine) -> Process:
     return run_elected(machine, "processor", match_items)
 
 
-def match_items(machine: Machine, held: ClusterLease, watch: LeaseTerm) -> Process:
+def match_items(machine: Machine, term: Term) -> Process:
     """Match the outbox: hits, deliveries and the checkpoint in one fenced transaction."""
     simulation, cluster = machine.simulation, machine.simulation.cluster
 
@@ -787,7 +961,7 @@ def match_items(machine: Machine, held: ClusterLease, watch: LeaseTerm) -> Proce
         return cluster.checkpoint, cluster.outbox[cluster.checkpoint : cluster.checkpoint + 10]
 
     def match(since: int, items: list[tuple[int, str]]) -> None:
-        simulation.require(held)
+        simulation.require(term.held)
         done = cluster.checkpoint  # a write of the same term may have arrived late: what it matched is skipped
         for key in items[max(done - since, 0) :]:
             simulation.check(key not in cluster.deliveries, f"{key} is matched a second time")
@@ -833,7 +1007,7 @@ def run_publisher(machine: Machine) -> Process:
 def simulate(seed: int) -> Simulation:
     """Run one seed. Raises InvariantBroken, which tells the last events and how to repeat them."""
     simulation = Simulation(seed)
-    with capture_logs():  # of clocks that are wrong
+    with capture_logs():  # warnings about wrong clocks
         try:
             return simulation.run()
         except InvariantBroken as broken:

@@ -11,14 +11,13 @@ from typing import TypeVar
 
 import structlog
 
-from headwater.cluster.fetcher_setup import RequestProxy
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.membership import NATS_ROLES, LocalMember, Membership, load_cluster_id, send_heartbeats
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_dispatch import publish_jobs
 from headwater.cluster.transport.nats_errors import NatsUnavailable
 from headwater.cluster.transport.nats_streams import NatsStreams
-from headwater.cluster.transport.proxied_requests import NatsRequestProxy
+from headwater.cluster.transport.proxied_requests import NatsRequestProxy, ProxyRequest
 from headwater.errors import ClusterError, SettingsError, StoreError
 from headwater.loops import boot_clock
 from headwater.settings import Settings
@@ -44,7 +43,7 @@ class JoinedCluster:
     cluster_id: str
 
 
-def make_request_proxy(streams: NatsStreams) -> RequestProxy:
+def make_request_proxy(streams: NatsStreams) -> ProxyRequest:
     """Return a function that has terminals make requests."""
     return NatsRequestProxy(streams.link, partial(publish_jobs, streams)).proxy_request
 

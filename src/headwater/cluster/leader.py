@@ -234,7 +234,7 @@ def make_job(plan: FetchPlan, order: JobOrder) -> Job:
         plan.windowed,  # a delta is merged into the window we keep, so it is only asked for where there is one
         order.rate,
         way=order.way,
-        well=plan.well,
+        well=plan.last_succeeded,
         wished=order.requested,
     )
 

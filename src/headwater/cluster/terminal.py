@@ -6,6 +6,7 @@ A fetch ends before its lease does, and goes to no host that another process may
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -104,6 +105,7 @@ class LeasedFetch:
         self._holdings = holdings
         self._deadlines: dict[asyncio.Task[Any], float] = {}  # until when each may take
         self._late: set[asyncio.Task[Any]] = set()
+        fetcher.confirm_requests(self._confirm_lease)
 
     def quiet_seconds(self, job: Job) -> float:
         """Return how long the job's host must be left alone: the pause after the last holder's fetch holds for us."""
@@ -137,9 +139,24 @@ class LeasedFetch:
         """
         soon = boot_clock() + within
         for task, until in self._deadlines.items():
-            if until < soon and task not in self._late:
-                self._late.add(task)
-                task.cancel()
+            if until < soon:
+                self._cancel_fetch(task)
+
+    def _cancel_fetch(self, task: asyncio.Task[Any]) -> None:
+        if task not in self._late:
+            self._late.add(task)
+            task.cancel()
+
+    async def _confirm_lease(self) -> None:
+        """Cancel this task's fetch if its lease is over.
+
+        A machine that slept wakes to many timers at once. The turn of a host, or its connection, may come before the
+        look at late fetches, so each request looks at the clock itself.
+        """
+        task = asyncio.current_task()
+        if task is not None and self._deadlines.get(task, math.inf) < boot_clock():
+            self._cancel_fetch(task)
+            await asyncio.sleep(0)  # here the cancellation takes effect
 
     async def _fetch(self, job: Job) -> FetchOutcome:
         if job.errand is not None:

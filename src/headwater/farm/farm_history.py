@@ -38,12 +38,13 @@ from headwater.store.content.feed_state import load_feed_states
 from headwater.store.store import Store
 from headwater.times import DAY, HOUR, MINUTE, parse_time_zone
 
-# Feeds that fall due in a step are stored together; each is fetched at its own moment. The last day has finer steps. On
-# a machine that is too slow for `LIMIT` steps become longer: then feeds are polled less often, and the figures say so.
-STEP, LAST_DAY_STEP, HURRIED_STEP = 30 * MINUTE, 10 * MINUTE, HOUR
-LIMIT = 25.0  # real seconds
+# Feeds that fall due in a step are stored together; each is fetched at its own moment. The last day has finer steps,
+# until `LIMIT` has passed: then feeds are polled less often, and the figures say so.
+STEP, LAST_DAY_STEP = HOUR, 10 * MINUTE
+LIMIT = 22.0  # real seconds
 REPORT_STEP, LATE_REPORT_STEP = 2 * HOUR, 5 * MINUTE  # between two reports: before, and in the last three hours
-QUERY_STEP = 30 * MINUTE
+QUERY_STEP, LAST_DAY_QUERY_STEP = 2 * HOUR, 30 * MINUTE
+MESSAGE_ITEMS = 100
 DEMAND_STEP = 6 * HOUR
 
 OnProgress = Callable[[int, int], None]
@@ -60,10 +61,10 @@ class VirtualClock:
 
 
 class ReplaySink(Sink):
-    """Accepts every message of the past: its receiver was not there yet."""
+    """Accepts every message of the past, with many items in one: its receiver was not there yet."""
 
-    async def send(self, message: DeliveryMessage) -> None:
-        return
+    async def send(self, message: DeliveryMessage) -> int:
+        return MESSAGE_ITEMS
 
 
 async def answer_in_process(farm: Farm, request: RemoteRequest) -> RemoteReply:
@@ -144,8 +145,10 @@ class FarmHistory:
                     self.farm.faults.setdefault(feed, fault)
             await self._refresh(before, now, fetcher, scheduler, ingest, maintenance)
             if now >= due["queries"]:
-                due["queries"] = now + QUERY_STEP
-                while await processor.step() or await deliverer.step():
+                due["queries"] = now + (LAST_DAY_QUERY_STEP if now > self.present() - DAY else QUERY_STEP)
+                while await processor.step():
+                    pass
+                while await deliverer.step():
                     pass
             if now >= due["demand"]:
                 due["demand"] = now + DEMAND_STEP
@@ -200,9 +203,9 @@ class FarmHistory:
 def choose_step(done: float, total: float, spent: float, limit: float = LIMIT) -> float:
     """Return the next step in virtual seconds, after `done` of `total` and `spent` real seconds.
 
-    >>> choose_step(0.0, 14 * DAY, 0.0), choose_step(13.5 * DAY, 14 * DAY, 20.0), choose_step(DAY, 14 * DAY, 9.0)
-    (1800.0, 600.0, 3600.0)
+    >>> choose_step(0.0, 14 * DAY, 0.0), choose_step(13.5 * DAY, 14 * DAY, 19.0)
+    (3600.0, 600.0)
+    >>> choose_step(13.5 * DAY, 14 * DAY, 30.0)
+    3600.0
     """
-    if spent > limit * done / total + 2:
-        return HURRIED_STEP
-    return LAST_DAY_STEP if total - done < DAY else STEP
+    return LAST_DAY_STEP if total - done < DAY and spent < limit else STEP

@@ -4,7 +4,8 @@
         …                       # one request
 
 In one process the budget is asked directly (`LocalGrants`). In a cluster the leader has the budget: a wish is a row
-(`RemoteGrants`), which the leader grants (`GrantDesk`).
+(`RemoteGrants`), which the leader grants (`GrantDesk`). The grant says until when its request may begin, because
+a terminal sends it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from headwater.errors import BudgetExhausted
+from headwater.node.crawl.grant_ledger import GrantLedger
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.node.crawl.spending_log import SpendingLog
 from headwater.store.request_grants import (
     ask_for_grant,
     end_grant,
-    find_grant_age,
+    find_grant_time,
     give_grants,
     list_grants,
     remove_grants,
@@ -29,7 +32,14 @@ from headwater.store.store import Store
 
 PATIENCE = 20.0  # seconds that a person waits for the budget
 POLL_SECONDS = 0.1
-BEGIN_SECONDS = 10.0  # after which a granted request does not begin any more
+BEGIN_SECONDS = 10.0  # at most, within which a granted request begins, or not at all
+
+
+class RemoteGrant(NamedTuple):
+    """Permission for one request that begins by `begin_by`, by the database's clock."""
+
+    id: int
+    begin_by: float
 
 
 class LocalGrants:
@@ -77,28 +87,31 @@ class LocalGrants:
 class RemoteGrants:
     """Asks the leader of a cluster."""
 
-    def __init__(self, store: Store, *, patience: float = PATIENCE) -> None:
+    def __init__(self, store: Store, *, begin_seconds: float = BEGIN_SECONDS, patience: float = PATIENCE) -> None:
         self._store = store
+        self._begin_seconds = min(begin_seconds, BEGIN_SECONDS)
         self.patience = patience
 
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
-        """Wait until the leader allows a request, and end the grant with the block. Raises BudgetExhausted."""
+    async def ask(self) -> RemoteGrant:
+        """Wait until the leader allows a request. Raises BudgetExhausted."""
         id = await self._store.write(ask_for_grant)
         try:
-            await self._wait_for_grant(id)
-            yield
-        finally:
-            await self._store.write(end_grant, id)
+            return RemoteGrant(id, await self._wait_for_grant(id) + self._begin_seconds)
+        except BaseException:
+            await self.end(id)
+            raise
 
-    async def _wait_for_grant(self, id: int) -> None:
+    async def end(self, id: int) -> None:
+        """Note that a request has ended. Without that it counts for GRANT_SECONDS, because it may still begin."""
+        await self._store.write(end_grant, id)
+
+    async def _wait_for_grant(self, id: int) -> float:
         deadline = time.monotonic() + self.patience
-        while (age := await self._store.read(find_grant_age, id)) is None:
+        while (granted := await self._store.read(find_grant_time, id)) is None:
             if time.monotonic() > deadline:
                 raise BudgetExhausted(None)
             await asyncio.sleep(POLL_SECONDS)
-        if age > BEGIN_SECONDS:  # this process slept
-            raise BudgetExhausted(None)
+        return granted
 
 
 class GrantDesk:
@@ -111,38 +124,16 @@ class GrantDesk:
         self._budget = budget
         self._spending_log = spending_log
         self._clock = clock
-        self._open: dict[int, float] = {}  # bytes reserved for the wishes that were granted here
+        self._ledger = GrantLedger(budget)
 
     async def step(self) -> None:
         """Count requests that have ended, and grant as many wishes as the budget allows, oldest first."""
         rows = await self._store.read(list_grants)
-        over = [row for row in rows if row.is_over]
+        over = [row.id for row in rows if row.is_over]
         if over:
-            await self._store.write(remove_grants, [row.id for row in over])
-        for row in over:
-            self._charge(row.id, row.is_granted)
-        waiting = [row.id for row in rows if not row.is_over and not row.is_granted]
-        self._budget.people_waiting = len(waiting)
-        given = waiting[: self._budget.count_for_people(self._clock())]
-        if given:
-            await self._give(given)
-
-    async def _give(self, ids: list[int]) -> None:
-        now = self._clock()
-        for id in ids:
-            self._open[id] = self._budget.reserve_for_person(now)
-        self._budget.people_waiting -= len(ids)
-        try:  # the record first, so that the next leader knows of them
-            await self._spending_log.save_record(lambda: self._budget.make_record(now))
-            await self._store.write(give_grants, ids)
-        except BaseException:
-            for id in ids:
-                self._charge(id, True)
-            raise
-
-    def _charge(self, id: int, is_granted: bool) -> None:
-        reserved = self._open.pop(id, None)
-        if reserved is not None:
-            self._budget.charge_without_document(self._clock(), reserved, reserved)
-        elif is_granted:  # by the previous leader
-            self._budget.charge_inherited(self._clock(), 0)
+            await self._store.write(remove_grants, over)
+        self._ledger.end_grants(rows, self._clock())
+        given = self._ledger.choose_wishes(rows, self._clock())
+        if given:  # the record first, so that the next leader knows of them
+            await self._spending_log.save_record(lambda: self._budget.make_record(self._clock()))
+            await self._store.write(give_grants, given)

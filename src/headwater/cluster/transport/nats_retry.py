@@ -22,7 +22,7 @@ from headwater.loops import RepeatFilter, boot_clock
 
 T = TypeVar("T")
 
-FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds between two tries
+FIRST_WAIT, MAX_WAIT = 0.1, 5.0  # seconds between two tries
 PROBLEM_SECONDS = 60.0  # after which a failure that was not repeated is no longer reported
 INFO_SECONDS = 2.0  # that JetStream may take to answer
 
@@ -76,7 +76,7 @@ class NatsRetry:
                 if until(problem):
                     raise
             await asyncio.sleep(wait * random.uniform(0.5, 1.5))
-            wait = min(2 * wait, LONGEST_WAIT)
+            wait = min(2 * wait, MAX_WAIT)
 
     async def record_failure(self, what: str, stream: str, error: Exception) -> HeadwaterError:
         """Log a failure, and return it explained."""

@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, delete
@@ -20,6 +20,7 @@ from headwater.cluster.transport.wire_messages import encode, read_reply
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import Ending
 from headwater.node.crawl.transport import Job, ProxiedRequest
+from headwater.node.request_grants import RemoteGrants
 from headwater.store import cluster_jobs, saved_state
 from headwater.store.cluster_jobs import JobRow
 from headwater.store.saved_state import load_state
@@ -32,9 +33,10 @@ PREFIX = "errand/"
 RETENTION_SECONDS = 600.0  # after which a reply that nobody fetched is deleted
 
 
-def make_proxy_job(hop: RemoteRequest, reply: str) -> Job:
+def make_proxy_job(hop: RemoteRequest, reply: str, begin_by: float | None) -> Job:
     number = -1 - random.getrandbits(62)  # not the id of a feed
-    return Job(number, partition_of(hop.url), 0, hop.url, "where an address leads", errand=ProxiedRequest(hop, reply))
+    errand = ProxiedRequest(hop, reply)
+    return Job(number, partition_of(hop.url), 0, hop.url, "where an address leads", errand=errand, begin_by=begin_by)
 
 
 def make_timeout_reply(hop: RemoteRequest) -> RemoteReply:
@@ -54,6 +56,28 @@ def encode_reply(hopped: RemoteReply, largest: int) -> bytes:
     return encode(RemoteReply(ending=Ending.TOO_LARGE, message=message, received=hopped.received))
 
 
+class ProxyRequest(Protocol):
+    """Sends a request through a terminal, which begins it by `begin_by` or not at all."""
+
+    async def __call__(self, hop: RemoteRequest, begin_by: float | None = None, /) -> RemoteReply: ...
+
+
+class GrantedProxy:
+    """Sends each request within a grant of the leader."""
+
+    def __init__(self, grants: RemoteGrants, proxy_request: ProxyRequest) -> None:
+        self._grants = grants
+        self._proxy_request = proxy_request
+
+    async def proxy_request(self, hop: RemoteRequest) -> RemoteReply:
+        """Raises BudgetExhausted. A request that is not answered keeps its grant: it may still be running."""
+        grant = await self._grants.ask()
+        reply = await self._proxy_request(hop, grant.begin_by)
+        if reply != make_timeout_reply(hop):
+            await self._grants.end(grant.id)
+        return reply
+
+
 class NatsRequestProxy:
     """Sends requests by NATS; `offer` publishes jobs."""
 
@@ -61,7 +85,7 @@ class NatsRequestProxy:
         self._link = link
         self._send_jobs = offer
 
-    async def proxy_request(self, hop: RemoteRequest) -> RemoteReply:
+    async def proxy_request(self, hop: RemoteRequest, begin_by: float | None = None) -> RemoteReply:
         inbox = self._link.new_inbox()
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
@@ -71,7 +95,7 @@ class NatsRequestProxy:
 
         subscription = await self._link.subscribe(inbox, cb=hear)
         try:
-            await self._send_jobs([make_proxy_job(hop, inbox)])
+            await self._send_jobs([make_proxy_job(hop, inbox, begin_by)])
             return read_reply(await asyncio.wait_for(answered, REPLY_SECONDS))
         except TimeoutError:
             return make_timeout_reply(hop)
@@ -85,9 +109,9 @@ class PostgresRequestProxy:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def proxy_request(self, hop: RemoteRequest) -> RemoteReply:
+    async def proxy_request(self, hop: RemoteRequest, begin_by: float | None = None) -> RemoteReply:
         name = f"{PREFIX}{random.getrandbits(64):016x}"
-        job = make_proxy_job(hop, name)
+        job = make_proxy_job(hop, name, begin_by)
         await self._store.write(cluster_jobs.add_jobs, [JobRow(job.feed_id, job.partition, encode(job))])
         end = time.monotonic() + REPLY_SECONDS
         while time.monotonic() < end:

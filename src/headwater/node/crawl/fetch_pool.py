@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -97,6 +98,11 @@ def decide_job(job: Job, holdings: Holdings, boot: float, now: float) -> tuple[J
     if job.begin_by is not None and now > job.begin_by:
         return JobDecision.TOO_LATE, epoch
     return JobDecision.BEGIN, epoch
+
+
+def _make_unbegun_reply(job: Job) -> RemoteReply:
+    message = f"No terminal could ask {urlsplit(job.url).hostname} in time. Try again."
+    return RemoteReply(ending=Ending.TIMEOUT, message=message)
 
 
 class JobFetch(Protocol):
@@ -247,6 +253,9 @@ class FetchPool:
                 return
             if decision is JobDecision.TOO_LATE:
                 self.counts["unbegun"] += 1
+                if job.errand is not None:
+                    self._start_task(self._finish_job(received, epoch, _make_unbegun_reply(job)))
+                    return
                 unbegun = FetchResult(job, self._make_no_outcome(job), self.name, epoch, unasked=True, unbegun=True)
                 await self._send_result(unbegun, received)
                 return

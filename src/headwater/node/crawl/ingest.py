@@ -39,7 +39,7 @@ from headwater.times import HOUR
 
 PUSHED = "pushed by its hub"
 NEVER_LATE = 1 << 62  # an epoch that no partition reaches: a push belongs to nobody's lease
-FIRST_WAIT, LONGEST_WAIT = 0.25, 10.0  # seconds between two tries while the database is away
+FIRST_WAIT, MAX_WAIT = 0.25, 10.0  # seconds between two tries while the database is away
 
 log = structlog.get_logger()
 encode_lessons = msgspec.msgpack.Encoder().encode
@@ -173,7 +173,7 @@ class Ingest:
                     return False
                 await transport.keep_results(batch)
                 await pause(stop, wait)
-                wait = min(2 * wait, LONGEST_WAIT)
+                wait = min(2 * wait, MAX_WAIT)
 
     async def accept_push(self, feed_id: int, document: Document[Markup], size: int) -> StoredRefresh:
         """Store a document that a hub pushed, and return when it is stored."""

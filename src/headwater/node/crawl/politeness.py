@@ -16,7 +16,7 @@ from headwater.formats.values.domains import registered_domain_of_url
 from headwater.model import Ending, Known, Refresh
 from headwater.schedule.politeness.host_backoff import GAP, HostState, note_answer, note_refusal
 from headwater.schedule.politeness.rules import (
-    LEAST_INTERVAL,
+    MIN_INTERVAL,
     PolitenessFacts,
     compute_earliest_times,
     compute_pauses,
@@ -29,7 +29,7 @@ _ANSWERS = frozenset({Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL, Ending.G
 class Politeness:
     """Keeps the politeness state of a server. `least` is the shortest pause between two refreshes of one feed."""
 
-    def __init__(self, rng: np.random.Generator, *, least: float = LEAST_INTERVAL) -> None:
+    def __init__(self, rng: np.random.Generator, *, least: float = MIN_INTERVAL) -> None:
         self._rng = rng
         self.least_interval = least
         self.pushed_feeds: set[int] = set()  # feeds that a hub pushes: only a slow safety poll remains

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from headwater.estimate.models.learned_forecast import LearnedForecast
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.politeness.host_rate import HostRate
 from headwater.schedule.promise import RESERVE
-from headwater.schedule.registry import build_strategy
+from headwater.schedule.registry import build_strategy, parse_strategy
 from headwater.schedule.strategy import Strategy
 from headwater.schedule.value.objective import NAMED_OBJECTIVES, parse_objective
 from headwater.schedule.value.value import Value
@@ -26,10 +27,18 @@ def build_configured_strategy(settings: Settings) -> Strategy:
     """
     objective = parse_objective(settings.objective)
     strategy = build_strategy(
-        settings.strategy, settings.estimator, None if objective == NAMED_OBJECTIVES["balanced"] else objective
+        settings.strategy, _choose_estimator(settings), None if objective == NAMED_OBJECTIVES["balanced"] else objective
     )
     apply_thrift(strategy, settings)
     return strategy
+
+
+def _choose_estimator(settings: Settings) -> str | None:
+    """Return the estimator of the settings. If they name none, `value` has the learned forecast (decision 0241)."""
+    if settings.estimator is not None:
+        return settings.estimator
+    chosen = parse_strategy(settings.strategy)
+    return LearnedForecast.name if chosen.name == Value.name and "estimator" not in chosen.options else None
 
 
 def apply_thrift(strategy: Strategy, settings: Settings) -> None:
