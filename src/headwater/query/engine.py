@@ -205,7 +205,7 @@ class Engine:
         This also fills the windows of the feed, for example after a restart without a saved state.
         """
         self._query_feeds.update_views()
-        backfill = BackfillPass(self._query_feeds, self._index, self._frequencies, name)
+        backfill = BackfillPass(self._query_feeds, self._index, name)
         found: list[tuple[Arrival, Hit]] = []
         for arrival in past:
             origin = arrival.origin or self._find_origin(arrival.item.feed_id)
@@ -219,7 +219,12 @@ class Engine:
                 self._recent.note_backfilled(analysed.key, arrival.item, backfill.number)
                 found.append((arrival, hit))
         backfill.finish()
+        self._frequencies.adopt_counts(backfill.frequencies)
         return found
+
+    def adopt_word_counts(self, other: Engine) -> None:
+        """Take over how often another engine has met words, in fields that this one has not counted yet."""
+        self._frequencies.adopt_counts(other._frequencies)
 
     # snapshots
 

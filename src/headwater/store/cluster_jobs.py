@@ -55,10 +55,7 @@ def add_jobs(connection: Connection, jobs: Sequence[JobRow]) -> set[int]:
 
 
 def claim_jobs(connection: Connection, partitions: Collection[int], limit: int, seconds: float) -> list[JobRow]:
-    """Claim jobs of these partitions for so many seconds: free ones, and those whose claim has expired.
-
-    A single statement.
-    """
+    """Claim jobs of these partitions for `seconds`, by a single statement: free ones, and those whose claim expired."""
     rows = connection.exec_driver_sql(_CLAIM_JOBS, (list(partitions), limit, seconds))
     return [JobRow(feed, partition, bytes(body), tries) for feed, partition, body, tries in rows]
 
@@ -75,9 +72,9 @@ def delete_jobs(connection: Connection, feed_ids: Collection[int]) -> None:
         connection.execute(delete(job).where(job.c.feed_id.in_(sorted(feed_ids))))
 
 
-def drop_job(connection: Connection, one: JobRow) -> None:
+def drop_job(connection: Connection, job_row: JobRow) -> None:
     """Delete a job that is no longer wanted, unless another process has claimed it since."""
-    connection.execute(delete(job).where(job.c.feed_id == one.feed_id, job.c.tries == one.tries))
+    connection.execute(delete(job).where(job.c.feed_id == job_row.feed_id, job.c.tries == job_row.tries))
 
 
 def list_queued_feeds(connection: Connection) -> set[int]:
@@ -105,7 +102,7 @@ def take_lessons(connection: Connection, limit: int) -> list[bytes]:
 def add_refresh_request(
     connection: Connection, feed_id: int, *, newer_than: float | None = None, by_hub: bool = False
 ) -> None:
-    """Ask the leader for a refresh later than `newer_than`. A person's request is not replaced by a hub's."""
+    """Request a refresh later than `newer_than` from the leader. A hub's request does not replace a person's."""
     connection.execute(delete(refresh_request).where(refresh_request.c.at < NOW - REQUEST_SECONDS))
     statement = upsert(connection, refresh_request)
     statement = statement.values(feed_id=feed_id, at=NOW, by_hub=by_hub, newer_than=newer_than or 0.0)
@@ -122,6 +119,7 @@ def add_refresh_request(
 
 
 def remove_refresh_requests(connection: Connection, feed_ids: Collection[int]) -> None:
+    """Delete the requests for these feeds."""
     connection.execute(delete(refresh_request).where(refresh_request.c.feed_id.in_(sorted(feed_ids))))
 
 

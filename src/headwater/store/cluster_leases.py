@@ -158,13 +158,13 @@ def release_leases(connection: Connection, holder: str, held: Mapping[str, int])
         connection.execute(_RELEASE, ours)
 
 
-def acquire_free_leases(connection: Connection, prefix: str, holder: str, most: int, seconds: float) -> dict[str, int]:
-    """Acquire up to `most` free leases under a prefix; returns names with their new epochs.
+def acquire_free_leases(connection: Connection, prefix: str, holder: str, limit: int, seconds: float) -> dict[str, int]:
+    """Acquire up to `limit` free leases under a prefix; returns names with their new epochs.
 
     A single statement: a terminal that starts takes 256, and must not wait for as many answers of a slow database.
     """
     free = select(lease.c.name).where(lease.c.name.startswith(prefix, autoescape=True), lease.c.until < NOW)
-    free = free.order_by(func.random()).limit(most).with_for_update(skip_locked=True)
+    free = free.order_by(func.random()).limit(limit).with_for_update(skip_locked=True)
     chosen = free.cte("free").prefix_with("MATERIALIZED")
     changes_hands = (lease.c.holder != holder) | (lease.c.until == 0.0)
     values = {"holder": holder, "epoch": lease.c.epoch + cast(changes_hands, Integer), "until": NOW + seconds}
@@ -184,7 +184,7 @@ def record_heartbeat(connection: Connection, name: str, role: str, info: str) ->
 
 
 def list_members(connection: Connection, within: float) -> list[ClusterMember]:
-    """List the members that were seen within so many seconds."""
+    """List the members whose last heartbeat is at most `within` seconds old."""
     return [ClusterMember(*row) for row in connection.execute(_MEMBERS, {"within": within})]
 
 

@@ -16,7 +16,7 @@ import zstandard
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LEAST_BYTES = 600  # smaller answers fit into one packet anyway
+MIN_BYTES = 600  # smaller answers fit into one packet anyway
 BYTES_IN_THREAD = 1 << 17  # compressing more would delay other requests
 _TYPES = ("text/", "application/json", "application/xml", "application/javascript", "image/svg+xml")
 _SUFFIXES = ("+json", "+xml")
@@ -104,7 +104,7 @@ async def _compress(scope: Scope, start: MutableMapping[str, object], body: byte
         return body
     headers.add_vary_header("Accept-Encoding")
     is_answered_form = scope["method"] == "POST" and kind == "text/html"
-    if len(body) < LEAST_BYTES or is_answered_form or "content-encoding" in headers or start["status"] == 206:
+    if len(body) < MIN_BYTES or is_answered_form or "content-encoding" in headers or start["status"] == 206:
         return body
     accepted = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"accept-encoding")
     coding = choose_coding(accepted)

@@ -26,9 +26,9 @@ from headwater.web.connections import REPLACED, ClientConnection, ConnectionLimi
 from headwater.web.http_protocol import LimitedHttpProtocol
 
 DATE_SECONDS = 1.0  # between two Date headers, and two looks for slow clients
-MOST_DESCRIPTORS = 65_536
+MAX_DESCRIPTORS = 65_536
 OTHER_DESCRIPTORS = 256  # for the database, worker processes, deliveries and files
-MOST_CONNECTIONS = 24_000  # 15 kB of memory each
+MAX_CONNECTIONS = 24_000  # 15 kB of memory each
 
 log = structlog.get_logger()
 
@@ -147,7 +147,7 @@ def make_connection_limits(settings: Settings) -> ConnectionLimits:
     """Return the limits of a server, after raising the process's limit of descriptors as far as it may."""
     descriptors = raise_descriptor_limit()
     room = descriptors - count_reserved_descriptors(settings.concurrency, descriptors)
-    total = settings.connections or min(room, MOST_CONNECTIONS)
+    total = settings.connections or min(room, MAX_CONNECTIONS)
     return ConnectionLimits(total=max(min(total, room), 1), per_address=settings.connections_per_address)
 
 
@@ -165,11 +165,11 @@ def raise_descriptor_limit() -> int:
     try:
         import resource
     except ImportError:  # Windows has no such limit
-        return MOST_DESCRIPTORS
+        return MAX_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-    return MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    return MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft

@@ -216,12 +216,12 @@ def redirect_inside(to: str) -> RedirectResponse:
     return RedirectResponse(to if inside and to.isprintable() else "/", 303)
 
 
-def parse_integer(text: str | None, otherwise: int | None = None, most: int = 2**62) -> int | None:
+def parse_integer(text: str | None, otherwise: int | None = None, highest: int = 2**62) -> int | None:
     """Return a whole number from an address; `otherwise` for anything else, so that a mistyped page is no error.
 
     >>> parse_integer("12"), parse_integer("x", 1), parse_integer("9" * 40)
     (12, 1, None)
     """
-    if text is None or not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) > most:
+    if text is None or not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) > highest:
         return otherwise
     return int(text)

@@ -22,7 +22,7 @@ WORKED = (ROOT / "tests" / "pure" / "query" / "worked.hw").read_text()
 
 
 def everything(value: Any) -> Any:
-    """A value with all that equality leaves aside: positions, spellings, comments."""
+    """Return a value with the parts that equality ignores: positions, spellings, comments."""
     if isinstance(value, msgspec.Struct):
         return type(value), [everything(getattr(value, name)) for name in value.__struct_fields__]
     return [everything(each) for each in value] if isinstance(value, tuple) else value
@@ -63,7 +63,7 @@ def test_a_truncated_form_is_ignored() -> None:
 
 
 def test_the_version_is_raised_when_the_forms_of_the_worked_examples_change() -> None:
-    """When this fails, raise `VERSION` and write down the new digest: stores hold forms of the version before."""
+    """If this fails, raise `VERSION` and write down the new digest, because stores hold forms of the version before."""
     forms = b"".join(pack_statement(create) for create in parse(WORKED).queries)
     assert (VERSION, hashlib.sha256(forms).hexdigest()[:16]) == (6, "bca90a3e4a4d8e93")
 
@@ -96,6 +96,6 @@ assert found == [create] * 4
 
 
 def test_several_threads_may_unpack_the_first_statement_at_once() -> None:
-    """A leader and a processor that start together do; half-built decoders used to end the process."""
+    """A leader and a processor that start together do this; half-built decoders used to crash the process."""
     ended = subprocess.run([sys.executable, "-c", FIRST_USE_BY_FOUR_THREADS], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr

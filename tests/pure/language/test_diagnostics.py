@@ -1,4 +1,4 @@
-"""The literal messages of the specification, and their layout."""
+"""Messages have the literal text and the layout of the specification."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KNOWN = Catalogue({"guardian": "http://g.example/rss", "picture": "http://p.exam
 
 
 def written(name: str) -> list[tuple[str, str]]:
-    """The numbered cases of a file beside this one."""
+    """Read the numbered cases of a file beside this one."""
     parts = re.split(r"^B(\d+)\n", (Path(__file__).parent / name).read_text(), flags=re.MULTILINE)[1:]
     return list(zip(parts[::2], parts[1::2], strict=True))
 

@@ -13,7 +13,7 @@ from support.random_scripts import predicates, statements
 
 
 def reread(text: str) -> tuple[Statement, ...]:
-    """By grammar alone: random scripts need not make sense."""
+    """Parse by grammar alone, because random scripts need not be meaningful."""
     report = Diagnostics(text)
     found = parse_statements(text, report)
     report.raise_errors()

@@ -31,7 +31,7 @@ pieces = st.sampled_from(
 
 
 def parse_messages(text: str, catalogue: Catalogue | None) -> tuple[Message, ...] | None:
-    """The messages about the text, or None if it is a script."""
+    """Return the messages about the text, or None if it is a script."""
     try:
         parse(text, catalogue)
     except QueryError as error:

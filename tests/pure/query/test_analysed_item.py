@@ -1,4 +1,4 @@
-"""Fields of an item as conditions see them."""
+"""Conditions see the right value for each field of an item."""
 
 from __future__ import annotations
 

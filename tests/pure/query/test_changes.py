@@ -1,4 +1,4 @@
-"""CHANGED: a version of an item compared with the one before it."""
+"""CHANGED compares a version of an item with the one before it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def made(*statements: str) -> Engine:
     return engine
 
 
-# queries come and go
+# adding and dropping queries
 
 
 def test_a_query_is_added_as_text_or_as_a_parsed_statement() -> None:
@@ -116,7 +116,7 @@ def test_registered_names_and_tags_belong_to_an_address_until_dropped() -> None:
     assert named(engine, item(2), lone) == set()
 
 
-# what was emitted before
+# earlier emissions
 
 
 def test_what_the_caller_says_was_emitted_is_an_update_and_what_was_delivered_is_not_fresh() -> None:
@@ -230,7 +230,7 @@ def test_memory_of_a_long_stream_is_bounded() -> None:
         engine.match(item(number, title), NEWS if number % 2 else BLOG)
         if number in (500, 2_999):
             sizes.append(len(engine.save()))
-    # what is left to grow are the identities of items that have left a window, up to ten thousand short strings
+    # only the identities of items that left a window may still grow, up to ten thousand short strings
     assert sizes[1] < sizes[0] + 2_500 * 3 * 60
     assert len(engine._recent) == 50
     (a, b) = (engine._query_feeds.find_entry(name).derived for name in "ab")
@@ -242,7 +242,7 @@ def test_memory_of_a_long_stream_is_bounded() -> None:
 
 
 def test_conditions_move_to_the_words_that_turn_out_to_be_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is known when the queries come; then one word of each turns out to be in every item."""
+    """Word frequencies are unknown when the queries are added; then one word of each occurs in every item."""
     monkeypatch.setattr(engine_module, "RETUNE_INTERVAL", 8)
     engine = Engine()
     for number in range(40):

@@ -64,7 +64,7 @@ class Both:
         self.compared += len(self.meaning.query_names())
 
     def _store(self, item: Item, origin: Origin, arrived: float | None, emitted: dict[str, Item]) -> None:
-        """As a store would: the same version is there once, another counts up."""
+        """Count versions as a store would: a repeated version is not counted, another one is."""
         key = origin.url, item.identity
         known = self.stored.get(key)
         if known is None or known.content_hash != item.content_hash:
@@ -87,7 +87,7 @@ def _meant(name: str, emission: Emission) -> object:
 
 
 def side_by_side(seed: int, items: int, queries: int, engine: Engine | None = None) -> Both:
-    """Queries are made, replaced and dropped while items come."""
+    """Queries are created, replaced and dropped while items arrive."""
     random, both, made = Random(seed), Both(engine), Queries()
     for number in range(queries):
         both.create(made.create(random, f"q{number:02}"))
@@ -146,7 +146,7 @@ def test_the_engine_answers_as_the_reference_does_on_the_worked_examples(shared_
 
 
 def test_the_engine_answers_as_the_reference_does_on_real_titles(shared_data: Path) -> None:
-    """Queries are made of words of the titles, so that most of them find something."""
+    """Queries use words of the titles, so that most of them find something."""
     table = parquet.read_table(shared_data / "traces" / "news.parquet").slice(0, 900).to_pylist()
     titles = [row["title"] for row in table if row.get("title")]
     assert len(titles) > 700
@@ -181,7 +181,7 @@ def test_compiled_code_answers_as_the_reference_does(seed: int) -> None:
 
 
 def test_entries_move_to_rarer_words_and_the_engine_still_answers_as_the_reference_does() -> None:
-    """Words that were rare when the queries came become common, so that what is posted under them moves away."""
+    """Words that were rare when the queries were added become common, so that postings move to other words."""
     random, both = Random(3), Both()
     vocabulary = [f"word{number}" for number in range(12)]
     for number in range(120):

@@ -1,4 +1,4 @@
-"""Conditions, one kind at a time."""
+"""Each kind of condition matches the right items."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_feature_without_owners_and_requirements_is_dropped() -> None:
     known.add_entry("cloud", 2)
     assert sorted(opened) == ["ash", "cloud"]
     known.keep_entries("cloud", [])
-    assert not closed  # it is still asked for
+    assert not closed  # still in use
     known.keep_entries("ash", [])
     assert sorted(closed) == ["ash", "cloud"]
     assert "ash" not in known

@@ -1,4 +1,4 @@
-"""The query of a reader sees the reader's feeds only, however the engine keeps it."""
+"""The query of a reader sees the reader's feeds only, in every representation of the engine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_readers_query_sees_what_the_reader_subscribes_to(query: str, mine: se
     assert again.query == limited.query
     engine = Engine()
     for feed in range(1, 6):
-        tags = [reader_tag(8), reader_tag(8, "t"), "t"]  # another reader's, and the server's
+        tags = [reader_tag(8), reader_tag(8, "t"), "t"]  # tags of another reader, and of the server
         tags += [reader_tag(7)] if feed in mine else []
         tags += [reader_tag(7, "t")] if feed in mine & tagged else []
         engine.set_origin(feed, Origin(None, f"https://f.example/{feed}", tuple(tags)))

@@ -1,4 +1,4 @@
-"""The meaning of queries: one test per decision of the specification."""
+"""Queries mean what the specification decides; one test per decision."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_repeated_version_changes_nothing() -> None:
     assert len(made.list_emissions("q")) == 1
 
 
-# 6 deletion: an item that disappears at its source is never told to queries
+# 6 deletion: queries do not learn that an item disappears at its source
 
 
 def test_decision_6_an_item_stays_when_its_source_shows_it_no_longer() -> None:
@@ -252,7 +252,7 @@ def test_decision_9_a_new_definition_rebuilds_the_window_and_does_not_deliver_ag
     assert [emission.fresh for emission in made.list_emissions("q")] == [False]
     assert not made.add_arrival(item(1, "ash lava"), NEWS, NOON + 600)[
         "q"
-    ].fresh  # delivered before, by the old definition
+    ].fresh  # delivered before by the old definition
     assert made.add_arrival(item(3, "lava"), NEWS)["q"].fresh
 
 

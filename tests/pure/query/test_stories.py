@@ -1,4 +1,4 @@
-"""Stories: which items are about one event, decided once, in the order of arrival."""
+"""Items about one event are grouped into a story, once, in order of arrival."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_story_is_named_after_its_first_item_and_joins_lead_back(rows: list[tu
 
 def test_only_the_latest_holders_of_a_word_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """This bounds the cost of an item, however many titles of the window share its words."""
-    monkeypatch.setattr(story_grouper, "MOST_HOLDERS", 2)
+    monkeypatch.setattr(story_grouper, "MAX_HOLDERS", 2)
     titles = ["Bank raises rates twice", "Storm hits coast, bank closes", "Bank vote storm", "Coast bank storm"]
     items = [item(number, f"s{number}", title, 0) for number, title in enumerate(titles)]
     assert group(*items, item(9, "s9", "Bank raises rates twice", 1))[-1] == 0

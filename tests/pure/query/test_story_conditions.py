@@ -1,4 +1,4 @@
-"""Conditions on stories: the engine counts what a reader of the whole history would count."""
+"""Conditions on stories count as a full scan of the history would."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def histories(draw: st.DrawFn) -> list[Told]:
 
 
 def count_sources(told: list[Told], now: float, hours: float | None) -> int:
-    """By the words of the docs: publishers whose first title of their own words came within the time."""
+    """Count as the docs define it: publishers whose first title in their own words came within the time."""
     if hours is not None:
         told = [one for one in told if not one.story.late]
     first: dict[str, float] = {}
@@ -112,7 +112,7 @@ def run_live(script: Script, history: list[Told], restart: int | None = None) ->
 
 
 def run_past(script: Script, history: list[Told]) -> tuple[list[Hit], Engine]:
-    """Match live without the query, then create and fill it, beside one with equal sources that has met the items."""
+    """Match live without the query, then create and fill it, beside an equal query that was there from the start."""
     engine = Engine()
     engine.add_query(script.queries[0])
     for one in history:

@@ -1,4 +1,4 @@
-"""The command as a user runs it, against a farm in a process of its own."""
+"""Fixtures: the command as a user runs it, and a farm in a separate process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.commands import Answer, run_command
 
 @pytest.fixture
 def headwater(tmp_path: Path) -> Callable[..., Answer]:
-    """Run `headwater …` on a data folder of its own; `env` adds to the environment."""
+    """Run `headwater …` on a separate data folder; `env` adds to the environment."""
 
     def run(*args: str, input: str | bytes | None = None, env: dict[str, str] | None = None) -> Answer:
         given = {"HEADWATER_DATA": str(tmp_path / "data"), "HEADWATER_ALLOW_PRIVATE": "1", "COLUMNS": "200"}
@@ -26,7 +26,7 @@ def headwater(tmp_path: Path) -> Callable[..., Answer]:
 
 @pytest.fixture(scope="session")
 def farm_url() -> Iterator[str]:
-    """A farm of ten feeds: 8 is gone, 9 refuses with Retry-After."""
+    """Run a farm of ten feeds: 8 is gone, 9 refuses with Retry-After."""
     command = [sys.executable, "-m", "headwater", "farm", "--feeds", "10", "--port", "0", "--hosts", "10", "--json"]
     command += ["--speed", "100", "--faults", "410@8,429:600@9"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -1,4 +1,4 @@
-"""`headwater backup` and `headwater restore` as an operator runs them, beside a server that goes on working."""
+"""An operator backs up and restores with `headwater backup` and `restore` while a server keeps working."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_backup_of_a_running_server_makes_another_server(headwater: Callable[.
     ("arguments", "word"),
     [
         (["restore", "nothing-here", "--data", "x"], "cannot be read"),
-        (["restore", __file__, "--data", "x"], "no backup of Headwater"),
+        (["restore", __file__, "--data", "x"], "not a backup of Headwater"),
         (["backup", "/nowhere/at/all"], "There is no database"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The options every command takes are understood before and after its name, and from the environment."""
+"""Options of all commands are accepted before and after the command's name, and from the environment."""
 
 from __future__ import annotations
 

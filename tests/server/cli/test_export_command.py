@@ -1,4 +1,4 @@
-"""`headwater export` and `headwater deliveries` as a user runs them."""
+"""`headwater export` and `headwater deliveries` work as a user runs them."""
 
 from __future__ import annotations
 

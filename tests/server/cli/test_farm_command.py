@@ -1,4 +1,4 @@
-"""`headwater farm` as a process: it says where it listens, serves, and stops when asked."""
+"""`headwater farm` as a process prints its address, serves, and stops on request."""
 
 from __future__ import annotations
 

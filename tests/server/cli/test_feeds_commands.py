@@ -1,4 +1,4 @@
-"""`headwater feeds`: from an address to stored items, whole lists, and a sentence for everything that goes wrong."""
+"""`headwater feeds` leads from an address or a list to stored items, and explains every failure in a sentence."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ async def test_an_import_that_is_stopped_in_the_middle_leaves_nothing(tmp_path: 
     async with await open_store(f"sqlite:///{tmp_path}/db") as store:
         loop = asyncio.get_running_loop()
 
-        def interrupted(done: int) -> None:  # in the writing thread, while the loop hears of Ctrl-C
+        def interrupted(done: int) -> None:  # runs in the writing thread while the event loop receives Ctrl-C
             loop.call_soon_threadsafe(importing.cancel)
             time.sleep(0.2)
 

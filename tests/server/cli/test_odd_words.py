@@ -1,4 +1,4 @@
-"""Whatever words a command is given, it ends with a sentence and never with a traceback."""
+"""Whatever arguments a command gets, it ends with a sentence and never with a traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAYS = {"serve", "demo", "web", "controller", "terminal", "storer", "processor"
 
 
 def commands(group: typer.core.TyperGroup, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Every command that ends by itself, and how many words it takes."""
+    """Return every command that ends by itself, and how many arguments it takes."""
     for name, one in group.commands.items():
         if not path and name in STAYS:
             continue
@@ -39,7 +39,7 @@ def everything() -> list[tuple[tuple[str, ...], int]]:
 def test_odd_words_end_in_a_sentence(headwater, odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # some of them are names of files
     for path, words in everything():
-        answer = headwater(*path, "--", *[odd] * words, input="")  # raises what is no sentence
+        answer = headwater(*path, "--", *[odd] * words, input="")  # raises any other error
         assert answer.code in (0, 1, 2), path
 
 

@@ -1,4 +1,4 @@
-"""`headwater --help`: the overview says of every command what the command says of itself, without loading it."""
+"""`headwater --help` describes every command with the command's own summary, without loading it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headwater.cli.main import COMMANDS, build_app, main
 
 
 def environment() -> dict[str, str]:
-    """Where the command finds the package from another folder."""
+    """Return an environment in which a command in another folder finds the package."""
     return {**os.environ, "PYTHONPATH": str(Path(headwater.__file__).parents[1])}
 
 
@@ -78,7 +78,7 @@ def test_for_machines_wrong_words_are_json_too(words: list[str], named: str, mon
             main()
         said = capsys.readouterr()
         assert ended.value.code == 2
-        assert named in said.err.casefold()  # the sentence is typer's
+        assert named in said.err.casefold()  # the sentence is Typer's
         assert said.out == "" if not given else named in json.loads(said.out)["error"].casefold()
 
 
@@ -118,8 +118,8 @@ print(sorted({"sqlalchemy", "aiohttp", "numpy", "lxml"} & set(sys.modules)))
 
 LISTS = {
     "feeds list": {"headwater.language", "headwater.formats.sniff", "lxml"},
-    "query list": {"headwater.query.engine", "headwater.formats.sniff"},
-    "users list": {"headwater.query.engine", "headwater.formats.sniff"},
+    "query list": {"headwater.query.engine", "headwater.formats.sniff", "lxml"},
+    "users list": {"headwater.language", "headwater.formats.sniff", "lxml"},
     "deliveries list": {"headwater.publish", "headwater.formats.sniff", "jinja2"},
 }
 LARGE = {"aiohttp", "numpy", "numba", "structlog", "alembic", "sqlalchemy.dialects.postgresql"}
@@ -143,7 +143,7 @@ print(sorted({LARGE | LISTS[words]!r} & set(sys.modules)))
 
 @pytest.fixture(scope="module")
 def sqlite_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a database; only the first command loads Alembic."""
+    """Make a folder with a database; only the first command loads Alembic."""
     folder = tmp_path_factory.mktemp("data")
     subprocess.run([sys.executable, "-m", "headwater", "--data", str(folder), "feeds", "list"], check=True)
     return folder

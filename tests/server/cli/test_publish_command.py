@@ -1,4 +1,4 @@
-"""`headwater publish`: private feeds and their tokens, as a user handles them."""
+"""`headwater publish` manages private feeds and their tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater quality` as a user runs it, and `serve` with settings that cannot work."""
+"""`headwater quality` prints the report of a server, and `serve` refuses settings that cannot work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_without_a_report_it_says_what_to_do(headwater: Callable[..., Any]) -> N
 
 @pytest.fixture
 def reported(tmp_path: Path) -> None:
-    """A server has reported, and has a feed."""
+    """Make a store with a feed and the report of a server."""
     (tmp_path / "data").mkdir()
 
     async def store() -> None:

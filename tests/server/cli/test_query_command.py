@@ -1,4 +1,4 @@
-"""`headwater query check, fmt, eval` as somebody at a terminal meets them."""
+"""`headwater query check, fmt, eval` work as a user runs them at a terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Run = Callable[..., SimpleNamespace]
 
 @pytest.fixture
 def headwater(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """The command in this process and on a data folder of its own: what it prints, and how it ends."""
+    """Run a command in this process on a separate data folder; return its output and exit status."""
     monkeypatch.setenv("HEADWATER_DATA", str(tmp_path / "data"))
 
     def run(*args: str, stdin: str = "") -> SimpleNamespace:
@@ -291,7 +291,7 @@ def test_stories_takes_a_trace_and_names_its_rows(headwater: Run, tmp_path: Path
 
 @pytest.mark.soak
 def test_stories_group_the_labelled_items_well(headwater: Run, shared_data: Path, tmp_path: Path) -> None:
-    """The figures that docs/queries.md states, measured by the program beside the labels."""
+    """Compares the figures in docs/queries.md with a run of the program on the labels."""
     grouped = tmp_path / "grouped.jsonl"
     grouped.write_text(headwater("stories", str(shared_data / "traces" / "news.parquet")).stdout)
     folder = shared_data / "stories"

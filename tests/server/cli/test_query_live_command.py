@@ -1,8 +1,10 @@
-"""`headwater query create, list, show, drop, explain, preview` on a store, as a user runs them."""
+"""`headwater query create, list, show, drop, explain, preview` work on a store as a user runs them."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import sqlite3
 import time
 from pathlib import Path
 
@@ -22,7 +24,7 @@ VOLCANO = 'CREATE FEED Volcano AS RETURN guardian | iris WHERE TITLE CONTAINS "v
 
 @pytest.fixture
 def stored(tmp_path: Path) -> str:
-    """A store with two feeds: guardian has 3 items of which 2 are on volcanoes, iris 2 of which 1 is."""
+    """Make a store with two feeds: 2 of guardian's 3 items are on volcanoes, and 1 of iris's 2."""
     (tmp_path / "data").mkdir()
     url = f"sqlite:///{tmp_path / 'data' / 'headwater.sqlite'}"
 
@@ -52,6 +54,18 @@ def processed(url: str) -> None:
                 pass
 
     asyncio.run(work())
+
+
+def test_verify_exits_with_1_if_the_document_differs_from_the_stored_items(headwater, stored: str) -> None:
+    assert headwater("query", "create", "-", input=VOLCANO).code == 0
+    processed(stored)
+    same = headwater("query", "verify", "Volcano", "--json")
+    assert (same.code, same.json["differences"]) == (0, []), same.err
+    with sqlite3.connect(stored.removeprefix("sqlite:///")) as database:
+        database.execute("DELETE FROM hit WHERE item_id = (SELECT min(item_id) FROM hit)")
+    other = headwater("query", "verify", "Volcano", "--json")
+    assert (other.code, [one["kind"] for one in other.json["differences"]]) == (1, ["missing"])
+    assert "missing" in headwater("query", "verify", "Volcano").out
 
 
 def test_a_query_is_created_shown_explained_and_dropped(headwater, stored: str) -> None:
@@ -88,7 +102,8 @@ def test_a_preview_says_what_would_have_come_and_creates_nothing(headwater, stor
     assert found["Volcano"]["sources"] == {"guardian": 2, "iris": 1}
     assert [item["title"] for item in found["Again"]["items"]] == ["Volcano again"]
     said = headwater("query", "preview", str(script)).out
-    assert "Volcano: keeps 3 of 5 items in 7 days; 0.4 a day; from guardian 2, iris 1" in said
+    # The items have just come: they are not spread over seven days.
+    assert re.search(r"Volcano: keeps 3 of 5 items in [\d.]+ (s|min|h); from guardian 2, iris 1\n", said)
     assert headwater("query", "list", "--json").json == []
 
 

@@ -1,4 +1,4 @@
-"""`headwater read` as people call it."""
+"""`headwater read` works as people call it."""
 
 from __future__ import annotations
 

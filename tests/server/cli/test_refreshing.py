@@ -1,4 +1,4 @@
-"""Many feeds refreshed by a command: an outage of one's own network is held against none of them."""
+"""A command that refreshes many feeds blames none of them for an outage of its own network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater removed`: what was removed is listed, comes back, or is forgotten, as a user asks for it."""
+"""`headwater removed` lists, restores and deletes removed objects."""
 
 from __future__ import annotations
 

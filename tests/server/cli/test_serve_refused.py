@@ -1,4 +1,4 @@
-"""`headwater serve` and `demo` say in one sentence what keeps them from starting, and end."""
+"""`headwater serve` and `demo` explain in one sentence why they cannot start, and end."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_a_second_server_on_one_file_is_refused_until_the_first_is_gone(headwate
         for command in ("serve", "demo"):
             answer = headwater(command, "--port", "0", "--data", str(data))
             assert (answer.code, f"runs on this database already (process {running.pid})" in answer.err) == (1, True)
-        assert headwater("feeds", "list", "--data", str(data)).code == 0  # commands work beside it
+        assert headwater("feeds", "list", "--data", str(data)).code == 0  # other commands still work
         running.send_signal(signal.SIGKILL)
-    with lock_database_file(f"sqlite:///{data / 'headwater.sqlite'}"):  # nothing of it is in the way
+    with lock_database_file(f"sqlite:///{data / 'headwater.sqlite'}"):  # its lock has been released
         assert (data / "headwater.sqlite-server").read_text() == f"{os.getpid()}\n"
 
 

@@ -1,4 +1,4 @@
-"""`headwater serve --tls` as an operator runs it."""
+"""`headwater serve --tls` serves HTTPS as an operator runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater users`: the first is the owner, passwords come from standard input, mistakes get a sentence."""
+"""`headwater users` makes the first account the owner, reads passwords from standard input, and explains mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running node against a real farm and a real SQLite file; a query processor on both databases."""
+"""Fixtures: a running node against a real farm and a real SQLite file; a query processor on both databases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headwater.store.store import Store
 
 @pytest.fixture
 def given(tmp_path: Path) -> Callable[..., Settings]:
-    """Settings for a test network: local addresses, no pause, a budget that does not matter unless it is the point."""
+    """Return settings for a test network: local addresses, no pause, and a budget large enough not to matter."""
 
     def make(**more: Any) -> Settings:
         usual: dict[str, Any] = {

@@ -15,8 +15,8 @@ from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item
 
 WORDS = tuple(f"{sort}{number:02}" for sort in ("lava", "ash", "mud") for number in range(10))
-QUERIES = 4  # that a life may make: over hundreds of lives, what they find grows with the square
-LARGE, SELDOM = 60, 16  # one life in so many makes a script of so many: they are taken up late, beside the matching
+QUERIES = 4  # per life; over hundreds of lives their hits grow with the square
+LARGE, SELDOM = 60, 16  # one life in SELDOM creates LARGE queries at once; they are activated late
 
 
 async def go_for_ever(url: str, round: int, feed_ids: list[int], told: Connection) -> None:
@@ -42,7 +42,7 @@ async def _publish(store: Store, round: int, feed_ids: list[int], chance: random
 
 
 async def _change(store: Store, round: int, chance: random.Random, told: Connection) -> None:
-    """A query feed per change, so that what each must hold can be told afterwards from positions."""
+    """Create one query feed per change, so that the expected hits of each follow from positions."""
     for number in range(QUERIES):
         await asyncio.sleep(chance.uniform(0.0, 0.05))
         large = round % SELDOM == 0 and number == 0

@@ -1,4 +1,4 @@
-"""A store with two sources and a query processor, for tests of what comes out of standing queries."""
+"""A store with two sources and a query processor, for tests of the results of standing queries."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class World:
             pass
 
     async def titles(self, name: str) -> list[str | None]:
-        """The document, as titles."""
+        """Return the titles of the feed's document."""
         query = await self.store.read(find_query_feed, name)
         return [hit.item.title for hit in await self.store.read(list_document_hits, query, self.now)]
 

@@ -1,4 +1,4 @@
-"""Articles: the page behind an item, fetched with manners, its text searched and matched."""
+"""Articles are fetched politely from the page behind an item; their text is searched and matched."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
 from headwater.fetch.client import Fetcher
 from headwater.fetch.robots import Robots
@@ -16,7 +17,7 @@ from headwater.model import Feed, Item
 from headwater.node.article_fetcher import ArticleFetcher, enqueue_articles_of_hits
 from headwater.node.queries.processor import QueryProcessor
 from headwater.store.content.articles import (
-    delete_orphaned_pages,
+    delete_orphaned_articles,
     find_article,
     find_article_page,
     has_article_page,
@@ -26,10 +27,12 @@ from headwater.store.content.feeds import delete_feed
 from headwater.store.content.items import find_item, list_items
 from headwater.store.content.search import search_items
 from headwater.store.content.verdicts import save_refreshes
+from headwater.store.maintenance.retention import PrunedCounts, RetentionPolicy, delete_expired
 from headwater.store.opening import open_store
 from headwater.store.queries.hits import list_hits_after
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
+from headwater.store.schema.item_tables import item as items
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item, one_feed
 
@@ -43,7 +46,7 @@ PAGE = (
 
 @dataclass
 class Site:
-    """A web site with one article, and what it was asked for."""
+    """A web site with one article; it records its requests."""
 
     base: str = ""
     robots: tuple[int, str] = (404, "")
@@ -82,7 +85,7 @@ async def store(database_url: str) -> AsyncIterator[Store]:
 
 
 class World:
-    """A store, somebody who fetches articles, and a clock that the test moves."""
+    """A store, an article fetcher, and a clock that the test moves."""
 
     def __init__(self, store: Store, fetcher: Fetcher, site: Site) -> None:
         self.store, self.site = store, site
@@ -119,7 +122,7 @@ async def test_the_text_of_the_page_is_stored_searched_and_matched(world: World,
     await store.write(want_articles, "feed", feed.id, True)
     item = await world.arrive(feed)
     await world.work()
-    assert world.site.asked == ["/robots.txt", "/story"]  # what came before the wish is left alone
+    assert world.site.asked == ["/robots.txt", "/story"]  # items from before the request are left alone
     read = await store.read(find_item, item.id or 0)
     assert "carried the bridge away" in str(read.content)
     assert "steal" not in str(read.content)
@@ -159,7 +162,7 @@ async def test_pages_are_fetched_for_what_a_query_feed_publishes(world: World, s
     world.now = time.time() + 5
     await world.work()
     assert "bridge" in str((await store.read(find_item, item.id or 0)).content)
-    while await processor.step():  # its new version is no reason to fetch again
+    while await processor.step():  # its new version does not cause another fetch
         pass
     await world.work()
     assert world.site.asked.count("/story") == 1
@@ -265,7 +268,7 @@ async def test_articles_have_a_budget_of_their_own(store: Store, site: Site) -> 
     await store.write(want_articles, "feed", feed.id, True)
     async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
         world = World(store, fetcher, site)
-        world.articles = ArticleFetcher(store, fetcher, 6.0, clock=lambda: world.now)  # one in ten seconds
+        world.articles = ArticleFetcher(store, fetcher, 6.0, clock=lambda: world.now)  # one every ten seconds
         for number in range(10):
             await world.arrive(feed, f"/story{number}")
         begin = world.now
@@ -302,8 +305,26 @@ async def test_the_html_of_the_newest_articles_is_kept_and_goes_with_its_item(wo
     assert b"<html" in page.html.lower()  # whole, as the server sent it
     with_page = next(item.id for item, one in zip(items, kept, strict=True) if one is not None)
     await store.write(delete_feed, feed.id)
-    await store.write(delete_orphaned_pages)
     assert not await store.read(has_article_page, with_page or 0)
+    assert [await store.read(find_article, item.id or 0) for item in items] == [None] * 3
+
+
+async def test_articles_go_with_expired_items_and_so_do_those_that_older_versions_left(
+    world: World, store: Store
+) -> None:
+    feed = await one_feed(store)
+    await store.write(want_articles, "feed", feed.id, True)
+    expired, left = await world.arrive(feed, "/story"), await world.arrive(feed, "/story?2")
+    await world.work()
+    await store.write(lambda connection: connection.execute(delete(items).where(items.c.id == left.id)))
+    assert await store.read(find_article, left.id or 0) is not None
+    await store.write(delete_orphaned_articles)
+    assert await store.read(find_article, left.id or 0) is None
+    assert await store.read(find_article, expired.id or 0) is not None
+    keep = RetentionPolicy(days=0, outbox_days=0)
+    while (await store.write(delete_expired, keep, world.now + 86_400)) != PrunedCounts():
+        pass
+    assert await store.read(find_article, expired.id or 0) is None
 
 
 async def test_the_html_is_not_kept_unless_somebody_wants_it(world: World, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""What others refreshed, and what a killed node had not saved, is learned from the log as if one had been there."""
+"""A node learns from the log the refreshes of other processes, and those that a killed node had not saved."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_learning_from_the_log_is_learning_live(name: str) -> None:
     one, other = knowing(name), knowing(name)
     live(*one, told)
     live(*other, told[: 5 * FEEDS])  # then it was killed
-    replay_refreshes(*other, told[3 * FEEDS :][::-1])  # some of it twice, and in no order
+    replay_refreshes(*other, told[3 * FEEDS :][::-1])  # some of it twice, and out of order
     for key, array in one[0].save().items():
         assert np.array_equal(array, other[0].save()[key], equal_nan=array.dtype.kind == "f"), key
     assert np.array_equal(one[1].table.last, other[1].table.last)
@@ -89,12 +89,12 @@ async def test_a_feed_added_with_its_first_items_is_believed_and_left_in_peace(f
             )
             await asyncio.sleep(1.0)
             for feed in (early, late):
-                [first] = await store.read(list_refreshes, feed)  # nobody asked a second time
+                [first] = await store.read(list_refreshes, feed)  # no second request
                 estimator, here = node.crawl.scheduler.strategy.estimator, np.array([roster.find_row(feed)])
                 assert estimator is not None
                 [believed] = estimator.daily_rate(here, np.array([first.at])) * DAY
                 shown = (first.new - 1) / (first.at - first.published[0]) * DAY
-                assert shown / 5 < believed < 2 * shown  # one document is some evidence, not all
+                assert shown / 5 < believed < 2 * shown  # one document is weak evidence
                 assert roster.earliest[roster.find_row(feed)] > first.at + 59
     assert len(made.log) == 2
 
@@ -109,6 +109,6 @@ async def test_what_a_command_refreshed_while_nobody_watched_is_known_after_the_
         async with build("node", settings):
             pass
         [first] = await store.read(list_refreshes, told.feed.id)
-        async with build("node", settings) as node:  # the state was saved: nothing is learned twice
+        async with build("node", settings) as node:  # the state was saved, so nothing is learned twice
             [at] = node.crawl.scheduler.feed_table.learned_until
             assert at == first.at

@@ -1,4 +1,4 @@
-"""Manners between refreshes: feeds wait, hosts that refuse are left alone, and a restart does not forget it."""
+"""Politeness between refreshes: feeds wait, hosts that refuse are left alone, and a restart does not forget it."""
 
 from __future__ import annotations
 

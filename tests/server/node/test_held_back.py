@@ -1,4 +1,4 @@
-"""What holds a feed back is said with the interval that holds for this feed."""
+"""The reason why a feed waits names the interval that applies to this feed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that are changed while a server runs stay: after a restart, and unless somebody gives others by hand."""
+"""Settings changed while a server runs survive a restart, unless the command line or environment gives others."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ async def test_a_change_that_no_longer_fits_what_is_given_by_hand_does_not_keep_
 ) -> None:
     async with build("node", given(strategy="value")) as node:
         await node.change_settings({"target_delay": 600.0, "keep_days": 30.0})
-    async with build(
-        "node", given(strategy="uniform")
-    ) as node:  # which believes nothing, so that nothing can be aimed at
+    async with build("node", given(strategy="uniform")) as node:  # without beliefs no target can be computed
         assert node.settings.target is None
         assert node.settings.keep_days == 30
 
@@ -68,7 +66,7 @@ async def test_a_command_goes_by_the_options_of_the_server_but_for_what_it_is_gi
         assert (told.strategy, told.least_interval, told.budget) == ("top_utility", 7, 100_000)
         other = await load_effective_settings(node.store, load_settings(data=plain.data, strategy="value"))
         assert (other.strategy, other.least_interval) == ("value", 7)
-        # A strategy of one's own may not be there where the command is.
+        # A user's own strategy may be missing where the command runs.
         with monkeypatch.context() as moment:
             moment.setattr(node.maintenance, "settings", node.settings.with_changes({"strategy": "mine:Own"}))
             await node.maintenance.publish_report()

@@ -1,4 +1,4 @@
-"""Waiting instead of polling: loops wake after a change of the database, at a due moment, or when they are told to."""
+"""Loops wait instead of polling: they wake after a change of the database, at a due time, or when woken."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TestStepLoop:
     async def test_steps_while_there_is_work_and_then_waits(self, unchanged: ChangeWatch) -> None:
         steps = Steps(unchanged, work=5)
         await stop_after(steps.run, 0.2)
-        # the last step is that of the stop, or of the look at the beginning
+        # the last step belongs to the stop or to the check at the start
         assert len(steps.times) in (6, 7)
         assert steps.closed
 
@@ -134,7 +134,7 @@ async def test_no_timer_is_left_when_nobody_follows() -> None:
 
     watch = ChangeWatch(read_mark)
     with watch.waking(asyncio.Event()), watch.waking(asyncio.Event()):
-        assert looks == 1  # one look for all
+        assert looks == 1  # one check for all
     assert watch._timer is None
 
 

@@ -1,4 +1,4 @@
-"""What was learned is found again by the feed it was learned of, whatever its row is now."""
+"""Learned state is restored for the feed it was learned from, whatever its row is now."""
 
 from __future__ import annotations
 

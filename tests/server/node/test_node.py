@@ -1,4 +1,4 @@
-"""The running node: everything published is stored once, the budget holds, a restart makes no storm."""
+"""A running node stores every published item once, keeps its budget, and restarts without a burst of requests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The node decides as the lab does: a recorded day, replayed through the lab's sources, leads to the same decisions.
 
 The node's side is everything but the network: documents with dates are judged by `novelty`, written to a real store,
-learned through `node.learning`, and the scheduler chooses under manners and budget at a virtual time. The lab's side is
-`lab.replay`'s own sources over the trace the documents were made of, and a fresh strategy of the same name.
+learned through `node.learning`, and the scheduler chooses under politeness and budget at a virtual time. The lab's side
+is `lab.replay`'s own sources over the trace behind the documents, and a fresh strategy of the same name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ START = 20_000 * DAY
 
 
 def a_trace() -> Trace:
-    """Two days of feeds that publish from every few minutes to twice a day, at whole seconds, more by day."""
+    """Make two days of feeds that publish from every few minutes to twice a day, at whole seconds, more by day."""
     rng, times = np.random.default_rng(7), []
     for per_day in np.geomspace(2, 300, FEEDS):
         moments = np.sort(rng.integers(0, 2 * DAY, rng.poisson(2 * per_day) + 1))
@@ -70,7 +70,9 @@ def fetched_at(trace: Trace, row: int, now: float, url: str) -> Outcome:
 
 @pytest.fixture
 async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Day]:
-    """A day of the node under a virtual clock; its scheduler, and the candidates and constraints at each tick."""
+    """Run a day of the node under a virtual clock; return its scheduler, and candidates and constraints at each
+    tick.
+    """
     clock, trace = VirtualClock(), a_trace()
     async with await open_store(f"sqlite:///{tmp_path / 'day.sqlite'}") as store:
         await store.write(add_and_subscribe, [NewFeed(f"http://h{k}.example/") for k in range(FEEDS)], START)
@@ -123,10 +125,10 @@ async def test_the_nodes_decisions_are_the_labs_on_the_same_history(
         done = by_tick.get(now, [])
         first = [one for one in done if one.reason == "its first refresh"]
         budget = Budget(PER_TICK - len(first), scheduler.budget.rate)
-        for name, column in asked[tick].items():  # politeness is the node's; the lab has none
+        for name, column in asked[tick].items():  # only the node has politeness
             getattr(sources.table, name)[:] = column
         rows = strategy.choose(sources.table, now, budget, allowed).rows[: budget.now]
-        # The store writes a batch in the order of feeds; which were chosen is what counts.
+        # The store writes a batch in the order of feeds, so only the set of chosen feeds is compared.
         assert sorted(rows.tolist()) == [row_of(scheduler, one) for one in done if one not in first]
         decided += len(rows)
         polled = np.array([row_of(scheduler, one) for one in done], np.intp)

@@ -1,4 +1,4 @@
-"""An outage of our own is no feed's fault: it is noticed, nobody is blamed, and life goes on when it ends."""
+"""An outage of the node's own network is detected, no feed is blamed, and fetching resumes when it ends."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_an_outage_costs_no_feed_its_place_and_ends_with_the_first_answer(
     await made.stop()
     clock.offset += 7200.0
     await eventually(lambda: crawler.status().network_away_since is not None, "the outage is noticed")
-    await asyncio.sleep(0.6)  # probes that find nobody
+    await asyncio.sleep(0.6)  # failing probes
     asked = len(made.log)
     await made.start()
     await eventually(lambda: crawler.status().network_away_since is None, "somebody answers")

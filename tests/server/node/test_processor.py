@@ -1,4 +1,4 @@
-"""The query processor on both databases: what comes out of standing queries while they come, change and go."""
+"""Standing queries give the right results on both databases while they are created, changed and dropped."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_an_item_meets_the_definition_that_held_when_it_arrived(world: Wor
     await world.publish("guardian", "Lava two", "Ash two")
     await world.process()  # only now, behind by both
     assert world.fresh() == ["Lava one", "Ash two"]
-    assert await world.titles("F") == ["Ash two", "Ash one"]  # the window is the new definition's
+    assert await world.titles("F") == ["Ash two", "Ash one"]  # the new definition's window
 
 
 async def test_replacing_delivers_nothing_again(world: World) -> None:
@@ -215,13 +215,13 @@ async def test_addresses_in_queries_become_feeds_that_only_queries_want(world: W
     await world.publish("new", "From the new one")
     await world.process()
     assert await world.titles("N") == ["From the new one"]
-    assert await world.titles("Everything") == []  # ALL is what somebody has registered
+    assert await world.titles("Everything") == []  # ALL means the registered sources
     await world.store.write(drop_query_feed, "N", by=SOMEBODY)
     assert (await world.store.read(find_feed, address)).paused
     assert not (await world.store.read(find_feed, GUARDIAN)).paused
     await world.run(f'CREATE FEED M AS RETURN "{address}"')
     assert not (await world.store.read(find_feed, address)).paused
-    await world.store.write(add_and_subscribe, [NewFeed(address, weight=2.0)], NOW)  # now a person wants it
+    await world.store.write(add_and_subscribe, [NewFeed(address, weight=2.0)], NOW)  # now a person subscribes to it
     await world.store.write(drop_query_feed, "M", by=SOMEBODY)
     feed = await world.store.read(find_feed, address)
     assert (feed.paused, feed.weight, await world.store.read(list_implicit_feeds)) == (False, 2.0, set())
@@ -342,7 +342,7 @@ async def test_selectivity_is_learned_from_the_past_and_from_what_arrives(world:
 async def test_a_feed_of_whose_past_a_query_kept_nothing_is_known_to_bring_it_little(world: World) -> None:
     await world.publish("guardian", "Lava a", "b", "c", "d")
     await world.publish("iris", *"ghijkl")
-    await world.process()  # nobody asks yet
+    await world.process()  # not requested yet
     await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"')
     await world.process()
     await world.publish("iris", "m")
@@ -422,7 +422,7 @@ MANY = 120
 
 
 async def test_matching_goes_on_while_a_large_script_is_taken_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What arrives meanwhile meets the queries that run at once, and the ones that are late exactly once."""
+    """New items are matched at once by active queries, and exactly once by those that are activated later."""
     monkeypatch.setattr(definitions, "LATE_SLICE", 10)
     await world.run('CREATE FEED First AS RETURN ALL WHERE TITLE CONTAINS "volcano"')
     await world.publish("guardian", "An old volcano")
@@ -434,9 +434,9 @@ async def test_matching_goes_on_while_a_large_script_is_taken_up(world: World, m
         await world.publish("guardian", f"volcano {number}")
         assert await world.processor.step()
         seen[f"volcano {number}"] = len(world.processor.definitions)
-        assert f"volcano {number}" in await world.titles("First")  # before the others are all there
+        assert f"volcano {number}" in await world.titles("First")  # before all others are active
     assert max(seen.values()) < MANY
-    assert len(set(seen.values())) == len(seen)  # some are taken up with every step
+    assert len(set(seen.values())) == len(seen)  # each step activates some
     await world.process()
     assert len(world.processor.definitions) == MANY + 1
     wanted = [f"volcano {number}" for number in range(6)]
@@ -456,11 +456,11 @@ async def fresh(world: World, name: str) -> list[str | None]:
     return [hit.item.title for hit in await world.store.read(list_hits_after, query.id) if hit.fresh]
 
 
-FEW = "KEEP LAST 1 ITEMS"  # most of what came before is not in the window that is filled, and would be taken for new
+FEW = "KEEP LAST 1 ITEMS"  # most earlier items are outside the filled window, and would count as new
 
 
 async def test_a_large_script_is_not_taken_up_before_its_time_because_another_definition_waits(world: World) -> None:
-    """The processor is behind: between the two definitions are items that only the first may meet."""
+    """The processor is behind: items between the two definitions may only match the first."""
     await world.run("CREATE FEED Everything AS RETURN ALL")
     await world.process()
     await world.publish("guardian", "volcano 0")

@@ -1,4 +1,6 @@
-"""kill −9 of the query processor: every item has met every query that existed when it arrived, once."""
+"""After any kill −9 of the query processor, every item has been matched once by every query that existed on its
+arrival.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ FORKS.set_forkserver_preload(["headwater.node.queries.processor", "asyncpg", "sq
 
 
 def run_and_kill(url: str, round: int, feed_ids: list[int], wait: float) -> None:
-    """Every other life has made queries before it ends, also on a machine that has no time for it."""
+    """Run a processor and kill it; in every other life wait for its first query, however slow the machine."""
     ours, theirs = FORKS.Pipe(duplex=False)
     child = FORKS.Process(target=killed_processor.main, args=(url, round, feed_ids, theirs), daemon=True)
     child.start()
@@ -58,7 +60,7 @@ def arrivals(connection: Connection) -> list[tuple[int, str]]:
 
 
 async def check(url: str) -> tuple[int, int]:
-    """After catching up: what each query delivered is what arrived behind its position and matches."""
+    """Catch up, then check that each query delivered exactly the matching items after its position."""
     async with await open_store(url) as store:
         processor = QueryProcessor(store, clock=lambda: NOW)
         await processor.load()
@@ -84,7 +86,7 @@ def killed_again_and_again(url: str, times: int) -> None:
     for round in range(times):
         run_and_kill(url, round, feed_ids, chance.uniform(0.05, 0.6))
     queries, hits = asyncio.run(check(url))
-    assert queries >= killed_processor.LARGE + times // 2 - 1  # something happened between the kills
+    assert queries >= killed_processor.LARGE + times // 2 - 1  # the processes worked between the kills
     assert hits > times
 
 

@@ -1,4 +1,4 @@
-"""The server's scheduler under a virtual clock spends idle budget, keeps deadlines and breaks no server's word."""
+"""Under a virtual clock the server's scheduler spends idle budget, keeps deadlines and obeys every server's limits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_idle_budget_is_spent_on_thirty_feeds_every_few_minutes() -> None:
 def test_a_feed_that_falls_due_in_a_skipped_hour_waits_for_its_end() -> None:
     rng = np.random.default_rng(5)
     feed = Publisher(publish(rng, 0.2, 30), skip_hours=tuple(range(0, 24, 2)))
-    world = World([feed], 0.02)  # so little that it falls due at any hour
+    world = World([feed], 0.02)  # so small that it falls due at any hour
     world.run(24 * HOUR)
     assert len(feed.polls) > 3
     assert world.broken_words() == []

@@ -80,7 +80,7 @@ async def test_before_anything_came_nothing_is_claimed(world: World) -> None:
 async def test_a_promise_is_kept_by_the_items_that_the_query_keeps(world: World) -> None:
     for number in range(60):
         await arrive(world, number, 50.0)
-        await arrive(world, number, 50.0, title="sport")  # not the query's
+        await arrive(world, number, 50.0, title="sport")  # not matched by the query
     promise = await measure(world)
     assert promise.kept is True
     assert (promise.day.items, promise.day.in_time, promise.day.delay) == (60, 1.0, 50.0)
@@ -159,7 +159,7 @@ async def test_losses_count_by_the_share_that_the_query_keeps(world: World) -> N
         await arrive(world, number, 30.0, title="sport", lost=1.0)
     promise = await measure(world)
     assert promise.day.in_time is None  # no delay was promised
-    assert promise.day.completeness == pytest.approx(40 / 60, abs=0.02)  # half of the 40 lost ones would be its own
+    assert promise.day.completeness == pytest.approx(40 / 60, abs=0.02)  # half of the 40 lost would have matched
     assert promise.kept is False
     assert "lost items are from" in promise.why
 
@@ -197,6 +197,16 @@ async def test_a_promise_broken_for_too_long_is_told_once_to_the_receiver(world:
     assert len(await world.store.read(list_deliveries)) == 1
 
 
+async def test_a_promise_without_a_judgement_now_is_not_told_as_broken(world: World) -> None:
+    for number in range(30):
+        world.now += 600
+        await arrive(world, number, 600.0)
+    assert (await measure(world, alert=8.0)).kept is False
+    world.now += 8 * DAY
+    assert (await measure(world, alert=8.0)).kept is None
+    assert await world.store.read(list_deliveries) == []
+
+
 async def test_the_server_has_a_record_with_and_without_a_target(world: World) -> None:
     keeper, hour = PromiseKeeper(world.store), int(world.now // HOUR)
     some = PromiseCounts(got=90, lost=10.0, dated=90, waited=9000.0, missing=450.0, watched=7200.0)
@@ -221,7 +231,7 @@ def test_a_broken_spell_ends_only_with_a_kept_hour() -> None:
 
 
 async def get_page(app: Starlette, path: str) -> str:
-    """Return a page, asked for without a network."""
+    """Request a page without a network."""
     sent: list[Message] = []
 
     async def receive() -> Message:

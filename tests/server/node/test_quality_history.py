@@ -1,4 +1,4 @@
-"""How quality went: minutes while young, every ten minutes later, gone after two weeks; kept in the store."""
+"""The history of quality is stored by the minute, later every ten minutes, and deleted after two weeks."""
 
 from __future__ import annotations
 

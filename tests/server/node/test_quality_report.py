@@ -1,4 +1,4 @@
-"""Quality on display, target mode and a strategy that breaks, in a running node."""
+"""A running node reports quality, meets targets, and survives a strategy that breaks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_scheduler
 from headwater.node.node import Node
 from headwater.node.quality.belief_sample import BeliefSample
-from headwater.node.quality.quality_report import QualityMonitor, load_last_report, measure_delays
+from headwater.node.quality.feed_explanation import explain_feed_schedule
+from headwater.node.quality.quality_monitor import QualityMonitor, measure_delays
+from headwater.node.quality.quality_report import load_last_report
 from headwater.schedule.promise import Calibration, PlanInputs
 from headwater.schedule.quality.what_if import quality_by_budget
 from headwater.schedule.selection import Budget, Choice
@@ -35,7 +37,7 @@ from headwater.times import DAY
 
 
 class Breaking(Uniform):
-    """Works for a while, then raises whenever it is asked."""
+    """Works for a while, then raises at every call."""
 
     name = "breaking"
     chosen = 0
@@ -59,7 +61,7 @@ async def refreshed(node: Node, feeds: int) -> bool:
 
 
 async def all_kept(node: Node) -> bool:
-    """Between two refreshes, of which there are many, both counts agree."""
+    """Return whether both counts agree, which holds between two refreshes."""
     items = sum(one.new for one in await node.store.read(list_refreshes, limit=1000))
     return await node.store.read(count_items) == items > 0
 
@@ -76,7 +78,7 @@ async def test_a_server_that_saw_nothing_published_reports_no_quality(tmp_path) 
         first = Refresh(added.feed.id, 10.0, Ending.CHANGED, new=10, published=(1.0,) * 10)
         monitor.count_refreshes([(first, None)])
         report = await monitor.make_report(DAY / 2)
-        assert report.lost_now > 0  # believed, and no data
+        assert report.lost_now > 0  # estimated by beliefs, without data
         assert (report.completeness, report.expected_completeness, report.freshness) == (None, None, None)
         monitor.count_refreshes([(Refresh(added.feed.id, 4000.0, Ending.CHANGED, new=3, lost=1.0), 10.0)])
         later = await monitor.make_report(DAY / 2)
@@ -104,10 +106,26 @@ async def test_a_persons_own_strategy_that_raises_is_replaced_by_round_robin_and
         await eventually(lambda: all_kept(node), "what refreshes brought is what there is")
         report = await node.maintenance.measure_quality()
         assert report.problem == status.problem
-    async with await open_store(given().database_url) as store:  # it stopped and saved all the same
+    async with await open_store(given().database_url) as store:  # it stopped and saved nevertheless
         report = await load_last_report(store)
         assert report is not None
         assert report.problem is not None
+
+
+async def test_the_learned_forecast_is_shown_in_the_report_and_in_the_explanation(farm, given, eventually) -> None:
+    made = await farm(feeds=3, speed=20_000, hints=False)
+    settings = given(strategy="value", estimator="forecast")
+    async with build("node", settings) as node:
+        await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(3)], time.time())
+        await eventually(lambda: refreshed(node, 3), "all feeds are refreshed")
+        await node.maintenance.publish_report()
+    async with await open_store(settings.database_url) as store:
+        report = await load_last_report(store)
+        told = await explain_feed_schedule(store, settings, made.url(0), time.time())
+    assert report is not None
+    assert report.forecast is not None
+    assert "learned forecast" in report.forecast.describe()
+    assert "plain estimate" in told.forecast
 
 
 async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm, given, eventually) -> None:
@@ -118,7 +136,7 @@ async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm,
         await eventually(lambda: refreshed(node, 8), "all feeds are refreshed")
 
         async def again() -> bool:
-            node.crawl.scheduler.feed_table.earliest[:] = 0.0  # nobody waits
+            node.crawl.scheduler.feed_table.earliest[:] = 0.0  # no feed waits
             done = await node.store.read(list_refreshes, limit=1000)
             return len(done) >= 40 and sum(one.new > 0 for one in done) > 8
 
@@ -128,7 +146,7 @@ async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm,
         refreshes = await store.read(list_refreshes, limit=10_000)
         report = await load_last_report(store)
     assert report is not None
-    first = {one.feed_id: one for one in refreshes}  # the latest come first, so the first of each feed stays
+    first = {one.feed_id: one for one in refreshes}  # latest first, so each feed's first refresh remains
     later = [one for one in refreshes if one is not first[one.feed_id]]
     assert report.day.requests == len(refreshes)
     assert report.day.got == sum(one.new for one in later)
@@ -179,10 +197,10 @@ async def test_target_mode_sets_the_least_budget_and_says_what_it_brings(farm, g
     async with build("node", settings) as node:
         await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(5)], time.time())
         await eventually(lambda: refreshed(node, 5), "all feeds are refreshed")
-        await node.maintenance.publish_report()  # as it does after a minute; when it started nothing was believed
+        await node.maintenance.publish_report()  # as after a minute; at the start there were no beliefs
         status = node.status()
         assert status.target_reached is True
-        assert await node.store.read(load_state, "strategy") is not None  # for who explains from another process
+        assert await node.store.read(load_state, "strategy") is not None  # read by `explain` in another process
         assert "requests per minute are expected to bring completeness" in str(status.target)
         assert 1 <= status.budget_per_minute < 500
         assert (await node.maintenance.measure_quality()).target == status.target

@@ -1,4 +1,4 @@
-"""Query feeds and sources that were removed and taken back, as the query processor sees them."""
+"""The query processor handles query feeds and sources that were removed and restored."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_query_feed_that_is_back_has_its_past_and_what_came_meanwhile_bu
     query = await world.store.read(find_query_feed, "Lava")
     assert query.id == before.id
     assert not query.is_pending
-    assert (await world.store.read(list_hits_after, query.id))[: len(hits)] == hits  # beyond what its window keeps, too
+    assert (await world.store.read(list_hits_after, query.id))[: len(hits)] == hits  # also beyond its window
     assert await world.titles("Lava") == ["lava meanwhile", "lava 3"]
     await world.publish("guardian", "lava after")
     await world.process()

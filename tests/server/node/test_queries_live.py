@@ -1,4 +1,4 @@
-"""Standing queries in a running node, against a real farm: noticed, filled, steering, restarted."""
+"""A running node notices, fills and restarts standing queries, and they steer its polling of a real farm."""
 
 from __future__ import annotations
 

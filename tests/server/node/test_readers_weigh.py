@@ -1,4 +1,4 @@
-"""Readers and costs reach the scheduler: who reads a feed, and what a refresh takes."""
+"""The readers of each feed and the cost of its refreshes reach the scheduler."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from support.store_samples import NOW
 
 
 async def settled(world: World, folder: Path, **more: Any) -> dict[str, tuple[float, float]]:
-    """The readers and the weight of each feed, as the scheduler sees them."""
+    """Return the readers and the weight of each feed, as the scheduler sees them."""
     settings = load_settings(data=folder, **more)
     scheduler = make_scheduler(world.store, settings)
     maintenance = Maintenance(world.store, scheduler, settings, clock=lambda: world.now)
@@ -83,7 +83,7 @@ async def test_strangers_count_up_to_a_limit_and_are_forgotten(world: World) -> 
     assert await store.read(count_document_readers, NOW) == {"/feeds/lava": len(many)}
     assert (await store.read(load_readership, NOW)).query_visitors == {lava: MAX_VISITORS}
     await store.write(add_document_readers, week_of(NOW) + 1, many[:9])
-    assert await store.read(count_document_readers, NOW + WEEK) == {"/feeds/lava": len(many)}  # a week has begun
+    assert await store.read(count_document_readers, NOW + WEEK) == {"/feeds/lava": len(many)}  # a new week has begun
     await store.write(add_document_readers, week_of(NOW) + 2, [])
     assert await store.read(count_document_readers, NOW + 2 * WEEK) == {"/feeds/lava": 9}
 
@@ -98,7 +98,9 @@ def test_readers_of_several_queries_over_a_feed_count_once() -> None:
 
 
 def test_bytes_cost_where_they_are_scarcer_than_requests() -> None:
-    """Of 60 requests and 60 documents' bytes a minute each may be spent; with a tenth of the bytes, size decides."""
+    """Both 60 requests and the bytes of 60 documents may be spent per minute; with a tenth of the bytes, size
+    decides.
+    """
     size, seconds = np.array([FIRST_BYTES / 2, 2 * FIRST_BYTES, np.nan]), np.ones(3)
     ample = BudgetAccount(RequestCap(60.0, 60 * 10 * FIRST_BYTES))
     assert ample.compute_costs(size, seconds).tolist() == [1, 1, 1]

@@ -1,4 +1,6 @@
-"""Ten thousand feeds after a restart, a suspended machine, a clock that steps back: no storm, and life goes on."""
+"""Ten thousand feeds survive a restart, a suspended machine and a clock that steps back, without a burst of
+requests.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ class SteppingClock:
 
 
 async def crawl(made, settings, clock: SteppingClock, budget: float):  # type: ignore[no-untyped-def]
-    """A crawler on a clock of ours; hourly polls."""
+    """Run a crawler on a test clock, with hourly polls."""
     store = await open_store(settings.database_url)
     fetcher = await Fetcher(allow_private=True, per_host=64, clock=clock).__aenter__()
     await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(made.feeds)], clock())
@@ -81,7 +83,7 @@ async def crawl(made, settings, clock: SteppingClock, budget: float):  # type: i
 
 
 def settled(crawler: LocalCrawl) -> int:
-    """How many feeds have been refreshed, written and learned from."""
+    """Count the feeds that have been refreshed, written and learned from."""
     return int(
         np.count_nonzero(np.isfinite(crawler.scheduler.feed_table.table.last) & ~crawler.scheduler.feed_table.in_flight)
     )
@@ -91,7 +93,7 @@ async def test_feeds_that_are_read_anew_while_they_are_refreshed_are_not_asked_t
     made = await farm(feeds=100, speed=1, hints=False)
     crawler, end = await crawl(made, given(), SteppingClock(), budget=100_000)
     while settled(crawler) < 100:
-        await crawler.scheduler.load_feeds()  # as when somebody adds feeds all the time
+        await crawler.scheduler.load_feeds()  # as if feeds were added all the time
     await end()
     assert len(made.log) == 100
 
@@ -115,7 +117,7 @@ async def test_a_clock_set_back_a_day_neither_freezes_the_feeds_nor_starts_a_sto
     await eventually(lambda: len(made.log) >= 20, "all feeds refreshed once")
     await asyncio.sleep(0.3)
     clock.offset -= 86_400.0
-    await asyncio.sleep(1.5)  # the clock is looked at once a second
+    await asyncio.sleep(1.5)  # the clock is checked once a second
     assert len(made.log) == 20
     clock.offset += 2 * 3600.0  # two hours of the corrected clock, not a day and two hours
     await eventually(lambda: len(made.log) >= 40, "the feeds are due again")

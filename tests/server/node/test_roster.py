@@ -1,4 +1,4 @@
-"""Rows and feeds: what the crawler keeps in memory stays true while feeds come and go."""
+"""The crawler's table of feeds stays correct while feeds are added and removed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_the_store_said_before_a_refresh_was_written_does_not_make_the_feed
     roster.release_feeds([3], moment=20.0)
     roster.upsert_feeds([row(k, weight=2.0) for k in (1, 2, 3)], {}, since=40.0)
     assert roster.ids[roster.find_candidates(100.0) | roster.in_flight].tolist() == [1, 3]
-    assert roster.table.weight.tolist() == [2.0, 2.0, 2.0]  # what others changed counts
+    assert roster.table.weight.tolist() == [2.0, 2.0, 2.0]  # changes by other processes count
     assert roster.table.last.tolist() == [900.0, 900.0, -np.inf]
 
 

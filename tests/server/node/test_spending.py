@@ -1,4 +1,6 @@
-"""The budget in the running crawler: no minute above the cap, people and new feeds first, bytes and hosts kept."""
+"""The running crawler never exceeds the cap in a minute, serves people and new feeds first, and limits bytes and
+hosts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from headwater.store.readers.subscriptions import add_and_subscribe, list_reader
 
 
 class FastClock:
-    """A minute passes in a second."""
+    """A clock on which a minute passes in a second."""
 
     def __init__(self, speed: float = 60.0) -> None:
         self.speed, self.start = speed, time.time()
@@ -40,7 +42,7 @@ class FastClock:
 
 
 async def run_fast(eventually, made, settings, strategy, spending, requests):  # type: ignore[no-untyped-def]
-    """Crawl until so many requests have reached the farm; the moments, on the fast clock, at which they did."""
+    """Crawl until so many requests have reached the farm; return their times on the fast clock."""
     clock = FastClock()
     async with (
         await open_store(settings.database_url) as store,
@@ -51,9 +53,7 @@ async def run_fast(eventually, made, settings, strategy, spending, requests):  #
         scheduler = Scheduler(store, strategy, spending, courtesy, per_host=64, clock=clock)
         crawler = LocalCrawl(store, scheduler, fetcher, clock=clock)
         await scheduler.load_feeds()
-        scheduler.feed_table.earliest[:] = (
-            0.0  # they were tried before: the strategy chooses, not the rule of first refreshes
-        )
+        scheduler.feed_table.earliest[:] = 0.0  # tried before, so the strategy chooses, not the rule of first refreshes
         stop = asyncio.Event()
         running = asyncio.create_task(crawler.run(stop))
         await eventually(lambda: len(made.log) >= requests, "the requests reached the farm", 60.0)
@@ -80,7 +80,7 @@ async def test_a_host_is_never_asked_faster_than_its_own_budget_allows(farm, giv
     asked = await run_fast(
         eventually, made, given(), Uniform(), BudgetAccount(RequestCap(1000), HostRate(6)), requests=18
     )
-    assert fullest_minute([at for at, _ in asked]) <= 7  # the farm sees a request some milliseconds late: one more
+    assert fullest_minute([at for at, _ in asked]) <= 7  # one more, because requests arrive milliseconds late
 
 
 async def test_bytes_are_reserved_before_a_fetch_and_settled_after_it() -> None:
@@ -152,7 +152,7 @@ async def test_a_persons_wish_comes_before_forty_feeds_that_wait(farm, given, ev
 def test_no_minute_of_refreshes_and_peoples_requests_has_more_than_the_budget(
     cap: int, wishes: list[tuple[float, bool, float, float]]
 ) -> None:
-    """Each takes a while, and its request arrives anywhere within; people's come first."""
+    """Each request takes a while and arrives at any time within it; people's requests come first."""
     spending, now, running, arrived = BudgetAccount(RequestCap(cap)), 0.0, list[tuple[float, float]](), list[float]()
     for pause, by_person, length, moment in wishes:
         now += pause
@@ -171,7 +171,7 @@ def test_no_minute_of_refreshes_and_peoples_requests_has_more_than_the_budget(
 
 
 async def test_feeds_of_readers_get_their_share_of_the_budget_and_the_owners_the_rest(given) -> None:
-    """Sixty reader feeds and twenty of the owner, all due all the time: 40 a minute, a quarter of it for readers."""
+    """Sixty feeds of readers and twenty of the owner are always due: 40 requests a minute, a quarter for readers."""
     async with await open_store(given().database_url) as store:
         reader = await store.write(add_user, "rita", None, 0.0)
         urls = [f"http://h{k}.example/feed" for k in range(80)]

@@ -1,4 +1,6 @@
-"""Stories in the server: grouped once as items arrive, stored with the hits, and the same after every restart."""
+"""The server groups items into stories once, as they arrive, stores them with the hits, and repeats it after a
+restart.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ async def test_items_about_one_event_become_a_story_without_any_query(world: Wor
     assert second.score is not None
     assert second.score > 0.35
     assert set(second.words) == {"alaska", "health", "worker", "severe", "reaction", "vaccine"}
-    assert first.publisher == "example.org"  # where its link leads
+    assert first.publisher == "example.org"  # the host of its link
 
 
 async def test_a_restart_and_a_replay_give_the_same_stories(world: World) -> None:
@@ -54,7 +56,7 @@ async def test_a_restart_and_a_replay_give_the_same_stories(world: World) -> Non
     await world.process()
     before = await world.store.read(list_stories)
     assert before == [(1, 1, None), (2, 2, None), (3, 1, 1)]
-    world.processor = world.new_processor()  # killed: the entries since the saved state are met again
+    world.processor = world.new_processor()  # killed: entries since the saved state are matched again
     await world.processor.load()
     assert await world.store.read(list_stories) == before
     await publish_in_turn(world, THIRD, "Coast of Norway: storm floods harbours")

@@ -1,4 +1,4 @@
-"""Queries about stories on both databases: live, filled from the past, previewed, and after a restart."""
+"""Queries about stories work live, filled from the past, in previews and after a restart, on both databases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = ("Two", "Firsts", "Many", "Growing", "Mine", "Each")
 
 
 async def publish_story(world: World) -> None:
-    """Two sources tell one story in four items, and another one in one."""
+    """Publish one story in four items of two sources, and another story in one item."""
     for feed, title in (("guardian", ALASKA), ("iris", RATES), ("iris", AGAIN), ("guardian", THIRD)):
         link = f"https://{feed}.example/{len(title)}"
         await world.publish(feed, world.item(feed, title, link=link, content=f"The text of {title}"))
@@ -33,7 +33,7 @@ async def publish_story(world: World) -> None:
 
 
 async def show(world: World, name: str) -> list[tuple[object, ...]]:
-    """The document of a query feed: titles, texts and related items."""
+    """Return the document of a query feed: titles, texts and related items."""
     query = await world.store.read(find_query_feed, name)
     return [
         (hit.item.id, hit.item.title, hit.item.content, [one.id for one in hit.related or ()], hit.arrived)
@@ -74,7 +74,7 @@ async def test_live_and_filled_and_previewed_are_the_same(world: World) -> None:
         assert {one.id for one in preview.latest} == {row[0] for row in live}, name
     await world.publish("guardian", world.item("guardian", f"{THIRD} today", link="https://guardian.example/8"))
     await world.process()
-    for name in NAMES:  # and both count on
+    for name in NAMES:  # both go on counting
         assert await show(world, f"Live{name}") == await show(world, f"Past{name}"), name
 
 

@@ -1,4 +1,4 @@
-"""An open store on each kind of database."""
+"""Fixtures: an open store on each kind of database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saves verdicts until it is killed, and says after each batch what it was promised is stored."""
+"""Saves verdicts until it is killed, and reports each acknowledged batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def write_for_ever(url: str, round: int, feed_ids: list[int], told: Connec
             batch = []
             for feed_id in chance.sample(feed_ids, 3):
                 feed = Feed(feed_id, f"https://example.org/{feed_id}")
-                # Some identities come again and again, in this round and from earlier ones.
+                # Some identities repeat, within this round and from earlier ones.
                 identities = {f"{round}-{number}-{k}" for k in range(3)} | {f"often-{chance.randrange(50)}"}
                 items = [an_item(feed_id, one) for one in sorted(identities)]
                 again = an_item(feed_id, f"often-{chance.randrange(50)}", content_hash=f"{round}-{number}")

@@ -1,4 +1,4 @@
-"""A store in which several people have lived: feeds, tags, marks, stars, tokens, query feeds with what they kept."""
+"""A store that several people have used: feeds, tags, marks, stars, tokens, and query feeds with their hits."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from headwater.store.schema.feed_tables import feed_state
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item
 
-# Counters, what is to be indexed again, what is read again by consumers, and the removals themselves.
+# Counters, index and outbox queues, which are filled again, sessions, and the removals themselves.
 NOT_COMPARED = {"saved_state", "index_queue", "outbox", "session", "trash"}
-ANEW = ("position", "active", "active_position", "revision")  # of a query feed that is taken up once more
+ANEW = ("position", "active", "active_position", "revision")  # columns that restoring a query feed changes
 SECRET, PHONE = b"h" * 32, b"p" * 32
 
 
@@ -112,7 +112,7 @@ async def lived_world(store: Store, seed: int = 1) -> World:
 
 
 async def everything(store: Store) -> dict[str, list[Any]]:
-    """Every row of every table, in order, but for what is not meant to be as it was."""
+    """Return every row of every table, in order, without the columns and tables that may change."""
     return await store.read(_everything)
 
 

@@ -1,4 +1,6 @@
-"""Backups: one moment of a busy database, in one file, restored into either kind, or refused in a sentence."""
+"""A backup holds one moment of a busy database in one file, and is restored into either kind or refused with a
+message.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def silent(done: int, total: int) -> None:
 
 
 async def filled(url: str, items: int = 30) -> None:
-    """A database with something in it that is hard to keep: bytes, true, infinity, holes in the numbers."""
+    """Return a database with values that are hard to copy: bytes, booleans, infinity, gaps between ids."""
     async with await open_store(url) as store:
         gone = await one_feed(store, "https://gone.example/feed")
         feed = await one_feed(store, title="Ödön’s “feed” 🌋", tags=("a", "b"))
@@ -99,7 +101,7 @@ async def test_everything_comes_back_in_either_kind_of_database(
     async with await open_store(empty_target) as store:
         assert len((await search_items(store, "title")).items) == 30  # words are indexed anew
         ids = {feed.id for feed in await store.read(list_feeds)}
-        assert (await one_feed(store, "https://new.example/feed")).id > max(ids) + 1  # nor is an id given twice
+        assert (await one_feed(store, "https://new.example/feed")).id > max(ids) + 1  # an id is never reused
 
 
 async def test_a_backup_is_one_moment_while_others_write(database_url: str, empty_target: str, tmp_path: Path) -> None:
@@ -123,13 +125,13 @@ async def test_a_backup_is_one_moment_while_others_write(database_url: str, empt
         await asyncio.sleep(0.1)
         done.set()
         await writing_on
-    assert next(written) > before_end  # nobody had to wait for the backup
+    assert next(written) > before_end  # writers did not wait for the backup
     await restored(tmp_path / "backup", empty_target)
     found = await everything(empty_target)
     assert {name: len(found[name]) for name in made.counts if name != "saved_state"} == {
         name: count for name, count in made.counts.items() if name != "saved_state"
     }
-    # Twenty items in each transaction, with their marks and outbox entries: none is there in part.
+    # Each transaction has twenty items with their marks and outbox entries: none is copied in part.
     assert len(found["item"]) == len(found["seen_identity"]) == len(found["outbox"]) == 20 * len(found["refresh"]) > 0
 
 
@@ -146,7 +148,7 @@ def test_anybody_opens_a_backup_with_zstd_and_sqlite(sound: Path, tmp_path: Path
 
 
 def changed(backup: Path, new: Path, statement: str) -> Path:
-    """A backup whose database was changed by somebody."""
+    """Write a backup with a modified database."""
     plain = new.with_name("changed.sqlite")
     plain.write_bytes(unpacked(backup.read_bytes()))
     with closing(sqlite3.connect(plain)) as connection, connection:
@@ -170,7 +172,7 @@ async def test_a_database_that_no_backup_made_is_refused(sound: Path, tmp_path: 
         ("own", "DELETE FROM saved_state WHERE name = 'backup'"),
         ("foreign", "DROP TABLE alembic_version"),
     ):
-        with pytest.raises(InputError, match="is no backup of Headwater"):
+        with pytest.raises(InputError, match="is not a backup of Headwater"):
             await check_backup(changed(sound, tmp_path / name, statement), silent)
 
 
@@ -209,10 +211,10 @@ def test_a_cut_or_changed_file_is_never_taken_for_a_whole_one(sound: Path, data:
     file = sound.with_name("bad")
     file.write_bytes(bad)
     if is_sound(file):
-        assert bit < 8  # a bit of the packing that says nothing: the database in it is the same
+        assert bit < 8  # an unused bit of the compression header: the database is the same
         assert unpacked(bad) == unpacked(whole)
         return
-    with pytest.raises(InputError, match=r"is damaged: .*\. Nothing was restored|is no backup of Headwater"):
+    with pytest.raises(InputError, match=r"is damaged: .*\. Nothing was restored|is not a backup of Headwater"):
         asyncio.run(check_backup(file, silent))
 
 
@@ -223,7 +225,7 @@ def is_sound(file: Path) -> bool:
 
 
 def test_every_bit_of_its_first_bytes_may_change(sound: Path) -> None:
-    """Where the packing says how it is packed: most bits damage it, some say nothing."""
+    """These bytes describe the compression: most bits damage it, some are unused."""
     whole, file = sound.read_bytes(), sound.with_name("bad")
     for at in range(16):
         for bit in range(8):
@@ -252,12 +254,12 @@ async def test_a_failed_restore_leaves_nothing_and_can_be_tried_again(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "is no backup of Headwater"),
-        (b"SQLite format 3\0" * 100, "is no backup of Headwater"),
-        (b"PK\x03\x04", "is no backup of Headwater"),
+        (b"", "is not a backup of Headwater"),
+        (b"SQLite format 3\0" * 100, "is not a backup of Headwater"),
+        (b"PK\x03\x04", "is not a backup of Headwater"),
         (b"\x28\xb5\x2f\xfdnonsense", "is damaged: a part of it cannot be unpacked"),
-        (zstandard.compress(b""), "is no backup of Headwater"),
-        (zstandard.compress(b"nonsense"), "is no backup of Headwater"),
+        (zstandard.compress(b""), "is not a backup of Headwater"),
+        (zstandard.compress(b"nonsense"), "is not a backup of Headwater"),
         (zstandard.compress(b"SQLite format 3\0" * 100), "is damaged: the database in it cannot be read"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Adding, finding, changing and removing feeds."""
+"""Feeds are added, found, changed and removed."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_removing_a_feed_leaves_nothing_of_it(store: Store) -> None:
     assert await store.write(empty_trash) == 1
     assert await store.read(find_seen_of_feed, feed.id, ["a"]) == {}
     again = await one_feed(store)
-    assert again.id not in (feed.id, other.id)  # an id is never given twice
+    assert again.id not in (feed.id, other.id)  # an id is never reused
 
 
 async def test_what_somebody_may_bring_is_counted_where_nobody_else_adds_for_them(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""The hub's rows on both databases."""
+"""The hub's rows are stored and claimed on both databases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_a_request_is_claimed_once_confirmed_once_and_replaced_by_a_later_
     assert await store.write(claim_due_hub_requests, NOW + 59, 60) == []
     await store.write(add_hub_request, HubRequest("subscribe", TOPIC, CALLBACK, "three", 600.0), NOW)
     await store.write(confirm_hub_request, first, "etag", NOW, NOW + 600)
-    assert await store.read(count_hub_rows) == (1, 0)  # what was confirmed is no longer what is asked
+    assert await store.read(count_hub_rows) == (1, 0)  # a confirmed subscription is no longer a request
     (second,) = await store.write(claim_due_hub_requests, NOW, 60)
     await store.write(confirm_hub_request, second, "etag", NOW, NOW + 600)
     await store.write(confirm_hub_request, second, "etag", NOW, NOW + 600)
@@ -51,7 +51,7 @@ async def test_who_lacks_the_present_state_is_claimed_until_it_has_it(store: Sto
     assert await store.write(mark_outdated, {TOPIC: "new"}, NOW) == 0
     (again,) = await store.write(claim_due_subscribers, NOW + 30, 60)
     assert (again.callback, again.attempts, again.message) == (second.callback, 2, "no")
-    assert await store.write(claim_due_subscribers, NOW + 700, 60) == []  # the lease is over
+    assert await store.write(claim_due_subscribers, NOW + 700, 60) == []  # the lease has ended
     assert await store.write(list_hub_topics, NOW + 700) == []
 
 

@@ -1,4 +1,4 @@
-"""Reading items: lists newest first, pages, and search."""
+"""Items are listed newest first, in pages, and found by search."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def library(store: Store) -> Store:
         ("2024-01-01", {"numbers"}),
         ("and -quoted", set()),
         ("a* -snow", {"accents", "code"}),
-        ("p", set()),  # markup is no text
+        ("p", set()),  # markup is not searched
         ("", set()),
         ("?!…", set()),
         ("snow AND NOT OR NEAR(", set()),

@@ -1,4 +1,6 @@
-"""Settings that processes of one database change: none is lost, and each is told what is new to it."""
+"""Several processes change settings of one database: no change is lost, and each process gets those that are new
+to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill −9 at random moments: nothing acknowledged is lost, nothing is there twice, the file is whole."""
+"""kill −9 at random times loses nothing acknowledged, stores nothing twice, and leaves the file intact."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.schema.item_tables import index_queue, item, outbox, seen_identity
 from support.store_samples import NOW
 
-# Children are forked from a process that has imported everything and does nothing else: a kill costs no start-up.
+# Children are forked from a process that has imported everything, so that a kill costs no start-up.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["headwater.store.store", "asyncpg", "sqlalchemy.dialects.postgresql.asyncpg"])
 
 
 def run_and_kill(url: str, round: int, feed_ids: list[int], wait: float) -> set[tuple[int, str]]:
-    """What the writer was told is stored before it was killed, `wait` seconds after its first batch could begin, or, in
-    every other life, after it was stored: on a machine without time for it others may not come so far."""
+    """Run a writer, kill it `wait` seconds after it is ready, and return the acknowledged items.
+
+    In every other round wait for its first batch, because on a slow machine none may be finished in time.
+    """
     ours, theirs = FORKS.Pipe(duplex=False)
     child = FORKS.Process(target=killed_writer.main, args=(url, round, feed_ids, theirs), daemon=True)
     child.start()
@@ -50,7 +52,7 @@ def run_and_kill(url: str, round: int, feed_ids: list[int], wait: float) -> set[
 
 
 def contents(connection: Connection) -> set[tuple[int, str]]:
-    """Every item, after checking that what belongs to it is there once."""
+    """Return every item, after checking that it and its dependent rows exist once."""
     rows = connection.execute(select(item.c.id, item.c.feed_id, item.c.identity)).all()
     items = Counter((feed_id, identity) for _, feed_id, identity in rows)
     ids = {row.id for row in rows}
@@ -71,7 +73,7 @@ def killed_again_and_again(url: str, times: int) -> None:
         told |= run_and_kill(url, round, feed_ids, chance.uniform(0.0, 0.3))
         items = asyncio.run(checked(url))
         assert told - items == set(), "acknowledged and lost"
-    assert len(told) > times  # it did write, and acknowledge
+    assert len(told) > times  # it wrote and acknowledged
     if url.startswith("sqlite"):
         check_file(url.removeprefix("sqlite:///"))
     asyncio.run(check_search_and_log(url, items))

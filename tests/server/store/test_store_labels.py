@@ -1,4 +1,4 @@
-"""Labels of single items, on both databases."""
+"""Single items have labels, on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Migrations: from nothing to the tables the code knows, once, and never backwards."""
+"""Migrations lead from an empty database to the tables of the code, once, and never backwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.migrates
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database without any tables."""
+    """Return the address of a database without tables."""
     if request.param == "sqlite":
         yield sqlite_url(tmp_path)
         return
@@ -50,11 +50,11 @@ def scripts() -> ScriptDirectory:
 def test_the_head_named_in_the_code_is_the_newest_migration() -> None:
     assert scripts().get_current_head() == HEAD
     versions = [script.revision for script in scripts().walk_revisions()]
-    assert versions == sorted(versions, reverse=True)  # “newer” is told by comparing them
+    assert versions == sorted(versions, reverse=True)  # they are compared to find the newer one
 
 
 def differences(connection: Connection) -> list[Any]:
-    """What Alembic would still change to make the database what `tables.py` says."""
+    """Return the changes that Alembic would still make to match `tables.py`."""
     postgres = connection.dialect.name == "postgresql"
     options = {"include_object": lambda _, name, kind, *__: not (kind == "table" and name.startswith("item_search"))}
     found = compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
@@ -96,7 +96,7 @@ async def test_opening_again_changes_nothing_and_keeps_everything(empty_url: str
 
 
 async def by_hand(url: str, statement: str) -> None:
-    """As another program would, past our code."""
+    """Execute a statement past our code, as another program would."""
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
         connection.execute(statement)
@@ -134,7 +134,7 @@ async def test_another_programs_database_is_refused_and_left_alone(empty_url: st
     await by_hand(empty_url, "CREATE TABLE recipes (name text)")
     with pytest.raises(StoreError, match=r"another program.*recipes"):
         await open_store(empty_url)
-    await by_hand(empty_url, "CREATE TABLE feed (name text)")  # nothing of ours was made
+    await by_hand(empty_url, "CREATE TABLE feed (name text)")  # none of our tables exists
 
 
 def open_and_add(url: str, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Moving a database into another: everything arrives or nothing, and nothing is written over."""
+"""Moving a database into another copies everything or nothing, and overwrites nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def fill(url: str, items: int) -> None:
 
 @pytest.fixture
 def two(tmp_path: Path, postgres: PostgresServer):
-    """A SQLite file and a PostgreSQL database, both fresh."""
+    """Return a fresh SQLite file and a fresh PostgreSQL database."""
     name = postgres.create()
     yield sqlite_url(tmp_path), postgres.url(name)
     postgres.drop(name)
@@ -91,7 +91,7 @@ async def test_a_move_that_was_broken_off_leaves_nothing_and_begins_anew(two, mo
     moved = await copy_database(source, target, quiet)
     assert moved.rows["item"] == 500
     with pytest.raises(StoreError, match="is not empty"):
-        await copy_database(source, target, quiet)  # done is done
+        await copy_database(source, target, quiet)  # finished
 
 
 async def test_between_two_of_a_kind(two, postgres: PostgresServer, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_a_copy_is_one_moment_of_a_source_that_changes_meanwhile(two, back
     before = await titles(source)
 
     def change(what: str, done: int, total: int) -> None:
-        if what == "copying item":  # the tables of feeds are copied before, those of readers after
+        if what == "copying item":  # tables of feeds are copied before it, those of readers after it
             asyncio.run(rename_and_add(source))
 
     def in_another_thread(what: str, done: int, total: int) -> None:
@@ -148,7 +148,7 @@ async def rename_and_add(url: str) -> None:
 
 
 async def titles(url: str) -> list[tuple[str | None, int]]:
-    """Each feed, and whether the owner subscribes to it."""
+    """Return each feed, and whether the owner subscribes to it."""
     async with await open_store(url) as store:
         owner = await store.read(find_owner)
         mine = {one.feed_id for one in await store.read(list_subscriptions, owner.id)}

@@ -1,4 +1,4 @@
-"""Previews let the index narrow what they look at, and find the same as without it."""
+"""Previews use the index to look at fewer items, and find the same as without it."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ async def test_the_index_leaves_out_items_without_the_words(store: Store, monkey
     await store.write(index_queued)
     (create,) = parse('CREATE FEED a AS RETURN ALL WHERE CONTENT CONTAINS "lava" AND SIZE > 3').queries
     words = preview._narrow([create], {"a": create})
-    kept = await store.read(list_past_items, most=100, upto=1000, narrowing=words)
+    kept = await store.read(list_past_items, limit=100, upto=1000, narrowing=words)
     assert len(kept) == 1
-    assert len(await store.read(list_past_items, most=100, upto=1000)) == len(TEXTS)
+    assert len(await store.read(list_past_items, limit=100, upto=1000)) == len(TEXTS)

@@ -1,9 +1,8 @@
-"""The outbox: one order for everybody, nothing behind a reader's back, checkpoints beside their output."""
+"""All readers of the outbox see one order and miss nothing; checkpoints are saved together with their output."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 from sqlalchemy import Connection, text
@@ -16,6 +15,7 @@ from headwater.store.content.verdicts import save_refreshes
 from headwater.store.saved_state import load_state, save_state
 from headwater.store.schema.item_tables import saved_state
 from headwater.store.store import Store
+from support.databases import closed_gate
 from support.store_samples import NOW, a_verdict, an_item, one_feed
 
 
@@ -65,11 +65,11 @@ async def test_the_callers_own_errors_pass_through_a_transaction_as_they_are(sto
         await store.write(fail)
     with pytest.raises(StoreError):
         await store.write(lambda connection: connection.execute(text("SELECT nonsense")))
-    assert await store.read(count_feeds) == 0  # the connection is usable
+    assert await store.read(count_feeds) == 0  # the connection is still usable
 
 
 async def test_a_reader_that_tails_while_many_write_misses_nothing(store: Store) -> None:
-    """In PostgreSQL ids become visible out of order; who remembers only the last one loses what comes late."""
+    """In PostgreSQL ids become visible out of order; a reader that remembers only the last one misses late ones."""
     feeds = [await one_feed(store, f"https://example.org/{k}") for k in range(6)]
     done = asyncio.Event()
     read: list[str] = []
@@ -98,25 +98,28 @@ async def test_a_reader_that_tails_while_many_write_misses_nothing(store: Store)
     assert set(read) == {f"{number}-{k}" for number in range(6) for k in range(25)}
 
 
-async def test_positions_taken_in_an_unfinished_transaction_hold_back_those_behind_them(store: Store) -> None:
-    """The very trap: a slow transaction takes position 1, a quick one position 2 and commits first."""
+async def test_positions_taken_in_an_unfinished_transaction_hold_back_those_behind_them(
+    store: Store, database_url: str
+) -> None:
+    """A slow transaction takes position 1; a quick one takes position 2 and commits first."""
     feed = await one_feed(store)
     (saved,) = await save_refreshes(store, [a_verdict(feed, an_item(feed.id))])
     start = await store.read(find_last_position)
+    loop, taken = asyncio.get_running_loop(), asyncio.Event()
 
-    def slow(connection: Connection) -> None:
-        boxes.lock_outbox(connection)
-        boxes.append_entries(connection, "update", [(saved.new_ids[0], NOW)])
-        if connection.dialect.name == "sqlite":
-            time.sleep(1)
-        else:
-            connection.execute(text("SELECT pg_sleep(1)"))
+    async with closed_gate(database_url) as wait_at_gate:
 
-    waiting = asyncio.create_task(store.write(slow))
-    await asyncio.sleep(0.2)
-    quick = asyncio.create_task(save_refreshes(store, [a_verdict(feed, an_item(feed.id, "b"), at=NOW + 1)]))
-    await asyncio.sleep(0.2)
-    assert await store.read(list_outbox_entries, start) == []  # neither: the quick one waits for its turn
+        def slow(connection: Connection) -> None:
+            boxes.lock_outbox(connection)
+            boxes.append_entries(connection, "update", [(saved.new_ids[0], NOW)])
+            loop.call_soon_threadsafe(taken.set)
+            wait_at_gate(connection)
+
+        waiting = asyncio.create_task(store.write(slow))
+        await taken.wait()
+        quick = asyncio.create_task(save_refreshes(store, [a_verdict(feed, an_item(feed.id, "b"), at=NOW + 1)]))
+        await asyncio.sleep(0.2)
+        assert await store.read(list_outbox_entries, start) == []  # neither is visible: the quick one waits
     await waiting
     await quick
     assert [entry.kind for entry in await store.read(list_outbox_entries, start)] == ["update", "new"]

@@ -1,4 +1,6 @@
-"""What pages ask of the store, on both databases: lists by state and cause, feeds alike, merging, suggestions."""
+"""The store answers the pages' reads on both databases: lists by state and cause, similar feeds, merging,
+suggestions.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ async def test_feeds_are_listed_by_state_cause_tag_and_words(store: Store) -> No
     assert (row.items, row.window) == (1, 1)
     (trouble,) = await store.read(group_failures)
     assert (trouble.ending, trouble.feeds, trouble.since) == (Ending.TIMEOUT, 1, NOW - 100)
-    assert [row.feed.id for row in trouble.some] == [slow.id]
+    assert [row.feed.id for row in trouble.examples] == [slow.id]
     assert new.id in await store.read(find_feeds, [new.id, 999])
     owner = await store.read(find_owner)
     assert await store.read(count_feed_states, owner.id, Stream()) == {"well": 1, "failing": 1, "paused": 1, "new": 1}
@@ -125,11 +127,11 @@ async def test_times_windows_and_published_are_bounded(store: Store) -> None:
     items.append(replace(an_item(feed.id, "undated", published=NOW), dated=False))
     await save_refreshes(store, [a_verdict(feed, *items, at=NOW)])
     assert await store.read(list_publication_times, feed.id, NOW - 2) == [NOW + 5, NOW, NOW - 1, NOW - 2]
-    assert await store.read(list_item_times, NOW - 10, most=1) == ([feed.id], [NOW + 5])
+    assert await store.read(list_item_times, NOW - 10, limit=1) == ([feed.id], [NOW + 5])
     assert await store.read(list_item_times, NOW - 10) == (
         [feed.id] * 2,
         [NOW + 5, NOW],
-    )  # not what was before it was added
+    )  # not from before it was added
     assert await store.read(load_window_sizes) == {feed.id: 7}
 
 
@@ -173,7 +175,7 @@ async def test_interest_in_feeds_is_shown_from_three_other_people_on_and_of_publ
         return tuple({one.feed.id: one.reason for one in each} for each in some)  # type: ignore[return-value]
 
     read = "read by 3 or more people and starred by 3 or more people"
-    # With the owner, who reads everything, four others have subscribed to the first and two to the last.
+    # Besides the owner, who reads everything, four readers subscribe to the first and two to the last.
     assert await told(people[0], NOW) == ({hot.id: read}, {hot.id: "3 or more new readers in two weeks"})
     stranger = (await store.write(add_user, "stranger", None, NOW)).id
     assert (await told(stranger, NOW))[0] == {hot.id: read}  # three and four look alike

@@ -1,4 +1,4 @@
-"""What goes wrong with databases is said in a sentence, and nothing is lost by it."""
+"""Database problems are reported in a sentence, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_a_locked_file_is_said_so_and_can_be_used_afterwards(tmp_path: Pat
             await save_refreshes(store, [a_verdict(feed, an_item(feed.id))])
         with pytest.raises(StoreError, match=r"locked by another program"):
             await open_store(sqlite_url(tmp_path) + "?timeout=0.2")
-        assert await store.read(count_feeds) == 1  # reading goes on
+        assert await store.read(count_feeds) == 1  # reading continues
         other.execute("ROLLBACK")
         other.close()
         (saved,) = await save_refreshes(store, [a_verdict(feed, an_item(feed.id))])
@@ -106,7 +106,7 @@ async def test_a_full_disk_is_said_so_nothing_is_half_written_and_it_recovers(tm
         async def pages(limit: int) -> None:
             await store.write(lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count = {limit}"))
 
-        await pages(1)  # SQLite takes the present size for what is smaller
+        await pages(1)  # SQLite replaces smaller limits by the present size
         large = [an_item(feed.id, f"large{k}", content="x" * 100_000) for k in range(10)]
         with pytest.raises(StoreError, match="disk is full"):
             await save_refreshes(store, [a_verdict(feed, *large, at=NOW + 1)])
@@ -167,7 +167,7 @@ async def test_a_disk_that_refuses_to_write_loses_nothing_acknowledged(tmp_path:
 
 
 async def test_a_torn_log_loses_only_what_is_torn(tmp_path: Path) -> None:
-    """The end of the write-ahead log damaged, as after a power cut: what was whole before is whole."""
+    """If the end of the write-ahead log is damaged, as after a power cut, all earlier transactions survive."""
     url = sqlite_url(tmp_path)
     store = await open_store(url)
     feed = await one_feed(store)
@@ -235,7 +235,7 @@ async def test_connections_that_were_cut_are_made_anew(postgres: PostgresServer)
         with pytest.raises(StoreError, match="cannot be reached"):
             await store.write(cut_every_time)
         assert await store.read(find_feed, feed.id) == feed
-        # and so are those of which the driver alone was asked
+        # statements sent directly by the driver too
         [saved] = await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "a"))])
         owner = (await store.read(find_owner)).id
         assert (await store.read(count_unread, owner)).total == 1

@@ -1,4 +1,4 @@
-"""Whatever novelty may hand over is read back as it was, from both databases."""
+"""Every value that novelty can produce is read back unchanged, from both databases."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_what_is_saved_is_read_back(store: Store, new: list[Item], known: 
     assert [await store.read(find_item, id) for id in saved.new_ids] == [
         replace(one, id=id) for one, id in zip(mine, saved.new_ids, strict=True)
     ]
-    # Only a document that was read has a window; after any other ending the feed keeps the one it had, here none.
+    # Only a parsed document has a window; after any other ending the feed keeps its window, here none.
     read = refresh.ending in (Ending.CHANGED, Ending.PARTIAL)
     assert await store.read(load_feed_states, [feed.id]) == {feed.id: known if read else replace(known, window=())}
     assert await store.read(list_refreshes, feed.id) == [refresh]
@@ -155,7 +155,7 @@ def test_the_samples_draw_every_field() -> None:
 async def test_items_and_outbox_are_what_a_set_would_be(
     store: Store, batches: list[list[tuple[int, set[str]]]]
 ) -> None:
-    """Against the simplest model: a set of (feed, identity), and a list of what was added to it."""
+    """Compares with the simplest model: a set of (feed, identity), and a list of additions."""
     feeds = [await one_feed(store, f"https://example.org/{next(COUNTER)}") for _ in range(3)]
     start = await store.read(find_last_position)
     model: set[tuple[int, str]] = set()

@@ -1,5 +1,4 @@
-"""Streams, marks and counts: whatever is read, starred, marked all at once and taken back, on both databases, they say
-what a plain list of everything would say."""
+"""Streams, marks and counts agree with a plain list of all items after any reading, starring, marking and undoing."""
 
 from __future__ import annotations
 
@@ -66,7 +65,7 @@ BIG = 10_000
 
 @dataclass
 class Oracle:
-    """One person's view of all items, kept as simply as can be."""
+    """One person's view of all items, in plain sets and dictionaries."""
 
     feed_of: dict[int, int]
     published: dict[int, float]
@@ -99,7 +98,7 @@ async def on_postgres(postgres: PostgresServer) -> AsyncIterator[Store]:
 
 
 async def lived_in(store: Store, seed: int) -> tuple[User, Oracle]:
-    """Thirty feeds, some tagged, with items whose dates have nothing to do with their arrival."""
+    """Make thirty feeds, some tagged, with items whose dates are unrelated to their arrival."""
     dice = random.Random(seed)
     new = [NewFeed(f"https://{n}.example/", tags=("few",) if n < 2 else ("many",)) for n in range(30)]
     feeds = [one.feed for one in await store.write(add_and_subscribe, new, NOW)]
@@ -124,7 +123,7 @@ async def lived_in(store: Store, seed: int) -> tuple[User, Oracle]:
 
 
 async def all_of(store: Store, user: User, which: Stream, part: StreamQuery) -> list[ReaderItem]:
-    """Page by page."""
+    """Return a whole stream, page by page."""
     found: list[ReaderItem] = []
     before = None
     while True:
@@ -176,7 +175,7 @@ async def agree(store: Store, user: User, oracle: Oracle) -> None:
 
 
 async def live_on(store: Store, user: User, oracle: Oracle, turn: int, dice: random.Random) -> None:
-    """Items arrive, some are marked and taken back, a feed gets and loses tags, another is no longer read."""
+    """Add items, mark some and undo it, change the tags of a feed, and unsubscribe from another."""
     feeds = sorted(oracle.tags)
     verdicts = []
     for feed_id in dice.sample(feeds, 3):
@@ -198,7 +197,7 @@ async def live_on(store: Store, user: User, oracle: Oracle, turn: int, dice: ran
     await store.write(change_tags, user.id, feed_id=tagged, add=["few"], remove=["many"])
     oracle.tags[tagged] = {"few"}
     of_gone = [id for id, feed_id in oracle.feed_of.items() if feed_id == gone]
-    await store.write(mark_items, user.id, of_gone, NOW, starred=False)  # what is starred would stay
+    await store.write(mark_items, user.id, of_gone, NOW, starred=False)  # starred items would stay
     await store.write(move_subscription_to_trash, user.id, gone, by=SOMEBODY)
     del oracle.tags[gone]
     oracle.feed_of = {id: feed_id for id, feed_id in oracle.feed_of.items() if feed_id != gone}
@@ -213,8 +212,7 @@ async def live_on(store: Store, user: User, oracle: Oracle, turn: int, dice: ran
 async def test_streams_and_counts_say_what_was_marked(
     store: Store, look_at_least: int, line: int, each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With few items near by, the ways that are taken where wanted items are rare; with positions that count as far
-    back, as mixed, and as near."""
+    """Covers the query plans for rare and for frequent items, and positions that count as far back, mixed and near."""
     monkeypatch.setattr(stream_positions, "LOOK_AT_LEAST", look_at_least)
     monkeypatch.setattr(stream_positions, "LOOK_PER_ITEM", 6 if look_at_least == 600 else 0)
     monkeypatch.setattr(stream_positions, "NEAR_ITEMS", line)
@@ -293,12 +291,12 @@ async def test_positions_of_what_is_read_go_to_the_newest_item_of_all(
 async def being_saved(
     store: Store, monkeypatch: pytest.MonkeyPatch, verdict: Verdict
 ) -> tuple[asyncio.Task[list[SavedRefresh]], asyncio.Event]:
-    """A batch that has its ids and does not end before the event."""
+    """Start saving a batch; it has its ids and waits for the returned event."""
     has_ids, gate = asyncio.Event(), asyncio.Event()
     in_turn = outbox.lock_outbox
 
     def held_up(connection: Connection) -> None:
-        """Ids are taken before this, where batches wait for each other."""
+        """Hold the batch before the lock, after it has taken its ids."""
         if not has_ids.is_set():
             has_ids.set()
             await_only(gate.wait())
@@ -314,7 +312,7 @@ async def being_saved(
 async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
     on_postgres: Store, bound: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In PostgreSQL transactions end in any order: an item may appear before others that are there already."""
+    """In PostgreSQL transactions end in any order: an item may appear before older ones."""
     store = on_postgres
     monkeypatch.setattr(mark_compaction, "WORTH_MOVING", 0)
     one, two = [
@@ -342,9 +340,9 @@ async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
 
 
 async def test_postgres_keeps_the_plan_of_a_list(on_postgres: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planning one takes longer than answering; with limits that it does not know it would plan for every question."""
+    """Planning takes longer than answering; with unknown limits PostgreSQL would plan each query again."""
     store = on_postgres
-    monkeypatch.setattr(stream_positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
+    monkeypatch.setattr(stream_positions, "NEAR_ITEMS", 0)  # everything counts as far back
     feed = await one_feed(store)
     await save_refreshes(store, [a_verdict(feed, *(an_item(feed.id, str(n)) for n in range(200)))])
     user = await store.read(find_owner)
@@ -373,7 +371,7 @@ async def test_some_are_marked_read_and_taken_back_to_what_they_were(store: Stor
     assert (await store.write(mark_items_read, user.id, [a, b, c, d], NOW + 1)).undo is None
     assert (
         await store.write(mark_items_read, other.id, [a, b, c, d], NOW + 1)
-    ).count == 0  # who does not read the feed
+    ).count == 0  # does not subscribe to the feed
     assert marked.undo is not None
     with pytest.raises(NotFound):
         await store.write(undo_mark_read, other.id, marked.undo, NOW + 2)
@@ -385,7 +383,7 @@ async def test_some_are_marked_read_and_taken_back_to_what_they_were(store: Stor
 async def test_what_is_stored_while_a_page_is_loaded_and_not_shown_stays_unread(
     on_postgres: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page knows up to which item all were there, and which it shows beyond; only those are marked."""
+    """A page knows the last item up to which it is complete, and its items beyond; only those are marked."""
     store = on_postgres
     one, two = [
         each.feed
@@ -473,7 +471,7 @@ async def test_what_nobody_reads_is_left_alone_and_comes_back(store: Store) -> N
     await store.write(move_subscription_to_trash, owner.id, feed.id, by=SOMEBODY)
     assert not (await store.read(find_feed, feed.id)).paused
     undo = await store.write(move_user_to_trash, other.id, by=SOMEBODY)
-    assert not (await store.read(find_feed, feed.id)).paused  # the account may come back
+    assert not (await store.read(find_feed, feed.id)).paused  # the account may be restored
     before = await store.read(read_revision)
     assert await store.write(empty_trash, [undo]) == 1
     assert (await store.read(find_feed, feed.id)).paused
@@ -548,9 +546,9 @@ async def test_absurd_limits_are_bounded(store: Store, limit: int) -> None:
 async def test_a_list_and_a_mark_cost_postgresql_one_or_two_questions(
     on_postgres: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each costs more than its answer there."""
+    """A round trip costs more than the answer there."""
     store = on_postgres
-    monkeypatch.setattr(stream_positions, "NEAR_ITEMS", 0)  # nothing has been read of very much
+    monkeypatch.setattr(stream_positions, "NEAR_ITEMS", 0)  # everything counts as far back
     user, oracle = await lived_in(store, seed=1)
     some = sorted(oracle.feed_of)[:20]
     while await store.write(index_queued, 1000):
@@ -602,7 +600,7 @@ async def test_subscriptions_are_read_part_by_part_in_order_and_one_by_one(store
 
 
 async def test_a_part_of_many_subscriptions_costs_no_more_than_of_few(tmp_path: Path) -> None:
-    """CPU of a hundred, with four hundred and with eight thousand subscriptions."""
+    """Compares the CPU of a hundred lists with four hundred and with eight thousand subscriptions."""
     took: list[float] = []
     for number in (400, 8000):
         async with await open_store(sqlite_url(tmp_path / str(number))) as store:

@@ -1,4 +1,4 @@
-"""What is removed can be taken back as it was, by who may, for a day, on both databases."""
+"""Removed objects can be restored unchanged for a day by those with permission, on both databases."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def world(store: Store) -> World:
 
 
 async def taken_back(world: World, undo: int) -> None:
-    """By whoever has the data folder."""
+    """Restore with the rights of the data folder."""
     await world.store.write(restore_from_trash, undo, None, LATER)
 
 
@@ -101,7 +101,7 @@ async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trac
     for remove in random.Random(seed).sample(list(REMOVALS.values()), len(REMOVALS)):
         try:
             undo.append(await remove(world))
-        except (NotFound, InputError):  # an earlier one took it along
+        except (NotFound, InputError):  # an earlier removal included it
             continue
     assert len(undo) > 3
     for number in reversed(undo):
@@ -125,7 +125,7 @@ async def test_a_removed_feed_is_not_found_by_search_nor_polled_and_both_again_w
     assert await store.read(read_revision) > revision
     shown = (an_item(feed_id, "0-0"), an_item(feed_id, "new"))
     [saved] = await save_refreshes(store, [a_verdict(await store.read(find_feed, feed_id), *shown, at=LATER)])
-    assert [item.identity for item in saved.new] == ["new"]  # what it had shown before is known
+    assert [item.identity for item in saved.new] == ["new"]  # items shown before the removal are known
 
 
 async def test_of_two_who_take_the_same_back_at_once_one_does(world: World, database_url: str) -> None:
@@ -178,7 +178,7 @@ async def test_only_who_may_takes_something_back(world: World) -> None:
     with pytest.raises(NotFound, match=NOTHING):
         await store.write(
             restore_from_trash, feed, world.owner.id, LATER, scopes=reader
-        )  # a token of an owner that lacks admin
+        )  # an owner's token without admin
     assert [one.label for one in await store.read(list_trash, world.ada.id, LATER, scopes=reader)] == ["laptop"]
     assert [one.kind for one in await store.read(list_trash, second.id, LATER)] == ["feed"]
     with pytest.raises(InputError, match="may do more than you: write"):
@@ -252,7 +252,7 @@ async def test_a_feed_with_ten_thousand_items_goes_and_comes_back_without_touchi
         )
     )
     assert stored == 10_000
-    assert len(entry) < 2_000  # rows about the feed, none about its items
+    assert len(entry) < 2_000  # rows of the feed, not of its items
     assert await store.read(count_items) == 0
     await store.write(restore_from_trash, undo, None, LATER)
     assert await store.read(count_items) == 10_000
@@ -261,7 +261,7 @@ async def test_a_feed_with_ten_thousand_items_goes_and_comes_back_without_touchi
 async def test_adding_the_address_of_a_removed_feed_again_restores_it_for_everybody(world: World) -> None:
     store, before = world.store, await everything(world.store)
     await REMOVALS["a feed"](world)
-    new = NewFeed("HTTPS://named.example", tags=("news",))  # the same address, as people type it
+    new = NewFeed("HTTPS://named.example", tags=("news",))  # the same address in another spelling
     [added] = await store.write(add_and_subscribe, [new], LATER)
     assert (added.feed.id, added.feed.name, added.created) == (world.feeds[0], "named", False)
     assert await everything(store) == before
@@ -358,7 +358,7 @@ async def test_after_a_day_a_feed_a_query_feed_and_an_account_leave_no_rows(worl
 
 
 def columns_of_everything(connection: Connection) -> dict[str, set[int]]:
-    """The ids of feeds, query feeds and users, in their own tables and wherever another table refers to them."""
+    """List the columns with ids of feeds, query feeds and users: their own tables and all references."""
     found: dict[str, set[int]] = {"feed_id": set(), "query_id": set(), "user_id": set()}
     for table in metadata.sorted_tables:
         for name in found.keys() & table.c.keys() if table is not trash else ():

@@ -1,4 +1,4 @@
-"""Retention: what goes, what stays, and that what went does not come back as new."""
+"""Retention deletes old items, keeps the protected ones, and deleted items do not return as new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts: whole or not at all, once however often they arrive, and a bad one alone."""
+"""A verdict is saved whole or not at all, once however often it arrives, and a bad one does not affect others."""
 
 from __future__ import annotations
 

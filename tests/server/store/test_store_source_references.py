@@ -1,4 +1,4 @@
-"""Sources do not vanish under the queries that name them."""
+"""Renaming, moving, merging or removing a source keeps the queries that name it valid."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_a_source_and_a_query_feed_never_share_a_name(store: Store) -> Non
 
 async def test_a_query_whose_source_is_missing_says_so_until_it_is_back(store: Store) -> None:
     id = await make_world(store)
-    await store.write(lambda connection: connection.execute(feed.update().values(name=None)))  # as no command can
+    await store.write(lambda connection: connection.execute(feed.update().values(name=None)))  # no command does this
     assert await store.write(note_missing_sources) == 1
     (broken,) = await store.read(list_broken_queries)
     assert broken.name == "Named"

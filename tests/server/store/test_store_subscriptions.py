@@ -1,4 +1,4 @@
-"""Our subscriptions at hubs, on both databases."""
+"""WebSub leases at hubs are stored, confirmed, renewed and ended, on both databases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from support.store_samples import NOW, SOMEBODY, a_verdict, one_feed
 
 
 async def offered(store: Store, hub: str = "https://hub.example/") -> Feed:
-    """A feed whose document names a hub."""
+    """Make a feed whose document names a hub."""
     feed = await one_feed(store)
     verdict = a_verdict(feed)
     await save_refreshes(
@@ -57,14 +57,14 @@ async def test_only_what_is_awaited_is_confirmed_and_a_lease_ends(store: Store) 
     feed = await offered(store)
     await store.write(add_leases, [a_subscription(feed)])
     topic = "https://example.org/self"
-    assert await store.write(confirm_lease, "key", topic, NOW, NOW + 100, NOW + 80) is None  # not asked yet
+    assert await store.write(confirm_lease, "key", topic, NOW, NOW + 100, NOW + 80) is None  # not requested yet
     (claimed,) = await store.write(claim_due_leases, NOW, NOW + 600, NOW + 900)
     assert (claimed.attempts, claimed.pending) == (1, NOW + 600)
     assert await store.write(claim_due_leases, NOW + 1, NOW + 600, NOW + 900) == []
     assert await store.write(confirm_lease, "key", topic, NOW + 601, NOW + 700, NOW + 680) is None  # too late
     assert await store.write(confirm_lease, "key", "https://other/", NOW, NOW + 100, NOW + 80) is None
     assert await store.write(confirm_lease, "key", topic, NOW, NOW + 100, NOW + 80) == feed.id
-    assert await store.write(confirm_lease, "key", topic, NOW, NOW + 100, NOW + 80) is None  # once
+    assert await store.write(confirm_lease, "key", topic, NOW, NOW + 100, NOW + 80) is None  # only once
     assert await store.read(list_pushed_feeds, NOW) == {feed.id: NOW}
     await store.write(refuse_lease, feed.id, "not now", NOW + 90, NOW)
     assert await store.read(list_pushed_feeds, NOW) == {feed.id: NOW}  # the lease still runs

@@ -1,4 +1,4 @@
-"""What a page must show where a form was wrong."""
+"""Checks how a page shows an invalid form."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ FIELD = r'<(?:input|select|textarea) [^>]*name="{name}"[^>]*>'
 
 
 def said_at(page: str, at: str, /, **kept: str) -> str:
-    """The one sentence of a page about what is wrong, which must stand at the field `at` and be tied to it; the fields
-    in `kept` must hold what was typed, and no password may be in the page."""
+    """Return a page's only error message, which must stand at the field `at` and be linked to it.
+
+    The fields in `kept` must hold the submitted values, and the page must not contain a password.
+    """
     name = "scope-read" if at == "scopes" else at
     [shown] = re.findall(FIELD.format(name=name), page)
     assert f'aria-invalid="true" aria-describedby="{at}-wrong" autofocus' in shown, shown

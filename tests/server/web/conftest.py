@@ -1,4 +1,4 @@
-"""A real server over a real store, for tests of pages."""
+"""Fixtures for tests of pages: a real server over a real store, and a browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATUS = CrawlStatus(
 
 @asynccontextmanager
 async def serving(store: Store, **options: Any) -> AsyncIterator[str]:
-    """The address of a running server; options are settings, or its `fetcher`, `port`, `base` and `oidc`."""
+    """Run a server; yield its address. Options are settings, or its `fetcher`, `port`, `base` and `oidc`."""
     listener = socket.create_server(("127.0.0.1", options.pop("port", 0)))
     app_options = {name: options.pop(name) for name in ("base", "oidc") if name in options}
     node = make_idle_node(store, STATUS, clock=lambda: NOW, **options)
@@ -56,7 +56,7 @@ async def web_store(tmp_path: Path) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def site(web_store: Store) -> AsyncIterator[Callable[..., Awaitable[str]]]:
-    """Start servers over `web_store`: `await site(names=…, fetcher=…)` gives the address."""
+    """Start servers over `web_store`: `await site(names=…, fetcher=…)` returns the address."""
     async with AsyncExitStack() as stack:
 
         async def start(**options: Any) -> str:
@@ -67,7 +67,7 @@ async def site(web_store: Store) -> AsyncIterator[Callable[..., Awaitable[str]]]
 
 @pytest.fixture(scope="session")
 def lived_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database as if a server had watched eight feeds for three days, until a minute before NOW."""
+    """Make a database as if a server had watched eight feeds for three days, until a minute before NOW."""
     folder = tmp_path_factory.mktemp("lived")
 
     async def build() -> None:
@@ -81,7 +81,7 @@ def lived_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def lived_store(lived_file: Path, tmp_path: Path) -> AsyncIterator[Store]:
-    """A copy of it, to read and to change."""
+    """Open a copy of `lived_file`, to read and to change."""
     shutil.copy(lived_file, tmp_path / "lived.sqlite")
     async with await open_store(f"sqlite:///{tmp_path / 'lived.sqlite'}") as opened:
         yield opened
@@ -100,14 +100,14 @@ async def lived_site(lived_store: Store) -> AsyncIterator[Callable[..., Awaitabl
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[str]:
-    """A Chromium of this test process, by the address it is driven at: starting one costs more than most tests do."""
+    """Start one Chromium per test process, because starting it costs more than most tests; yield its address."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("no Chromium on this machine")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     args = ["--no-sandbox", "--disable-gpu", f"--remote-debugging-port={port}"]
-    with start_blocking_portal() as portal:  # its connection lives in a loop of its own, which no test's is
+    with start_blocking_portal() as portal:  # its connection needs an event loop that outlives the tests
         playwright = portal.call(async_playwright().start)
         opened = portal.call(partial(playwright.chromium.launch, executable_path=program, args=args))
         yield f"http://127.0.0.1:{port}"
@@ -117,7 +117,7 @@ def chromium() -> Iterator[str]:
 
 @pytest.fixture
 async def browser(chromium: str) -> AsyncIterator[Browser]:
-    """Its windows are this test's own and close with it."""
+    """Connect to the browser; close the windows of this test at its end."""
     async with async_playwright() as playwright:
         opened = await playwright.chromium.connect_over_cdp(chromium)
         yield opened

@@ -1,4 +1,4 @@
-"""A screen and a message bus of a test's own, for real reader apps with windows."""
+"""A separate screen and message bus, for real reader apps with windows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 
 def require_programs(*programs: str) -> None:
-    """Skip the test, with the command that installs them, where programs are missing."""
+    """Skip the test if programs are missing, with the command that installs them."""
     packages = {"Xvfb": "xvfb", "dbus-daemon": "dbus", "gdbus": "libglib2.0-bin"}
     missing = [packages.get(name, name) for name in programs if shutil.which(name) is None]
     if missing:
@@ -24,7 +24,7 @@ def require_programs(*programs: str) -> None:
 
 @dataclass
 class Desktop:
-    """The environment of programs that see nothing of the machine but this screen, bus and home."""
+    """The environment of programs that see only this screen, bus and home."""
 
     home: Path
     environment: dict[str, str]
@@ -44,7 +44,7 @@ class Desktop:
             await process.wait()
 
     async def call(self, *command: str) -> str:
-        """Run a short program and return what it prints; an empty text if it fails."""
+        """Run a short program and return its output; an empty text if it fails."""
         process = await asyncio.create_subprocess_exec(
             *command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )

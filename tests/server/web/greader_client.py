@@ -1,4 +1,4 @@
-"""A client of the Google Reader API that is as strict as the strictest: it knows every field and its type."""
+"""A client of the Google Reader API that checks every field and its type as strictly as any app."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ READ, STARRED, READING_LIST = f"{STATE}read", f"{STATE}starred", f"{STATE}readin
 
 @dataclass
 class Client:
-    """Signs in and asks; `sent` counts what went over the wire."""
+    """Signs in and sends requests; `sent` counts them."""
 
     http: httpx.AsyncClient
     base: str

@@ -1,4 +1,4 @@
-"""A small OpenID Connect provider: it knows one person, checks what providers check, and can be made to lie."""
+"""A small OpenID Connect provider with one account, which checks requests and can be made to lie."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class IdentityProvider:
     client_secret: str = "s%cret & more"
     person: dict[str, Any] = field(default_factory=lambda: {"sub": "1", "preferred_username": "ada"})
     issuer: str = ""
-    lies: dict[str, Any] = field(default_factory=dict)  # claims in place of the true ones
-    signs_with: Any = None  # another key than the published
+    lies: dict[str, Any] = field(default_factory=dict)  # claims that replace the true ones
+    signs_with: Any = None  # a key other than the published one
     token_requests: int = 0
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class IdentityProvider:
         given = base64.b64decode(request.headers["authorization"].removeprefix("Basic ")).decode().split(":")
         if [unquote_plus(part) for part in given] != [self.client_id, self.client_secret]:
             return JSONResponse({"error": "invalid_client"}, 401)
-        asked = self._codes.pop(form["code"], None)  # once
+        asked = self._codes.pop(form["code"], None)  # only once
         challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=")
         if (
             asked is None

@@ -1,6 +1,6 @@
-"""A store as if a server had watched a farm for days: the real decisions, novelty and reports, a virtual clock.
+"""Fills a store as if a server had watched a farm for days: real decisions, novelty and reports on a virtual clock.
 
-Nothing is fetched: the farm's documents of each moment are read as if they had been.
+Nothing is fetched: the farm's document of each time is read directly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
 from headwater.node.crawl.transport import FetchResult
-from headwater.node.quality.quality_report import QualityMonitor
+from headwater.node.quality.quality_monitor import QualityMonitor
 from headwater.settings import Settings
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import NewFeed
@@ -41,7 +41,7 @@ async def live(
     step: float = 300.0,
     port: int = 8950,
 ) -> Farm:
-    """Fill the store with `days` up to `now`; every tenth feed fails since some days. Answers the farm it watched."""
+    """Fill the store with `days` up to `now`; every tenth feed has failed for some days. Returns the farm."""
     clock = [now - days * DAY]
     farm = Farm(feeds, 7, 1.0, port=port, rates=(0.5, 90.0), clock=lambda: clock[0], started=clock[0], hints=True)
     new = [NewFeed(farm.url(k), title=farm.feed_profile(k).title, tags=(TAGS[k % len(TAGS)],)) for k in range(feeds)]

@@ -1,4 +1,4 @@
-"""Compressed answers: whatever a client accepts, it gets the same bytes after decoding, and smaller ones before."""
+"""Compressed answers decode to the same bytes for every encoding a client accepts, and are smaller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from headwater.web.compression import CODINGS, LEAST_BYTES, Compression, choose_coding
+from headwater.web.compression import CODINGS, MIN_BYTES, Compression, choose_coding
 
 Start = Callable[..., Awaitable[str]]
 DECODERS = {
@@ -33,7 +33,7 @@ headers = st.lists(st.builds(str.__add__, codings, weights), max_size=5).map(", 
 
 
 async def ask(app: Starlette, path: str = "/", method: str = "GET", **sent: str) -> tuple[httpx.Headers, bytes]:
-    """Ask an application and return the bytes as they were sent."""
+    """Send a request to an application and return the bytes as sent."""
     given = {name.replace("_", "-"): value for name, value in sent.items()}
     transport = httpx.ASGITransport(app)
     async with (
@@ -58,7 +58,7 @@ async def test_every_answer_is_decoded_to_what_it_was(body: bytes, accepted: str
     coding = found.get("content-encoding", "")
     assert DECODERS[coding](sent) == body
     assert int(found["content-length"]) == len(sent)
-    assert coding == (choose_coding(accepted) or "" if len(body) >= LEAST_BYTES else "")
+    assert coding == (choose_coding(accepted) or "" if len(body) >= MIN_BYTES else "")
     assert "accept-encoding" in found["vary"].lower()
 
 
@@ -74,7 +74,7 @@ def test_a_coding_is_chosen_only_if_it_is_accepted(accepted: str) -> None:
     "app",
     [
         answering(b"x" * 5000, "image/png"),
-        answering(b"x" * (LEAST_BYTES - 1)),
+        answering(b"x" * (MIN_BYTES - 1)),
         answering(b"x" * 5000, content_encoding="br"),
     ],
     ids=["no text", "tiny", "compressed already"],
@@ -114,7 +114,7 @@ async def test_events_are_sent_at_once() -> None:
 
     async def send(message: dict[str, object]) -> None:
         sent.append(message)
-        if len(sent) == 2:  # the head and the first part, before there is a second
+        if len(sent) == 2:  # the head and the first part, before the second exists
             seen.set()
 
     async def receive() -> dict[str, object]:
@@ -141,5 +141,5 @@ async def test_pages_the_api_and_static_files_are_compressed(site: Start, path: 
         plain = await http.get(base + path, headers={"Accept-Encoding": "identity"})
         for coding in CODINGS:
             answer = await http.get(base + path, headers={"Accept-Encoding": coding})
-            expected = coding if len(plain.content) >= LEAST_BYTES else None
+            expected = coding if len(plain.content) >= MIN_BYTES else None
             assert (answer.headers.get("content-encoding"), answer.content) == (expected, plain.content)

@@ -1,7 +1,7 @@
-"""The real Liferea and RSS Guard against a live server: two syncs, and marks in both directions.
+"""The real Liferea and RSS Guard sync twice with a live server, and marks arrive in both directions.
 
-They run on a screen of their own (Xvfb) with prepared accounts. Liferea is driven by its actions on a private message
-bus, RSS Guard by its keys. The apps' own databases and the server's store tell what came of it.
+They run on a separate screen (Xvfb) with prepared accounts. Liferea is driven by its actions on a private message bus,
+RSS Guard by its keys. Results are checked in the apps' own databases and in the server's store.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Account:
     arrived: int = 0
 
     async def add_item(self, feed: Feed) -> int:
-        """Let an item arrive; returns its number."""
+        """Store a new item; return its number."""
         self.arrived += 1
         at = NOW - 900 + self.arrived
         times = {"published": at, "first_seen": at}
@@ -59,14 +59,14 @@ class Account:
         await self.store.write(mark_items, self.user, [number], NOW, **marks)
 
     async def states(self) -> dict[int, tuple[bool, bool]]:
-        """Each item, whether it is read, and whether it is starred."""
+        """Return each item, and whether it is read and starred."""
         found = await self.store.read(find_reader_items, self.user, range(1, self.arrived + 1))
         return {one.id: (one.read, one.starred) for one in found}
 
 
 @pytest.fixture
 async def account(web_store: Store) -> Account:
-    # Nothing listens at the addresses of the feeds, where the apps look for icons.
+    # No server runs at the addresses of the feeds, where the apps look for icons.
     new = [NewFeed(f"http://127.0.0.1:9/{name}", title=f"Feed {name}", tags=("news",)) for name in "AB"]
     feeds = [one.feed for one in await web_store.write(add_and_subscribe, new, NOW - 5000)]
     await web_store.write(claim_ownership, "ada", hash_password(PASSWORD))
@@ -86,7 +86,7 @@ async def desktop(tmp_path: Path) -> AsyncIterator[Desktop]:
 
 
 def read_rows(file: Path, query: str) -> list[tuple[object, ...]]:
-    """The rows of an app's database, none while it is being made."""
+    """Return rows of an app's database; none while it is being created."""
     try:
         with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as opened:
             return opened.execute(query).fetchall()
@@ -182,12 +182,12 @@ class RssGuard:
         return bool(read_rows(self._folder / "database" / "database.db", last))
 
     async def read_version(self) -> str:
-        """The version in the title of its window."""
+        """Return the version in the title of its window."""
         title = await self.desktop.call("xdotool", "getwindowname", await self.find_window())
         return title.removeprefix("RSS Guard ")
 
     def prepare(self, base: str, version: str) -> None:
-        """Add the account to the database that its first start made."""
+        """Add the account to the database that its first start created."""
         account = {"service": 1, "url": base, "username": "ada", "password": self._encrypt(PASSWORD)}
         account |= {"batch_size": 1000, "download_only_unread": False, "intelligent_synchronization": True}
         with closing(sqlite3.connect(self._folder / "database" / "database.db")) as opened:
@@ -207,7 +207,7 @@ class RssGuard:
 
     @staticmethod
     def _encrypt(text: str) -> str:
-        """As RSS Guard stores a password under the key 1: each byte is mixed with the one before."""
+        """Encrypt a password as RSS Guard does under the key 1: each byte is mixed with the one before."""
         mixed, last = bytearray(b"\3\0"), 0
         for place, byte in enumerate(b"\0" + text.encode()):
             last ^= byte ^ (place % 8 == 0)
@@ -227,7 +227,7 @@ class RssGuard:
         return (await self.desktop.call("xdotool", "search", "--onlyvisible", "--name", "^RSS Guard [0-9]")).strip()
 
     async def press(self, key: str, until: Callable[[], bool | Awaitable[bool]], what: str) -> None:
-        """Press a key, and again every few seconds if it came too early, until something has come of it."""
+        """Press a key, and again every few seconds if it came too early, until a condition holds."""
         for attempt in range(400):
             if attempt % 40 == 0:
                 await self.desktop.call("xdotool", "windowfocus", "--sync", await self.find_window())
@@ -244,7 +244,7 @@ async def test_rss_guard_synchronises_twice_and_marks_in_both_directions(
 ) -> None:
     require_programs("rssguard", "xdotool")
     rss_guard = RssGuard(desktop)
-    more = {"QTWEBENGINE_DISABLE_SANDBOX": "1"}  # Chromium's needs another user than root
+    more = {"QTWEBENGINE_DISABLE_SANDBOX": "1"}  # Chromium's sandbox does not run as root
     async with desktop.running(*rss_guard.command, **more):
         await eventually(rss_guard.is_new_database_ready, "RSS Guard has made its database")
         await eventually(rss_guard.find_window, "RSS Guard shows its window")

@@ -1,4 +1,4 @@
-"""Exported subscription lists: query feeds are in them, under addresses that a reader app can fetch as they stand."""
+"""Exported subscription lists contain query feeds, under addresses that a reader app can fetch unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATHS = ("/api/v1/opml", "/settings/export.opml", "/reader/api/0/subscription/ex
 
 @pytest.fixture
 async def account(web_store: Store) -> Store:
-    """An account with a password, a feed, and a private and a public query feed."""
+    """Make an account with a password, a feed, and a private and a public query feed."""
     (added,) = await web_store.write(add_and_subscribe, [NewFeed("https://a.example/feed", tags=("news",))], NOW - 50)
     await web_store.write(claim_ownership, "Ada", hash_password("correct horse battery"))
     owner = await web_store.read(find_owner)
@@ -49,7 +49,7 @@ async def account(web_store: Store) -> Store:
 
 
 async def export(http: httpx.AsyncClient, base: str, path: str) -> dict[str, str]:
-    """The addresses of the query feeds in an exported list, by title."""
+    """Return the addresses of the query feeds in an exported list, by title."""
     answer = await http.get(base + path, headers={"Authorization": "Bearer api"})
     assert answer.status_code == 200, answer.text
     found = read_opml(answer.content).feeds

@@ -1,4 +1,4 @@
-"""The first five minutes in a real browser, against a running node: empty, a first feed, a list, reading, a query."""
+"""A new user adds a first feed and a list, reads, and writes a query, in a real browser on a running node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headwater.web.app import create_app
 
 @asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[tuple[Node, str]]:
-    """A node with its pages, as `headwater serve` runs them."""
+    """Run a node with its pages, as `headwater serve` does."""
     given = load_settings(data=folder, allow_private=True, least_interval=0.5, per_host=16, budget=6000.0)
     async with build("node", given) as node:
         app = create_app(node)
@@ -56,7 +56,7 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
         await page.get_by_role("button", name="Add", exact=True).click()
         await expect(page.get_by_role("alert")).to_contain_text("404")
 
-        # The address of a feed: its items are there at once.
+        # The items of a feed's address are there at once.
         await page.goto(base)
         await page.get_by_label("Website or feed URL").fill(farm.url(0))
         await page.get_by_role("button", name="Add", exact=True).click()
@@ -74,7 +74,7 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
         for feed in await node.store.read(list_feeds):
             await node.crawl.request_refresh(feed.id)
 
-        # A query becomes a feed that stands at the left.
+        # A query becomes a feed in the sidebar.
         title = (await node.store.read(list_items, limit=1))[0].title or ""
         word = max(title.split(), key=len).strip("’:,.")
         await page.goto(f"{base}/queries/new")
@@ -86,14 +86,14 @@ async def test_from_an_empty_server_to_reading_a_query_feed(tmp_path: Path, brow
         await page.goto(f"{base}/read/query/Mine")
         await expect(page.locator('.side a[aria-current="page"]')).to_contain_text("Mine")
 
-        # Plots: the feed explains itself, and quality has its page.
+        # The feed's page explains its polling, and the quality page has plots.
         await page.goto(f"{base}/feed/1")
         await expect(page.locator("figure svg").first).to_be_visible()
         await page.get_by_role("button", name="Refresh now").click()
         await expect(page.get_by_role("status").first).to_contain_text("Feed refreshed")
         await node.maintenance.publish_report()
         await page.goto(f"{base}/quality")
-        # Whether something was published in these seconds is the farm's affair; the page says which.
+        # The farm may have published in these seconds; the page says whether.
         await expect(page.get_by_role("heading", level=1)).to_contain_text(
             re.compile("are stored|Nothing was published")
         )

@@ -1,4 +1,4 @@
-"""The Google Reader API over real HTTP: each client's calls in its own order and form, types as strict as can be."""
+"""The Google Reader API answers each client's calls over real HTTP, in its order and form, with strict types."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Start = Callable[..., Awaitable[str]]
 
 @pytest.fixture
 async def lived_in(web_store: Store) -> Store:
-    """Two feeds in folders with three items each, one without; a query feed; a person called Ada."""
+    """Make two feeds in folders with three items each, one without; a query feed; and a user called Ada."""
     new = [
         NewFeed("https://a.example/feed?x=1&y=2", title="A & A", tags=("news",), link="https://a.example/"),
         NewFeed("https://b.example/feed", title="B", tags=("news", "péople / 人")),
@@ -214,7 +214,7 @@ async def test_a_session_made_with_a_token_ends_with_the_token(site: Start, web_
         assert (await http.get(f"{base}/reader/api/0/user-info", headers=headers)).status_code == 200
 
 
-# what each client calls, in its order
+# the calls of each client, in order
 
 
 async def test_netnewswire_synchronises(client: Client) -> None:
@@ -323,7 +323,7 @@ async def test_rss_guard_synchronises(client: Client) -> None:
 
 
 async def test_liferea_synchronises(client: Client) -> None:
-    """As Liferea 1.14 does it: ids of each feed, their contents by a form whose T is its token, without the header."""
+    """Follows Liferea 1.14: ids of each feed, their contents by a form whose T is its token, without the header."""
     subscribed = await client.get(Subscriptions, "subscription/list", output="json")
     for one in subscribed.subscriptions[:2]:
         refs = await client.get(
@@ -489,7 +489,7 @@ async def test_query_feeds_are_subscriptions_under_a_label(site: Start, lived_in
         counts: UnreadCounts = await client.get(UnreadCounts, "unread-count")
         by_id = {one.id: one.count for one in counts.unreadcounts}
         assert (by_id[query.id], by_id["user/-/label/Query feeds"], by_id[READING_LIST]) == (3, 3, 12)
-        # Read in one place is read in the other.
+        # An item read in one place is read in the other.
         await client.post("edit-tag", [("i", page.items[0].id), ("a", READ), ("a", STARRED)])
         assert len(await client.all_ids(s="feed/3", xt=READ, n=10)) == 2
         assert len(await client.all_ids(s=query.id, xt=READ, n=10)) == 2
@@ -528,7 +528,7 @@ async def test_a_stream_is_also_atom(client: Client) -> None:
     assert document.problems == ()
 
 
-# what must not be
+# refused requests
 
 
 async def test_another_persons_items_feeds_and_stars_are_not_reachable(client: Client, lived_in: Store) -> None:

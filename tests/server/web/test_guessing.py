@@ -1,4 +1,4 @@
-"""Guessing: every place where a secret can be guessed counts attempts before it checks them."""
+"""Every place where a secret can be guessed counts attempts before it checks them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater import credentials
 from headwater.credentials import hash_password, hash_secret
 from headwater.store.content.feeds import NewFeed
 from headwater.store.readers.accounts import add_api_token, claim_ownership
@@ -118,3 +119,7 @@ def test_the_wait_depends_on_failures_alone(outcomes: list[bool]) -> None:
         except TooManyAttempts:
             assert failed > FREE_ATTEMPTS
     assert (throttle.seconds_to_wait(("address", "a")) > 0) == (failed > FREE_ATTEMPTS)
+
+
+def test_an_unknown_name_costs_as_much_as_a_wrong_password() -> None:
+    assert not credentials._HASHER.check_needs_rehash(credentials._UNUSED_HASH)

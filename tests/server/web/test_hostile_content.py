@@ -1,4 +1,4 @@
-"""What strangers write, in every place that a page shows: in a real browser nothing of it runs, loads or breaks out."""
+"""Text from strangers runs, loads and breaks nothing on any page, in a real browser."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ HANDLERS = """[...document.querySelectorAll('*')].flatMap(one => one.getAttribut
 
 
 async def hostile(store: Store) -> int:
-    """A feed and items that are nothing but attacks; how many items."""
+    """Store a feed and items that consist of attacks; return the number of items."""
     vectors = list(VECTORS)
     feeds = [NewFeed(f"https://h{k}.example/f", title=one, tags=(one[:80],)) for k, one in enumerate(vectors[:6])]
     (first, *_) = [added.feed for added in await store.write(add_and_subscribe, feeds, NOW)]

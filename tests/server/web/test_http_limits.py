@@ -1,4 +1,4 @@
-"""The HTTP server among hostile clients: huge headers, idle and slow connections, bodies without a key."""
+"""The HTTP server withstands hostile clients: huge headers, idle and slow connections, bodies without a key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DESCRIPTORS = 1024  # the usual limit of a process
 
 
 class RunningServer:
-    """`headwater serve` in a process of its own."""
+    """`headwater serve` in a separate process."""
 
     def __init__(self, url: str, pid: int) -> None:
         self.url = url
@@ -81,7 +81,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 def send_until_refused(client: socket.socket, pieces: Iterator[bytes]) -> bytes:
-    """Send pieces until the server has answered; return its answer."""
+    """Send pieces until the server answers; return its answer."""
     with contextlib.suppress(OSError):
         for piece in pieces:
             client.sendall(piece)
@@ -116,7 +116,7 @@ def test_eleven_hundred_idle_connections_lock_nobody_out(server: RunningServer) 
         begin = time.monotonic()
         assert server.ask() == 200
         assert time.monotonic() - begin < 5
-        assert server.descriptors() <= DESCRIPTORS - 384 + 50  # of the process itself
+        assert server.descriptors() <= DESCRIPTORS - 384 + 50  # used by the process itself
 
 
 def test_a_push_without_a_known_key_is_answered_before_its_body(server: RunningServer) -> None:
@@ -176,7 +176,7 @@ async def limited(limits: ConnectionLimits = LIMITS, proxies: tuple[str, ...] = 
 
 
 async def answer_to(port: int, *pieces: bytes, pause: float = 0.0, **more: Any) -> bytes:
-    """Send pieces with pauses, and return everything until the server closes."""
+    """Send pieces with pauses, and return all bytes until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, **more)
     reading = asyncio.create_task(reader.read())
     try:
@@ -212,7 +212,7 @@ async def test_an_ordinary_request_is_answered() -> None:
 
 
 async def test_slow_and_silent_clients_are_ended() -> None:
-    """Each would have kept its connection for as long as it liked."""
+    """Each would otherwise keep its connection for as long as it likes."""
     trickle = [b"x: y\r\n"] * 60
     async with limited() as port:
         slow_head, silent, slow_body, unread = await asyncio.gather(
@@ -228,7 +228,7 @@ async def test_slow_and_silent_clients_are_ended() -> None:
 
 
 async def stop_reading(port: int) -> int:
-    """Request a long answer and read it only after the server has had enough; return the bytes that came."""
+    """Request a long answer and read it only after the server has given up; return the received bytes."""
     loop = asyncio.get_running_loop()
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -327,7 +327,7 @@ def test_limits_hold_and_only_waiting_connections_are_replaced(
                 alive.append(made)
             if len(busy) < total and sum(one.address == address for one in busy) < per_address:
                 assert made is not None
-                assert not made.over_limit  # waiting clients lock nobody out
+                assert not made.over_limit  # waiting clients lock no one out
             if replaced is not None:
                 rivals = [one for one in waiting if one.address == address]
                 longest = min(one.waiting_since or 0.0 for one in (rivals if replaced in rivals else waiting))

@@ -1,4 +1,4 @@
-"""The first page in a real browser: nothing blocked by its own policy, nothing wider than a phone, the form works."""
+"""The first page works in a real browser: its policy blocks nothing, it fits a phone, and the form works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long work behind pages: a comparison on the stored history, progress that can be asked for, failures in words."""
+"""Long jobs behind pages: a comparison on the stored history, with progress and readable failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_strategy_that_cannot_be_compared_is_refused(wanted: str) -> None:
 async def test_strategies_that_are_through_are_shown_while_others_are_not(
     lived_site: Start, lived_store: Store, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first of them comes quickly; the page has it before all are through, and later without asking again."""
+    """The first strategy finishes quickly; the page shows it before the others, and later without a new request."""
     monkeypatch.setattr(strategy_comparison, "COMPARED_STRATEGIES", ("round_robin", "freshrss", "value"))
     base = await lived_site()
     page = await (await browser.new_context()).new_page()
@@ -52,7 +52,7 @@ async def test_strategies_that_are_through_are_shown_while_others_are_not(
     page.on("pageerror", lambda error: errors.append(str(error)))
     await page.goto(f"{base}/quality")
     await page.get_by_role("button", name="Compare").click()
-    # In the part that is there already, or, on a quick day, in the whole.
+    # It is in the part already shown, or, if the machine is quick, in the whole.
     await expect(page.locator("main td", has_text="round_robin").first).to_be_visible(timeout=90_000)
     await expect(page.locator("#part .lead, main .lead").last).to_contain_text(
         "serves these feeds best", timeout=90_000

@@ -1,4 +1,4 @@
-"""The real newsboat against a live server with feeds of a farm: it reads, learns what is read, and marks."""
+"""The real newsboat reads feeds of a live server, learns the read state, and marks items."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from support.store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
 PASSWORD = 'a "quoted" password'
-SECONDS = 30.0  # that a program is given before the test gives up
+SECONDS = 30.0  # until the test gives up on a program
 
 
 @dataclass
@@ -67,13 +67,13 @@ class Newsboat:
         return out.decode()
 
     def cached(self) -> dict[int, bool]:
-        """The numbers of the items that it has, and whether it shows each as unread."""
+        """Return the numbers of its items, and whether it shows each as unread."""
         with sqlite3.connect(self.home / "cache.db") as cache:
             rows = cache.execute("SELECT guid, unread FROM rss_item").fetchall()
         return {int(guid.rpartition("/")[2], 16): bool(unread) for guid, unread in rows}
 
     async def typed(self, *keys: str, until: Callable[[], Awaitable[bool]]) -> None:
-        """Start it in a terminal and press keys, until something has come of it."""
+        """Start it in a terminal and press keys until a condition holds."""
         terminal, inside = pty.openpty()
         fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         os.set_blocking(terminal, False)
@@ -162,7 +162,7 @@ async def test_newsboat_reads_what_we_have_and_marks_what_it_reads(newsboat: New
         return found.count if found else 0
 
     before = await unread()
-    # Open the first feed and its next unread article; it says so on leaving it.
+    # Open the first feed and its next unread article; it marks the article on leaving.
     await newsboat.typed("\n", "n", "\n", "q", until=lambda: _fewer(unread, before))
     # Mark the whole feed as read.
     await newsboat.typed("A", until=lambda: _fewer(unread, 1))

@@ -1,4 +1,4 @@
-"""OpenID Connect against a real provider on this machine: the way out and back, and every lie refused."""
+"""Signing in by OpenID Connect works with a real local provider, and every forged answer is refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Visit:
         self.http = http
 
     async def out(self, next: str = "/password") -> str:
-        """As far as the provider's answer: the address to come back to."""
+        """Go as far as the provider's answer; return the address to come back to."""
         answer = await self.http.get(f"{self.base}/oidc/login", params={"next": next})
         assert answer.status_code == 303, answer.text
         there = await self.http.get(answer.headers["location"])
@@ -75,7 +75,7 @@ async def visits(
                 Fetcher(allow_private=True, ports={effective_port(known.issuer)}, per_host=8, gap=0.0)
             )
             client = OidcClient(known.issuer, known.client_id, known.client_secret)
-            # The server's base is not known before it runs: a port is taken and given back.
+            # The server's base is unknown before it runs, so a port is reserved and released.
             with socket.create_server(("127.0.0.1", 0)) as taken:
                 port = taken.getsockname()[1]
             base = await site(
@@ -103,7 +103,7 @@ async def test_who_has_an_account_signs_in_by_the_provider(visits: Callable[...,
 async def test_the_way_back_works_once_and_only_for_who_went_out(visits: Callable[..., Any]) -> None:
     known, visit = await visits()
     back = await visit.out()
-    async with httpx.AsyncClient() as other:  # somebody is sent a link that would sign them in as another
+    async with httpx.AsyncClient() as other:  # a person gets a link that would sign them in as another
         assert (await other.get(back)).status_code == 400
     forged = back.replace(f"state={parse_qs(urlsplit(back).query)['state'][0]}", "state=guessed")
     assert (await visit.http.get(forged)).status_code == 400
@@ -165,7 +165,7 @@ async def test_strangers_get_an_account_only_where_registration_is_open(
     known.person = {"sub": "2", "preferred_username": "Bo", "role": "owner"}
     assert (await visit.sign_in()).status_code == 303
     assert (await web_store.read(find_user, "bo")).role == "reader"
-    known.person = {"sub": "3", "preferred_username": "bo"}  # the name was given to somebody else
+    known.person = {"sub": "3", "preferred_username": "bo"}  # the name now belongs to another person
     async with httpx.AsyncClient() as http:
         assert (await Visit(visit.base, http).sign_in()).status_code == 403
     known.person = {"sub": "4"}

@@ -1,4 +1,4 @@
-"""Every page in a real browser: accessible (axe) in light and dark, fits a phone, loads little and only from us."""
+"""Every page in a real browser is accessible (axe) in light and dark, fits a phone, and loads little, only from us."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGES = ("/", "/read/all?item={item}", "/feeds", "/feed/3", "/queries/Volcanoes"
          "/queries", "/status", "/keys", "/api/", "/nothing-here")  # fmt: skip
 
 
-# Shrinks every glyph to the same height, so that no box is high enough by the grace of an installed font.
+# Shrinks every glyph to the same height, so that no box depends on an installed font.
 LOW_FONT = """() => { const sheet = new CSSStyleSheet(); sheet.replaceSync("* { font-size-adjust: .35 !important }");
     document.adoptedStyleSheets = [sheet]; }"""
 LOW_LINKS = """() => [...document.querySelectorAll("main :is(td, li, li > h3, .also, .why, .links) > a")]
@@ -36,7 +36,7 @@ SOME = ("/read/all?item={item}", "/feed/3", "/queries/Volcanoes", "/settings")
 
 
 async def prepared(store: Store) -> int:
-    """A query feed, and the number of an item to open."""
+    """Make a query feed; return the number of an item to open."""
     await store.write(run_script, 'CREATE FEED Volcanoes AS RETURN ALL WHERE ITEM CONTAINS "volcano"', NOW)
     (item,) = await store.read(list_items, limit=1, before=NOW)
     assert item.id is not None
@@ -44,8 +44,8 @@ async def prepared(store: Store) -> int:
 
 
 async def violations(page: Page, **options: Any) -> list[str]:
-    """What axe finds wrong, with where."""
-    # Into the page by the browser itself: our policy lets no foreign script in.
+    """Return axe's violations with their places."""
+    # The browser itself adds the script, because our policy blocks foreign scripts.
     await page.evaluate(f"{AXE};0")
     found = await page.evaluate("options => axe.run(document, options)", options)
     return [
@@ -56,7 +56,7 @@ async def violations(page: Page, **options: Any) -> list[str]:
 
 
 class Watched:
-    """Opens pages and keeps what they complain about and load."""
+    """Opens pages and records their errors and requests."""
 
     def __init__(self, page: Page, base: str) -> None:
         self.page, self.base = page, base
@@ -69,7 +69,7 @@ class Watched:
 
     async def open(self, path: str) -> None:
         await self.page.goto(self.base + path)
-        await self.page.wait_for_timeout(200)  # what scripts fetch on their own
+        await self.page.wait_for_timeout(200)  # until scripts have fetched
         self.weight = await self.page.evaluate(WEIGHT)
 
 
@@ -113,7 +113,7 @@ async def test_the_switch_keeps_dark_and_goes_back_to_the_page(lived_site: Start
     await page.goto(f"{base}/quality")
     light = await page.evaluate("getComputedStyle(document.body).backgroundColor")
     await page.get_by_role("button", name="Change colours").click()
-    # The page is asked for anew: until it is there, neither its address nor its colours say anything.
+    # The page is loaded again; until then its address and colours are the old ones.
     await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     await expect(page.locator("body")).not_to_have_css("background-color", light)
     assert page.url == f"{base}/quality"

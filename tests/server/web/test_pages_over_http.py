@@ -1,4 +1,4 @@
-"""Forms and addresses of the pages: what each takes, what it refuses with a sentence, and who may do what."""
+"""Forms and addresses of the pages accept valid input, refuse the rest with a sentence, and enforce permissions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOW = 1_800_000_000.0
 
 
 class Visitor:
-    """A browser as far as forms are concerned."""
+    """A browser that only handles forms."""
 
     def __init__(self, base: str, session: aiohttp.ClientSession) -> None:
         self.base, self.session = base, session
@@ -287,7 +287,7 @@ async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, 
         assert (await visitor.send("/login", name="rita", password="rita's password"))[0] == 200
         assert "you have no feeds yet" in (await visitor.get("/"))[1]
         assert (await visitor.get("/quality"))[0] == 403
-        assert (await visitor.get("/queries/new"))[0] == 200  # for a query of their own
+        assert (await visitor.get("/queries/new"))[0] == 200  # for their own query
         assert "People" not in (await visitor.get("/settings"))[1]
         for path, fields in (
             ("/feed/1", {"do": "remove"}),
@@ -299,14 +299,14 @@ async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, 
             ("/quality/compare", {}),
         ):
             assert (await visitor.send(path, **fields))[0] == 403, path
-        # What another person reads is not to be seen, marked or listed.
+        # A reader cannot see, mark or list the feeds of another.
         item = (await web_store.read(list_items, limit=1))[0]
         assert (await visitor.get(f"/read/item/{item.id}"))[0] == 404
         assert (await visitor.get("/read/feed/1"))[0] == 404
         await visitor.send("/read/mark", ids=str(item.id), starred="1")
         assert (await web_store.read(count_unread, owner.id)).starred == 0
         assert "Title of" not in (await visitor.get("/read/search?q=title"))[1]
-        # What one person alone reads is not joined by its number; what several read is, and is then theirs too.
+        # A feed with one reader cannot be joined by its number; a feed with several can.
         assert (await visitor.send("/discover/subscribe", feed="2"))[0] == 404
         await web_store.write(subscribe_to_feed, other.id, 1, NOW)
         assert (await visitor.send("/discover/subscribe", feed="1"))[0] == 200
@@ -361,7 +361,7 @@ async def test_what_was_fetched_before_a_page_was_loaded_and_stored_after_it_sta
         assert [one.item.identity for one in left] == ["late"]
 
 
-# Path, what is sent, the field that is wrong, and those that keep what was typed.
+# Path, submitted values, the wrong field, and the fields that keep their values.
 WRONG: list[tuple[str, dict[str, str], str, tuple[str, ...]]] = [
     ("/discover", {"address": "ftp://nonsense"}, "address", ("address",)),
     ("/feeds", {"address": "file:///etc/passwd"}, "address", ("address",)),

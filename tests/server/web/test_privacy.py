@@ -1,4 +1,4 @@
-"""Who sees what: feeds, tags and lists are private until their owner publishes them, and addresses are secrets."""
+"""Feeds, tags and lists are private until their owner publishes them, and their addresses are secrets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Town:
     refreshes: int = 0
 
     def ask(self, name: str | None = None) -> httpx.AsyncClient:
-        """A client far away, with the token of a user or without."""
+        """Send a request from far away, with the token of a user or without."""
         headers = {} if name is None else {"Authorization": f"Bearer token of {name}"}
         transport = httpx.ASGITransport(self.app, client=("192.0.2.9", 5000))  # type: ignore[arg-type]
         return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
@@ -138,7 +138,7 @@ async def _as_owner(town: Town, path: str) -> str:
 
 async def test_the_servers_queries_do_not_see_the_feeds_of_readers(town: Town) -> None:
     assert await town.titles("Everything") == {"news of Ada (Ada's papers)"}
-    # A feed that the owner subscribes to as well is the server's, from then on.
+    # A feed that the owner subscribes to as well becomes the server's.
     await town.store.write(add_and_subscribe, [NewFeed(town.feeds["Cy"].url)], NOW)
     await town.publish("Cy", "more of Cy")
     assert await town.titles("Everything") == {"news of Ada (Ada's papers)", "more of Cy (Cy's news)"}

@@ -1,4 +1,4 @@
-"""Quality as JSON, as figures for Prometheus and on the page; a failed strategy and a target are said aloud."""
+"""Quality appears as JSON, in Prometheus metrics and on the page, with a failed strategy and the target."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ STATUS = CrawlStatus(
 
 
 def samples(figures: str) -> dict[str, float]:
-    """The figures by name; of those with labels the last."""
+    """Return the figures by name; with labels, the last of each."""
     return {one.name: one.value for family in text_string_to_metric_families(figures) for one in family.samples}
 
 
@@ -68,7 +68,7 @@ def price_title(*prices: float) -> str:
         [QualityPoint(60.0 * k, 1.0, 1.0, 60.0, 10.0, 60.0, price / 1440, 0.0) for k, price in enumerate(prices)], UTC
     )
     assert chart is not None
-    assert "e-" not in re.sub(r"<[^>]*>", " ", chart.svg)  # labels are numbers that people read
+    assert "e-" not in re.sub(r"<[^>]*>", " ", chart.svg)  # labels are readable numbers
     return chart.title
 
 
@@ -80,7 +80,7 @@ def test_the_price_is_called_what_it_is() -> None:
 
 
 async def rendered(app: Starlette) -> str:
-    """The first page, asked for without a network."""
+    """Render the first page without a network."""
     sent: list[Message] = []
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""What the builder writes is always well written, whatever is filled in; messages keep their places."""
+"""The query builder always writes valid queries, whatever its fields contain; messages keep their places."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_whatever_is_filled_in_is_refused_with_a_sentence_or_written_as_one_quer
     try:
         statements = parse(build_query(form)).statements
     except (InputError, QueryError):
-        return  # by the builder, or by the language itself: a search without a letter, a keyword as a name
-    (statement,) = statements  # nothing that was filled in ends the query and begins another
+        return  # refused by the builder or the language: a search without a letter, a keyword as a name
+    (statement,) = statements  # no field can end the query and begin another
     assert isinstance(statement, CreateFeed)
 
 

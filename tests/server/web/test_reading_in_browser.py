@@ -1,4 +1,4 @@
-"""Reading in a real browser: by the keyboard, on a phone, without JavaScript; writing a query."""
+"""Reading works in a real browser by the keyboard, on a phone and without JavaScript; so does writing a query."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
     counts = await lived_store.read(count_unread, owner.id)
     assert (counts.total, counts.starred) == (before - 1, 1)
 
-    # Every number at the left is what is unread now: feeds, and the folders they are in.
+    # Every count in the sidebar is the current number of unread items: feeds, and their folders.
     feeds = [one.feed_id for one in await lived_store.read(list_subscriptions, owner.id) if one.feed_id is not None]
     said = await count_unread_by_path(lived_store, owner.id, feeds)
     assert any(path.startswith("/read/tag/") for path in said)
@@ -64,14 +64,14 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
     await page.reload()
     await expect(page.locator("article")).to_be_visible()
 
-    # Why: where it comes from; keys are listed.
+    # The panel “why” shows the origin; keys are listed.
     await page.keyboard.press("e")
     await expect(page.locator("details[data-explain]")).to_contain_text("From ")
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog")).to_contain_text("next item, previous item")
     await page.keyboard.press("Escape")
 
-    # All read, and taken back. Opening the address of an unread item has marked it.
+    # All are marked read, and it is undone. Opening the address of an unread item has marked it.
     await expect(rows.nth(0)).not_to_have_class(re.compile("is-unread"))
     left = (await lived_store.read(count_unread, owner.id)).total
     assert left == before - 2
@@ -102,7 +102,7 @@ async def test_new_items_wait_until_they_are_asked_for(lived_site: Start, lived_
     page = await browser.new_page()
     await page.goto(await lived_site())
     first = await page.locator(".row-item .t").first.inner_text()
-    # Everything arrived after the beginning of time: as if the page had been loaded then.
+    # Everything arrived after the epoch, as if the page had been loaded then.
     await page.evaluate("document.querySelector('.columns').dataset.since = '0'; dispatchEvent(new Event('focus'))")
     await expect(page.locator(".waiting")).to_contain_text("100+ new items")
     assert await page.locator(".row-item .t").first.inner_text() == first
@@ -118,7 +118,7 @@ async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
     await expect(rows.nth(60)).to_be_attached()
     loaded = await rows.count()
 
-    # Three keys while the first article is still on its way: the third opens, and the two gone past stay unread.
+    # Press three keys while the first article is still loading: the third opens, and the two skipped stay unread.
     gate = asyncio.Event()
 
     async def slowly(route: Route) -> None:
@@ -137,7 +137,7 @@ async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
         await expect(rows.nth(number)).to_have_class(re.compile("is-unread"))
     assert await page.evaluate("document.activeElement.className") == "article"  # the space bar scrolls it
 
-    # What one has gone past is read with one key.
+    # One key marks the skipped items as read.
     owner = (await lived_store.read(find_owner)).id
     before = (await lived_store.read(count_unread, owner)).total
     await page.keyboard.press("u")
@@ -154,7 +154,7 @@ async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
     await expect(rows.nth(2)).to_have_class(re.compile("is-open"))
     assert (await lived_store.read(count_unread, owner)).total == before
 
-    # Far down the list, and back: nothing that was loaded is gone, and one is where one was.
+    # Go far down the list and back: everything loaded is still there, at the same position.
     await rows.nth(60).locator(".open").click()
     await expect(rows.nth(60)).to_have_class(re.compile("is-open"))
     await expect(page.locator("article .title")).to_have_text(await rows.nth(60).locator(".t").inner_text())
@@ -259,7 +259,7 @@ async def test_a_phone_shows_one_column_at_a_time(lived_site: Start, browser: Br
     await expect(side).to_be_visible()
     bar = await page.locator("nav.places").bounding_box()
     assert bar is not None
-    assert bar["y"] > 600  # at the bottom, where the thumb is
+    assert bar["y"] > 600  # at the bottom, within reach of the thumb
 
 
 async def test_the_editor_says_what_is_wrong_as_one_types_and_previews_what_is_right(

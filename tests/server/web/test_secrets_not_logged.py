@@ -1,4 +1,4 @@
-"""A running server, at its most talkative, says nothing that lets somebody in, except for the first start's link."""
+"""A running server at its most verbose log level logs no credentials, except the link of the first start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRONG = "a-wrong-password-nobody-may-see"
 
 @asynccontextmanager
 async def served(data: Path) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """`headwater serve`, its address, and all that it has said."""
+    """Run `headwater serve`; yield its address and its output."""
     said: list[bytes] = []
     process = await asyncio.create_subprocess_exec(
         *(

@@ -1,4 +1,4 @@
-"""Which feeds stand at the left of the reading page, however many there are."""
+"""The sidebar of the reading page shows the right feeds, however many there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may come in: open mode, passwords, sessions, tokens, proxies; and what strangers cannot do."""
+"""Access by open mode, passwords, sessions, tokens and proxies works, and strangers are kept out."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def clients(web_store: Store, clock: Clock) -> AsyncIterator[Clients]:
-    """`clients(peer="192.0.2.1", …)`: somebody at an address, asking one application without a network between."""
+    """Make clients, `clients(peer="192.0.2.1", …)`: each calls one application directly from an address."""
     opened: list[httpx.AsyncClient] = []
     apps: dict[Settings, Starlette] = {}
 
@@ -205,7 +205,7 @@ async def test_guessing_gets_slower_by_name_and_by_address(clients: Clients, web
     for guess in range(6):
         assert (await sign_in(clients(f"192.0.2.{guess}"), "ADA", "wrong")).status_code == 403
     answer = await sign_in(clients("192.0.2.99"))
-    assert answer.status_code == 429  # even the right password: the name is being guessed at
+    assert answer.status_code == 429  # even the right password, while the name is being guessed
     assert int(answer.headers["retry-after"]) >= 1
     clock.now += 3
     assert (await sign_in(clients("192.0.2.99"))).status_code == 303
@@ -362,7 +362,7 @@ async def test_guessing_at_the_present_password_is_told_at_its_field_and_gets_sl
         answer = await client.post("/password", data={**form, "old": "guessed"})
         assert (answer.status_code, said_at(answer.text, "old")) == (403, "The present password is wrong.")
     answer = await client.post("/password", data={**form, "old": PASSWORD})
-    assert answer.status_code == 429  # even the right one, or the answer would tell it from the others
+    assert answer.status_code == 429  # even the right one, or the answer would distinguish it
     assert said_at(answer.text, "old").startswith("Too many failed attempts.")
     clock.now += 60
     answer = await client.post("/password", data={**form, "old": PASSWORD, "password": "short", "again": "short"})
@@ -421,7 +421,7 @@ async def test_a_store_that_fails_for_a_moment_lets_nobody_in(
     client = clients()
 
     async def fails(*args: object) -> None:
-        monkeypatch.undo()  # the next question is answered
+        monkeypatch.undo()  # the next lookup is answered
         raise StoreError("The database is locked.")
 
     intercept_reads(monkeypatch, web_store, find_session, fails)

@@ -1,4 +1,4 @@
-"""The page of what is happening, the form that adds a feed, health and metrics over real HTTP."""
+"""The status page, the form that adds a feed, health and metrics work over real HTTP."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def one_feed(store: Store, url: str = "https://a.example/feed", title: str
 
 
 class Visitor:
-    """A browser as far as forms are concerned: it keeps cookies and says which site sent a form."""
+    """A browser that only handles forms: it keeps cookies and sends the form's origin."""
 
     def __init__(self, base: str) -> None:
         self.base = base
@@ -75,7 +75,7 @@ async def test_without_feeds_the_page_says_how_to_add_one(site: Start) -> None:
     assert status == 200
     assert "has no feeds yet" in page
     assert "headwater feeds add" in page
-    folder = escape(shlex.quote(f"{os.getcwd()}/data"))  # as a shell takes it, also where it has blanks
+    folder = escape(shlex.quote(f"{os.getcwd()}/data"))  # quoted for a shell, also with blanks
     assert f"<pre><code>export HEADWATER_DATA={folder}\nheadwater feeds add" in page
     assert '<form method="post" action="/feeds">' in page
 

@@ -1,4 +1,4 @@
-"""Stories on the reading page and in the JSON of an item: folded, explained, and only as far as the reader may read."""
+"""Stories on the reading page and in an item's JSON are folded, explained, and limited to readable feeds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = ("alaska", "health", "worker")
 
 
 async def one_story(store: Store) -> list[int]:
-    """Reuters begins a story, the BBC joins it, and Nature has something else. Returns the ids of the feeds."""
+    """Let Reuters begin a story, the BBC join it, and Nature publish another item; return the ids of the feeds."""
     new = [NewFeed(f"https://{name}.example/f", title=name) for name in ("Reuters", "BBC", "Nature")]
     feeds = [added.feed for added in await store.write(add_and_subscribe, new, NOW - 1000)]
     titles = ["Alaska health worker has severe reaction", "A reaction in Alaska", "Hens lay eggs"]

@@ -1,4 +1,4 @@
-"""The timed cache gathers a value once, however many ask, and keeps it for a minute."""
+"""The timed cache computes a value once for concurrent callers and keeps it for a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTPS by certificates given and made, and the real nginx with the site that deploy/ ships."""
+"""HTTPS works with given and generated certificates, and behind the real nginx with the site in deploy/."""
 
 from __future__ import annotations
 
@@ -122,7 +122,9 @@ async def test_a_browser_that_trusts_it_is_answered_by_https(tmp_path: Path) -> 
 
 @pytest.fixture
 def nginx(tmp_path: Path) -> Iterator[tuple[int, int, trustme.CA]]:
-    """The shipped site, run as it stands but for names, ports and files: (its port, Headwater's port, the CA)."""
+    """Run nginx with the shipped site, changing only names, ports and files; yield its port, Headwater's port and the
+    CA.
+    """
     if NGINX is None:
         pytest.skip("nginx is not installed")
     cert, key, authority = issued(tmp_path, "feeds.example.org")

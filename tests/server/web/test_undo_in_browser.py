@@ -1,4 +1,4 @@
-"""Removing and taking back in a real browser: a feed, a subscription, a query feed, a token, a person."""
+"""A feed, a subscription, a query feed, a token and a person are removed and restored in a real browser."""
 
 from __future__ import annotations
 
@@ -114,6 +114,6 @@ async def test_what_was_removed_stands_in_the_settings_until_it_is_back(
     await page.get_by_role("button", name="Mark all read").click()
     await expect(page.get_by_role("button", name="Undo")).to_be_visible()
     assert await violations(page, resultTypes=["violations"]) == []
-    await page.goto(following)  # where it still says Undo
+    await page.goto(following)  # the page that still offers Undo
     await page.get_by_role("button", name="Undo").click()
     await expect(page.locator("main")).to_contain_text("There is nothing to take back here, or no longer")

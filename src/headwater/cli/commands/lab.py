@@ -243,8 +243,8 @@ def train_forecast_on_traces(
     feeds_held_out: Annotated[
         float, typer.Option("--feeds-held-out", metavar="SHARE", help="Feeds kept from training, to measure on.")
     ] = 0.2,
-    rows: Annotated[int, typer.Option("--rows", metavar="N", help="Refreshes to train on.")] = 900_000,
-    epochs: Annotated[int, typer.Option("--epochs", metavar="N", help="Passes over them.")] = 8,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", help="Refreshes to train on.")] = 2_400_000,
+    epochs: Annotated[int, typer.Option("--epochs", metavar="N", help="Passes over them.")] = 16,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of rows and first weights.")] = 0,
     jobs: Jobs = 0,
 ) -> dict[str, Any]:

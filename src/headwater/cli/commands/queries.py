@@ -39,7 +39,9 @@ from headwater.cli.views.queries import (
     render_query_explanation,
     render_query_list,
     render_script_result,
+    render_verification,
     result_as_json,
+    verification_as_json,
 )
 from headwater.errors import InputError, NotFound, QueryError, StoreError
 from headwater.formats.values.links import normalise_url
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from headwater.cli.console.item_table import ItemRow, ItemTable
     from headwater.node.queries.preview import QueryPreview
     from headwater.node.queries.query_explanation import QueryExplanation
+    from headwater.node.queries.verification import Verification
     from headwater.query.dry_run import DryRun
     from headwater.settings import Settings
     from headwater.store.queries.query_scripts import DroppedQueries, ScriptResult
@@ -180,7 +183,7 @@ def evaluate_script(
     rows: dict[tuple[str, str], ItemRow] = {}
     for row in table.rows:
         rows.setdefault((normalise_url(row.origin.url), row.item.identity), row)
-        run.add_arrival(row.item, row.origin, row.item.first_seen)
+        run.add_arrival(row.item, row.origin, row.arrived)
     return run, rows
 
 
@@ -349,6 +352,26 @@ async def explain_query_feed(settings: Settings, store: Store, name: QueryName) 
 
     with _report_wrong_names():
         return await explain_query(store, await load_effective_settings(store, settings), name, time.time())
+
+
+@command(
+    query,
+    "verify",
+    view=render_verification,
+    as_json=verification_as_json,
+    exit_code=lambda found: 1 if found.differences else 0,
+    example="headwater query verify IcelandVolcano",
+)
+async def verify_query_feed(store: Store, name: QueryName) -> Verification:
+    """Replay the stored items through a query feed and report each difference from its published document.
+
+    The exit status is 1 if there are differences.
+    """
+    from headwater.node.queries.verification import verify_query
+    from headwater.query.items.language_detection import make_language_detector
+
+    with _report_wrong_names():
+        return await verify_query(store, name, time.time(), make_language_detector())
 
 
 @command(

@@ -15,7 +15,6 @@ from headwater.cli.console.output import err, out
 from headwater.cli.views.trash import print_undo_hint
 from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.errors import InputError
-from headwater.store.maintenance.trash import move_api_token_to_trash, move_user_to_trash
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.readers import accounts
 from headwater.store.readers.accounts import (
@@ -30,7 +29,7 @@ from headwater.store.readers.accounts import (
     claim_ownership,
     find_user,
 )
-from headwater.store.readers.subscriptions import list_subscriptions
+from headwater.store.readers.readership import count_subscriptions
 from headwater.times import format_relative
 
 if TYPE_CHECKING:
@@ -100,9 +99,8 @@ def _render_users(found: list[tuple[User, int]]) -> None:
 )
 async def list_users(store: Store) -> list[tuple[User, int]]:
     """List all users."""
-    return [
-        (user, len(await store.read(list_subscriptions, user.id))) for user in await store.read(accounts.list_users)
-    ]
+    counts = await store.read(count_subscriptions)
+    return [(user, counts[user.id]) for user in await store.read(accounts.list_users)]
 
 
 @command(users, "password", view=_render_change, as_json=_user_as_json, example="headwater users password ada")
@@ -161,6 +159,8 @@ async def remove_user(store: Store, name: UserName) -> tuple[User, int]:
 
     The account can be restored for a day (headwater removed).
     """
+    from headwater.store.maintenance.trash import move_user_to_trash
+
     user = await store.read(find_user, name)
     return user, await store.write(move_user_to_trash, user.id, by=Remover(None, time.time()))
 
@@ -187,6 +187,8 @@ async def make_token(
     user = await store.read(find_user, name)
     now = time.time()
     if revoke is not None:
+        from headwater.store.maintenance.trash import move_api_token_to_trash
+
         number = await store.write(move_api_token_to_trash, user.id, revoke, by=Remover(None, now))
         return {"revoked": revoke, "undo": number}
     secret = make_secret()

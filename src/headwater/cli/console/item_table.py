@@ -11,9 +11,9 @@ from headwater.errors import InputError
 from headwater.formats.values.dates import parse_date
 from headwater.formats.values.html import clean_markup
 from headwater.language import Catalogue
-from headwater.model import Document, Enclosure, Entry, Item, Markup
+from headwater.model import Document, Enclosure, Entry, Item, Markup, Source
 from headwater.novelty import identify_items
-from headwater.novelty.feed_kinds import CLOCK_TOLERANCE
+from headwater.novelty.judgement import accept_date
 from headwater.query.items.origin import Origin
 
 Strings = tuple[str, ...]
@@ -26,7 +26,10 @@ class _TableEnclosure(msgspec.Struct):
 
 
 class _TableLine(msgspec.Struct):
-    """One line of a table. Without `arrived` the item arrived at its date, or with the line before."""
+    """One line of a table. Without `arrived` the item arrived at its date, or with the line before.
+
+    The fields from `identity` on are those of an export. `dated` says whether `published` is the publisher's date.
+    """
 
     id: int | str
     feed: Annotated[str, msgspec.Meta(min_length=1)]
@@ -36,23 +39,29 @@ class _TableLine(msgspec.Struct):
     title: str | None = None
     content: str | None = None
     summary: str | None = None
-    categories: Strings | None = None
-    authors: Strings | None = None
+    categories: Strings | str | None = None
+    authors: Strings | str | None = None
     language: str | None = None
     published: str | float | None = None
     updated: str | float | None = None
     arrived: str | float | None = None
     link: str | None = None
     enclosures: tuple[_TableEnclosure, ...] | None = None
+    identity: str | None = None
+    dated: bool | None = None
+    feed_title: str | None = None
+    registered: bool = True
+    origin: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ItemRow:
-    """An item of the table with its id in the table."""
+    """A version of an item, its id in the table, and its arrival."""
 
     id: int | str
     item: Item
     origin: Origin
+    arrived: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,8 @@ class ItemTable:
 def read_item_table(data: bytes, name: str) -> ItemTable:
     rows: list[ItemRow] = []
     feeds: dict[str, int] = {}
-    known: dict[tuple[int, int | str], Item] = {}  # a line with a known id is a new version of that item
+    by_id: dict[tuple[int, int | str], Item] = {}  # a line with a known id is a new version of that item
+    by_identity: dict[tuple[int, str], Item] = {}
     now = 0.0
     decoder = msgspec.json.Decoder(_TableLine)
     for number, text in enumerate(data.splitlines(), 1):
@@ -80,14 +90,14 @@ def read_item_table(data: bytes, name: str) -> ItemTable:
             line = decoder.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"{name}, line {number}: {error}. Each line is one item as a JSON object.") from error
-        published, updated = _parse_time(line.published), _parse_time(line.updated)
-        arrived = _parse_time(line.arrived)
+        published, arrived = _parse_time(line.published), _parse_time(line.arrived)
         now = arrived if arrived is not None else max(now, published or 0.0)
         feed = feeds.setdefault(line.feed, len(feeds) + 1)
-        row = _make_row(line, number, feed, published, updated, now)
-        first = known.setdefault((feed, line.id), row.item)
-        if first is not row.item:
-            row = replace(row, item=msgspec.structs.replace(row.item, identity=first.identity, id=first.id))
+        row = _make_row(line, number, feed, published, now)
+        before = by_id.get((feed, line.id)) or by_identity.get((feed, row.item.identity))
+        if before is not None:
+            row = replace(row, item=_make_version(row.item, before))
+        by_id[feed, line.id] = by_identity[feed, row.item.identity] = row.item
         rows.append(row)
     return ItemTable(tuple(rows))
 
@@ -96,26 +106,39 @@ def _parse_time(value: str | float | None) -> float | None:
     return parse_date(value) if isinstance(value, str) else value
 
 
-def _make_row(
-    line: _TableLine, number: int, feed: int, published: float | None, updated: float | None, now: float
-) -> ItemRow:
+def _make_version(item: Item, before: Item) -> Item:
+    """Return a later version of an item as the store keeps it: an update without a date does not move it."""
+    item = msgspec.structs.replace(item, identity=before.identity, id=before.id, first_seen=before.first_seen)
+    return item if item.dated else msgspec.structs.replace(item, published=before.published, dated=before.dated)
+
+
+def _list_values(given: Strings | str | None) -> Strings:
+    """Return several values; an export joins them in one text."""
+    return tuple(filter(None, given.split("; "))) if isinstance(given, str) else given or ()
+
+
+def _make_row(line: _TableLine, number: int, feed: int, published: float | None, now: float) -> ItemRow:
+    updated = _parse_time(line.updated)
     facts: dict[str, Any] = {
         "title": line.title,
         "link": line.link,
-        "authors": line.authors or (),
-        "categories": line.categories or (),
+        "authors": _list_values(line.authors),
+        "categories": _list_values(line.categories),
         "enclosures": tuple(Enclosure(file.url, file.type, file.length) for file in line.enclosures or ()),
         "language": line.language,
+        "source": line.origin,
     }
     summary, content = (None if text is None else Markup(text) for text in (line.summary, line.content))
     entry = Entry(id=line.guid, published=published, updated=updated, summary=summary, content=content, **facts)
-    believable = published is not None and published <= now + CLOCK_TOLERANCE
+    date = accept_date(updated if published is None else published, now) if line.dated is not False else None
+    if date is None:  # an export has the date that the server gave the item
+        published = published if line.dated is False and published is not None else now
     item = Item(
         feed_id=feed,
-        identity=identify_items(Document("table", items=(entry,)))[0],
+        identity=line.identity or identify_items(Document("table", items=(entry,)))[0],
         content_hash=repr(entry),  # any change is a new version
-        published=published if believable and published is not None else now,
-        dated=believable,
+        published=date if date is not None else published or now,
+        dated=date is not None,
         updated=updated,
         first_seen=now,
         id=line.id if isinstance(line.id, int) else number,
@@ -123,4 +146,6 @@ def _make_row(
         content=clean_markup(content),
         **facts,
     )
-    return ItemRow(line.id, item, Origin(line.feed, line.feed_url or f"table:{line.feed}", line.tags or ()))
+    name = None if "://" in line.feed else line.feed  # a feed without a name is called by its address
+    url = line.feed_url or (line.feed if name is None else f"table:{line.feed}")
+    return ItemRow(line.id, item, Origin(name, url, line.tags or (), line.registered, title=line.feed_title), now)

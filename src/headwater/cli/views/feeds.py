@@ -201,6 +201,7 @@ def explanation_as_json(told: ScheduleExplanation) -> dict[str, object]:
         "value": told.value,
         "price": told.price,
         "interval": told.interval,
+        "forecast": told.forecast,
         "why": told.why,
         "next_refresh": told.next_refresh,
         "last": told.last,
@@ -225,6 +226,8 @@ def _write_explanation(told: ScheduleExplanation, now: float) -> list[str]:
     lines = [f"[bold]{escape(told.feed.title or told.feed.url)}[/bold] is {describe_state(told.feed, told.known)}."]
     if told.interval:
         lines.append(escape(told.interval))
+    if told.forecast:
+        lines.append(escape(told.forecast))
     if told.last:
         ended = describe_refresh(told.last)
         stop = "" if ended.endswith((".", "?")) else "."  # most errors are sentences already

@@ -44,6 +44,8 @@ def write_report(report: QualityReport, now: float) -> list[str]:
     ]
     if report.plan_check is not None and (checked := report.plan_check.describe()):
         lines.append(checked)
+    if report.forecast is not None:
+        lines.append(report.forecast.describe())
     spent = f"Budget: {report.used_requests} of {report.budget_requests:g} requests in the last minute"
     if report.budget_bytes is not None:
         spent += f", {report.used_bytes / 1e6:.2g} of {report.budget_bytes / 1e6:.2g} MB"

@@ -14,13 +14,14 @@ from headwater.cli.console.output import err, format_count, format_local_time, o
 from headwater.cli.views.trash import print_undo_hint
 from headwater.language import Script
 from headwater.model import QueryFeed
-from headwater.times import format_instant, format_relative
+from headwater.times import DAY, format_duration, format_instant, format_relative
 
 if TYPE_CHECKING:
     from headwater.cli.console.item_table import ItemRow
     from headwater.node.quality.promises import PromiseReport
     from headwater.node.queries.preview import QueryPreview
     from headwater.node.queries.query_explanation import QueryExplanation
+    from headwater.node.queries.verification import Verification
     from headwater.query.dry_run import DryRun
     from headwater.query.items.origin import Origin
     from headwater.query.query_document import Emission
@@ -232,6 +233,27 @@ def render_dropped(dropped: DroppedQueries) -> None:
     print_undo_hint([dropped.undo])
 
 
+def render_verification(found: Verification) -> None:
+    replayed = f"{found.published} items published, {found.replayed} versions of stored items replayed"
+    if not found.differences:
+        out.print(Text(f"{found.name}: no difference ({replayed})."))
+        return
+    out.print(Text(f"{found.name}: {len(found.differences)} differences ({replayed})."))
+    for one in found.differences:
+        out.print(Text(f"  {one.kind}: item {one.item}, {one.title or 'without a title'}"))
+
+
+def verification_as_json(found: Verification) -> dict[str, Any]:
+    differences = [{"kind": one.kind, "item": one.item, "title": one.title} for one in found.differences]
+    return {
+        "name": found.name,
+        "same": not differences,
+        "published": found.published,
+        "replayed": found.replayed,
+        "differences": differences,
+    }
+
+
 def render_query_explanation(told: QueryExplanation) -> None:
     out.print(Text.assemble((told.query.name, "bold"), f"  {describe_state(told.query)}"))
     if told.reads:
@@ -311,9 +333,9 @@ def explanation_as_json(told: QueryExplanation) -> dict[str, Any]:
 
 def render_previews(previews: list[QueryPreview]) -> None:
     for one in previews:
-        kept = (
-            f"keeps {one.kept:,} of {format_count(one.looked_at, 'item')} in {one.days:g} days; {one.per_day:.1f} a day"
-        )
+        span = format_duration(one.stored_days * DAY)
+        kept = f"keeps {one.kept:,} of {format_count(one.looked_at, 'item')} in {span}"
+        kept += f"; {one.per_day:.1f} a day" if one.stored_days >= 1 else ""  # less than a day tells no rate
         out.print(Text.assemble((one.name, "bold"), f": {kept}", _describe_sources(one.sources)))
         for item in one.latest:
             out.print(Text(f"  {format_local_time(item.published)}  {item.title or item.link or '–'}"))
@@ -333,6 +355,7 @@ def preview_as_json(one: QueryPreview) -> dict[str, Any]:
         "kept": one.kept,
         "looked_at": one.looked_at,
         "days": one.days,
+        "stored_days": one.stored_days,
         "per_day": one.per_day,
         "sources": one.sources,
         "items": [

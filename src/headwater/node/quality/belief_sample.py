@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from headwater.arrays import Floats, Rows
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
-from headwater.schedule.politeness.rules import LEAST_INTERVAL
+from headwater.schedule.politeness.rules import MIN_INTERVAL
 from headwater.schedule.promise import Beliefs, Calibration, Constraints, PlanInputs
 from headwater.schedule.quality.what_if import PredictedQuality, quality_by_budget
 from headwater.schedule.value.objective import Objective
@@ -95,7 +95,7 @@ def gather_inputs(scheduler: Scheduler, rows: Rows, many: Floats, now: float) ->
     inputs = PlanInputs.of(rates, table.window[rows], table.weight[rows] * table.selectivity[rows])
     constraints = replace(
         inputs.constraints,
-        earliest=np.maximum(table.pause[rows], LEAST_INTERVAL),
+        earliest=np.maximum(table.pause[rows], MIN_INTERVAL),
         reason=table.reason[rows],
         at_most=table.at_most[rows],
         pushed=table.pushed[rows],

@@ -13,6 +13,7 @@ from datetime import UTC, tzinfo
 
 import numpy as np
 
+from headwater.estimate.models.learned_forecast import LearnedForecast
 from headwater.model import Ending, Feed, Known, Refresh
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.feed_table import FeedTable
@@ -78,6 +79,7 @@ class ScheduleExplanation:
     last: Refresh | None
     kinds: tuple[str, ...] = ()
     interval: str = ""  # how often it is polled and which constraint decides that, in words
+    forecast: str = ""  # where the learned forecast differs from the plain estimate, and how well it has predicted
 
 
 async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str, now: float) -> ScheduleExplanation:
@@ -116,6 +118,9 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
         last=latest[0] if latest else None,
         kinds=tuple(sorted(kind.value for kind in recognise_kinds(latest[::-1], now))),
         interval=await _describe_interval(store, settings, strategy, feeds, row, known, pushed),
+        forecast=strategy.estimator.describe_feed(row, now)
+        if isinstance(strategy.estimator, LearnedForecast) and len(feeds)
+        else "",
     )
 
 

@@ -17,7 +17,7 @@ from headwater.node.queries.demand import DemandModel
 from headwater.publish.delivery.delivery_planner import KINDS
 from headwater.schedule.quality.least_budget import BudgetPlan
 from headwater.schedule.quality.promise_record import (
-    FEWEST_ITEMS,
+    MIN_ITEMS,
     MeasuredQuality,
     PromiseCounts,
     describe_measured,
@@ -108,14 +108,13 @@ class PromiseKeeper:
         predicted = {} if expected is None else _predict(expected.completeness, expected.freshness, expected.delay)
         latest = max(hours, default=0)
         past = await self._store.read(list_promise_hours, latest - PERIODS["week"], SERVER)
+        past = [one for one in past if one.hour not in hours]
+        broken = expected.message if expected is not None and not expected.reached else ""
         for hour, counts in sorted(hours.items()):
             record = PromiseHour(SERVER, hour, _as_mapping(target), predicted, counts, None, "")
-            past = [*(one for one in past if one.hour != hour), record]
-            if target is not None:
-                broken = expected.message if expected is not None and not expected.reached else ""
-                record = _judge(record, past, target, broken, deadline=False)
-            await self._store.write(save_promise_hours, [record])
-            past[-1] = record
+            judged = record if target is None else _judge(record, [*past, record], target, broken, deadline=False)
+            past.append(judged)
+        await self._store.write(save_promise_hours, [one for one in past if one.hour in hours])
         self._note_verdict(past[-1] if past else None)
 
     def _note_verdict(self, record: PromiseHour | None) -> None:
@@ -152,25 +151,26 @@ class PromiseKeeper:
             )
             # The last record may be of an unfinished hour, and a server that was away has missed some.
             first = max(measured.get(query_id, this - PERIODS["day"]), this - PERIODS["week"])
-            for hour in range(min(first, this), this + 1):
-                await self._measure_hour(promise, hour, now, alert_hours)
+            await self._measure_query(promise, range(min(first, this), this + 1), now, alert_hours)
         await self._store.write(delete_promise_hours, this - KEPT_HOURS)
 
-    async def _measure_hour(self, promise: _Promise, hour: int, now: float, alert_hours: float | None) -> None:
-        counts = await self._count(promise, hour * HOUR, (hour + 1) * HOUR, now)
-        record = PromiseHour(
-            promise.query_id, hour, _as_mapping(promise.target), promise.predicted, _sum(counts.values()), None, ""
-        )
-        past = await self._store.read(list_promise_hours, hour - PERIODS["week"], promise.query_id)
-        past = [*(one for one in past if one.hour < hour), record]
-        record = _judge(record, past, promise.target, promise.message, deadline=True)
-        if record.kept is False and not promise.message:
-            record = replace(record, why=await self._find_culprit(promise, now) or record.why)
-        await self._store.write(save_promise_hours, [record])
-        self._note_verdict(record)
-        since = find_broken_since([*past[:-1], record])
+    async def _measure_query(self, promise: _Promise, hours: range, now: float, alert_hours: float | None) -> None:
+        """Save the records of some hours, and alert if the promise is broken in the last one."""
+        past = await self._store.read(list_promise_hours, hours[0] - PERIODS["week"], promise.query_id)
+        past = [one for one in past if one.hour < hours[0]]
+        for hour in hours:
+            counts = _sum((await self._count(promise, hour * HOUR, (hour + 1) * HOUR, now)).values())
+            record = PromiseHour(
+                promise.query_id, hour, _as_mapping(promise.target), promise.predicted, counts, None, ""
+            )
+            past.append(_judge(record, [*past, record], promise.target, promise.message, deadline=True))
+        if past[-1].kept is False and not promise.message:
+            past[-1] = replace(past[-1], why=await self._find_culprit(promise, now) or past[-1].why)
+        await self._store.write(save_promise_hours, past[-len(hours) :])
+        self._note_verdict(past[-1])
+        since = find_broken_since(past) if past[-1].kept is False else None
         if since is not None and alert_hours is not None and now - since >= alert_hours * HOUR:
-            await self._send_alert(promise, record, since, now)
+            await self._send_alert(promise, past[-1], since, now)
 
     async def _count(self, promise: _Promise, start: float, end: float, now: float) -> dict[int, PromiseCounts]:
         """Count by source feed; of lost items the share counts that the query would have kept."""
@@ -244,7 +244,7 @@ def _judge(
     elif target.delay is not None and not measured.dated:
         why = "Its feeds show no dates, so the delay cannot be measured."
     else:
-        why = f"Too early to tell: {measured.items:,} items so far, at least {FEWEST_ITEMS} are needed."
+        why = f"Too early to tell: {measured.items:,} items so far, at least {MIN_ITEMS} are needed."
     return replace(record, kept=None, why=f"{why} {message}".strip())
 
 

@@ -25,7 +25,7 @@ from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.quality.belief_sample import ASSUMED_RATE, gather_inputs, sample_beliefs
 from headwater.node.quality.promises import read_target
 from headwater.node.queries.demand import DemandModel
-from headwater.schedule.politeness.rules import LEAST_INTERVAL
+from headwater.schedule.politeness.rules import MIN_INTERVAL
 from headwater.schedule.quality.deadlines import BUDGET_SHARE, NO_FEED, DeadlinePlan, plan_deadlines
 from headwater.schedule.quality.least_budget import describe_promise, find_budget_for_target
 from headwater.schedule.quality.quality_target import QualityTarget
@@ -163,7 +163,7 @@ def _plan_all_deadlines(
             np.sqrt(rates[rows] / DAY),  # as uncertain as a day of counting leaves it
             wish.share,
             feeds.cost[rows],
-            np.maximum(feeds.pause[rows], LEAST_INTERVAL),
+            np.maximum(feeds.pause[rows], MIN_INTERVAL),
             budget,
             taken=taken,
         )

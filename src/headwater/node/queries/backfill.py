@@ -14,6 +14,7 @@ from headwater.language.ast import CreateFeed, FeedName, Query
 from headwater.language.normal_form import list_read_feeds, uses_changes, uses_stories
 from headwater.model import Item, QueryFeed
 from headwater.query import Arrival, Engine, Hit
+from headwater.query.index.narrowing import weighs_words
 from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin
 from headwater.query.query_document import Emission, select_items
@@ -58,7 +59,8 @@ async def backfill_query(
     past = await load_arrivals(store, definition, scope, upto=query.position, published=published)
     found = await asyncio.to_thread(engine.backfill, query.name, past)
     matched = merge_story_hits(NewHit(query.id, hit, arrival.arrived or hit.item.first_seen) for arrival, hit in found)
-    offered = Counter(arrival.item.feed_id for arrival in past)
+    feeds = scope.find_feeds(definition, joined=True)
+    offered = Counter(arrival.item.feed_id for arrival in past if arrival.item.feed_id in feeds)
     return _make_backfill(definition, matched, offered, now)
 
 
@@ -78,6 +80,7 @@ async def backfill_queries(
     if len(many) > FEW:
         together = await asyncio.to_thread(BackfillBatch, many, origins, engine.detect)
         filled = await together.backfill(store, scope, now, len(many))
+        engine.adopt_word_counts(together.engine)
     found: list[tuple[QueryFeed, Backfill]] = []
     published: dict[str, Mapping[int, Item]] = {}
     for query, definition in _sort_by_dependency(group):
@@ -119,20 +122,22 @@ class BackfillBatch:
     ) -> None:
         self._group = group
         self._position = group[0][0].position
-        self._engine = Engine(detect)
+        self.engine = Engine(detect)
         self._ids: dict[str, int] = {}
         for feed, origin in origins.items():
-            self._engine.set_origin(feed, origin)
+            self.engine.set_origin(feed, origin)
         for query, definition in group:
             text = query.text if query.reader_id is None else ""  # a reader's is limited: its text is not what is run
-            self._engine.add_query(CreateFeed(FeedName(query.name), definition, text=text))
+            self.engine.add_query(CreateFeed(FeedName(query.name), definition, text=text))
             self._ids[query.name] = query.id
 
     async def backfill(self, store: Store, scope: SourceScope, now: float, many: int) -> dict[int, Backfill]:
         """Match stored items; return the result by the id of the query feed. `many` counts all waiting queries."""
         feeds = set().union(*(scope.find_feeds(definition) for _, definition in self._group))
+        weighing = any(weighs_words(definition) for _, definition in self._group)
         most = min(max(MAX_PAIRS // many, MIN_ITEMS), MAX_ITEMS)
-        past = await store.read(list_past_items, most=most, upto=self._position, feed_ids=feeds)
+        wanted = None if weighing else feeds
+        past = await store.read(list_past_items, limit=most, upto=self._position, feed_ids=wanted)
         items = await store.read(find_items, past)
         found: dict[int, list[NewHit]] = {}
         for one in await asyncio.to_thread(self._match_items, items):
@@ -162,7 +167,7 @@ class BackfillBatch:
         return [
             NewHit(self._ids[hit.query], with_version(hit, item.version), item.first_seen)
             for item in items
-            for hit in self._engine.match(item, None, item.first_seen)
+            for hit in self.engine.match(item, None, item.first_seen)
         ]
 
 
@@ -192,13 +197,15 @@ async def load_arrivals(
     *,
     upto: int,
     since: float | None = None,
-    most: int = MAX_ITEMS,
+    limit: int = MAX_ITEMS,
     published: Mapping[str, Mapping[int, Item]] | None = None,
 ) -> list[Arrival]:
     """Load the latest items of the feeds that a query reads, with their publications in query feeds that it reads.
     `published` has, by name, those of query feeds that are not stored yet."""
     feeds = scope.find_feeds(definition, joined=True)
-    ids = await store.read(list_past_items, since=since, most=most, upto=upto, feed_ids=feeds)
+    ids = await store.read(list_past_items, since=since, limit=limit, upto=upto, feed_ids=feeds)
+    if weighs_words(definition):  # by the items of all feeds, as new items do
+        ids = sorted({*ids, *await store.read(list_past_items, since=since, limit=limit, upto=upto)})
     read = {name.key for name in list_read_feeds(definition)}
     unstored = {name: items for name, items in (published or {}).items() if name.casefold() in read}
     stored = await store.read(find_published_items, read - {name.casefold() for name in unstored})

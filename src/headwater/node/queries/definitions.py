@@ -211,9 +211,9 @@ class QueryDefinitions:
 
     # activating
 
-    def pop_in_turn(self, most: int) -> list[QueryFeed]:
+    def pop_in_turn(self, limit: int) -> list[QueryFeed]:
         """Remove and return the waiting definitions of the first position."""
-        group = [query for query in self.waiting[:most] if query.position == self.waiting[0].position]
+        group = [query for query in self.waiting[:limit] if query.position == self.waiting[0].position]
         del self.waiting[: len(group)]
         return self._remove_pending(group)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,22 +24,22 @@ from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.query.stories.story_placer import PlacedItem
 from headwater.store.content.earlier_versions import find_earlier_versions
 from headwater.store.content.items import find_items
-from headwater.store.content.outbox import find_last_position
 from headwater.store.content.stories import find_placements
 from headwater.store.queries.document_hits import load_item_origins
-from headwater.store.queries.hits import count_past_items, list_past_items
+from headwater.store.queries.hits import count_past_items, find_first_arrival, list_past_items
 from headwater.store.queries.query_feeds import StoredCatalogue, load_catalogue, read_definition
 from headwater.store.store import Store
 from headwater.times import DAY
 
-CHUNK = 500
+FIRST_STEP, LAST_STEP = 64, 1024  # items of the first step of a run and of its longest ones
 MAX_ITEMS = 200_000  # items that a preview looks at
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPreview:
     """The result of a preview: the query keeps `kept` of `looked_at` items of its feeds in `days`. `sources` counts
-    them by feed, `latest` has the newest."""
+    them by feed, `latest` has the newest. The store has items of `stored_days` of these days. While a preview runs,
+    `done` is the share of the items that it has evaluated."""
 
     name: str
     kept: int
@@ -47,10 +47,13 @@ class QueryPreview:
     days: float
     sources: dict[str, int]
     latest: tuple[Item, ...]
+    stored_days: float
+    done: float = 1.0
 
     @property
     def per_day(self) -> float:
-        return self.kept / self.days
+        """Items a day of the time that is stored; less than a day is not extrapolated."""
+        return self.kept / max(self.stored_days, 1.0)
 
 
 async def preview_queries(
@@ -63,58 +66,137 @@ async def preview_queries(
     reader_id: int | None = None,
 ) -> list[QueryPreview]:
     """Run query feeds that do not exist yet over the stored items of some days, as those of a reader or the server."""
-    creates = [limit_to_reader(create, reader_id) for create in creates]
-    past = await store.read(_load_past, creates, now - days * DAY, reader_id)
-    origins, wanted = past.origins, past.wanted
-    engine = Engine(detect)
-    for feed, origin in origins.items():
-        engine.set_origin(feed, origin)
-    for create in sort_by_dependency(past.needed.values()):
-        engine.add_query(create)
-    ids, offered = past.ids, past.offered
-    found: dict[str, dict[int, Item]] = {name: {} for name in wanted}
-    changes = any(uses_changes(create.query) for create in past.needed.values())
-    stories = any(uses_stories(create.query) for create in past.needed.values())
-    for start in range(0, len(ids), CHUNK):
-        items = await store.read(find_items, ids[start : start + CHUNK])
-        placed = await store.read(find_placements, ids[start : start + CHUNK]) if stories else {}
-        versions = await store.read(find_earlier_versions, ids[start : start + CHUNK]) if changes else {}
+    steps = stream_previews(store, creates, days, now, detect, latest, reader_id)
+    return [found async for found in steps][-1]
+
+
+async def stream_previews(
+    store: Store,
+    creates: list[CreateFeed],
+    days: float,
+    now: float,
+    detect: LanguageDetector | None = None,
+    latest: int = 10,
+    reader_id: int | None = None,
+) -> AsyncIterator[list[QueryPreview]]:
+    """Yield the previews of the items evaluated so far, after each step; the last ones are those of all items."""
+    run = await start_run(store, creates, now - days * DAY, detect, reader_id)
+    offered = await store.read(count_past_items, since=now - days * DAY, feed_ids=run.feeds)
+    since = {name: await store.read(find_first_arrival, feeds) for name, feeds in run.wanted.items()}
+    while True:
+        await run.step(store)
+        yield [
+            QueryPreview(
+                name,
+                len(items),
+                sum(offered.get(feed, 0) for feed in feeds),
+                days,
+                dict(Counter(run.label(item) for item in items).most_common()),
+                tuple(items[:latest]),
+                min(days, (now - (since[name] or now)) / DAY),
+                run.done,
+            )
+            for name, feeds in run.wanted.items()
+            for items in [run.list_found(name)]
+        ]
+        if run.done == 1:
+            return
+
+
+class PastRun:
+    """Runs query feeds over stored items, step by step. If they judge each item by itself, the latest come first, and
+    what has been found is right after each step; else items come in the order of arrival."""
+
+    def __init__(self, past: _Past, detect: LanguageDetector | None) -> None:
+        queries = [create.query for create in past.needed.values()]
+        self.wanted = past.wanted
+        self.feeds = past.feeds
+        self.latest_first = all(is_stateless(query) and not weighs_words(query) for query in queries)
+        self._ids = past.ids[::-1] if self.latest_first else past.ids
+        self._next = 0
+        self._size = FIRST_STEP
+        self._origins = past.origins
+        self._changes, self._stories = any(map(uses_changes, queries)), any(map(uses_stories, queries))
+        self._found: dict[str, dict[int, Item]] = {name: {} for name in past.wanted}
+        self._engine = Engine(detect)
+        for feed, origin in past.origins.items():
+            self._engine.set_origin(feed, origin)
+        for create in sort_by_dependency(past.needed.values()):
+            self._engine.add_query(create)
+
+    @property
+    def done(self) -> float:
+        """The share of the items that have been evaluated."""
+        return self._next / len(self._ids) if self._ids else 1.0
+
+    @property
+    def evaluated(self) -> int:
+        """How many items have been evaluated."""
+        return self._next
+
+    @property
+    def last_id(self) -> int | None:
+        """The id of the item that was evaluated last."""
+        return self._ids[self._next - 1] if self._next else None
+
+    async def step(self, store: Store) -> None:
+        """Evaluate some more items, in each step twice as many as in the one before."""
+        ids = self._ids[self._next : self._next + self._size]
+        items = await store.read(find_items, ids)
+        placed = await store.read(find_placements, ids) if self._stories else {}
+        versions = await store.read(find_earlier_versions, ids) if self._changes else {}
         arrived = expand_versions(items, versions)
-        for name, item in await asyncio.to_thread(_match_versions, engine, arrived, placed):
-            if name in found:
-                found[name][item.id or 0] = item  # a story is published once and then changed
-    return [
-        QueryPreview(
-            name,
-            len(items),
-            sum(offered.get(feed, 0) for feed in wanted[name]),
-            days,
-            dict(Counter(origins[item.feed_id].label for item in items).most_common()),
-            tuple(reversed(items[-latest:])) if latest else (),
-        )
-        for name, items in ((name, list(kept.values())) for name, kept in found.items())
-    ]
+        for name, item in await asyncio.to_thread(_match_versions, self._engine, arrived, placed):
+            if name in self._found:
+                self._found[name][item.id or 0] = item  # a story is published once and then changed
+        self._next += len(ids)
+        self._size = min(2 * self._size, LAST_STEP)
+
+    def list_found(self, name: str) -> list[Item]:
+        """List the items found, the latest arrival first."""
+        found = self._found[name].values()
+        return sorted(found, key=lambda item: -(item.id or 0)) if self.latest_first else list(found)[::-1]
+
+    def label(self, item: Item) -> str:
+        return self._origins[item.feed_id].label
 
 
 class _Past(NamedTuple):
-    """The definitions of a preview, the feeds of each query, and the stored items that it must look at."""
+    """The definitions of a run, the feeds of each query and of all, and the stored items that it must look at."""
 
     needed: dict[str, CreateFeed]
     origins: dict[int, Origin]
     wanted: Mapping[str, Collection[int]]
+    feeds: set[int]
     ids: list[int]
-    offered: dict[int, int]
 
 
-def _load_past(connection: Connection, creates: list[CreateFeed], since: float, reader_id: int | None) -> _Past:
-    needed = _collect_definitions(creates, load_catalogue(connection, reader_id))
+async def start_run(
+    store: Store,
+    creates: list[CreateFeed],
+    since: float,
+    detect: LanguageDetector | None = None,
+    reader_id: int | None = None,
+    before_id: int | None = None,
+) -> PastRun:
+    """Start a run over the items since a time; with `before_id`, only over items that arrived before that one."""
+    limited = [limit_to_reader(create, reader_id) for create in creates]
+    return PastRun(await store.read(_load_past, limited, since, reader_id, before_id), detect)
+
+
+def _load_past(
+    connection: Connection, creates: list[CreateFeed], since: float, reader_id: int | None, before_id: int | None
+) -> _Past:
+    reads = any(list_read_feeds(create.query) for create in creates)
+    needed = collect_definitions(creates, load_catalogue(connection, reader_id) if reads else StoredCatalogue())
     origins = load_item_origins(connection, readers=() if reader_id is None else (reader_id,))
     scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
     wanted = {create.name.name: scope.find_feeds(create.query) for create in creates}
     every = {feed for create in creates for feed in scope.find_feeds(create.query, joined=True)}
-    upto, words = find_last_position(connection), _narrow(creates, needed)
-    ids = list_past_items(connection, since=since, most=MAX_ITEMS, upto=upto, feed_ids=every, narrowing=words)
-    return _Past(needed, origins, wanted, ids, count_past_items(connection, since=since, upto=upto, feed_ids=every))
+    words = _narrow(creates, needed)
+    seen = None if any(weighs_words(one.query) for one in needed.values()) else every
+    ids = list_past_items(connection, since=since, limit=MAX_ITEMS, feed_ids=seen, narrowing=words, before_id=before_id)
+    return _Past(needed, origins, wanted, every, ids)
 
 
 def _narrow(creates: list[CreateFeed], needed: dict[str, CreateFeed]) -> Narrowing | None:
@@ -132,7 +214,7 @@ def _narrow(creates: list[CreateFeed], needed: dict[str, CreateFeed]) -> Narrowi
     return found[0] if len(found) == 1 else None
 
 
-def _collect_definitions(creates: list[CreateFeed], catalogue: StoredCatalogue) -> dict[str, CreateFeed]:
+def collect_definitions(creates: list[CreateFeed], catalogue: StoredCatalogue) -> dict[str, CreateFeed]:
     """Return the definitions and the stored ones that they read, directly or through others."""
     made = {create.name.key: create for create in creates}
     todo, found = list(made.values()), {}

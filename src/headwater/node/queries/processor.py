@@ -290,7 +290,7 @@ class QueryProcessor:
             else:
                 return
         since = self._clock() - WINDOW
-        ids = await self._store.read(list_past_items, since=since, most=MAX_REGROUPED, upto=position)
+        ids = await self._store.read(list_past_items, since=since, limit=MAX_REGROUPED, upto=position)
         for chunk in chunks(ids, self._batch):
             known = await self._store.read(find_placements, chunk)
             entries = [OutboxEntry(position, "new", item) for item in await self._store.read(find_items, chunk)]

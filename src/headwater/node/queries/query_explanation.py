@@ -20,7 +20,13 @@ from headwater.settings import Settings
 from headwater.store.content.items import find_items
 from headwater.store.content.outbox import find_last_position
 from headwater.store.queries.document_hits import load_item_origins
-from headwater.store.queries.hits import QueryStatistics, compute_query_statistics, count_feed_activity, list_past_items
+from headwater.store.queries.hits import (
+    QueryStatistics,
+    compute_query_statistics,
+    count_feed_activity,
+    find_first_arrival,
+    list_past_items,
+)
 from headwater.store.queries.query_feeds import (
     find_dependents,
     find_query_feed,
@@ -93,6 +99,8 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
     kept = {source.feed_id: source for source in await store.read(list_selectivity, query.id)}
     offers = await store.read(load_offered_counts)
     feeds = sorted(model.list_feeds(query.id))
+    first = await store.read(find_first_arrival, feeds)
+    days = WEEK_DAYS if first is None else min(max((now - first) / DAY, 1.0), WEEK_DAYS)  # as far as items are stored
     activity = await store.read(count_feed_activity, now - WEEK_DAYS * DAY)
     below = tuple(
         read.name
@@ -113,9 +121,9 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
                 kept=known.kept if known else 0,
                 offered=known.offered if known else offers.get(feed, 0),
                 selectivity=share,
-                items_per_day=items / WEEK_DAYS,
-                wanted_per_day=share * items / WEEK_DAYS,
-                refreshes_per_day=refreshes / WEEK_DAYS,
+                items_per_day=items / days,
+                wanted_per_day=share * items / days,
+                refreshes_per_day=refreshes / days,
                 weight=wanted.weight * wanted.selectivity,
                 due_to_query=query.importance * share * times.get(query.id, 1.0),
             )
@@ -140,7 +148,9 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
 async def _find_access_paths(
     store: Store, create: CreateFeed, feeds: list[int], origins: Mapping[int, Origin]
 ) -> list[AccessExplanation]:
-    ids = await store.read(list_past_items, most=WORD_SAMPLE, upto=await store.read(find_last_position), feed_ids=feeds)
+    ids = await store.read(
+        list_past_items, limit=WORD_SAMPLE, upto=await store.read(find_last_position), feed_ids=feeds
+    )
     items = await store.read(find_items, ids)
     return explain_access(
         create.query, count_feature_shares(AnalysedItem(item, origins[item.feed_id]) for item in items)

@@ -37,10 +37,11 @@ class DerivedFeed:
     stories: set[ItemId] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.secondaries = [LookBackWindow(join.within, join.other, join.at) for join in self.query.joins]
+        self.secondaries = [LookBackWindow(join.within, join.other, join.field, join.at) for join in self.query.joins]
         distinct = self.query.distinct
         if distinct is not None:
-            self.firsts = LookBackWindow(distinct.within or DEFAULT_DISTINCT_WINDOW, distinct.field, distinct.at)
+            within, field = distinct.within or DEFAULT_DISTINCT_WINDOW, distinct.field
+            self.firsts = LookBackWindow(within, field, field, distinct.at)
 
     @property
     def feature(self) -> str:
@@ -96,7 +97,7 @@ class DerivedFeed:
         """Return the related items of all joins in order of arrival, or None if a join excludes the item."""
         related: dict[ItemKey, Related] = {}
         for join, window in zip(self.query.joins, self.secondaries, strict=True):
-            matches = window.find_matches(analysed, join.field, frequencies.field_weights(join.field))
+            matches = window.find_matches(analysed, frequencies.field_weights(join.field))
             found = [
                 entry for entry in matches if entry.related.key != analysed.key
             ]  # not an earlier version of itself
@@ -109,7 +110,7 @@ class DerivedFeed:
         """Return whether DISTINCT suppresses the item; if not, add it to the window."""
         if self.firsts is None:
             return False
-        matches = self.firsts.find_matches(analysed, self.firsts.field, frequencies.field_weights(self.firsts.field))
+        matches = self.firsts.find_matches(analysed, frequencies.field_weights(self.firsts.field))
         if any(entry.related.key != analysed.key for entry in matches):  # its own entry is left from a failed attempt
             return True
         self.firsts.add_item(analysed.arrived, analysed)

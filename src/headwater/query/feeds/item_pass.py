@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from headwater.model import Item
 from headwater.query.feeds.derived_feed import DerivedFeed
-from headwater.query.feeds.query_registry import PART_BITS, PART_MASK, QueryFeeds
+from headwater.query.feeds.query_registry import PART_BITS, PART_MASK, QueryFeeds, track_compared_fields
 from headwater.query.feeds.recent_items import ItemMemory
 from headwater.query.feeds.story_pass import StoryPass
 from headwater.query.hits import Hit, MatchFailure
@@ -173,9 +173,13 @@ class ItemPass:
 
 
 class BackfillPass:
-    """Passes past items through one query feed, to fill its document and windows without delivery."""
+    """Passes past items through one query feed, to fill its document and windows without delivery.
 
-    def __init__(self, query_feeds: QueryFeeds, index: ConditionIndex, frequencies: WordFrequencies, name: str) -> None:
+    Words weigh what they would have weighed if the query had existed when the items arrived: `frequencies` count the
+    past items.
+    """
+
+    def __init__(self, query_feeds: QueryFeeds, index: ConditionIndex, name: str) -> None:
         entry = query_feeds.find_entry(name)
         query = query_feeds.read_query(entry)
         self.number = query_feeds.find_number(name)
@@ -188,9 +192,11 @@ class BackfillPass:
             self._view = self._derived_feed.view = StoryView(shared.key, shared.keeps_items)
             self._view_rules = list(query_feeds.list_view_rules(shared))
         self._shared_view = shared
-        self._rules = list(query_feeds.build_rules(query, self._view))
+        self.frequencies = WordFrequencies()
+        track_compared_fields(query, self.frequencies)
+        self._rules = list(query_feeds.build_rules(query, self._view, self.frequencies))
         self._index = index
-        self._frequencies = frequencies
+        self._met: set[ItemKey] = set()
         self._emitted: set[ItemKey] = set()
 
     def finish(self) -> None:
@@ -204,6 +210,10 @@ class BackfillPass:
         self, item_features: ItemFeatures, emitted: Mapping[str, Item], story: ItemStory | None = None
     ) -> Hit | None:
         """Pass the next past item. `emitted` holds it as published by the query feeds that this feed reads."""
+        key = item_features.analysed.key
+        if key not in self._met:
+            self._met.add(key)
+            self.frequencies.count_item(item_features.analysed)
         rewritten: dict[str, ItemFeatures] = {}
         if story is not None and self._view is not None:
             item_features.stories = StoryPass(story, item_features, rewritten, lambda _: self._view_rules)
@@ -228,9 +238,8 @@ class BackfillPass:
                 if story is None or facts is None
                 else self._derived_feed.emit_story(story.story, facts, branches, fresh=False)
             )
-        key = item_features.analysed.key
         update = key in self._emitted
-        found = self._derived_feed.emit_item(parts.pop(0, {}), update, self._frequencies)
+        found = self._derived_feed.emit_item(parts.pop(0, {}), update, self.frequencies)
         for part, branches in parts.items():
             self._derived_feed.remember_secondary(part - 1, branches)
         if found is None:

@@ -55,11 +55,12 @@ def make_related(analysed: AnalysedItem) -> Related:
 
 
 class LookBackWindow:
-    """The items within a window, in order of arrival."""
+    """The items within a window, in order of arrival. Their `field` is compared with the field `other` of new items."""
 
-    def __init__(self, window: LastWindow, field: Field, at: float | None) -> None:
+    def __init__(self, window: LastWindow, field: Field, other: Field, at: float | None) -> None:
         self.window = window
         self.field = field
+        self.other = other
         self.at = at
         self._entries: dict[int, WindowEntry] = {}
         self._numbers: dict[ItemKey, int] = {}
@@ -74,7 +75,11 @@ class LookBackWindow:
     def add_item(self, now: float, analysed: AnalysedItem) -> None:
         """Add the item. A new version replaces the earlier one and keeps its age."""
         self.drop_expired(now)
-        values = equality_keys(analysed, self.field) if self.at is None else list_word_bags(analysed, self.field)
+        values: frozenset[Hashable] | tuple[WordBag, ...]
+        if self.at is None:
+            values = equality_keys(analysed, self.field, self.other)
+        else:
+            values = list_word_bags(analysed, self.field)
         self.put_entry(WindowEntry(now, make_related(analysed), values))
 
     def put_entry(self, entry: WindowEntry) -> None:
@@ -135,15 +140,15 @@ class LookBackWindow:
 
     # matching
 
-    def find_matches(self, analysed: AnalysedItem, field: Field, weight: WordWeights) -> list[WindowEntry]:
-        """Return the entries whose field equals, or is similar to, this field of the item, in order of arrival."""
+    def find_matches(self, analysed: AnalysedItem, weight: WordWeights) -> list[WindowEntry]:
+        """Return the entries whose field equals, or is similar to, that of the item, in order of arrival."""
         self.drop_expired(analysed.arrived)
         if self.at is None:
-            numbers = {
-                n for value in equality_keys(analysed, field) for n in self._index.get(value, ()) if n in self._entries
-            }
+            values = equality_keys(analysed, self.other, self.field)
+            numbers = {n for value in values for n in self._index.get(value, ()) if n in self._entries}
         else:
-            numbers = {n for bag in list_word_bags(analysed, field) for n in self._find_similar(bag, weight, self.at)}
+            bags = list_word_bags(analysed, self.other)
+            numbers = {n for bag in bags for n in self._find_similar(bag, weight, self.at)}
         found = (self._entries[number] for number in sorted(numbers))
         if self.window.seconds is None:
             return list(found)

@@ -156,9 +156,7 @@ class QueryFeeds:
         return number
 
     def _make_derived_feed(self, name: str, query: Query, readers: set[str]) -> DerivedFeed:
-        for part in (query.distinct, *query.joins):
-            if part is not None and part.at is not None:
-                self._frequencies.track_field(part.field)
+        track_compared_fields(query, self._frequencies)
         return DerivedFeed(name, query, readers=readers)
 
     # stories
@@ -198,7 +196,7 @@ class QueryFeeds:
 
     def build_view_rules(self, sources: tuple[QuerySource, ...]) -> list[ConditionRule]:
         """Build the rules by which sources let items through."""
-        rules = [rule for rule, _ in self._group_by_condition(sources, None)]
+        rules = [rule for rule, _ in self._group_by_condition(sources, None, self._frequencies)]
         for rule in rules:
             self._index.open_features(rule.tree)
         return rules
@@ -306,18 +304,23 @@ class QueryFeeds:
     def _find_derived_feed(self, key: str) -> DerivedFeed:
         return self.find_derived(self._numbers[key])
 
-    def build_rules(self, query: Query, view: StoryView | None) -> Iterator[tuple[int, ConditionRule, BranchNumbers]]:
-        """Yield the parts of the query, each with a rule per condition and the branches of its sources."""
-        yield from ((0, *found) for found in self._group_by_condition(list_sources(query), view))
+    def build_rules(
+        self, query: Query, view: StoryView | None, frequencies: WordFrequencies | None = None
+    ) -> Iterator[tuple[int, ConditionRule, BranchNumbers]]:
+        """Yield the parts of the query, each with a rule per condition and the branches of its sources. `frequencies`
+        weigh the words of SIMILAR, if not those of new items."""
+        weighed = frequencies or self._frequencies
+        yield from ((0, *found) for found in self._group_by_condition(list_sources(query), view, weighed))
         for part, join in enumerate(query.joins, 1):
-            yield from ((part, *found) for found in self._group_by_condition(list_join_sources(query, join), None))
+            found_sources = list_join_sources(query, join)
+            yield from ((part, *found) for found in self._group_by_condition(found_sources, None, weighed))
 
     def _group_by_condition(
-        self, found: tuple[QuerySource, ...], view: StoryView | None
+        self, found: tuple[QuerySource, ...], view: StoryView | None, frequencies: WordFrequencies
     ) -> Iterator[tuple[ConditionRule, BranchNumbers]]:
         groups: dict[ConditionNode, dict[str, tuple[int, ...]]] = {}
         for number, query_source in enumerate(found):
-            sources = groups.setdefault(build_tree(query_source.condition, self._frequencies, view), {})
+            sources = groups.setdefault(build_tree(query_source.condition, frequencies, view), {})
             source = query_source.source
             if isinstance(source, FeedName) and source.key in self._numbers:
                 feature = self._find_derived_feed(source.key).feature
@@ -408,3 +411,10 @@ def _describe_sources(sources: tuple[QuerySource, ...]) -> str:
 
 def _describe_condition(condition: Condition) -> str:
     return "" if condition == TRUE else format_condition(condition)
+
+
+def track_compared_fields(query: Query, frequencies: WordFrequencies) -> None:
+    """Count from now on the words of the fields that joins and DISTINCT compare by similarity."""
+    for part in (query.distinct, *query.joins):
+        if part is not None and part.at is not None:
+            frequencies.track_field(part.field)

@@ -63,6 +63,6 @@ def _any(parts: Iterable[Narrowing | None]) -> Narrowing | None:
 
 
 def weighs_words(query: Query) -> bool:
-    """Tell whether the query compares texts by the frequencies of words, which all items of its feeds must set."""
+    """Tell whether the query compares texts by the frequencies of words, which all items set."""
     compares = any(isinstance(part, Similar) for each in list_conditions(query) for part in walk_condition(each))
-    return compares or (query.distinct is not None and query.distinct.at is not None)
+    return compares or any(part is not None and part.at is not None for part in (query.distinct, *query.joins))

@@ -52,6 +52,10 @@ class WordFrequencies:
             self._items[field] = items
             self._counts[field] = Counter(counts)
 
+    def adopt_counts(self, other: WordFrequencies) -> None:
+        """Take the counts of fields for which no item has been counted yet."""
+        self.restore({field: found for field, found in other.export_counts().items() if not self._items.get(field)})
+
     def field_weights(self, field: Field) -> WordWeights:
         """Return the inverse document frequencies of the field: ln((1 + items) / (1 + items with the word)) + 1.
 
@@ -109,12 +113,13 @@ def _list_field_terms(analysed: AnalysedItem, field: Field) -> Collection[str]:
     return bags[0].keys() if len(bags) == 1 else {term for bag in bags for term in bag}
 
 
-def equality_keys(analysed: AnalysedItem, field: Field) -> frozenset[Hashable]:
-    """Return the values of which two items must share one to be equal in this field; empty if the field is missing.
+def equality_keys(analysed: AnalysedItem, field: Field, other: Field) -> frozenset[Hashable]:
+    """Return the values of which an item must share one with the field `other` of another item to be equal to it;
+    empty if the field is missing.
 
-    ITEM is compared as a whole: two items with a common category are not copies.
+    Two ITEMs are compared as a whole: two items with a common category are not copies.
     """
-    if field is Field.ITEM:
+    if field is other is Field.ITEM:
         return frozenset(filter(None, (analysed.joined_words(Field.ITEM),)))
     if field is Field.LANGUAGE:
         return frozenset(list_language_prefixes(tag)[-1] for tag in analysed.field_texts(field))
@@ -141,7 +146,7 @@ def fields_match(
 ) -> bool:
     """Return whether the fields are equal or, with `at`, at least that similar."""
     if at is None:
-        return not equality_keys(one, field).isdisjoint(equality_keys(other, other_field))
+        return not equality_keys(one, field, other_field).isdisjoint(equality_keys(other, other_field, field))
     return any(
         is_similar(mine, theirs, weight, at)
         for mine in list_word_bags(one, field)

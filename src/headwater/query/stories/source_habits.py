@@ -11,8 +11,8 @@ import msgspec
 from headwater.times import HOUR
 
 REMEMBERED_TITLES = 100
-LEAST_TITLES = 8  # fewer say nothing about habits
-LEAST_USES = 4  # of a word that counts as repeated
+MIN_TITLES = 8  # fewer say nothing about habits
+MIN_USES = 4  # of a word that counts as repeated
 REPEATED_SHARE = 0.25  # of the remembered titles
 REMEMBERED_FORMS = 1_000
 SERIES_USES = 2  # earlier uses of a form that make it a series, if the first was long ago
@@ -40,9 +40,9 @@ class SourceHabits:
     def drop_repeated(self, stems: Collection[str]) -> Collection[str]:
         """Return the stems without those in a quarter or more of the recent titles, such as the source's own name."""
         titles = len(self._titles)
-        if titles < LEAST_TITLES:
+        if titles < MIN_TITLES:
             return stems
-        least = max(LEAST_USES, REPEATED_SHARE * titles)
+        least = max(MIN_USES, REPEATED_SHARE * titles)
         return [stem for stem in stems if self._uses.get(stem, 0) < least]
 
     def is_series(self, form: bytes, now: float) -> bool:

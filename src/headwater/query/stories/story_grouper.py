@@ -24,15 +24,15 @@ from headwater.query.stories.title_words import describe_form, list_stems, resto
 from headwater.times import HOUR
 
 WINDOW = 48 * HOUR  # items older than this are not compared
-LONGEST_STORY = 96 * HOUR  # nothing joins a story that began earlier
+MAX_STORY_SECONDS = 96 * HOUR  # nothing joins a story that began earlier
 FADING = 72 * HOUR
 SAME_PUBLISHER = 0.85  # two items of one publisher are less often one story
-LEAST_SCORE = 0.35
-LEAST_WORDS = 2  # in a title that is compared, and shared by two titles
+MIN_SCORE = 0.35
+MIN_WORDS = 2  # in a title that is compared, and shared by two titles
 COMMON_SHARE = 0.01  # of the counted titles; a word in more of them is common
-LEAST_COUNTED = 2_000  # with fewer titles counted, shares are taken of this number
+MIN_COUNTED = 2_000  # with fewer titles counted, shares are taken of this number
 COUNTED_TITLES = 100_000  # when this many are counted, all counts are halved
-MOST_HOLDERS = 1_000  # the latest titles with a word that are looked at, which bounds the cost of an item
+MAX_HOLDERS = 1_000  # the latest titles with a word that are looked at, which bounds the cost of an item
 
 VERSION = 2  # of the saved state
 
@@ -159,7 +159,7 @@ class StoryGrouper:
         found = self._find_by_link(item) or self._find_by_title(item, bag)
         if found is not None:
             entry, score, shared = found
-            if item.arrived - entry.began < LONGEST_STORY:
+            if item.arrived - entry.began < MAX_STORY_SECONDS:
                 written = restore_words(shared, words)
                 return Placement(entry.story, entry.item, score, written, stems=stems), entry.began
             if not item.late:
@@ -183,7 +183,7 @@ class StoryGrouper:
         entry = self._entries[number]
         stems = list_stems(split_words(title)) if title else []
         kept = Counter(self._habits[entry.source].drop_repeated(stems) if entry.source in self._habits else stems)
-        bag = dict(kept) if len(kept) >= LEAST_WORDS else {}
+        bag = dict(kept) if len(kept) >= MIN_WORDS else {}
         for stem in entry.bag.keys() - bag.keys():
             holders = self._holders[stem]
             del holders[bisect_left(holders, number)]
@@ -252,7 +252,7 @@ class StoryGrouper:
             bag[stem] = bag.get(stem, 0) + 1
         habits.note_title(stems, form, item.arrived)
         self._count_words(bag)
-        return words, {} if is_series or len(bag) < LEAST_WORDS else bag
+        return words, {} if is_series or len(bag) < MIN_WORDS else bag
 
     def _count_words(self, bag: dict[str, int]) -> None:
         counts = self._counts
@@ -294,23 +294,23 @@ class StoryGrouper:
                 score *= SAME_PUBLISHER
             if score > highest:
                 best, highest = entry, score
-        if best is None or highest < LEAST_SCORE:
+        if best is None or highest < MIN_SCORE:
             return None
         shared = sorted(bag.keys() & best.bag.keys(), key=lambda stem: (-squares[stem], stem))
         return best, highest, tuple(shared)
 
     def _find_candidates(self, bag: dict[str, int]) -> list[int]:
         """Return the numbers of entries that share two uncommon words, in order of arrival."""
-        most = COMMON_SHARE * max(self._counted, LEAST_COUNTED)
+        most = COMMON_SHARE * max(self._counted, MIN_COUNTED)
         lists = []
         for stem in bag:
             holders = self._holders.get(stem)
             if holders is not None and self._counts.get(stem, 0.0) <= most:
-                lists.append(holders[-MOST_HOLDERS:])
-        if len(lists) < LEAST_WORDS:
+                lists.append(holders[-MAX_HOLDERS:])
+        if len(lists) < MIN_WORDS:
             return []
         counted = Counter(chain.from_iterable(lists))
-        return sorted(number for number, times in counted.items() if times >= LEAST_WORDS and number in self._entries)
+        return sorted(number for number, times in counted.items() if times >= MIN_WORDS and number in self._entries)
 
     # saving
 

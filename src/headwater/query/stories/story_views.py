@@ -16,7 +16,7 @@ from headwater.query.hits import Related
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.comparisons import COMPARE_FUNCTIONS
 from headwater.query.items.origin import Origin
-from headwater.query.stories.story_grouper import LONGEST_STORY, ItemId, ItemStory
+from headwater.query.stories.story_grouper import MAX_STORY_SECONDS, ItemId, ItemStory
 
 MAX_RELATED = 100  # items of a story that its published item lists
 
@@ -66,7 +66,7 @@ class StoryView:
         """Forget the stories that nothing can join any more, and return them."""
         ended: list[ItemId] = []
         for story, members in self._stories.items():
-            if now - members[0].at < LONGEST_STORY:
+            if now - members[0].at < MAX_STORY_SECONDS:
                 break
             ended.append(story)
         for story in ended:

@@ -147,20 +147,27 @@ class ArticlePage:
     html: bytes
 
 
-def save_article_page(connection: Connection, item_id: int, page: ArticlePage, most: int) -> None:
-    """Keep the HTML of a page, and of the newest `most` pages altogether."""
+def save_article_page(connection: Connection, item_id: int, page: ArticlePage, limit: int) -> None:
+    """Keep the HTML of a page, and of the newest `limit` pages altogether."""
     statement = upsert(connection, article_page)
     values = {"url": page.url, "at": page.at, "html": zlib.compress(page.html)}
     statement = statement.on_conflict_do_update(index_elements=["item_id"], set_=values)
     connection.execute(statement, values | {"item_id": item_id})
     beyond = select(article_page.c.item_id).order_by(article_page.c.at.desc(), article_page.c.item_id.desc())
-    connection.execute(delete(article_page).where(article_page.c.item_id.in_(beyond.offset(most).limit(1000))))
+    connection.execute(delete(article_page).where(article_page.c.item_id.in_(beyond.offset(limit).limit(1000))))
 
 
-def delete_orphaned_pages(connection: Connection) -> None:
-    """Delete the pages of items that have been deleted."""
-    gone = ~select(item.c.id).where(item.c.id == article_page.c.item_id).exists()
-    connection.execute(delete(article_page).where(gone))
+def delete_articles(connection: Connection, item_ids: Sequence[int]) -> None:
+    """Delete the articles and pages of items that are deleted."""
+    for table in (article, article_page):
+        connection.execute(delete(table).where(table.c.item_id.in_(item_ids)))
+
+
+def delete_orphaned_articles(connection: Connection) -> None:
+    """Delete the articles and pages of items that are gone: versions before 0.3.0 left them behind."""
+    for table in (article, article_page):
+        gone = ~select(item.c.id).where(item.c.id == table.c.item_id).exists()
+        connection.execute(delete(table).where(gone))
 
 
 def has_article_page(connection: Connection, item_id: int) -> bool:

@@ -32,12 +32,12 @@ class FeedOverview:
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Feeds that fail for one cause: how many, since when the first of them, and some of them."""
+    """Feeds that fail for one cause: how many, since when the first of them, and a few examples."""
 
     ending: Ending
     feeds: int
     since: float | None
-    some: tuple[FeedOverview, ...]
+    examples: tuple[FeedOverview, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +151,18 @@ def group_failures(connection: Connection, each: int = 5) -> list[FailureGroup]:
     return found
 
 
-def list_publication_times(connection: Connection, feed_id: int, since: float, most: int = 50_000) -> list[float]:
-    """List when the dated items of a feed were published, the latest `most`."""
+def list_publication_times(connection: Connection, feed_id: int, since: float, limit: int = 50_000) -> list[float]:
+    """List when the dated items of a feed were published, the latest `limit`."""
     query = select(item.c.published).where(item.c.feed_id == feed_id, item.c.published >= since, item.c.dated)
-    return list(connection.execute(query.order_by(item.c.published.desc()).limit(most)).scalars())
+    return list(connection.execute(query.order_by(item.c.published.desc()).limit(limit)).scalars())
 
 
-def list_item_times(connection: Connection, since: float, most: int = 500_000) -> tuple[list[int], list[float]]:
-    """List feed and time of dated items published since then and since their feed was added, the latest `most`."""
+def list_item_times(connection: Connection, since: float, limit: int = 500_000) -> tuple[list[int], list[float]]:
+    """List feed and time of dated items published since then and since their feed was added, the latest `limit`."""
     # A feed's first document shows only the end of its history, which a replay would take for the whole.
     query = select(item.c.feed_id, item.c.published).join(feed, feed.c.id == item.c.feed_id)
     query = query.where(item.c.dated, item.c.published >= since, item.c.published >= feed.c.added, FEED_IS_LIVE)
-    rows = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most)).all()
+    rows = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(limit)).all()
     return [row.feed_id for row in rows], [row.published for row in rows]
 
 

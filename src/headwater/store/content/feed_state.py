@@ -20,15 +20,16 @@ from headwater.store.store import Store
 
 
 class FetchPlan(NamedTuple):
-    """The data needed to fetch a feed. `windowed` says that a delta can be added to a known window, `well` that the
-    last refresh succeeded."""
+    """The data needed to fetch a feed.
+
+    `windowed` says that a delta can be added to a known window, `last_succeeded` that the last refresh did."""
 
     feed_id: int
     url: str
     validators: Validators
     body_hash: str | None
     windowed: bool
-    well: bool
+    last_succeeded: bool
 
 
 class ScheduleRow(NamedTuple):

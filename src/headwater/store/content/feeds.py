@@ -13,6 +13,7 @@ from headwater.errors import InputError, NotFound
 from headwater.formats.values.links import normalise_url
 from headwater.model import Feed
 from headwater.store.content import search, trashed_feeds, websub_leases
+from headwater.store.content.articles import delete_articles
 from headwater.store.content.earlier_versions import delete_earlier_versions
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.readers.accounts import OWNER
@@ -431,6 +432,7 @@ def delete_feed(connection: Connection, feed_id: int) -> None:
     for chunk in chunks(ids, CHUNK):
         search.remove_from_index(connection, chunk)
         delete_earlier_versions(connection, chunk)
+        delete_articles(connection, chunk)
         connection.execute(delete(item_story).where(item_story.c.item_id.in_(chunk)))
     published = select(hit.c.item_id).where(hit.c.feed_id == feed_id)
     connection.execute(delete(item_version).where(item_version.c.item_id.in_(published)))

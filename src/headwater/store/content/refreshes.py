@@ -128,15 +128,17 @@ def list_refreshes(
     return [read_refresh(row) for row in connection.execute(query)]
 
 
-def list_refreshes_after(connection: Connection, learned: Mapping[int, float], *, most: int = 200_000) -> list[Refresh]:
-    """List each feed's refreshes after its given time, at most `most` in all."""
+def list_refreshes_after(
+    connection: Connection, learned: Mapping[int, float], *, limit: int = 200_000
+) -> list[Refresh]:
+    """List each feed's refreshes after its given time, at most `limit` in all."""
     found: list[Refresh] = []
     for chunk in chunks(sorted(learned, key=lambda feed_id: learned[feed_id]), CHUNK):  # similar times in one query
         least = max(min(learned[feed_id] for feed_id in chunk), 0.0)
         query = select(refresh).where(refresh.c.feed_id.in_(chunk), refresh.c.at > least)
-        rows = connection.execute(query.order_by(refresh.c.at.desc()).limit(most - len(found)))
+        rows = connection.execute(query.order_by(refresh.c.at.desc()).limit(limit - len(found)))
         found += [read_refresh(row) for row in rows if row.at > learned[row.feed_id]]
-        if len(found) >= most:
+        if len(found) >= limit:
             break
     return found
 

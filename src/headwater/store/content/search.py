@@ -62,7 +62,7 @@ _FTS5_DELETE = text("INSERT INTO item_search (item_search, rowid, words) VALUES 
 _FTS5_DELETE_ALL = text("INSERT INTO item_search (item_search) VALUES ('delete-all')")
 _DELETE_QUEUED = delete(index_queue).where(index_queue.c.item_id.in_(bindparam("ids", expanding=True)))
 _HAS_QUEUED = select(select(index_queue.c.item_id).exists())
-_FINGERPRINT_NAME = "search: made by"  # the saved state that tells by which rules the index was made
+_FINGERPRINT_NAME = "search: made by"  # the saved state with the fingerprint of the index
 
 
 def queue_for_indexing(connection: Connection, ids: Iterable[int]) -> None:

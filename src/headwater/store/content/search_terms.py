@@ -28,18 +28,18 @@ from headwater.query.items.tokens import (
     strip_markup,
 )
 
-LONGEST_TEXT = 200_000  # characters of an item's text that are looked at
-MOST_WORDS = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
-LONGEST_WORD = 500  # PostgreSQL refuses words beyond 2 kB; no word of a language comes near
-LONGEST_QUERY = 500  # characters
+MAX_TEXT_LENGTH = 200_000  # characters of an item's text that are looked at
+MAX_WORDS = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
+MAX_WORD_LENGTH = 500  # PostgreSQL refuses words beyond 2 kB; no word of a language comes near
+MAX_SEARCH_LENGTH = 500  # characters
 _TERM = re.compile(r'(?P<without>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 
 
 def index_fingerprint() -> str:
-    """Changes with the way words are made; an index made another way must be made anew.
+    """Return a hash of the code that makes index words. An index with another fingerprint must be rebuilt.
 
-    Taking an item out of SQLite's index needs the very words that went in, so this must not depend on anybody
-    remembering to raise a number: it is the source that makes the words, and the Unicode tables under it.
+    SQLite removes an item from its index only by the very words that went in. A version number could be forgotten, so
+    the hash covers the source that makes the words and the version of the Unicode tables.
     """
     sources = b"".join(Path(file).read_bytes() for file in (cutting.__file__, __file__))
     tables = unicodedata.unidata_version + version("regex")
@@ -49,7 +49,7 @@ def index_fingerprint() -> str:
 def list_index_words(
     title: str | None, summary: str | None, content: str | None, authors: Sequence[str], categories: Sequence[str]
 ) -> str:
-    """The words of an item, with spaces between: title, text (and a longer summary), authors and categories.
+    """Return the words of an item, separated by spaces: title, text (and a longer summary), authors and categories.
 
     >>> list_index_words("Lava!", None, "<p>It <b>flow</b>s</p>", ["Ada"], [])
     'lava it flows ada'
@@ -58,23 +58,23 @@ def list_index_words(
     text = content or summary
     parts = (
         title,
-        text[:LONGEST_TEXT] if text else None,
-        longer[:LONGEST_TEXT] if longer else None,
+        text[:MAX_TEXT_LENGTH] if text else None,
+        longer[:MAX_TEXT_LENGTH] if longer else None,
         " ".join(authors),
         " ".join(categories),
     )
     # Joining leaves one space on either side of every part.
     found = "".join([join_words(strip_markup(part)) for part in parts if part]).replace("  ", " ").strip()
-    return found if len(found) < 2 * MOST_WORDS else " ".join(found.split(" ", MOST_WORDS)[:MOST_WORDS])
+    return found if len(found) < 2 * MAX_WORDS else " ".join(found.split(" ", MAX_WORDS)[:MAX_WORDS])
 
 
 @cache
 def _list_positions() -> list[str]:
-    return [f":{place} " for place in range(1, MOST_WORDS + 1)]
+    return [f":{place} " for place in range(1, MAX_WORDS + 1)]
 
 
 def to_tsvector(found: str) -> str:
-    """Words with their positions, as PostgreSQL reads them; its own parser never sees the text.
+    """Return words with their positions as PostgreSQL's tsvector literal; its own parser never sees the text.
 
     Words are letters and digits only, so that none needs quotes.
 
@@ -82,8 +82,8 @@ def to_tsvector(found: str) -> str:
     'lava:1 it:2 flows:3 '
     """
     words = found.split()
-    if len(found) > LONGEST_WORD and max(map(len, words)) > LONGEST_WORD:
-        return " ".join([f"{word}:{place}" for place, word in enumerate(words, 1) if len(word) <= LONGEST_WORD])
+    if len(found) > MAX_WORD_LENGTH and max(map(len, words)) > MAX_WORD_LENGTH:
+        return " ".join([f"{word}:{place}" for place, word in enumerate(words, 1) if len(word) <= MAX_WORD_LENGTH])
     return "".join(chain.from_iterable(zip(words, _list_positions(), strict=False)))
 
 
@@ -107,7 +107,7 @@ def parse_search(text: str) -> list[SearchTerm]:
     [('snow',), ('south', 'pole'), ('c',)]
     """
     terms = []
-    for match in _TERM.finditer(text[:LONGEST_QUERY]):
+    for match in _TERM.finditer(text[:MAX_SEARCH_LENGTH]):
         said = match["phrase"] if match["phrase"] is not None else match["word"]
         if cut := tuple(split_words(said)):
             prefix = match["word"] is not None and said.endswith("*")
@@ -145,17 +145,17 @@ def needs_symbols(terms: Sequence[SearchTerm]) -> bool:
 def keeps_symbols(item: Item, terms: Sequence[SearchTerm]) -> bool:
     """Tell whether an item that the index found also has the symbols that the terms ask for."""
     parts = (item.title, item.summary, item.content, *item.authors, *item.categories)
-    text = SEPARATOR.join([join_words_and_symbols(strip_markup(part[:LONGEST_TEXT])) for part in parts if part])
+    text = SEPARATOR.join([join_words_and_symbols(strip_markup(part[:MAX_TEXT_LENGTH])) for part in parts if part])
     return all((term.symbols.search(text) is None) is term.without for term in terms if term.symbols is not None)
 
 
 def _list_index_terms(terms: list[SearchTerm]) -> list[SearchTerm]:
-    """Leave out what the index would exclude too much by: -C++ is not -C."""
+    """Return the terms that the index can answer: it knows no symbols, so -C++ would exclude as much as -C."""
     return [term for term in terms if not (term.without and term.symbols is not None)]
 
 
 def to_fts5_query(terms: list[SearchTerm]) -> str:
-    """For FTS5. Words are letters and digits only, so quotes are all the escaping there is to do."""
+    """Build the query for FTS5. Words are letters and digits only, so quotes are the only escaping needed."""
     parts = [
         (f'"{" ".join(term.words)}"' + (" *" if term.prefix else ""), term.without) for term in _list_index_terms(terms)
     ]

@@ -93,7 +93,7 @@ def find_name_holder(connection: Connection, name: str) -> str | None:
 
 
 def _append_passed_entries(connection: Connection, unmatched: list[Row]) -> None:
-    """Append entries again that the query processor has passed without seeing them."""
+    """Append the entries again that the query processor skipped while the feed was in the trash."""
     passed = outbox.read_checkpoint(connection, "queries")
     if missed := [row for row in unmatched if row["position"] <= passed]:
         outbox.lock_outbox(connection)

@@ -18,7 +18,7 @@ import orjson
 from sqlalchemy import Connection, Executable, Table
 from sqlalchemy.exc import DBAPIError
 
-_MOST_PARAMETERS = 2048  # in one statement; SQLite and PostgreSQL take about 32,000
+_MAX_PARAMETERS = 2048  # in one statement; SQLite and PostgreSQL take about 32,000
 
 
 def _execute(connection: Connection, sql: str, values: Sequence[Any]) -> Sequence[Any]:
@@ -116,7 +116,7 @@ class InsertMany:
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         self._width = len(columns)
-        self._most = 1 << (_MOST_PARAMETERS // self._width).bit_length() - 1
+        self._max_rows = 1 << (_MAX_PARAMETERS // self._width).bit_length() - 1
         self._into = f"INTO {table.name} ({_quote_columns(columns)}) VALUES"
         self._statements: dict[tuple[str, int, str], str] = {}
 
@@ -128,7 +128,7 @@ class InsertMany:
     def _split(self, rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
         start = 0
         for size in _powers_of_two(
-            len(rows), self._most
+            len(rows), self._max_rows
         ):  # few sizes, so that the drivers can keep every statement prepared
             yield rows[start : start + size]
             start += size
@@ -219,9 +219,9 @@ def _quote_columns(columns: Sequence[str]) -> str:
     return ", ".join(f'"{column}"' for column in columns)  # “window” is a reserved word of SQL
 
 
-def _powers_of_two(count: int, most: int) -> Iterator[int]:
-    """Yield powers of two that add up to `count`; `most`, a power of two, is the largest."""
-    size = most
+def _powers_of_two(count: int, largest: int) -> Iterator[int]:
+    """Yield powers of two that add up to `count`; `largest`, a power of two, is the largest."""
+    size = largest
     while count:
         while size > count:
             size //= 2

@@ -378,7 +378,7 @@ def _find_address_owner(connection: Connection, url: str, besides: int) -> int |
 
 
 def _append_to_outbox(connection: Connection, live: list[_WrittenVerdict]) -> None:
-    """Last, because in PostgreSQL everybody else waits from here to our commit."""
+    """Append to the outbox, as the last step: in PostgreSQL other writers wait from here to our commit."""
     outbox.lock_outbox(connection)
     outbox.append_entries(connection, "new", ((id, each.verdict.refresh.at) for each in live for id in each.new_ids))
     outbox.append_entries(

@@ -48,7 +48,7 @@ class WebSubCancellation:
 
 
 CHUNK = 500
-MOST_UNCONFIRMED = 3  # cancellations sent to a hub that never confirmed the lease
+MAX_UNCONFIRMED = 3  # cancellations sent to a hub that never confirmed the lease
 _COLUMNS = tuple(websub_lease.columns.keys())
 _OFFERS_HUB = and_(
     feed_state.c.hub.is_not(None), feed_state.c.topic.is_not(None), ~feed.c.paused, feed.c.gone_since.is_(None)
@@ -200,7 +200,7 @@ def claim_due_cancellations(
     connection.execute(delete(websub_cancellation).where(websub_cancellation.c.until <= now))
     connection.execute(
         delete(websub_cancellation).where(
-            websub_cancellation.c.until.is_(None), websub_cancellation.c.attempts >= MOST_UNCONFIRMED
+            websub_cancellation.c.until.is_(None), websub_cancellation.c.attempts >= MAX_UNCONFIRMED
         )
     )
     query = (

@@ -81,7 +81,7 @@ def _describe_tls_error(error: BaseException | None) -> str | None:
 
 @contextmanager
 def translate_sqlite_errors(file: Path) -> Iterator[None]:
-    """Errors of SQLite that leave this block are StoreErrors."""
+    """Raise errors of SQLite that leave the block as StoreError."""
     try:
         yield
     except DBAPIError as error:
@@ -96,7 +96,7 @@ def translate_sqlite_errors(file: Path) -> Iterator[None]:
 
 @contextmanager
 def translate_postgres_errors(server: str) -> Iterator[None]:
-    """Errors of PostgreSQL, its driver and the network that leave this block are StoreErrors."""
+    """Raise errors of PostgreSQL, its driver and the network that leave the block as StoreError."""
     from asyncpg import InterfaceError as DriverError
     from asyncpg import PostgresError
 
@@ -109,7 +109,7 @@ def translate_postgres_errors(server: str) -> Iterator[None]:
 
 
 def concerns_values(error: Exception) -> bool:
-    """Is it one row's values that the database cannot take, so that other rows may fare better?"""
+    """Tell whether the database refuses the values of one row, so that other rows may succeed."""
     if isinstance(error, UnicodeError | OverflowError | ValueError | TypeError | IntegrityError):
         return True
     if isinstance(error, sqlite3.Error):  # of a statement that went past SQLAlchemy
@@ -130,12 +130,12 @@ def concerns_values(error: Exception) -> bool:
 
 
 def _is_encoding_error(error: BaseException | None) -> bool:
-    """asyncpg could not encode an argument: its own DataError has no SQLSTATE of a server's answer."""
+    """Tell whether asyncpg could not encode an argument: its own DataError has no SQLSTATE."""
     return error is not None and type(error.__cause__).__name__ == "DataError"
 
 
 def may_pass(error: BaseException | None) -> bool:
-    """Is it the way to the database, or its state for the moment, so that waiting may help?"""
+    """Tell whether waiting may help: the connection failed, or the server is starting, full or shutting down."""
     while error is not None:
         state = getattr(error, "sqlstate", None) or getattr(getattr(error, "orig", None), "sqlstate", None)
         if state is not None:
@@ -147,10 +147,10 @@ def may_pass(error: BaseException | None) -> bool:
 
 
 def was_disconnected(error: BaseException) -> bool:
-    """Was the connection lost, so that the server has taken back everything that was not committed?"""
+    """Tell whether the connection was lost, so that the server has rolled back the open transaction."""
     return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
 def may_retry(error: BaseException) -> bool:
-    """Deadlock or serialisation failure: the same transaction, tried again, will do."""
+    """Tell whether a retry of the transaction will help: after a deadlock or a serialisation failure."""
     return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) in ("40001", "40P01")

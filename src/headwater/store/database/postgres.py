@@ -88,10 +88,10 @@ class Postgres(Database):
         return await self._run_with_retries(run, lambda: not committing)
 
     async def _run_with_retries(self, run: Callable[[], T], may_repeat: Callable[[], bool]) -> T:
-        """A connection that was cut while nobody used it shows at the first statement. Asking each before it is used
-        would be three round trips more; instead a transaction that has not come to its commit is begun anew.
+        """Run in one greenlet, and again if an idle connection turns out to be cut.
 
-        All in one greenlet: asynchronously, taking a connection and giving it back cost more than a small question.
+        Testing a connection before its use would take three more round trips; a transaction that has not reached its
+        commit is repeated instead. Taking and returning a connection asynchronously costs more than a small query.
         """
         with translate_postgres_errors(self._server):
             for left in reversed(range(TRIES)):

@@ -1,4 +1,4 @@
-"""One server at a time on a SQLite file: two would ask every feed twice, each with the whole budget."""
+"""Locks a SQLite file for one server at a time: two would poll every feed twice, each with the whole budget."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from headwater.store.database.sqlite import parse_file
 
 @contextmanager
 def lock_database_file(database_url: str) -> Iterator[None]:
-    """While the block runs no other server may start on this file; StoreError where one runs already.
+    """Hold the lock of a SQLite file while the block runs. Raises StoreError if another server holds it.
 
-    It is a lock of the operating system on a file beside the database, so it ends with the process, also by kill −9. It
-    is none on the database itself: closing a second handle would let go of SQLite's own locks. PostgreSQL may have any
-    number. An address, folder or file system that cannot be locked is left to the store, which reports the problem.
+    The operating system locks a file beside the database, so the lock ends with the process, also by kill −9. The
+    database file itself stays unlocked: closing a second handle would release SQLite's own locks. PostgreSQL needs no
+    lock. If the address, folder or file system cannot be locked, opening the store reports the problem.
     """
     lock = _open_lock_file(database_url)
     if lock is None:
@@ -38,7 +38,7 @@ def lock_database_file(database_url: str) -> Iterator[None]:
                 lock.seek(0)
                 raise StoreError(
                     f"A server runs on this database already (process {lock.read(20).strip() or 'unknown'}). "
-                    "Stop it first, or give this one another --data; several servers share a PostgreSQL."
+                    "Stop it first, or give this one another --data. Several servers can share a PostgreSQL database."
                 ) from error
             except OSError:
                 pass  # a file system without locks

@@ -83,7 +83,7 @@ async def write_backup(url: str, file: Path, now: float, progress: BackupProgres
 
 @contextmanager
 def _make_files(file: Path, replace: bool) -> Iterator[tuple[Path, Path]]:
-    """Make the files for the database and its compressed form; at the end the latter gets its name, or both go."""
+    """Make temporary files for the database and its compressed form; after success the latter gets its final name."""
     with _translate_disk_errors(f"The backup {file}"):
         if file.is_dir():
             raise InputError(f"{file} is a folder. Give the name of a file for the backup.")
@@ -237,7 +237,7 @@ def _decompress(raw: IO[bytes], plain: IO[bytes], file: Path, progress: BackupPr
 
 def _no_backup(file: Path) -> InputError:
     return InputError(
-        f"{file} is no backup of Headwater, or one from before 0.2.0. Give a file that headwater backup has written."
+        f"{file} is not a backup of Headwater 0.2.0 or later. Give a file that headwater backup has written."
     )
 
 
@@ -252,7 +252,7 @@ def _translate_disk_errors(what: str) -> Iterator[None]:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         reason = "the disk is full" if full else error.strerror or str(error)
-        raise StoreError(f"{what} cannot be written: {reason}. Nothing was kept of it.") from error
+        raise StoreError(f"{what} cannot be written: {reason}. The unfinished file was removed.") from error
 
 
 def _remove_database(file: Path) -> None:

@@ -28,7 +28,7 @@ from headwater.store.schema.cluster_tables import job, lease, lesson, member, re
 from headwater.store.schema.item_tables import index_queue
 from headwater.store.schema.reader_tables import user
 
-CopyProgress = Callable[[str, int, int], None]  # what is being done, rows done, rows in all
+CopyProgress = Callable[[str, int, int], None]  # the step, rows done, rows in all
 
 PIECE = 1000
 PROCESS_TABLES = (lease, member, job, lesson, refresh_request)  # about processes that run now, not about stored data

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, or_, select, update
 
 from headwater.store.content import search
+from headwater.store.content.articles import delete_articles
 from headwater.store.content.earlier_versions import delete_earlier_versions
 from headwater.store.content.feed_state import hash_identity
 from headwater.store.database.dialect import chunks
@@ -53,7 +54,7 @@ _CLEAR_SEEN_ITEM = _CLEAR_SEEN_ITEM.values(item_id=None)
 
 
 def delete_expired(connection: Connection, keep: RetentionPolicy, now: float, *, limit: int = 1000) -> PrunedCounts:
-    """Delete what the policy does not keep, oldest first: at most `limit` of each kind.
+    """Delete rows that the policy does not keep, oldest first, at most `limit` of each kind.
 
     Call it again while anything was deleted, so that readers and refreshes get their turn between. Items that a
     consumer of the outbox has not read yet are spared.
@@ -101,7 +102,7 @@ def _delete_expired_items(connection: Connection, keep: RetentionPolicy, now: fl
 
 
 def _spared_items(connection: Connection) -> ColumnElement[bool]:
-    """Items that stay: starred, labelled, of trashed feeds, or not read yet by some consumer of the outbox."""
+    """Build the condition for items that stay: starred, labelled, trashed, or unread by a consumer of the outbox."""
     starred = item.c.id.in_(select(mark.c.item_id).where(mark.c.starred.is_not(None)))
     kept = or_(starred, item.c.id.in_(select(item_label.c.item_id)), item.c.feed_id.in_(TRASHED_FEEDS))
     slowest = _find_slowest_position(connection)
@@ -111,7 +112,7 @@ def _spared_items(connection: Connection) -> ColumnElement[bool]:
 
 
 def _list_items_beyond(connection: Connection, per_feed: int, spared: ColumnElement[bool], limit: int) -> list[int]:
-    """Items that are not among the newest `per_feed` of their feed."""
+    """List items that are not among the newest `per_feed` of their feed."""
     ids: list[int] = []
     crowded = select(item.c.feed_id).group_by(item.c.feed_id).having(func.count() > per_feed)
     for feed_id in connection.execute(crowded).scalars().all():
@@ -125,7 +126,7 @@ def _list_items_beyond(connection: Connection, per_feed: int, spared: ColumnElem
 
 
 def _delete_items(connection: Connection, ids: Sequence[int]) -> None:
-    """The items and their words go; that they have been seen stays. Outbox entries without an item are not shown."""
+    """Delete items and their index words; their identities stay seen. Outbox entries without an item are not shown."""
     rows = connection.execute(select(item.c.id, item.c.feed_id, item.c.identity).where(item.c.id.in_(ids))).all()
     search.remove_from_index(connection, ids)
     connection.execute(
@@ -134,5 +135,6 @@ def _delete_items(connection: Connection, ids: Sequence[int]) -> None:
     for feed_id in {row.feed_id for row in rows}:
         marks.delete_marks_of_items(connection, feed_id, [row.id for row in rows if row.feed_id == feed_id])
     delete_earlier_versions(connection, ids)
+    delete_articles(connection, ids)
     connection.execute(delete(item_story).where(item_story.c.item_id.in_(ids)))
     connection.execute(delete(item).where(item.c.id.in_(ids)))

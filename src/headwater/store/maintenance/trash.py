@@ -56,8 +56,8 @@ from headwater.store.schema.reader_tables import (
 from headwater.store.schema.storable_text import replace_unstorable
 
 TRASH_SECONDS = 86_400.0
-MOST_LISTED = 100
-MOST_DELETED = 20  # entries that one transaction deletes for good
+MAX_LISTED = 100
+MAX_DELETED = 20  # entries that one transaction deletes for good
 CHUNK = 500
 WANTED, QUERY_TAGS, READS = "feeds wanted", "tags of query feeds", "query feeds read"  # notes beside rows
 
@@ -188,7 +188,7 @@ def list_trash(
 ) -> list[TrashEntry]:
     """List the entries that a user (None: the command line) can restore, the latest first."""
     query = select(trash.c.id, trash.c.kind, trash.c.label, trash.c.at, trash.c.user_id)
-    query = query.where(trash.c.at >= now - TRASH_SECONDS).order_by(trash.c.id.desc()).limit(MOST_LISTED)
+    query = query.where(trash.c.at >= now - TRASH_SECONDS).order_by(trash.c.id.desc()).limit(MAX_LISTED)
     if who is not None:
         personal = or_(trash.c.kind.not_in(SERVER_KINDS), trash.c.kind == TRASHED_QUERY_FEED)
         mine = personal & (trash.c.user_id == who)
@@ -200,17 +200,17 @@ def list_trash(
 
 
 def delete_expired_trash(connection: Connection, now: float) -> int:
-    """Delete for good what was removed more than a day ago; returns how many entries, MOST_DELETED at most."""
+    """Delete entries older than a day for good, at most MAX_DELETED; returns how many."""
     return _delete_entries(connection, trash.c.at < now - TRASH_SECONDS)
 
 
 def empty_trash(connection: Connection, numbers: Collection[int] | None = None) -> int:
-    """Delete these entries for good, or all, MOST_DELETED at most; returns how many."""
+    """Delete these entries, or all, for good, at most MAX_DELETED; returns how many."""
     return _delete_entries(connection, *([] if numbers is None else [trash.c.id.in_(sorted(numbers))]))
 
 
 def _delete_entries(connection: Connection, *which: ColumnElement[bool]) -> int:
-    query = select(trash.c.id, trash.c.kind, trash.c.objects).where(*which).order_by(trash.c.id).limit(MOST_DELETED)
+    query = select(trash.c.id, trash.c.kind, trash.c.objects).where(*which).order_by(trash.c.id).limit(MAX_DELETED)
     entries = connection.execute(query.with_for_update()).all()
     for number, kind, stored in entries:
         ids: list[int] = json.loads(stored)
@@ -266,7 +266,7 @@ def _restore_feed(connection: Connection, objects: list[int], rows: TrashRows) -
 
 
 def _restore_query_feeds(connection: Connection, objects: list[int], rows: TrashRows) -> str | None:
-    """As if they were defined just now, so that the query processor fills them with items that arrived meanwhile."""
+    """Restore query feeds with a new position, so that the processor fills them with items that arrived meanwhile."""
     names: list[str] = []
     for chunk in chunks(objects, CHUNK):
         query = select(query_feed.c.name).where(query_feed.c.id.in_(chunk)).order_by(query_feed.c.id)
@@ -326,7 +326,7 @@ def _restore_subscription(connection: Connection, objects: list[int], rows: Tras
 
 
 def _restore_marks(connection: Connection, rows: Sequence[Row]) -> None:
-    """Only of items that exist, because counts rely on it; their times may have changed."""
+    """Restore the marks of items that still exist, because counts rely on that; their times may have changed."""
     for chunk in chunks(rows, CHUNK):
         there = select(item.c.id).where(item.c.id.in_([row["item_id"] for row in chunk]))
         ids = set(connection.execute(there).scalars())
@@ -337,7 +337,7 @@ def _restore_marks(connection: Connection, rows: Sequence[Row]) -> None:
 
 
 def _resume_feeds(connection: Connection, rows: Sequence[Row]) -> None:
-    """Feeds that were released because nobody subscribed any more are wanted as they were."""
+    """Resume feeds that were released when their last subscription went to the trash."""
     for row in rows:
         released = delete(implicit_feed).where(implicit_feed.c.feed_id == row["feed_id"])
         if connection.execute(released).rowcount:
@@ -353,7 +353,7 @@ def _check_token_scopes(rows: TrashRows, scopes: Collection[str]) -> None:
 
 
 def _restore_tag(connection: Connection, objects: list[int], rows: TrashRows) -> None:
-    """Only on feeds and query feeds that the reader subscribes to now."""
+    """Restore a tag on the feeds and query feeds that the reader subscribes to now."""
     for table in (subscription_tag, feed_tag):
         some = rows.get(table.name, ())
         for chunk in chunks(some, CHUNK):

@@ -28,7 +28,7 @@ TRASHED_SUBSCRIPTION, TRASHED_API_TOKEN, TRASHED_TAG = "subscription", "token", 
 # Removed for everybody: any owner restores them.
 SERVER_KINDS = (TRASHED_FEED, TRASHED_QUERY_FEED, TRASHED_USER, TRASHED_FEED_TOKENS)
 TRASH_KINDS = (*SERVER_KINDS, TRASHED_SUBSCRIPTION, TRASHED_API_TOKEN, TRASHED_TAG)
-LONGEST_LABEL = 500
+MAX_LABEL_LENGTH = 500
 CHUNK = 500
 Row = dict[str, Any]
 TrashRows = Mapping[str, Sequence[Row]]  # by table, or by a note that only the restoring function reads
@@ -72,7 +72,7 @@ def add_trash_entry(
         "user_id": by.user_id,
         "at": by.at,
         "kind": kind,
-        "label": replace_unstorable(label)[:LONGEST_LABEL],
+        "label": replace_unstorable(label)[:MAX_LABEL_LENGTH],
         "objects": encode_objects(objects),
         "rows": json.dumps(rows, default=_encode_bytes),  # unlike faster encoders, it keeps infinity
     }

@@ -291,21 +291,26 @@ def list_past_items(
     connection: Connection,
     *,
     since: float | None = None,
-    most: int,
-    upto: int,
+    limit: int,
+    upto: int | None = None,
     feed_ids: Collection[int] | None = None,
     narrowing: Narrowing | None = None,
+    before_id: int | None = None,
 ) -> list[int]:
-    """List the ids of the last `most` stored items up to a position of the outbox, in the order of arrival.
+    """List the ids of the last `limit` stored items, in the order of arrival; with `upto`, those up to a position of
+    the outbox, with `before_id`, those that arrived before an item.
 
     Only items of `feed_ids`, unless there are so many feeds that looking at all is as fast. With `narrowing`, only
     items that have its words or are not indexed yet.
     """
-    later = select(outbox.c.item_id).where(outbox.c.position > upto, outbox.c.kind == "new")
-    query = select(item.c.id).where(item.c.id.not_in(later), item.c.feed_id.not_in(TRASHED_FEEDS))
-    query = query.order_by(item.c.id.desc()).limit(most)
+    query = select(item.c.id).where(item.c.feed_id.not_in(TRASHED_FEEDS)).order_by(item.c.id.desc()).limit(limit)
+    if upto is not None:
+        later = select(outbox.c.item_id).where(outbox.c.position > upto, outbox.c.kind == "new")
+        query = query.where(item.c.id.not_in(later))
     if since is not None:
         query = query.where(item.c.first_seen >= since)
+    if before_id is not None:
+        query = query.where(item.c.id < before_id)
     if feed_ids is not None and len(feed_ids) <= MANY_FEEDS:
         query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
     if narrowing is None:
@@ -313,17 +318,35 @@ def list_past_items(
     # An item is in the index or in its queue. Asked for both at once, the databases would look at every item.
     places = (select_narrowed(connection.dialect.name, narrowing), select(index_queue.c.item_id))
     found = {id for place in places for id in connection.execute(query.where(item.c.id.in_(place))).scalars()}
-    return sorted(found)[-most:]
+    return sorted(found)[-limit:]
 
 
-def count_past_items(connection: Connection, *, since: float, upto: int, feed_ids: Collection[int]) -> dict[int, int]:
-    """Count the stored items of feeds since a time, up to a position of the outbox, by feed."""
-    later = select(outbox.c.item_id).where(outbox.c.position > upto, outbox.c.kind == "new")
-    query = select(item.c.feed_id, func.count()).where(item.c.first_seen >= since, item.c.id.not_in(later))
+def count_past_items(
+    connection: Connection,
+    *,
+    since: float,
+    feed_ids: Collection[int],
+    from_id: int | None = None,
+    before_id: int | None = None,
+) -> dict[int, int]:
+    """Count the stored items of feeds since a time, by feed; only those with from_id ≤ id < before_id."""
+    query = select(item.c.feed_id, func.count()).where(item.c.first_seen >= since)
+    if from_id is not None:
+        query = query.where(item.c.id >= from_id)
+    if before_id is not None:
+        query = query.where(item.c.id < before_id)
     if len(feed_ids) <= MANY_FEEDS:
         query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
     rows = connection.execute(query.group_by(item.c.feed_id))
     return {feed_id: count for feed_id, count in rows if feed_id in feed_ids}
+
+
+def find_first_arrival(connection: Connection, feed_ids: Collection[int]) -> float | None:
+    """Find when the first stored item of these feeds arrived."""
+    query = select(item.c.first_seen).order_by(item.c.first_seen).limit(1)
+    if len(feed_ids) <= MANY_FEEDS:
+        query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
+    return connection.execute(query).scalar()
 
 
 def find_showing_queries(connection: Connection, item_ids: Collection[int]) -> dict[int, ShowingQueries]:

@@ -10,7 +10,7 @@ from headwater.store.queries import query_feeds
 from headwater.store.readers.accounts import User
 from headwater.store.schema.query_tables import query_feed
 
-LONGEST_DESCRIPTION = 1000
+MAX_DESCRIPTION_LENGTH = 1000
 PRIVATE, SHARED, PUBLIC = VISIBILITIES = ("private", "shared", "public")
 
 
@@ -51,7 +51,7 @@ def find_readable_query(connection: Connection, user: User, name: str) -> QueryF
 
 def change_description(connection: Connection, query_id: int, description: str) -> None:
     """Set the description of a query feed; blank removes it."""
-    values = {"description": description.strip()[:LONGEST_DESCRIPTION] or None}
+    values = {"description": description.strip()[:MAX_DESCRIPTION_LENGTH] or None}
     connection.execute(update(query_feed).where(query_feed.c.id == query_id).values(values))
 
 

@@ -108,6 +108,7 @@ def list_broken_queries(connection: Connection, limit: int = 100) -> list[Broken
 
 
 def count_broken_queries(connection: Connection) -> int:
+    """Count the query feeds that cannot run, or whose source is missing."""
     broken = select(func.count()).select_from(query_feed).where(query_feed.c.problem.is_not(None), QUERY_IS_LIVE)
     return connection.execute(broken).scalar_one()
 

@@ -69,8 +69,8 @@ class ApiToken:
     last_used: float | None
 
 
-LONGEST_NAME = 64
-MOST_SESSIONS = 100  # of one person; the longest unused go first
+MAX_NAME_LENGTH = 64
+MAX_SESSIONS = 100  # of one person; the longest unused go first
 _USERS = select(user).where(USER_IS_LIVE)
 USE_INTERVAL = 60.0  # seconds before the time of the last use is written again
 
@@ -89,8 +89,8 @@ def validate_name(name: str) -> str:
     name = name.strip()
     if not name:
         raise InputError("A name is needed.", "name")
-    if len(name) > LONGEST_NAME:
-        raise InputError(f"A name has {LONGEST_NAME} characters at most.", "name")
+    if len(name) > MAX_NAME_LENGTH:
+        raise InputError(f"A name has {MAX_NAME_LENGTH} characters at most.", "name")
     if not name.isprintable() or set(name) & set("/\\") or name != replace_unstorable(name):
         raise InputError("A name has letters, digits and signs, but no slashes and nothing invisible.", "name")
     return name
@@ -233,7 +233,7 @@ def start_session(
     """
     connection.execute(delete(session).where(session.c.expires <= now))
     mine = select(session.c.hash).where(session.c.user_id == user_id).order_by(session.c.last_seen.desc())
-    old = connection.execute(mine.offset(MOST_SESSIONS - 1)).scalars().all()
+    old = connection.execute(mine.offset(MAX_SESSIONS - 1)).scalars().all()
     if old:
         connection.execute(delete(session).where(session.c.hash.in_(old)))
     values = {"hash": hash, "user_id": user_id, "kind": kind, "label": label[:200], "token_id": token_id}
@@ -292,16 +292,6 @@ def end_all_sessions(connection: Connection, user_id: int, *, except_hash: bytes
     """End the sessions of a user, except one, and return how many there were."""
     which = [session.c.user_id == user_id] + ([] if except_hash is None else [session.c.hash != except_hash])
     return connection.execute(delete(session).where(*which)).rowcount
-
-
-def list_sessions(connection: Connection, user_id: int, now: float) -> list[Session]:
-    """List the sessions of a user, the last used first."""
-    of = find_user(connection, user_id)
-    query = select(session).where(session.c.user_id == user_id, session.c.expires > now)
-    return [
-        Session(of, row.kind, row.label, row.created, row.last_seen, row.expires)
-        for row in connection.execute(query.order_by(session.c.last_seen.desc()))
-    ]
 
 
 def add_api_token(

@@ -10,9 +10,9 @@ from headwater.store.readers.subscriptions import list_readers
 from headwater.store.schema.reader_tables import mark, mark_undo, subscription
 from headwater.store.store import Store
 
-UNDO_SECONDS = 3600.0  # for so long “mark all as read” can be undone
+UNDO_SECONDS = 3600.0  # during which “mark all as read” can be undone
 MANY_READ = 10  # items of a feed that are read one by one before its position is moved
-WORTH_MOVING = 100  # a position moves to the end if so many items are newer
+WORTH_MOVING = 100  # newer items before a position moves to the end
 REDUNDANT_AFTER = 7 * 86_400.0  # seconds after which marks that repeat the position are deleted
 
 

@@ -45,7 +45,7 @@ class MarkedRead:
 
 CHUNK = 1000
 ALL = Stream()
-MOST_UNDOS = 20  # of one person
+MAX_UNDOS = 20  # of one person
 LATEST_SAVE = 3600.0  # seconds between the fetch of an item and its id, at the most
 
 
@@ -398,7 +398,7 @@ def _save_undo(connection: Connection, user_id: int, before: Mapping[str, Any], 
     values = {"user_id": user_id, "at": now, "before": orjson.dumps(before).decode()}
     id: int = connection.execute(insert(mark_undo).returning(mark_undo.c.id), values).scalar_one()
     mine = select(mark_undo.c.id).where(mark_undo.c.user_id == user_id).order_by(mark_undo.c.id.desc())
-    old = connection.execute(mine.offset(MOST_UNDOS)).scalars().all()
+    old = connection.execute(mine.offset(MAX_UNDOS)).scalars().all()
     if old:
         connection.execute(delete(mark_undo).where(mark_undo.c.id.in_(old)))
     return id

@@ -47,7 +47,7 @@ class StreamPage:
 
 CHUNK = 1000
 ALL, DEFAULT_PART = Stream(), StreamQuery()
-MOST_ITEMS = 10_000  # of a page, even if more are requested
+MAX_ITEMS = 10_000  # of a page, even if more are requested
 READER_ITEM_COLUMNS = f"{', '.join(f'i.{name}' for name in ITEM_COLUMNS)}, m.state, m.starred, s.read_up_to"
 _MARK_COLUMNS = (mark.c.state, mark.c.starred, subscription.c.read_up_to)
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
@@ -57,7 +57,7 @@ def list_reader_items(
     connection: Connection, user_id: int, stream: Stream = ALL, part: StreamQuery = DEFAULT_PART
 ) -> StreamPage:
     """List a page of a stream as one reader has its items; at most 10,000 of them."""
-    part = replace(part, limit=max(1, min(part.limit, MOST_ITEMS)))
+    part = replace(part, limit=max(1, min(part.limit, MAX_ITEMS)))
     found = list_stream_positions(connection, user_id, stream, part, READER_ITEM_COLUMNS)
     shown = found[: part.limit]
     more = (shown[-1][0], shown[-1][1]) if len(found) > part.limit and shown else None

@@ -40,6 +40,16 @@ class Readership:
         return len(self.query_accounts.get(query_id, ())) + self.query_visitors.get(query_id, 0)
 
 
+def count_subscriptions(connection: Connection) -> Counter[int]:
+    """Count each account's subscriptions to feeds and query feeds."""
+    counts: Counter[int] = Counter()
+    for table in (subscription, query_subscription):
+        rows = connection.execute(select(table.c.user_id, func.count()).group_by(table.c.user_id))
+        for user_id, number in rows:
+            counts[user_id] += number
+    return counts
+
+
 def load_readership(connection: Connection, now: float) -> Readership:
     """Load the readers of everything."""
     pairs = select(subscription.c.feed_id, subscription.c.user_id).join(user, user.c.id == subscription.c.user_id)

@@ -12,10 +12,10 @@ from headwater.store.schema.item_tables import item
 from headwater.store.schema.reader_tables import mark, subscription
 from headwater.times import DAY
 
-FEWEST_READERS = 2  # a feed is suggested if so many others read it: one person's reading is nobody's business
-FEWEST_INTERESTED = 3  # other people before anything is shown of what they read, star or subscribe to
+MIN_READERS = 2  # other readers before a feed is suggested, so that no suggestion reveals what one person reads
+MIN_INTERESTED = 3  # other people before pages show that a feed is read, starred or subscribed to
 READ_SECONDS, STARRED_SECONDS, JOINED_SECONDS = 7 * DAY, 30 * DAY, 14 * DAY  # the past that counts
-MOST_LOOKED_AT = 200  # feeds of a reader, and readers of the same feeds
+MAX_LOOKED_AT = 200  # feeds of a reader, and readers of the same feeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,19 @@ def find_also_read(connection: Connection, user_id: int, limit: int = 10) -> lis
     others = subscription.alias("others")
     near = subscription.alias("near")
     few = select(literal(1)).where(near.c.feed_id == subscription.c.feed_id, near.c.user_id != user_id)
-    enough = select(func.count()).select_from(few.limit(FEWEST_READERS).correlate(subscription).subquery())
+    enough = select(func.count()).select_from(few.limit(MIN_READERS).correlate(subscription).subquery())
     mine = select(subscription.c.feed_id).where(subscription.c.user_id == user_id)
     shared = list(
-        connection.execute(mine.where(enough.scalar_subquery() >= FEWEST_READERS).limit(MOST_LOOKED_AT)).scalars()
+        connection.execute(mine.where(enough.scalar_subquery() >= MIN_READERS).limit(MAX_LOOKED_AT)).scalars()
     )
     if not shared:
         return []
     number = func.count()
     query = select(others.c.user_id).where(others.c.feed_id.in_(shared), others.c.user_id != user_id)
-    query = query.group_by(others.c.user_id).order_by(number.desc(), others.c.user_id).limit(MOST_LOOKED_AT)
+    query = query.group_by(others.c.user_id).order_by(number.desc(), others.c.user_id).limit(MAX_LOOKED_AT)
     neighbours = connection.execute(query).scalars().all()
     query = select(others.c.feed_id).where(others.c.user_id.in_(neighbours), others.c.feed_id.not_in(mine))
-    query = query.group_by(others.c.feed_id).having(number >= FEWEST_READERS)
+    query = query.group_by(others.c.feed_id).having(number >= MIN_READERS)
     query = query.order_by(number.desc(), others.c.feed_id).limit(min(5 * limit, 100))
     wanted = connection.execute(query).scalars().all() if neighbours else []
     readers: dict[int, set[int]] = {}
@@ -58,8 +58,8 @@ def find_also_read(connection: Connection, user_id: int, limit: int = 10) -> lis
     found: list[CoReadFeed] = []
     for feed_id in wanted:
         links = [CoReadFeed(feed_id, id, len(readers[feed_id] & readers[id]), len(readers[id])) for id in shared]
-        strongest = max(links, key=lambda one: (one.both >= FEWEST_READERS, one.both / one.readers, one.both))
-        if strongest.both >= FEWEST_READERS:
+        strongest = max(links, key=lambda one: (one.both >= MIN_READERS, one.both / one.readers, one.both))
+        if strongest.both >= MIN_READERS:
             found.append(strongest)
     return sorted(found, key=lambda one: (-one.both / one.readers, -one.both))[:limit]
 
@@ -69,7 +69,7 @@ def list_popular_feeds(connection: Connection, user_id: int, limit: int = 10) ->
     mine = select(subscription.c.feed_id).where(subscription.c.user_id == user_id)
     number = func.count()
     query = select(subscription.c.feed_id, number).where(subscription.c.feed_id.not_in(mine))
-    query = query.group_by(subscription.c.feed_id).having(number >= FEWEST_READERS)
+    query = query.group_by(subscription.c.feed_id).having(number >= MIN_READERS)
     return [(row[0], row[1]) for row in connection.execute(query.order_by(number.desc()).limit(limit))]
 
 
@@ -87,7 +87,7 @@ class FeedInterest:
     readers: frozenset[int]
 
 
-def list_feed_interest(connection: Connection, now: float, most: int = 200) -> list[FeedInterest]:
+def list_feed_interest(connection: Connection, now: float, limit: int = 200) -> list[FeedInterest]:
     """List the feeds in which most people took an interest lately."""
     sets: dict[str, dict[int, set[int]]] = {"read": {}, "starred": {}, "joined": {}, "readers": {}}
     recent = {
@@ -103,7 +103,7 @@ def list_feed_interest(connection: Connection, now: float, most: int = 200) -> l
     size: Counter[int] = Counter()
     for name in recent:
         size.update({feed_id: len(people) for feed_id, people in sets[name].items()})
-    chosen = [feed_id for feed_id, number in size.most_common(most) if number >= FEWEST_INTERESTED]
+    chosen = [feed_id for feed_id, number in size.most_common(limit) if number >= MIN_INTERESTED]
     query = select(subscription.c.feed_id, subscription.c.user_id).where(subscription.c.feed_id.in_(chosen))
     for feed_id, user_id in connection.execute(query):
         sets["readers"].setdefault(feed_id, set()).add(user_id)
@@ -116,26 +116,24 @@ def round_down(people: int) -> int:
     >>> [round_down(number) for number in (2, 3, 4, 7, 19, 64)]
     [0, 3, 3, 5, 10, 50]
     """
-    return max(
-        (step for step in (0, FEWEST_INTERESTED, 5, 10, 20, 50, 100, 200, 500, 1000) if step <= people), default=0
-    )
+    return max((step for step in (0, MIN_INTERESTED, 5, 10, 20, 50, 100, 200, 500, 1000) if step <= people), default=0)
 
 
 def list_recent_titles(
-    connection: Connection, user_id: int, since: float, most: int = 20_000
+    connection: Connection, user_id: int, since: float, limit: int = 20_000
 ) -> list[tuple[int, int, float, str]]:
     """List item, feed, time and title of a reader's items, the latest first."""
     query = select(item.c.id, item.c.feed_id, item.c.published, item.c.title)
     query = query.where(item.c.published >= since, item.c.title.is_not(None), _is_read_by(user_id))
-    found = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most))
+    found = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(limit))
     return [(row.id, row.feed_id, row.published, row.title) for row in found]
 
 
-def list_recent_texts(connection: Connection, user_id: int, most: int = 1500) -> list[tuple[int, str]]:
+def list_recent_texts(connection: Connection, user_id: int, limit: int = 1500) -> list[tuple[int, str]]:
     """List feed and text of a reader's latest items."""
     text = func.coalesce(item.c.content, item.c.summary)
     query = select(item.c.feed_id, text.label("text")).where(_is_read_by(user_id), text.is_not(None))
-    found = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(most))
+    found = connection.execute(query.order_by(item.c.published.desc(), item.c.id.desc()).limit(limit))
     return [(row.feed_id, row.text) for row in found]
 
 

@@ -48,15 +48,15 @@ class Subscription(msgspec.Struct, frozen=True):
 
 
 CHUNK = 1000
-LEAST_UNREAD = 10  # so many of a feed's older items, or those of its window, are unread for a new subscriber
-LONGEST_TAG = 200
+MIN_UNREAD = 10  # of a feed's older items that are unread for a new subscriber; more if its window is larger
+MAX_TAG_LENGTH = 200
 
 
 def validate_tag(tag: str) -> str:
     """Return the tag without surrounding blanks; InputError if it cannot be a tag."""
     tag = tag.strip()
-    if not tag or len(tag) > LONGEST_TAG or not tag.isprintable():
-        raise InputError(f"A tag has 1 to {LONGEST_TAG} visible characters.")
+    if not tag or len(tag) > MAX_TAG_LENGTH or not tag.isprintable():
+        raise InputError(f"A tag has 1 to {MAX_TAG_LENGTH} visible characters.")
     return tag
 
 
@@ -126,7 +126,7 @@ def _find_read_position(connection: Connection, feed_id: int) -> int:
     """Find the last item that the feed's document no longer shows: up to it everything is read for a new subscriber."""
     window = connection.execute(select(feed_state.c.window).where(feed_state.c.feed_id == feed_id)).scalar() or 0
     older = select(item.c.id).where(item.c.feed_id == feed_id).order_by(item.c.id.desc())
-    return connection.execute(older.offset(max(window, LEAST_UNREAD)).limit(1)).scalar() or 0
+    return connection.execute(older.offset(max(window, MIN_UNREAD)).limit(1)).scalar() or 0
 
 
 def subscribe_to_feed(
@@ -218,7 +218,7 @@ def change_subscription_title(
     query_id: int | None = None,
 ) -> None:
     """Set a reader's own title of a feed or query feed; None or blank shows the feed's again."""
-    title = (title or "").strip()[:LONGEST_TAG] or None
+    title = (title or "").strip()[:MAX_TAG_LENGTH] or None
     if feed_id is not None:
         require_subscription(connection, user_id, feed_id)
         mine: tuple[ColumnElement[bool], ...] = (

@@ -300,7 +300,7 @@ async def list_troubles(call: ApiCall) -> ListPage[FailureGroupView]:
             helps=FAILURE_ADVICE.get(one.ending, other)[1],
             feeds=one.feeds,
             since=one.since,
-            some=[view_feed(row) for row in one.some],
+            some=[view_feed(row) for row in one.examples],
         )
         for one in found
     ]

@@ -363,7 +363,8 @@ class SearchParameters(Parameters, frozen=True):
 class SearchResultView(ResponseBody, frozen=True):
     """A page of the items found, the latest arrival first; `waiting` items are not indexed yet.
 
-    If `q` was run as a query, `read_as` is its text, and it kept `kept` of `looked_at` items of the last 30 days.
+    If `q` was run as a query, `read_as` is its text, and it kept `kept` of `looked_at` items of the last 30 days. With
+    `next`, these are the items of this page, down to the last one that was evaluated.
     """
 
     items: list[ItemView]

@@ -19,6 +19,19 @@ MAX_BODY_BYTES = 20_000_000  # an OPML list of 36,515 feeds has 8 MB, a script i
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$\.?(?P<at>[^`]*)`)?$", re.DOTALL)
 _PLACE = re.compile(r"\[[^\]]*\]")
 _NAMED = re.compile(r"field `([^`]*)`")
+_EXPECTED = re.compile(
+    r"Expected `(?P<kind>[^`]+)`(?:, got `(?P<got>[^`]+)`"
+    r"|(?P<length> of length)? (?P<bound>[<>]=?) (?P<limit>[-+.e0-9]+))?"
+)
+_KINDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,2})?")
 
@@ -89,8 +102,10 @@ def _decode_body(read: Any) -> Any:
 def _explain_validation_error(message: str) -> InputError:
     """Return msgspec's message as a sentence, with the field it is about.
 
-    >>> str(_explain_validation_error("Expected `int`, got `str` - at `$.weight`"))
-    'weight: expected int, got str.'
+    >>> str(_explain_validation_error("Expected `int | null`, got `str` - at `$.weight`"))
+    'weight must be a whole number or null, not a text.'
+    >>> str(_explain_validation_error("Expected `str` of length >= 1 - at `$.tag`"))
+    'tag must have a length of at least 1.'
     >>> _explain_validation_error("… - at `$.tags[...]`").field
     'tags'
     >>> _explain_validation_error("Object missing required field `url`").field
@@ -99,8 +114,21 @@ def _explain_validation_error(message: str) -> InputError:
     found = _AT.match(message)
     assert found is not None
     what, at = found["what"], _PLACE.sub("", found["at"] or "")
-    named = _NAMED.search(what)
+    expected, named = _EXPECTED.fullmatch(what), _NAMED.search(what)
     name = ".".join(part for part in (at, named[1] if named else "") if part)
     what = what.replace("`", "").rstrip(".")
-    sentence = what if named or not name else f"{name}: {what[:1].lower()}{what[1:]}"
+    if expected is not None:
+        sentence = f"{name or 'The body'} must {_describe_expected(expected)}"
+    else:
+        sentence = what if named or not name else f"{name}: {what[:1].lower()}{what[1:]}"
     return InputError(f"{sentence}.", name)
+
+
+def _describe_expected(expected: re.Match[str]) -> str:
+    kind, got = (
+        " or ".join(_KINDS.get(one, one) for one in (expected[part] or "").split(" | ")) for part in ("kind", "got")
+    )
+    if expected["bound"] is None:
+        return f"be {kind}, not {got}" if got else f"be {kind}"
+    bound = f"{_BOUNDS[expected['bound']]} {float(expected['limit']):.15g}"
+    return f"have a length of {bound}" if expected["length"] else f"be {kind} of {bound}"

@@ -21,7 +21,7 @@ from headwater.web.auth.cross_site import RequestRefused
 
 FREE_ATTEMPTS = 5  # failures that cost nothing: people mistype
 FREE_TOKENS = 100  # of tokens, which nobody types: an app may send many requests at once
-FIRST_WAIT, LONGEST_WAIT = 2.0, 900.0  # seconds of waiting
+FIRST_WAIT, MAX_WAIT = 2.0, 900.0  # seconds of waiting
 FORGET_AFTER = 3600.0  # seconds without a failure after which all is forgotten
 MAX_REMEMBERED_KEYS = 100_000  # keys that are remembered
 TOKEN = "token"
@@ -92,7 +92,7 @@ class GuessThrottle:
         beyond = failures - (FREE_TOKENS if key[0] == TOKEN else FREE_ATTEMPTS)
         if beyond <= 0 or now - last > FORGET_AFTER:
             return 0.0
-        return max(0.0, last + min(FIRST_WAIT * 2.0 ** min(beyond - 1, 30), LONGEST_WAIT) - now)
+        return max(0.0, last + min(FIRST_WAIT * 2.0 ** min(beyond - 1, 30), MAX_WAIT) - now)
 
     def _record(self, keys: tuple[GuessKey, ...], now: float) -> None:
         for key in keys:

@@ -59,16 +59,16 @@ def _parse_fields(text: str) -> list[tuple[str, str]]:
         raise InputError(f"The form cannot be read, or has more than {MAX_FIELDS:,} fields.") from error
 
 
-def read_stream_query(asked: stream_ids.StreamRequest, given: FormFields, most: int) -> StreamQuery:
-    """Return the part of a stream that the fields n, c, r, ot, nt, xt and it select, at most `most` items."""
-    limit = given.parse_number("n", DEFAULT_COUNT)
+def read_stream_query(asked: stream_ids.StreamRequest, given: FormFields, limit: int) -> StreamQuery:
+    """Return the part of a stream that the fields n, c, r, ot, nt, xt and it select, at most `limit` items."""
+    wanted = given.parse_number("n", DEFAULT_COUNT)
     found = StreamQuery(
         unread=asked.unread,
         starred=asked.starred,
         since=_to_seconds(given.parse_number("ot")),
         until=_parse_position(given.parse_number("nt")),
         before=parse_continuation(given.first_value("c")),
-        limit=max(1, min(DEFAULT_COUNT if limit is None else limit or most, most)),
+        limit=max(1, min(DEFAULT_COUNT if wanted is None else wanted or limit, limit)),
         oldest_first=given.first_value("r") == "o",
         by_arrival=True,
         queries=True,

@@ -48,7 +48,7 @@ def read_mail_server(visit: Visit) -> MailServer:
     host, user = visit.field("host").strip("[]"), visit.field("user")
     if not host or any(sign in host for sign in "/?#@ \t"):
         raise InputError("Enter the name of the mail server, such as mail.example.org.", "host")
-    port = parse_integer(visit.field("port"), most=65_535) if visit.field("port") else None
+    port = parse_integer(visit.field("port"), highest=65_535) if visit.field("port") else None
     if visit.field("port") and not port:
         raise InputError("Enter a port between 1 and 65535, or leave it blank.", "port")
     encryption = visit.field("encryption") or "offered"

@@ -61,6 +61,7 @@ class QualityPage:
     buys: tuple[PredictedQuality, ...]
     said_curve: str
     said_check: str
+    said_forecast: str
     completeness: Chart | None
     delay: Chart | None
     price: Chart | None
@@ -87,6 +88,7 @@ async def load_quality_page(site: Site, now: float, zone: tzinfo = UTC) -> Quali
         buys=tuple(buys),
         said_curve=_describe_curve(buys, budget) if buys else "",
         said_check=report.plan_check.describe() if report and report.plan_check else "",
+        said_forecast=report.forecast.describe() if report and report.forecast else "",
         completeness=_draw_curve(buys, budget, lambda one: one.completeness, "completeness"),
         delay=_draw_curve(buys, budget, lambda one: one.delay / 60, "delay"),
         price=_draw_price(past, zone),

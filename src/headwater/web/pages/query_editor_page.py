@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
 from urllib.parse import quote
 
+import orjson
 from markupsafe import Markup
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from headwater.errors import InputError, QueryError
 from headwater.language import EVERY, Message, parse
@@ -41,7 +43,7 @@ from headwater.store.readers.subscriptions import (
 from headwater.store.store import Store
 from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.query_builder import FIELDS, build_query
-from headwater.web.pages.query_preview import ShownPreview, preview_script
+from headwater.web.pages.query_preview import ShownPreview, preview_script, stream_script_previews
 from headwater.web.pages.sidebar import query_path
 from headwater.web.shared.query_permissions import find_own_query
 from headwater.web.site import json_response, parse_integer
@@ -236,11 +238,18 @@ async def _answer_script(visit: Visit, text: str, form: dict[str, str]) -> Respo
             return json_response({"text": build_query(form), "problem": None})
         except InputError as error:
             return json_response({"text": None, "problem": str(error), "field": error.field})
+    return StreamingResponse(_stream_preview(visit, text), media_type="application/x-ndjson")
+
+
+async def _stream_preview(visit: Visit, text: str) -> AsyncIterator[bytes]:
+    """Yield the preview as a line of JSON after each step: the share that is done, and the HTML so far."""
     try:
-        previews = await preview_script(visit.store, text, visit.now, reader_id=_reader_id(visit))
+        async for previews in stream_script_previews(visit.store, text, visit.now, _reader_id(visit)):
+            html = bytes(visit.site.render_part("_preview.html", previews=previews).body).decode()
+            yield orjson.dumps({"done": min((one.done for one in previews), default=1.0), "html": html}) + b"\n"
     except QueryError:
-        previews = None
-    return visit.site.render_part("_preview.html", previews=previews)
+        html = bytes(visit.site.render_part("_preview.html", previews=None).body).decode()
+        yield orjson.dumps({"done": 1.0, "html": html}) + b"\n"
 
 
 @pages.post("/queries/{name}/drop", WRITE, error_page=show_query, error_field="drop")
@@ -256,7 +265,8 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
     previews = None
     if edited.look_back and edited.text.strip() and not messages:
         try:
-            previews = await preview_script(store, edited.text, visit.now, reader_id=_reader_id(visit))
+            first = query is not None  # the page is not kept waiting; its script asks for the rest
+            previews = await preview_script(store, edited.text, visit.now, _reader_id(visit), first_step=first)
         except QueryError as error:
             messages = _collect_messages(error.messages)
     page = EditorPage(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import NotFound
 from headwater.language import EVERY, parse
 from headwater.language.ast import CreateFeed
 from headwater.model import Feed, Item
-from headwater.node.queries.preview import preview_queries
+from headwater.node.queries.preview import QueryPreview, stream_previews
 from headwater.query.items.language_detection import make_language_detector
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import SearchedWords, TextPiece, list_searched_words, mark_words
@@ -37,34 +37,53 @@ class PreviewedItem:
 
 @dataclass(frozen=True, slots=True)
 class ShownPreview:
-    """The preview of one query."""
+    """The preview of one query, as far as it is done."""
 
     name: str
     kept: int
     looked_at: int
     days: float
+    stored_days: float
     per_day: float
+    done: float
     sources: tuple[tuple[str, int], ...]
     items: tuple[PreviewedItem, ...]
 
 
 async def preview_script(
-    store: Store, text: str, now: float, days: float = PREVIEW_DAYS, reader_id: int | None = None
+    store: Store, text: str, now: float, reader_id: int | None = None, *, first_step: bool = False
 ) -> tuple[ShownPreview, ...]:
-    """Preview the queries of a script, as those of a reader or of the server. Raises QueryError."""
+    """Preview the queries of a script, or only begin to, as those of a reader or of the server. Raises QueryError."""
+    steps = stream_script_previews(store, text, now, reader_id)
+    return await anext(steps) if first_step else [shown async for shown in steps][-1]
+
+
+async def stream_script_previews(
+    store: Store, text: str, now: float, reader_id: int | None = None
+) -> AsyncIterator[tuple[ShownPreview, ...]]:
+    """Yield the previews of the items evaluated so far, until all are. Raises QueryError."""
     script = parse(text, await store.read(load_catalogue, reader_id), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
     wanted = {create.name.name: list_searched_words(create.query) for create in creates}
-    found = await preview_queries(store, creates, days, now, make_language_detector(), SHOWN_ITEMS, reader_id)
-    feeds = await store.read(find_feeds, {item.feed_id for one in found for item in one.latest})
-    shown = []
-    for one in found:
-        items = tuple(_mark_item(item, feeds.get(item.feed_id), wanted[one.name]) for item in one.latest)
-        sources = tuple(
-            [(await _find_title(store, label), number) for label, number in list(one.sources.items())[:SHOWN_SOURCES]]
-        )
-        shown.append(ShownPreview(one.name, one.kept, one.looked_at, one.days, one.per_day, sources, items))
-    return tuple(shown)
+    detect = make_language_detector()
+    async for found in stream_previews(store, creates, PREVIEW_DAYS, now, detect, SHOWN_ITEMS, reader_id):
+        yield tuple([await _show_preview(store, one, wanted[one.name]) for one in found])
+
+
+async def _show_preview(store: Store, found: QueryPreview, wanted: Sequence[SearchedWords]) -> ShownPreview:
+    feeds = await store.read(find_feeds, {item.feed_id for item in found.latest})
+    most = list(found.sources.items())[:SHOWN_SOURCES]
+    return ShownPreview(
+        found.name,
+        found.kept,
+        found.looked_at,
+        found.days,
+        found.stored_days,
+        found.per_day,
+        found.done,
+        tuple([(await _find_title(store, label), number) for label, number in most]),
+        tuple(_mark_item(item, feeds.get(item.feed_id), wanted) for item in found.latest),
+    )
 
 
 def _mark_item(item: Item, feed: Feed | None, wanted: Sequence[SearchedWords]) -> PreviewedItem:

@@ -265,7 +265,7 @@ async def _load_article(
     wanted = item if item is not None else visit.request.query_params.get("item")
     if wanted is None:
         return None
-    item_id = parse_integer(wanted, most=2**63 - 1)
+    item_id = parse_integer(wanted, highest=2**63 - 1)
     found = await visit.store.read(find_reader_items, visit.user.id, [item_id]) if item_id is not None else []
     if not found:
         raise NotFound("You do not read an item of this number; it may have been deleted.")
@@ -448,7 +448,7 @@ async def explain_match(store: Store, user: User, item: Item) -> tuple[MatchReas
 
 def _parse_ids(given: str) -> list[int]:
     """Parse comma-separated ids; other text is skipped."""
-    return [number for part in given.split(",")[:1000] if (number := parse_integer(part, most=2**63 - 1))]
+    return [number for part in given.split(",")[:1000] if (number := parse_integer(part, highest=2**63 - 1))]
 
 
 def _parse_cursor(given: str | None) -> tuple[float, int] | None:
@@ -456,7 +456,7 @@ def _parse_cursor(given: str | None) -> tuple[float, int] | None:
     if not given:
         return None
     at, _, id = given.partition(",")
-    number = parse_integer(id, most=2**63 - 1)
+    number = parse_integer(id, highest=2**63 - 1)
     try:
         return None if number is None else (float(at), number)
     except ValueError:

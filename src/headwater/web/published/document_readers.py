@@ -16,7 +16,7 @@ from headwater.store.saved_state import load_state, save_state_once
 from headwater.store.store import Store
 
 SAVE_SECONDS = 60.0
-MOST_NOTED = 50_000  # readers held in memory; beyond that a week's newcomers are not counted
+MAX_NOTED = 50_000  # readers held in memory; beyond that a week's newcomers are not counted
 KEY, VERSION = "key of document readers", 1
 
 log = structlog.get_logger()
@@ -41,7 +41,7 @@ class DocumentReaders:
             self._week = week_of(now)
             self._noted.clear()
         reader = (path, address or "")
-        if reader not in self._noted and len(self._noted) < MOST_NOTED:
+        if reader not in self._noted and len(self._noted) < MAX_NOTED:
             self._noted.add(reader)
             self._unsaved.append(reader)
         if self._unsaved and now - self._saved_at >= SAVE_SECONDS and (self._saving is None or self._saving.done()):

@@ -22,7 +22,7 @@ from headwater.times import DAY, MINUTE
 
 OK, DEGRADED, FAILING = "ok", "degraded", "failing"
 LATE = 10 * MINUTE  # so long may feeds, items and deliveries wait for their turn
-LEAST_FREE_BYTES = 100 << 20
+MIN_FREE_BYTES = 100 << 20
 CHECK_SECONDS = 1.0  # anybody may ask, and each check writes
 
 
@@ -96,7 +96,7 @@ class HealthCheck:
             work = await self._store.read(find_waiting_work, now - DAY)
         except StoreError as error:
             return [*found, HealthProblem("database", str(error), stops=True)]
-        if not is_shared_database(settings) and (free := _free_bytes(settings.data)) < LEAST_FREE_BYTES:
+        if not is_shared_database(settings) and (free := _free_bytes(settings.data)) < MIN_FREE_BYTES:
             found.append(HealthProblem("disk", f"Only {free >> 20:,} MB are free on the disk of the database."))
         return found + find_late_work(work, status, now)
 
@@ -105,4 +105,4 @@ def _free_bytes(folder: Path) -> int:
     try:
         return shutil.disk_usage(folder).free
     except OSError:  # the database is elsewhere
-        return LEAST_FREE_BYTES
+        return MIN_FREE_BYTES

@@ -28,13 +28,13 @@ class ReaderFeeds:
     def feed_title(self, feed_id: int) -> str:
         return self.feeds[feed_id].title if feed_id in self.feeds else "another feed"
 
-    def choose_feeds(self, most: int, counts: UnreadCounts) -> list[Subscription]:
-        """Return at most `most` feeds by title; if there are more, feeds with unread items come first."""
-        if len(self.by_title) <= most:
+    def choose_feeds(self, limit: int, counts: UnreadCounts) -> list[Subscription]:
+        """Return at most `limit` feeds by title; if there are more, feeds with unread items come first."""
+        if len(self.by_title) <= limit:
             return self.by_title
-        found = list(islice((one for one in self.by_title if one.feed_id in counts.feeds), most))
+        found = list(islice((one for one in self.by_title if one.feed_id in counts.feeds), limit))
         others = (one for one in self.by_title if one.feed_id not in counts.feeds)
-        return found + list(islice(others, most - len(found)))
+        return found + list(islice(others, limit - len(found)))
 
 
 class ReaderFeedsCache:

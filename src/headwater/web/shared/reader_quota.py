@@ -9,7 +9,7 @@ from headwater.settings import Settings
 from headwater.store.content.feeds import FeedQuotaCheck
 from headwater.store.queries.query_ownership import ReaderLimits
 from headwater.store.readers.accounts import User
-from headwater.store.readers.recommendations import FEWEST_READERS
+from headwater.store.readers.recommendations import MIN_READERS
 from headwater.store.readers.subscriptions import count_feeds_brought, count_subscribers, subscribe_to_feed
 from headwater.store.store import Store
 from headwater.web.auth.cross_site import RequestRefused
@@ -21,7 +21,7 @@ async def join_feed(store: Store, user: User, feed_id: int, now: float, tags: Co
     Readers may join feeds that several people read. A feed that one person reads stays private: its address may contain
     a secret, and feed ids are easy to guess.
     """
-    if not user.is_owner and (await store.read(count_subscribers, [feed_id])).get(feed_id, 0) < FEWEST_READERS:
+    if not user.is_owner and (await store.read(count_subscribers, [feed_id])).get(feed_id, 0) < MIN_READERS:
         raise NotFound(f"There is no feed {feed_id}.")
     await store.write(subscribe_to_feed, user.id, feed_id, now, tags=tags)
 

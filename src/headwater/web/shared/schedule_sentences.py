@@ -19,6 +19,7 @@ def explain_schedule(
     """`refreshes` are the latest, newest first."""
     lines = [
         told.interval,
+        told.forecast,
         _explain_rhythm(refreshes, zone),
         _explain_next(told, now, zone),
         *_explain_hints(told),

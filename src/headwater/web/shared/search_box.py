@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from headwater.errors import InputError, QueryError
 from headwater.language import Message, parse
 from headwater.language.ast import CreateFeed
-from headwater.node.queries.preview import preview_queries
+from headwater.node.queries.preview import start_run
 from headwater.query.items.language_detection import make_language_detector
+from headwater.store.queries.hits import count_past_items
 from headwater.store.queries.query_feeds import load_catalogue
 from headwater.store.readers.reader_items import ReaderItem, find_reader_items
 from headwater.store.readers.reader_search import search_reader_items
 from headwater.store.store import Store
+from headwater.times import DAY
 
 QUERY_DAYS = 30.0
-MAX_MATCHES = 200
+MAX_MATCHES = 200  # items shown of a query that must see all items
+MAX_EVALUATED = 2_000  # items that one page of a search by a condition evaluates
 # A field of the query language followed by one of its operators, which nobody types who searches for words.
 _QUERY_SHAPE = re.compile(
     r"\b(ITEM|TITLE|CONTENT|CATEGORY|AUTHOR|LINK|LANGUAGE|ENCLOSURE|SOURCE)\s+(CONTAINS|MATCHES|SIMILAR|IN|NEAR|IS)\b"
@@ -27,7 +30,11 @@ _QUERY_SHAPE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The items found. `query` is the script if the input was run as a query, `problem` the reason if it was not."""
+    """The items found. `query` is the script if the input was run as a query, `problem` the reason if it was not.
+
+    A query kept `kept` of the `looked_at` items that this page covers. `searched` is the share of the items that were
+    searched by now, if the page ended before it was full.
+    """
 
     readings: tuple[ReaderItem, ...]
     query: str | None = None
@@ -37,6 +44,7 @@ class SearchResult:
     said: str = ""  # the problem with the search words
     next_id: int | None = None
     waiting: int = 0
+    searched: float | None = None
 
 
 def parse_as_query(said: str) -> str | None:
@@ -69,7 +77,7 @@ async def run_search(
             found = parse(script, await store.read(load_catalogue, user_id))
             creates = [one for one in found.statements if isinstance(one, CreateFeed)][:1]
             if creates:
-                return await _search_by_query(store, user_id, script, creates, now)
+                return await _search_by_query(store, user_id, script, creates[0], now, before_id, limit)
         except QueryError as error:
             problem = next((one for one in error.messages if isinstance(one, Message)), None)
     try:
@@ -81,11 +89,27 @@ async def run_search(
 
 
 async def _search_by_query(
-    store: Store, user_id: int, script: str, creates: list[CreateFeed], now: float
+    store: Store, user_id: int, script: str, create: CreateFeed, now: float, before_id: int | None, limit: int
 ) -> SearchResult:
-    (found,) = await preview_queries(
-        store, creates, QUERY_DAYS, now, make_language_detector(), MAX_MATCHES, reader_id=user_id
-    )
-    ids = [item.id for item in found.latest if item.id is not None]
-    readings = await store.read(find_reader_items, user_id, ids)
-    return SearchResult(tuple(readings), script, found.kept, found.looked_at)
+    """Evaluate the latest items first, until a page is full; if the query compares items, all of them."""
+    since, name = now - QUERY_DAYS * DAY, create.name.name
+    run = await start_run(store, [create], since, make_language_detector(), user_id, before_id)
+    while run.done < 1 and not (
+        run.latest_first and (len(run.list_found(name)) > limit or run.evaluated >= MAX_EVALUATED)
+    ):
+        await run.step(store)
+    found = run.list_found(name)
+    full = run.latest_first and len(found) > limit
+    found = found[: limit if run.latest_first else MAX_MATCHES]
+    last = found[-1].id if full else None if run.done == 1 else run.last_id
+    feeds = run.wanted[name]
+    covered = await store.read(count_past_items, since=since, feed_ids=feeds, from_id=last, before_id=before_id)
+    searched = None
+    if last is not None and not full:
+        stored = await store.read(count_past_items, since=since, feed_ids=feeds)
+        later = await store.read(count_past_items, since=since, feed_ids=feeds, from_id=last)
+        searched = sum(later.values()) / sum(stored.values())
+    readings = await store.read(find_reader_items, user_id, [item.id for item in found if item.id is not None])
+    kept = len(found) if run.latest_first else len(run.list_found(name))
+    looked_at = sum(covered.values())
+    return SearchResult(tuple(readings), script, kept, looked_at, next_id=last, searched=searched)

@@ -107,11 +107,23 @@ async function check() {
   if (text.value.trim() && !wrong.some((one) => !one.warning)) look(mine);
 }
 
+// The preview comes step by step, each as a line; a newer text makes the rest useless.
+async function showLines(mine, lines) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (let { done, value } = await lines.read(); !done; { done, value } = await lines.read()) {
+    if (mine !== asked) return lines.cancel();
+    const complete = (rest + decoder.decode(value, { stream: true })).split("\n");
+    rest = complete.pop();
+    if (complete.length) preview.innerHTML = JSON.parse(complete.at(-1)).html;
+  }
+}
+
 async function look(mine) {
   preview.parentElement.classList.add("busy");
   const answer = await ask("preview");
+  if (answer.ok && !answer.redirected) await showLines(mine, answer.body.getReader());
   preview.parentElement.classList.remove("busy");
-  if (mine === asked && answer.ok && !answer.redirected) preview.innerHTML = await answer.text();
 }
 
 let rest;

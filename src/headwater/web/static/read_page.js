@@ -176,8 +176,15 @@ async function older() {
   list.querySelector(".rows").append(...more.querySelectorAll(".row-item"));
   const turn = more.querySelector("a.older")?.closest(".turn");
   if (turn) list.append(turn);
+  goOn();
   return true;
 }
+
+// A search by a condition that the index cannot narrow comes in parts: ask for the next one without a click.
+function goOn() {
+  if (list.querySelector("a.older[data-unfinished]")) older();
+}
+goOn();
 
 list.addEventListener("click", (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;

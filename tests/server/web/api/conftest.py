@@ -1,4 +1,4 @@
-"""A whole server in this process: a node over a farm, an owner, two readers, and a client for each."""
+"""Fixtures: a whole server in this process, with a node over a farm, an owner, two readers, and a client for each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PASSWORD = hash_password("correct horse")
 
 
 class Client:
-    """Calls the API as one person; answers are checked to be JSON, and errors to be sentences."""
+    """Calls the API as one person; checks that answers are JSON and errors are sentences."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
@@ -49,7 +49,7 @@ class Client:
 
 @dataclass
 class Server:
-    """What a test needs of the running server."""
+    """The parts of the running server that tests use."""
 
     app: Starlette
     node: Node

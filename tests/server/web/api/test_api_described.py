@@ -1,4 +1,4 @@
-"""The description: made of what validates, complete, and kept by every answer that schemathesis can provoke."""
+"""The API's description comes from the validating types, is complete, and holds for every answer to schemathesis."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_every_endpoint_is_in_the_document(endpoint: Any) -> None:
 
 
 class Running:
-    """A server in a thread of its own: a node over a farm, with an owner."""
+    """A server in a separate thread: a node over a farm, with an owner."""
 
     def __init__(self, folder: Path, database: str | None = None) -> None:
         self._settings = load_settings(data=folder, database=database, allow_private=False, budget=600.0)
@@ -99,7 +99,7 @@ class Running:
         self._thread.join(60)
 
     def new_token(self) -> str:
-        """A token of an owner's: a test may have revoked the one before, or removed its owner."""
+        """Make a token of an owner; an earlier test may have revoked the last one or removed its owner."""
         return asyncio.run_coroutine_threadsafe(self._new_token(), self._loop).result(20)
 
     async def _new_token(self) -> str:
@@ -145,13 +145,15 @@ PROMISED = [
 
 
 def tried(running: Running, endpoint: Any, examples: int) -> int:
-    """Throw good and bad requests at one endpoint; how many were answered. Every answer must be what was described."""
+    """Send valid and invalid requests to one endpoint; return how many were answered. Answers must fit the
+    description.
+    """
     operation = running.described[f"/api/v1{endpoint.path}"][endpoint.method]
     headers = {"Authorization": f"Bearer {running.new_token()}"}
     answered = 0
     for mode in GenerationMode:
         if mode is GenerationMode.NEGATIVE and endpoint.asked is None and endpoint.given in (None, RawBody):
-            continue  # there is nothing that could be wrong
+            continue  # no invalid value exists
 
         @settings(
             max_examples=examples,
@@ -176,7 +178,7 @@ def test_no_request_breaks_an_endpoint_and_all_answers_are_as_described(running:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def on_either(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The databases refuse different things: NUL, numbers beyond 64 bits, half characters."""
+    """Run on both databases, which refuse different values: NUL, numbers beyond 64 bits, lone surrogates."""
     url = None
     if request.param == "postgresql":
         postgres: PostgresServer = request.getfixturevalue("postgres")

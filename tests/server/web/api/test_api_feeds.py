@@ -1,4 +1,4 @@
-"""Feeds and subscriptions through the API: adding, paging, changing, merging, refreshing, explaining."""
+"""The API adds, pages, changes, merges, refreshes and explains feeds and subscriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items, marks and search through the API: each person's own."""
+"""The API gives each person their own items, marks and search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwater.store.content.items import count_items
 
 @pytest.fixture
 async def read(server: Any) -> Any:
-    """Ann subscribes to two feeds, Bob to one of them."""
+    """Subscribe Ann to two feeds and Bob to one of them."""
     server.ids = []
     for number in range(2):
         added = await server.ann("POST", "/feeds", 201, json={"url": server.farm.url(number), "tags": [f"t{number}"]})

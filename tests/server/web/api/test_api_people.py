@@ -1,4 +1,4 @@
-"""Accounts, tokens, settings and the scheduler through the API; who may do what, and by which means."""
+"""The API manages accounts, tokens, settings and the scheduler, and enforces permissions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_everybody_has_a_time_zone(server: Any) -> None:
 
 
 async def test_readers_administer_nothing(server: Any) -> None:
-    """Every endpoint of the scope admin, whatever it would do."""
+    """Tries every endpoint of the scope admin."""
     closed = [endpoint for noun in GROUPS for endpoint in noun.endpoints if endpoint.scope == "admin"]
     assert len(closed) > 20
     for endpoint in closed:

@@ -1,4 +1,4 @@
-"""Standing queries, deliveries and published feeds through the API."""
+"""The API manages standing queries, deliveries and published feeds."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_a_query_is_previewed_created_replaced_explained_and_dropped(fed: 
     other = await fed.owner("PUT", "/queries/Other", 400, json={"text": text})
     assert other["field"] == "text"
 
-    async def published(status: int) -> None:  # documents are looked after four times a second
+    async def published(status: int) -> None:  # documents are checked four times a second
         async def answered() -> bool:
             return bool((await fed.owner.http.get("/feeds/Everything.atom")).status_code == status)
 
@@ -172,7 +172,7 @@ async def test_deliveries_are_listed_counted_and_sent_again(fed: Any) -> None:
 
 
 async def test_a_script_as_long_as_it_may_be_is_taken_however_json_writes_it(fed: Any) -> None:
-    """The most a body may have follows from the most its texts may have."""
+    """The largest allowed body follows from the largest allowed texts."""
     for written, said in ((b"\\ud83d\\ude00" * 999_997, 200), (b"a" * 1_000_001, 400), (b"a" * 21_000_000, 413)):
         body = b'{"text": "-- ' + written + b'"}'
         await fed.owner("POST", "/queries/check", said, content=body, headers={"Content-Type": "application/json"})

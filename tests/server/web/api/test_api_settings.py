@@ -1,4 +1,4 @@
-"""Settings of a running server: changed by the API and by the page, checked at the field, in force at once."""
+"""Settings of a running server, changed by the API or the page, are checked per field and apply at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
     assert (await server.owner("POST", f"/feeds/{feed}/refresh"))["ending"]
     aimed = await server.owner("PATCH", "/settings", json={"target_delay": 600.0})
     assert aimed["target_delay"] == 600
-    assert aimed["budget"] < 100_000  # what the target takes
+    assert aimed["budget"] < 100_000  # enough for the target
     refused = await server.owner("PATCH", "/settings", 400, json={"budget": 5})
     assert (refused["field"], "target mode" in refused["message"]) == ("budget", True)
     back = await server.owner("PATCH", "/settings", json={"target_delay": None, "keep_days": None})
@@ -52,8 +52,8 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
         ({"objective": "delay", "strategy": "uniform"}, "objective", "no objective"),
         ({"target_delay": 600.0, "keep_days": 5}, "target_delay", "believes nothing"),
         ({"target_delay": 0.001, "strategy": "value"}, "target_delay", "contradicts"),
-        ({"target_completeness": 1.5}, "target_completeness", "< 1"),
-        ({"keep_per_feed": 0}, "keep_per_feed", ">= 1"),
+        ({"target_completeness": 1.5}, "target_completeness", "less than 1."),
+        ({"keep_per_feed": 0}, "keep_per_feed", "at least 1."),
         ({"readers_add": "perhaps"}, "readers_add", "matching"),
     ],
 )
@@ -95,7 +95,7 @@ async def test_readers_bring_as_many_feeds_as_the_owner_allows(server: Any) -> N
     await server.owner("PATCH", "/settings", json={"readers_add": "no"})
     closed = await server.bob("POST", "/feeds", 403, json={"url": server.farm.url(1)})
     assert "Only owners can add feeds" in closed["message"]
-    await server.bob("POST", "/feeds", 201, json={"url": server.farm.url(0)})  # it is here already
+    await server.bob("POST", "/feeds", 201, json={"url": server.farm.url(0)})  # the feed exists already
     for path in ("/reader/api/0/subscription/quickadd", "/reader/api/0/subscription/edit"):
         given = {"quickadd": server.farm.url(2), "ac": "subscribe", "s": f"feed/{server.farm.url(2)}"}
         answer = await server.bob.http.post(path, data=given)
@@ -109,7 +109,7 @@ async def test_readers_bring_as_many_feeds_as_the_owner_allows(server: Any) -> N
 
 
 async def test_what_if_shows_a_curve_or_one_budget(server: Any) -> None:
-    assert (await server.owner("GET", "/quality/what-if"))["items"] == []  # nothing is believed yet
+    assert (await server.owner("GET", "/quality/what-if"))["items"] == []  # no beliefs yet
     await server.owner("PATCH", "/settings", json={"strategy": "value"})
     added = await server.owner("POST", "/feeds", 201, json={"url": server.farm.url(0)})
     await server.owner("POST", f"/feeds/{added['feed']['id']}/refresh")

@@ -1,4 +1,4 @@
-"""The API's description against its last agreed version: a field that changes is seen in review, not by programs."""
+"""The API's description equals its last agreed version, so that changes of fields are seen in review."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def describe() -> Any:
 
 
 def without_prose(value: Any) -> Any:
-    """Leave out summaries and descriptions: sentences may be improved without breaking programs."""
+    """Leave out summaries and descriptions, which may be improved without breaking programs."""
     if isinstance(value, list):
         return [without_prose(one) for one in value]
     if not isinstance(value, dict):
