@@ -83,7 +83,7 @@ class Pair:
     freshrss: Work | None = None
 
     async def measure(self, times: int, clock: Callable[[], float]) -> list[float]:
-        """Return medians in seconds."""
+        """Return the median seconds of each."""
         works = [self.ours, self.floor, *([self.freshrss] if self.freshrss else [])]
         samples = [[await _count_cpu(work, clock) for work in works] for _ in range(times + 2)]
         return [statistics.median(each) for each in zip(*samples[2:], strict=True)]  # the first two fill caches

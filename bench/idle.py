@@ -115,14 +115,13 @@ def count_answers(farm_url: str) -> int:
         return int(json.load(answer)["statuses"].get("200", 0))
 
 
-def measure_command(*arguments: str, runs: int, bytecode: Path) -> float:
+def measure_command(*arguments: str, runs: int) -> float:
     """Return the CPU seconds of a command: the median of several runs.
 
-    The first run does not count: it writes the compiled modules into `bytecode`, as an installation does.
+    The first run does not count: it writes the compiled modules, as an installation does.
     """
     seconds = []
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
     for _ in range(1 + runs):
         process = subprocess.Popen(
             [sys.executable, "-m", "headwater", *arguments],
@@ -170,11 +169,7 @@ def measure_server_with_feeds(folder: Path, feeds: int, seconds: float, settle: 
 def measure_commands(folder: Path, runs: int) -> dict[str, float]:
     """Measure the CPU of commands."""
     commands = {"--help": ["--help"], "version": ["version"], "feeds list": ["feeds", "list", "--data", str(folder)]}
-    bytecode = folder / "bytecode"
-    return {
-        f"headwater {name}, CPU s": measure_command(*arguments, runs=runs, bytecode=bytecode)
-        for name, arguments in commands.items()
-    }
+    return {f"headwater {name}, CPU s": measure_command(*arguments, runs=runs) for name, arguments in commands.items()}
 
 
 def main(small: bool = False, seconds: float | None = None) -> dict[str, float]:

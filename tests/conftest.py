@@ -1,9 +1,11 @@
-"""Fixtures of all tests, and the environment they run in. Those that need a database or a server are in
-`support.server_fixtures`, so that tests of pure code import neither."""
+"""Fixtures of all tests, and their environment. Fixtures with a database or a server are in `support.server_fixtures`,
+so that tests of pure code do not import them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -20,9 +22,15 @@ isolation.isolate_environment()
 isolation.fix_examples()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Stop the collector: a plugin parses a module now, which CPython 3.11 may fail to do while finalisers run."""
+    gc.disable()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Real traces, documents and subscription lists, which are not ours to copy into the project."""
+    """Return the folder of real traces, documents and subscription lists, which may not be copied into the project."""
     folder = Path(os.environ.get("HEADWATER_SHARED_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"real data absent: {folder.name} is not beside the project (set HEADWATER_SHARED_DATA)")
@@ -31,7 +39,7 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def eventually() -> Callable[..., Awaitable[None]]:
-    """Wait until something holds; fails with what it was waiting for. Patient, because a busy machine is no failure."""
+    """Wait until a condition holds; the failure names it. The timeout is long, because machines may be busy."""
 
     async def wait(holds: Callable[[], Any], what: str, seconds: float = 150.0) -> None:
         end = time.monotonic() + seconds

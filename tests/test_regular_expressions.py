@@ -11,7 +11,7 @@ import headwater
 
 
 def test_no_group_is_repeated_possessively() -> None:
-    """Python before 3.11.5 takes what matched half for matched (`(?:<p>)*+` all of `<`)."""
+    """Python before 3.11.5 counts half a match as a match (`(?:<p>)*+` matches all of `<`)."""
     repeated = re.compile(r"\)(?:[*+?]|\{\d*,?\d*\})\+")
     for source in Path(headwater.__file__).parent.rglob("*.py"):
         with source.open("rb") as file:

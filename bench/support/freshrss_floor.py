@@ -95,7 +95,7 @@ class Floor(ABC):
         await self.run_changes(*((sql.format(id=self.id_type),) for sql in _TABLES))
         await self.run_changes(*self.statistics)
 
-    # what is asked
+    # the requests
 
     def unread(self) -> list[Statement]:
         return [(f"{_NAMED} {_UNREAD} {_NAMES} ORDER BY e0.id DESC",)]

@@ -1,6 +1,6 @@
 """Scores readers by the expectations of feedparser's suite: Headwater, feedparser, fastfeedparser if installed.
 
-Each document of the suite says in a comment what its fields must be (`Expect: feed['title'] == 'x'`). Equations about
+Each document of the suite states its expected fields in a comment (`Expect: feed['title'] == 'x'`). Equations about
 fields that a `Document` has are counted, others are left out. All readers are compared by the same rules: titles and
 names as text, HTML by its text and links, dates to the second; content counts as a missing summary.
 

@@ -40,7 +40,7 @@ from headwater.cluster.transport.nats_dispatch import NatsJobSender, PartitionDe
 from headwater.cluster.transport.nats_streams import BUFFERS, NatsStreams
 from headwater.cluster.transport.nats_transport import NatsJobReceiver, NatsResultReceiver
 from headwater.cluster.transport.postgres_transport import PostgresJobSender, PostgresTransport
-from headwater.cluster.transport.proxied_requests import PostgresRequestProxy
+from headwater.cluster.transport.proxied_requests import GrantedProxy, PostgresRequestProxy, ProxyRequest
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.fetch.client import Fetcher
 from headwater.loops import run_every
@@ -188,9 +188,8 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
     transport = PostgresTransport(store, member.make_report, timing)
     own = await stack.enter_async_context(make_fetcher(given, timing, lambda: terminal.database_time()))
     terminal = Terminal(member.name, own, transport, timing=timing, concurrency=given.concurrency)
-    proxy = PostgresRequestProxy(store).proxy_request  # another node may hold the host
+    proxy = _grant_requests(store, timing, PostgresRequestProxy(store).proxy_request)  # another node may hold the host
     fetcher = await stack.enter_async_context(make_fetcher(given, timing, terminal.database_time, proxy))
-    fetcher.use_grants(RemoteGrants(store).hold)
     politeness = make_politeness(given)
     watch = HubWatch(store, politeness)
 
@@ -287,11 +286,11 @@ class ProcessorTerm:
 
 async def _build_web(stack: AsyncExitStack, settings: Settings) -> Node:
     timing = LeaseTiming(settings.cluster_lease)
-    store, proxy = await _join_for_pages(stack, settings)
+    store, proxy_request = await _join_for_pages(stack, settings)
     live_settings = LiveSettings(store, settings)
     given = await live_settings.load()
+    proxy = _grant_requests(store, timing, proxy_request)
     fetcher = await stack.enter_async_context(make_fetcher(given, timing, proxy=proxy))
-    fetcher.use_grants(RemoteGrants(store).hold)
     politeness = make_politeness(given)
     ingest = Ingest(store, planner=ProvisionalPlanner(politeness), find_epochs=find_partition_epochs)
     crawl = RemoteCrawl(store, ingest, politeness, live_settings)
@@ -303,7 +302,7 @@ async def _build_web(stack: AsyncExitStack, settings: Settings) -> Node:
     return node
 
 
-async def _join_for_pages(stack: AsyncExitStack, settings: Settings) -> tuple[Store, RequestProxy]:
+async def _join_for_pages(stack: AsyncExitStack, settings: Settings) -> tuple[Store, ProxyRequest]:
     member = LocalMember(settings, "web")
     if settings.nats is None:
         store = await stack.enter_async_context(join_postgres(settings, member))
@@ -435,10 +434,12 @@ async def run_publisher(settings: Settings, stop: asyncio.Event) -> None:
     member = LocalMember(settings, "publisher")
     async with (
         join_cluster(settings, member) as joined,
-        make_fetcher(settings, joined.timing, proxy=make_request_proxy(joined.streams)) as fetcher,
+        make_fetcher(
+            *(settings, joined.timing),
+            proxy=_grant_requests(joined.store, joined.timing, make_request_proxy(joined.streams)),
+        ) as fetcher,
         make_courier(settings) as courier,
     ):
-        fetcher.use_grants(RemoteGrants(joined.store).hold)
         live_settings = LiveSettings(joined.store, settings)
         await live_settings.load()
         deliverer = await make_deliverer(joined.store, courier, lambda: live_settings.current)
@@ -457,6 +458,11 @@ ROLES: dict[str, Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]]
 
 
 # parts
+
+
+def _grant_requests(store: Store, timing: LeaseTiming, proxy_request: ProxyRequest) -> RequestProxy:
+    """Have each request wait for a grant of the leader."""
+    return GrantedProxy(RemoteGrants(store, begin_seconds=timing.begin_seconds), proxy_request).proxy_request
 
 
 def find_partition_epochs(connection: Connection, numbers: Collection[int]) -> Mapping[int, int]:

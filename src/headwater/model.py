@@ -66,7 +66,7 @@ class Episode(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The feed in which a republished item first appeared (atom:source, RSS source)."""
+    """The feed in which a republished item first appeared (atom:source, RSS source); `url` is empty if unknown."""
 
     url: str
     title: str | None = None

@@ -1,4 +1,4 @@
-"""Every benchmark runs at its small size and measures what it prints."""
+"""Every benchmark runs at its small size, and its figures are measured."""
 
 from __future__ import annotations
 
@@ -12,10 +12,26 @@ from bench.__main__ import list_benchmarks
 from bench.support.publish_servers import NGINX
 from bench.support.workload import Workload
 
-from bench import api, cluster, farm, fetch, growth, idle, join, lab, match, publish, read, refresh, standing, store
+from bench import (
+    api,
+    cluster,
+    farm,
+    fetch,
+    growth,
+    idle,
+    join,
+    lab,
+    match,
+    publish,
+    read,
+    refresh,
+    search,
+    standing,
+    store,
+)
 from bench import schedule as schedule_bench
 
-Printed = Callable[[], str]  # returns what the benchmark has printed
+Printed = Callable[[], str]  # returns the output of the benchmark
 
 
 def check_api(printed: Printed, folder: Path) -> None:
@@ -118,7 +134,7 @@ def check_read(printed: Printed, folder: Path) -> None:
 def check_refresh(printed: Printed, folder: Path) -> None:
     ratios = refresh.main(small=True)
     assert set(ratios) == {"cold", "warm"}
-    assert all(ratio > 0.5 for ratio in ratios.values())  # nobody is twice as fast as the floor
+    assert all(ratio > 0.5 for ratio in ratios.values())  # none is twice as fast as the floor
     assert "the floor's CPU per feed" in printed()
 
 
@@ -127,6 +143,13 @@ def check_schedule(printed: Printed, folder: Path) -> None:
     assert {line.what for line in lines} == {"advarss", "top_utility", "two_steps", "only_tau", "value", "manners"}
     assert all(line.seconds > 0 and line.floor > 0 for line in lines)
     assert "ratio" in printed()
+
+
+def check_search(printed: Printed, folder: Path) -> None:
+    ratios = search.main(small=True)
+    assert {name.partition(": ")[0] for name in ratios} == set(search.RANKS)
+    assert all(ratio > 0 for ratio in ratios.values())
+    assert "× the search for the word" in printed()
 
 
 def check_standing(printed: Printed, folder: Path) -> None:

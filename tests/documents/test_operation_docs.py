@@ -1,4 +1,4 @@
-"""What docs/operation.md and deploy/ say is what the program does."""
+"""The commands, settings and files that docs/operation.md and deploy/ describe exist and behave as described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's commands do what it says, as they stand there, in its order; only addresses and files are ours."""
+"""The README's commands work as printed, in order; only addresses and files are replaced."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FEED = "<rss version='2.0'><channel><title>A feed</title><item><title>One</title
 
 
 def commands(heading: str) -> list[str]:
-    """The indented lines of a section that call us, without their comments."""
+    """Return the indented `headwater` lines of a section without their comments."""
     section = README.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     return [line.partition("  # ")[0].strip() for line in re.findall(r"^    (headwater .+)$", section, re.MULTILINE)]
 
 
 class Shell:
-    """A newcomer's: the command on the path, a folder of its own."""
+    """Runs commands as a new user would: `headwater` on the path, in an empty folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -71,13 +71,13 @@ def test_the_first_five_minutes(shell: Shell, tmp_path: Path) -> None:
         (tmp_path / "feed.xml").write_text(FEED)
         for line in others:
             done = shell.run(line.replace("https://example.org/", f"{farm[0]}feeds/3.html"))
-            if line == "headwater quality":  # of a folder in which no server runs
+            if line == "headwater quality":  # no server runs in this folder
                 assert (done.returncode, "Start one with headwater serve" in done.stderr) == (1, True)
             else:
                 assert done.returncode == 0, (line, done.stderr)
         running.send_signal(signal.SIGINT)
     listed = shell.run("headwater feeds list")
-    # the header, the feed of the page, and the list, whose feeds have hosts of their own
+    # the header, the feed of the page, and the imported list, whose feeds have other hosts
     assert len(listed.stdout.splitlines()) == 1 + 1 + 30
     assert "Volcanoes" in shell.run("headwater query list").stdout
 

@@ -1,3 +1,3 @@
-"""Tests of everything with a clock, a network or a database."""
+"""Fixtures for tests with a clock, a network or a database."""
 
 from support.server_fixtures import database_url, farm, fresh_logs, migrated_once, postgres

@@ -1,4 +1,4 @@
-"""Helpers that tests of several rooms share."""
+"""Helpers that tests of several folders share."""
 
 from pathlib import Path
 

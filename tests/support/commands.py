@@ -14,7 +14,7 @@ from headwater.errors import HeadwaterError
 
 @dataclass(frozen=True)
 class Answer:
-    """The exit status of a command and what it printed."""
+    """The exit status of a command and its output."""
 
     code: int
     out: str
@@ -28,7 +28,7 @@ class Answer:
 def run_command(*args: str, input: str | bytes | None = None, env: dict[str, str] | None = None) -> Answer:
     """Run a command; `env` adds to the environment. Errors that are not the program's own are raised."""
     result = CliRunner().invoke(build_app(args), list(args), input=input, env=env)
-    if isinstance(result.exception, HeadwaterError):  # what main() turns into a sentence
+    if isinstance(result.exception, HeadwaterError):  # main() prints these as a sentence
         return Answer(1, result.stdout, f"error: {result.exception}")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -25,16 +25,16 @@ from headwater.web.greader import stream_parameters
 from headwater.web.greader.greader_call import PREFIXES
 
 READERS = {"query", "integer", "field", "first_value", "list_values", "parse_number"}  # methods that read a parameter
-EDGES = ("9" * 17, "é ☃ '\"<%")  # of all parameters of a page, or of a call of the Google Reader API, at once
+EDGES = ("9" * 17, "é ☃ '\"<%")  # given to all parameters of a page or a Google Reader call at once
 DESCRIPTION = describe_api(GROUPS, "http://127.0.0.1")
 METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
-GREADER_ALIAS = PREFIXES[1]  # the calls of Google Reader under a second address
+GREADER_ALIAS = PREFIXES[1]  # the Google Reader calls under a second address
 Sample = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class EveryRequest:
-    """One request; `route` is the one that it tries, with its parameters in braces."""
+    """One request. `route` is the tested route, with its parameters in braces."""
 
     route: str
     method: str
@@ -83,7 +83,7 @@ def choose_first_of_each_route(requests: Iterable[EveryRequest]) -> list[EveryRe
 
 
 def _vary(method: str, route: str, handler: Callable[..., Any], sample: Sample) -> Iterator[EveryRequest]:
-    """The route with nothing, with each parameter alone, and with an edge as the value of all."""
+    """Yield the route without parameters, with each parameter alone, and with an edge value for all."""
     path, described = _fill(route, sample), DESCRIPTION["paths"].get(route, {}).get(method.lower())
     if described is not None:
         yield from _vary_described(method, route, path, described, sample)
@@ -117,7 +117,7 @@ def _vary_described(
 
 
 def _list_values(schema: Mapping[str, Any], sample: str | None) -> list[str]:
-    """Values of a parameter within its description, and one beyond."""
+    """Return values of a parameter within its description, and one beyond."""
     if "enum" in schema:
         return [*schema["enum"], "x"]
     if schema["type"] == "boolean":
@@ -194,7 +194,7 @@ def _find_functions(module: str) -> dict[str, ast.AST]:
 
 
 def _list_document_requests(sample: Sample) -> Iterator[EveryRequest]:
-    """Published documents, which are served before the routes."""
+    """List requests for published documents, which are served before the routes."""
     for path in (f"/feeds/{sample['{name}']}", f"/tags/{sample['{tag}']}", "/feeds", "/feeds/none"):
         for format in FORMATS:
             yield EveryRequest(f"{path}.{format}", "GET", f"{path}.{format}")

@@ -49,7 +49,7 @@ def make_idle_node(
     settings: Settings | None = None,
     **options: Any,
 ) -> Node:
-    """Make a node of an open store that schedules, fetches, matches and delivers nothing; `options` are settings."""
+    """Make a node on an open store that schedules, fetches, matches and delivers nothing; `options` are settings."""
     given = settings or load_settings(**options)
     fetcher = fetcher or EmptyFeeds(clock)
     crawl = IdleCrawl(store, given, fetcher, status)

@@ -18,6 +18,7 @@ FOREIGN = (
     *("GITHUB_ACTIONS", "COLUMNS", "LINES", "TERMINAL_WIDTH"),  # Typer prints in colour where GITHUB_ACTIONS is set
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGDATABASE", "PGSERVICE", "PGPASSFILE", "PGOPTIONS"),
+    "PYTHONDONTWRITEBYTECODE",  # each of some hundred processes would compile the program anew, for half a second
 )
 """Variables of the machine that change what the program, its libraries or its servers do."""
 

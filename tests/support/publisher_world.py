@@ -23,7 +23,7 @@ TICK = 5.0
 
 @dataclass
 class Publisher:
-    """A feed of the world: what it publishes and what it asks for."""
+    """A feed of the world: its publications and its hints to clients."""
 
     times: np.ndarray
     window: int = 20
@@ -39,7 +39,7 @@ class Publisher:
 
 @dataclass
 class Comparison:
-    """What the plan had quoted for the items of a period, and what became of them."""
+    """The plan's predictions for the items of a period, beside their actual outcome."""
 
     caught: int = 0
     lost: int = 0
@@ -68,7 +68,7 @@ class Comparison:
 
 
 class World:
-    """Publishers, polled by a real scheduler. `compared` counts what came of feeds that are not away."""
+    """Publishers, polled by a real scheduler. `compared` counts the outcomes of feeds that are not away."""
 
     def __init__(self, publishers: list[Publisher], budget: float, seed: int = 1) -> None:
         self.now = START
@@ -107,12 +107,12 @@ class World:
             self.now += TICK * max(np.floor(min(due - self.now, stop - self.now, 60.0) / TICK), 1.0)
 
     def predict(self) -> Promise:
-        """Return what the plan promises for the next day."""
+        """Return the plan's promise for the next day."""
         assert self.strategy.current is not None
         return self.strategy.current.promise()
 
     def _compare(self, rows: list[int]) -> None:
-        """Count what these polls will find beside what the plan quotes for it now."""
+        """Count the items that these polls will find, beside the plan's current prediction."""
         here = np.array(rows, np.intp)
         habits = self.strategy.habits
         delays, shares = self.strategy.calibration.quote(here, habits.lost_factor(here))
@@ -184,7 +184,7 @@ class World:
         return Lesson(refresh, after, known.url, known.last_success, fresh_for=one.max_age)
 
     def broken_words(self) -> list[str]:
-        """Return every word of a server that was broken, by the log of the polls alone."""
+        """Describe every poll that broke a feed's max-age or skipped hours, judged by the log of the polls alone."""
         broken = []
         for k, one in enumerate(self.publishers):
             gaps = np.diff(one.polls)

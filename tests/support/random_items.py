@@ -1,4 +1,4 @@
-"""Random items and conditions over few words, so that they meet often: the ground for comparing two evaluations."""
+"""Random items and conditions over few words, so that matches are common, for comparing two evaluations."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ times = st.integers(-5, 5).map(lambda hours: START + hours * 3600.0)
 
 @st.composite
 def items(draw: st.DrawFn, number: int = 0) -> Item:
-    """An item; those of equal identity with different hashes are versions of one."""
+    """Draw an item; items of equal identity with different hashes are versions of one."""
     title, content = draw(st.none() | phrases), draw(st.none() | phrases | markup)
     categories = tuple(draw(st.lists(st.sampled_from(WORDS), max_size=2)))
     identity = draw(st.integers(0, 8))

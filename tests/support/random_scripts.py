@@ -1,4 +1,4 @@
-"""Random scripts, as values: whatever the grammar can say."""
+"""Random scripts, drawn as syntax trees over the whole grammar."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ leaf_sources = st.one_of(addressed, named, anything.map(TaggedSources), st.just(
 
 @st.composite
 def branch(draw: st.DrawFn, free: list[str], depth: int = 0) -> Branch:
-    """A branch; its variable, if it has one, is taken from the free ones."""
+    """Draw a branch; its variable, if it has one, is taken from the free ones."""
     if depth < 2 and draw(st.integers(0, 4)) == 0:
         inner = draw(st.integers(1, 2))
         source = SourceGroup(tuple(draw(branch(free, depth + 1)) for _ in range(inner)))

@@ -1,4 +1,4 @@
-"""Random standing queries and streams of items, made of so few words that they meet."""
+"""Random standing queries and streams of items over few words, so that matches are common."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def query(random: Random, others: list[str]) -> str:
 
 
 def item(random: Random, number: int, at: float) -> Item:
-    """A version of one of few identities, so that updates and repetitions come."""
+    """Draw a version of one of few identities, so that updates and repetitions occur."""
     title = words(random, 4) if random.random() < 0.9 else None
     content = words(random, 8) if random.random() < 0.8 else None
     identity = f"item-{random.randint(0, 30)}"
@@ -131,7 +131,7 @@ def arrivals(random: Random, count: int) -> Iterator[tuple[Item, Origin]]:
 
 @dataclass
 class Queries:
-    """Query feeds that are made one after the other, so that the later can read the earlier."""
+    """Query feeds that are made one after the other, so that a later one can read an earlier one."""
 
     made: dict[str, Query] = field(default_factory=dict)
 

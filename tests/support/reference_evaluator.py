@@ -118,10 +118,9 @@ class ReferenceEvaluator:
 
     def _create_feed(self, statement: CreateFeed) -> None:
         """Create a feed and fill it from history without deliveries. A replaced feed does not deliver an item again."""
-        query = statement.query
-        for part in (query.distinct, *query.joins):
-            if part is not None and part.at is not None:
-                self._frequencies.track_field(part.field)
+        query, counted = statement.query, self._frequencies
+        self._frequencies = WordFrequencies()  # words weigh what they weighed when the items of the past arrived
+        self._track_fields(query)
         feed = _ReferenceFeed(
             statement.name.name,
             query,
@@ -132,8 +131,23 @@ class ReferenceEvaluator:
         if replaced is not None:
             feed.delivered = replaced.delivered
         self._feeds[statement.name.key] = feed
+        met: set[ItemKey] = set()
         for number, analysed in enumerate(self._history):
+            if analysed.key not in met:
+                met.add(analysed.key)
+                self._frequencies.count_item(analysed)
             self._evaluate_feed(feed, _ReferenceEvent(number, analysed, past=True), {})
+        counted.adopt_counts(self._frequencies)
+        self._frequencies = counted
+        self._track_fields(query)
+        feed.leaves = self._compile_sources(list_sources(query))
+        for secondary in feed.secondaries:
+            secondary.leaves = self._compile_sources(list_join_sources(query, secondary.join))
+
+    def _track_fields(self, query: Query) -> None:
+        for part in (query.distinct, *query.joins):
+            if part is not None and part.at is not None:
+                self._frequencies.track_field(part.field)
 
     def _compile_sources(self, found: tuple[QuerySource, ...]) -> list[tuple[QuerySource, Matcher]]:
         return [(leaf, compile_matcher(leaf.condition, self._frequencies)) for leaf in found]

@@ -1,4 +1,4 @@
-"""A real server in a process of its own, for tests of what an operator sees."""
+"""Runs a real server in a separate process, for tests of its behaviour under an operator's hands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def server(*arguments: str) -> Iterator[str]:
-    """A real server in a process of its own; its address."""
+    """Start a real server in a separate process; yield its address."""
     command = [sys.executable, "-m", "headwater", *arguments, "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Fixtures of tests that use a database, a feed farm or logs; conftest.py of a room imports the ones it needs."""
+"""Fixtures of tests that use a database, a feed farm or logs; each folder's conftest.py imports the ones it needs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from support.databases import PostgresServer, copy_blank, postgres_server, sqlit
 
 @pytest.fixture(autouse=True)
 def fresh_logs() -> Iterator[None]:
-    """A command that ran inside a test has set up logging for itself, not for the tests after it."""
+    """Reset logging, because a command that ran inside an earlier test has configured it."""
     yield
     structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True)
 def migrated_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new SQLite file is a copy of one that was migrated, as PostgreSQL's databases are: a tenth of a second less for
-    each test that opens one. Those that are about making files say `@pytest.mark.migrates`."""
+    """Create new SQLite files as copies of a migrated one, which saves a tenth of a second per test.
+
+    Tests about creating files carry `@pytest.mark.migrates` and get no copy.
+    """
     if request.node.get_closest_marker("migrates"):
         return
     really = Sqlite.open.__func__  # type: ignore[attr-defined]
@@ -53,14 +55,14 @@ async def farm() -> AsyncIterator[Callable[..., Awaitable[Farm]]]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server of this test process, stopped at its end."""
+    """Run a PostgreSQL server for this test process."""
     with postgres_server() as server:
         yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of a fresh database; a test that takes it runs on both kinds."""
+    """Return the address of a fresh database; a test that takes it runs on both kinds."""
     if request.param == "sqlite":
         yield sqlite_url(tmp_path)
         return

@@ -1,4 +1,4 @@
-"""Verdicts and items as novelty would make them, short to write down in a test."""
+"""Short constructors for verdicts and items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 
 NOW = 1_700_000_000.0
-SOMEBODY = Remover(None, NOW)  # with the data folder at hand
+SOMEBODY = Remover(None, NOW)  # an operator with access to the data folder
 
 
 async def one_feed(store: Store, url: str = "https://example.org/feed", **more: Any) -> Feed:

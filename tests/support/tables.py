@@ -1,4 +1,4 @@
-"""Small streams of items for the tests of what queries mean."""
+"""Small streams of items for tests of query semantics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Arrival = tuple[Item, Origin]
 
 
 def item(number: int, title: str | None = None, **facts: Any) -> Item:
-    """An item that arrives `number` minutes after noon and was published five minutes before it arrived."""
+    """Make an item that arrives `number` minutes after noon and was published five minutes before it arrived."""
     arrived = facts.pop("arrived", NOON + number * 60)
     base: dict[str, Any] = {
         "feed_id": 1,
@@ -67,7 +67,7 @@ def ids(emissions: Sequence[Emission]) -> list[int | None]:
 
 
 def result(query: str, *arrivals: Arrival, before: str = "", now: float | None = None) -> list[int | None]:
-    """The document of one query over a stream."""
+    """Return the document of one query over a stream."""
     made = meaning(f"{before} CREATE FEED q AS {query}")
     arrive(made, arrivals)
     return ids(made.select_items("q", now))

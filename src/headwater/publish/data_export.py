@@ -2,7 +2,8 @@
 
 An export continues where the last one into the same file ended, even if that was killed: a text file is truncated to
 the last complete rows, and a Parquet file is merged from pieces at the end. Items have the columns that the lab reads
-as a trace: `source`, `published_at`, `title`, `categories`.
+as a trace: `source`, `published_at`, `title`, `categories`. As JSON Lines they also have the fields of the table that
+`headwater query eval` reads.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import to_builtins
 
 from headwater.errors import InputError
 from headwater.model import Feed, Item, Refresh
 from headwater.private_files import make_private_folder, open_private_file, touch_private_file
+from headwater.query.items.origin import Origin
 from headwater.store.content.feeds import find_feeds
 from headwater.store.content.items import DataSlice, count_item_slice, list_item_slice
 from headwater.store.content.refreshes import count_refresh_slice, list_refresh_slice
+from headwater.store.queries.document_hits import load_item_origins
 from headwater.store.queries.hits import count_hit_slice, list_hit_slice
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.store import Store
@@ -273,7 +277,7 @@ async def export_rows(
             total = await store.read(count, file.last, part)
         done = 0
         progress(done, total)
-        async for last, rows in _read_chunks(store, what, query_id, file.last, part):
+        async for last, rows in _read_chunks(store, what, query_id, file.last, part, for_table=format == "jsonl"):
             file.write(rows, last)
             done += len(rows)
             progress(done, max(total, done))
@@ -281,19 +285,21 @@ async def export_rows(
 
 
 async def _read_chunks(
-    store: Store, what: str, query_id: int | None, after: int, part: DataSlice
+    store: Store, what: str, query_id: int | None, after: int, part: DataSlice, *, for_table: bool
 ) -> AsyncIterator[Chunk]:
     if what not in KINDS:
         raise InputError(f"Unknown export “{what}”. Export {', '.join(KINDS)} or a query.")
     while True:
-        found = await _read_chunk(store, what, query_id, after, part)
+        found = await _read_chunk(store, what, query_id, after, part, for_table)
         if found is None:
             return
         after = found[0]
         yield found
 
 
-async def _read_chunk(store: Store, what: str, query_id: int | None, after: int, part: DataSlice) -> Chunk | None:
+async def _read_chunk(
+    store: Store, what: str, query_id: int | None, after: int, part: DataSlice, for_table: bool
+) -> Chunk | None:
     if query_id is None and what == "refreshes":
         log = await store.read(list_refresh_slice, after, part, CHUNK_ROWS)
         feeds = await store.read(find_feeds, {one.feed_id for _, one in log})
@@ -305,7 +311,12 @@ async def _read_chunk(store: Store, what: str, query_id: int | None, after: int,
         items = await store.read(list_item_slice, after, part, CHUNK_ROWS)
         last = (items[-1].id or 0) if items else 0
     feeds = await store.read(find_feeds, {item.feed_id for item in items})
-    return (last, [item_row(item, feeds.get(item.feed_id)) for item in items]) if items else None
+    rows = [item_row(item, feeds.get(item.feed_id)) for item in items]
+    if for_table:
+        origins = await store.read(load_item_origins, feeds.keys())
+        for row, item in zip(rows, items, strict=True):
+            row |= _table_fields(item, origins.get(item.feed_id))
+    return (last, rows) if items else None
 
 
 def item_row(item: Item, feed: Feed | None) -> Row:
@@ -325,6 +336,24 @@ def item_row(item: Item, feed: Feed | None) -> Row:
         "language": item.language,
         "summary": item.summary,
         "content": item.content,
+    }
+
+
+def _table_fields(item: Item, origin: Origin | None) -> Row:
+    """Return the further fields of an item in a table for `headwater query eval`."""
+    if origin is None:  # its feed is being removed
+        origin = Origin(None, f"feed:{item.feed_id}", registered=False)
+    return {
+        "feed": origin.name or origin.url,
+        "feed_url": origin.url,
+        "feed_title": origin.title,
+        "tags": origin.tags,
+        "registered": origin.registered,
+        "published": item.published,
+        "arrived": item.first_seen,
+        "dated": item.dated,
+        "enclosures": to_builtins(item.enclosures),
+        "origin": to_builtins(item.source),
     }
 
 

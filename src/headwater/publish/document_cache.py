@@ -45,8 +45,8 @@ from headwater.store.store import Store
 
 CHECK_SECONDS = 0.25
 STALE_SECONDS = 60.0  # then a window is read again in any case: KEEP 2 DAYS drops items without arrivals
-MOST_BYTES = 64 << 20
-MOST_SINCE = 1_000  # items beyond the feed's window in one push
+MAX_BYTES = 64 << 20
+MAX_SINCE = 1_000  # items beyond the feed's window in one push
 REMEMBERED_STATES = 16  # earlier states of a document for deltas (RFC 3229)
 
 
@@ -174,7 +174,7 @@ class DocumentCache:
         channel = await channels.find_channel(self._store, path)
         if found.document is None or not isinstance(channel, channels.QueryChannel):
             return found.body
-        hits = await self._store.read(list_hits_after, channel.query.id, after=after, limit=MOST_SINCE)
+        hits = await self._store.read(list_hits_after, channel.query.id, after=after, limit=MAX_SINCE)
         items = [hit.item for hit in hits if hit.fresh]
         shown = {entry.id for entry in found.document.items}
         more = [entry for entry in to_entries(items, await self._load_feeds(items)) if entry.id not in shown]
@@ -209,7 +209,7 @@ class DocumentCache:
             return
         self._cached[key] = cached
         self._bytes += cached.size
-        while self._bytes > MOST_BYTES and len(self._cached) > 1:
+        while self._bytes > MAX_BYTES and len(self._cached) > 1:
             _, dropped = self._cached.popitem(last=False)
             self._bytes -= dropped.size
 

@@ -135,7 +135,8 @@ def parse_topic(url: str, base: str) -> DocumentKey | None:
 
 def to_entry(item: Item, feed: Feed | None) -> Entry:
     """Convert an item to a published entry that names its source feed."""
-    source = item.source or (None if feed is None else Source(public_address(feed.url, feed.link), feed.title))
+    named = item.source if item.source is not None and item.source.url else None
+    source = named or (None if feed is None else Source(public_address(feed.url, feed.link), feed.title))
     return Entry(
         id=entry_id(item, feed),
         link=None if item.link is None else to_uri(item.link),
@@ -150,7 +151,9 @@ def to_entry(item: Item, feed: Feed | None) -> Entry:
         language=to_valid_tag(item.language),
         source=None if source is None else msgspec.structs.replace(source, url=to_uri(source.url)),
         image=to_uri(item.image) if item.image in [one.url for one in item.enclosures] else item.image,
-        people=item.people,
+        people=tuple(
+            one if one.url is None else msgspec.structs.replace(one, url=to_uri(one.url)) for one in item.people
+        ),
         episode=item.episode,
     )
 

@@ -65,18 +65,18 @@ from headwater.store.publishing.private_feeds import read_publication_version
 from headwater.store.store import Store
 
 HUB_PATH = "/hub"
-LONGEST_LEASE, SHORTEST_LEASE = 10 * 86_400.0, 300.0
-LONGEST_SECRET = 200  # bytes; secrets must be shorter (§5.1)
-LONGEST_ADDRESS = 2_000
-MOST_REQUESTS, MOST_SUBSCRIBERS = 5_000, 100_000
-MOST_REQUESTS_PER_SENDER = 100  # unconfirmed ones of one address
+MAX_LEASE, MIN_LEASE = 10 * 86_400.0, 300.0
+MAX_SECRET_LENGTH = 200  # bytes; secrets must be shorter (§5.1)
+MAX_ADDRESS_LENGTH = 2_000
+MAX_REQUESTS, MAX_SUBSCRIBERS = 5_000, 100_000
+MAX_REQUESTS_PER_SENDER = 100  # unconfirmed ones of one address
 CLAIM_SECONDS = 120.0  # longer than any callback may take
 VERIFY_SECONDS, SEND_SECONDS = 10.0, 30.0  # that a callback has to answer
 KNOWN, STRANGER = "known", "stranger"
 NEW, FAILING = "new", "failing"
 VERIFY_LIMITS = PoolLimits(total=32, per_host=8, per_receiver=4, lanes={STRANGER: 24})
 SEND_LIMITS = PoolLimits(total=64, per_host=12, per_receiver=8, lanes={NEW: 48, FAILING: 16})
-MOST_LISTED = 20_000  # subscribers among which the next are chosen
+MAX_LISTED = 20_000  # subscribers among which the next are chosen
 STOP_SECONDS = 5.0  # that running requests may take when the process stops
 VERIFY_ATTEMPTS, SEND_ATTEMPTS = 3, 12  # 12 attempts take about a day and a half
 
@@ -123,11 +123,11 @@ class WebSubHub(StepLoop):
         if request.mode == "subscribe" and await self._find_document(request.topic) is None:
             return 404, "This hub does not publish that topic, or not without a valid token."
         waiting, subscribers = await self._store.read(count_hub_rows)
-        if waiting >= MOST_REQUESTS or (request.mode == "subscribe" and subscribers >= MOST_SUBSCRIBERS):
+        if waiting >= MAX_REQUESTS or (request.mode == "subscribe" and subscribers >= MAX_SUBSCRIBERS):
             return 503, "The hub has too many subscriptions. Try again later."
         if sender is not None and not await self._store.read(has_hub_subscriber, request.topic, request.callback):
-            if await self._store.read(count_waiting_requests, sender) >= MOST_REQUESTS_PER_SENDER:
-                return 429, f"{MOST_REQUESTS_PER_SENDER} requests of yours wait for their callbacks. Try again later."
+            if await self._store.read(count_waiting_requests, sender) >= MAX_REQUESTS_PER_SENDER:
+                return 429, f"{MAX_REQUESTS_PER_SENDER} requests of yours wait for their callbacks. Try again later."
             request = replace(request, sender=sender)
         await self._store.write(add_hub_request, request, self._clock())
         self.wake()
@@ -138,21 +138,21 @@ class WebSubHub(StepLoop):
         mode, topic, callback = (form.get(f"hub.{name}", "") for name in ("mode", "topic", "callback"))
         if mode not in ("subscribe", "unsubscribe"):
             return "hub.mode must be subscribe or unsubscribe. This hub needs no publish requests."
-        if parse_topic(topic, self._documents.base) is None or len(topic) > LONGEST_ADDRESS:
+        if parse_topic(topic, self._documents.base) is None or len(topic) > MAX_ADDRESS_LENGTH:
             return f"hub.topic must be the address of a feed of {self._documents.base}, as in its self link."
-        if len(callback) > LONGEST_ADDRESS or not _is_callback_address(callback):
+        if len(callback) > MAX_ADDRESS_LENGTH or not _is_callback_address(callback):
             return "hub.callback must be an http or https address of at most 2,000 characters, without a fragment."
         try:
             self._fetcher.check_address(callback)
         except AddressError as error:
             return f"hub.callback cannot be called. {error}"
         secret = form.get("hub.secret") or None
-        if secret is not None and len(secret.encode("utf-8", "replace")) >= LONGEST_SECRET:
-            return f"hub.secret must be shorter than {LONGEST_SECRET} bytes."
-        asked = form.get("hub.lease_seconds") or str(int(LONGEST_LEASE))
+        if secret is not None and len(secret.encode("utf-8", "replace")) >= MAX_SECRET_LENGTH:
+            return f"hub.secret must be shorter than {MAX_SECRET_LENGTH} bytes."
+        asked = form.get("hub.lease_seconds") or str(int(MAX_LEASE))
         if not (asked.isascii() and asked.isdecimal() and 0 < len(asked) < 16 and int(asked) > 0):
             return "hub.lease_seconds must be a number of seconds."
-        lease = min(max(float(asked), SHORTEST_LEASE), LONGEST_LEASE)
+        lease = min(max(float(asked), MIN_LEASE), MAX_LEASE)
         return HubRequest(mode, topic, callback, secret, lease)
 
     # the loop
@@ -176,7 +176,7 @@ class WebSubHub(StepLoop):
         pool = self._verifications
         if not pool.free:
             return
-        due = await self._store.read(list_due_hub_requests, self._clock(), MOST_REQUESTS)
+        due = await self._store.read(list_due_hub_requests, self._clock(), MAX_REQUESTS)
         if ids := pool.choose([make_waiting(one, KNOWN if one.is_known else STRANGER) for one in due]):
             claim = partial(self._store.write, claim_due_hub_requests, self._clock(), CLAIM_SECONDS, len(ids), ids=ids)
             await _start_claimed(pool, ids, claim, self._verify_intent)
@@ -185,7 +185,7 @@ class WebSubHub(StepLoop):
         pool = self._pushes
         if not pool.free:
             return
-        due = await self._store.read(list_due_subscribers, self._clock(), MOST_LISTED)
+        due = await self._store.read(list_due_subscribers, self._clock(), MAX_LISTED)
         if ids := pool.choose([make_waiting(one, self._find_lane(one)) for one in due]):
             claim = partial(self._store.write, claim_due_subscribers, self._clock(), CLAIM_SECONDS, len(ids), ids=ids)
             await _start_claimed(pool, ids, claim, self._push_to)
@@ -235,7 +235,7 @@ class WebSubHub(StepLoop):
             await self._store.write(postpone_hub_request, request, now + retry_wait(request.attempts, self._first_wait))
         elif agreed:
             found = await self._find_document(request.topic) if request.mode == "subscribe" else None
-            until = now + (request.lease or LONGEST_LEASE)
+            until = now + (request.lease or MAX_LEASE)
             await self._store.write(confirm_hub_request, request, None if found is None else found.etag, now, until)
             self._compared_version = None
         else:
@@ -251,7 +251,7 @@ class WebSubHub(StepLoop):
         else:
             query["hub.challenge"] = challenge
         if request.mode == "subscribe":
-            query["hub.lease_seconds"] = str(int(request.lease or LONGEST_LEASE))
+            query["hub.lease_seconds"] = str(int(request.lease or MAX_LEASE))
         try:
             answer = await self._fetcher.fetch_once(add_query(request.callback, query), seconds=VERIFY_SECONDS)
         except AddressError:

@@ -29,9 +29,9 @@ monotone = pytest.mark.parametrize("kind", [pytest.param(k, id=n) for n, k in ST
 
 
 class World:
-    """Feeds that publish with given rates, polled by a strategy at regular ticks; `order` says in which row each lives.
+    """Feeds that publish with given rates, polled by a strategy at regular ticks; `order` is the row of each feed.
 
-    Randomness is tied to the feed, not to its row, so that two worlds differ only in what the strategy does.
+    Randomness is tied to the feed, not to its row, so that two worlds differ only in the decisions of the strategy.
     """
 
     def __init__(self, strategy: Strategy, rates: np.ndarray, order: np.ndarray | None = None, seed: int = 1) -> None:
@@ -157,8 +157,9 @@ def test_reasons_of_many_feeds_are_those_of_each(kind: type[Strategy]) -> None:
 
 @every
 def test_the_order_of_rows_does_not_matter(kind: type[Strategy]) -> None:
-    """The same feeds in other rows are worth the same at every tick; between equals a row may decide, so the second
-    world follows the first one's choices."""
+    """The same feeds in other rows have the same value at every tick. Rows may break ties, so the second world follows
+    the choices of the first.
+    """
     here = World(kind(FEEDS), RATES)
     there = World(kind(FEEDS), RATES, np.random.default_rng(5).permutation(FEEDS))
     for k in range(120):

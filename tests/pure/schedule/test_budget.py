@@ -124,7 +124,7 @@ takeovers = st.lists(
         st.floats(0, 20),  # seconds until the record of a change is read
         st.floats(0, 40),  # seconds that the request takes
         st.floats(0, 1),  # where within them it arrives
-        st.booleans(),  # whether the leader hears of its end
+        st.booleans(),  # whether the leader learns of its end
     ),
     max_size=120,
 )
@@ -134,11 +134,11 @@ takeovers = st.lists(
 def test_no_minute_exceeds_the_cap_however_often_the_leader_changes(
     cap: int, events: list[tuple[float, bool, float, float, float, bool]]
 ) -> None:
-    """A record is written before each request; a request arrives within 40 s; who takes over knows only the record."""
+    """A record precedes each request, a request arrives within 40 s, and a new leader knows only the record."""
     longest = 40.0
     budget, now, record, saved = RequestBudget(RequestCap(cap), burst=60), 0.0, BudgetRecord(), 0.0
     arrived: list[float] = []
-    running: list[tuple[float, bool]] = []  # end of each request of this leader, and whether it hears of it
+    running: list[tuple[float, bool]] = []  # end of each request of this leader, and whether it learns of it
     for wait, changes, gap, lasts, moment, heard in events:
         now += wait
         if changes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.schedule.politeness.host_backoff import (
     GAP,
-    LONGEST_GAP,
+    MAX_GAP,
     PROBE,
     HostState,
     RetryAfterScope,
@@ -66,7 +66,7 @@ def test_refusals_slow_the_rate_and_answers_restore_it() -> None:
     host = HostState()
     for k in range(20):
         host = note_refusal(host, k, float(k), None)
-    assert host.gap == LONGEST_GAP
+    assert host.gap == MAX_GAP
     for k in range(40):
         host = note_answer(host, k, 10 * DAY + k)
     assert host.gap == GAP

@@ -35,7 +35,7 @@ def test_every_parameter_has_a_meaning_and_every_meaning_a_parameter(kind: type[
     assert entry.source
     assert [one.name for one in parameters if not one.note.meaning] == []
     assert set(entry.parameters) <= {one.name for one in parameters}
-    kind(0, **{one.name: one.default for one in parameters})  # defaults are what the constructor takes
+    kind(0, **{one.name: one.default for one in parameters})  # the constructor accepts the defaults
 
 
 def test_the_catalogues_name_registered_classes_only() -> None:

@@ -1,4 +1,4 @@
-"""Every rule of politeness, and the reason it gives."""
+"""Every politeness rule holds and gives its reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from headwater.model import Hints, Known, Validators
 from headwater.schedule.politeness.rules import (
-    LEAST_INTERVAL,
+    MIN_INTERVAL,
     SAFETY_POLL,
     PolitenessFacts,
     Reason,
@@ -33,9 +33,9 @@ def test_new_feed_may_be_polled_at_once() -> None:
 
 
 def test_politeness_alone_asks_for_two_minutes() -> None:
-    """Whether a feed is worth asking that often is decided by the plan, not here."""
-    assert find_earliest_time(POLITE, NOW) == (NOW + LEAST_INTERVAL, Reason.LEAST)
-    assert find_earliest_time(POLITE, NOW + LEAST_INTERVAL) == (NOW + LEAST_INTERVAL, Reason.FREE)
+    """The plan decides whether a feed is worth polling that often."""
+    assert find_earliest_time(POLITE, NOW) == (NOW + MIN_INTERVAL, Reason.LEAST)
+    assert find_earliest_time(POLITE, NOW + MIN_INTERVAL) == (NOW + MIN_INTERVAL, Reason.FREE)
     assert find_earliest_time(POLITE, NOW, least=5.0)[0] == NOW + 5, "where the operator says so"
 
 
@@ -85,13 +85,13 @@ def test_manual_refresh_overrides_all_but_refusals() -> None:
     refused = replace(slow, not_before=NOW + 5 * HOUR)
     assert find_earliest_time(refused, later, asked=True) == (NOW + 5 * HOUR, Reason.RETRY_AFTER)
     assert find_earliest_time(slow, later, asked=True, host_not_before=NOW + HOUR) == (NOW + HOUR, Reason.HOST)
-    assert find_earliest_time(slow, NOW + 1, asked=True) == (NOW + LEAST_INTERVAL, Reason.LEAST)
+    assert find_earliest_time(slow, NOW + 1, asked=True) == (NOW + MIN_INTERVAL, Reason.LEAST)
 
 
 def test_without_validators_and_without_change_a_feed_is_asked_once_an_hour() -> None:
     bare = replace(POLITE, validators=Validators())
     assert find_earliest_time(bare, NOW) == (NOW + HOUR, Reason.UNCHANGING)
-    assert find_earliest_time(replace(bare, last_change=NOW), NOW) == (NOW + LEAST_INTERVAL, Reason.LEAST)
+    assert find_earliest_time(replace(bare, last_change=NOW), NOW) == (NOW + MIN_INTERVAL, Reason.LEAST)
     silent = replace(bare, last_success=None, last_change=None, failures=1)  # no successful refresh yet
     assert find_earliest_time(silent, NOW) == (NOW + 600, Reason.BACK_OFF)
 
@@ -108,8 +108,8 @@ def test_max_age_is_respected_but_cannot_silence_a_feed() -> None:
         (Hints(update_period="hourly", update_frequency=1), HOUR),
         (Hints(update_period="daily", update_frequency=4), 6 * HOUR),
         (Hints(update_period="daily", update_base=NOW - 3 * HOUR), 21 * HOUR),
-        (Hints(update_period="fortnightly"), LEAST_INTERVAL),
-        (Hints(ttl=float("inf")), LEAST_INTERVAL),
+        (Hints(update_period="fortnightly"), MIN_INTERVAL),
+        (Hints(ttl=float("inf")), MIN_INTERVAL),
     ],
 )
 def test_hints_of_the_document_are_honoured(hints: Hints, wait: float) -> None:
@@ -127,7 +127,7 @@ def test_skipped_hours_and_days_are_skipped() -> None:
 
 def test_feed_that_skips_the_whole_week_is_polled() -> None:
     absurd = Hints(skip_hours=tuple(range(24)))
-    assert find_earliest_time(replace(POLITE, hints=absurd), NOW) == (NOW + LEAST_INTERVAL, Reason.LEAST)
+    assert find_earliest_time(replace(POLITE, hints=absurd), NOW) == (NOW + MIN_INTERVAL, Reason.LEAST)
     days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
     assert find_earliest_time(replace(POLITE, hints=Hints(skip_days=days)), NOW)[1] is Reason.LEAST
 

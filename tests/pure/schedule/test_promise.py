@@ -1,4 +1,4 @@
-"""The plan keeps its constraints, spends what it is given, and predicts what a simulation of its own model measures."""
+"""The plan keeps its constraints, spends its budget, and its predictions agree with a simulation of its own model."""
 
 import itertools
 from dataclasses import replace
@@ -42,7 +42,9 @@ def draw_world(seed: int, feeds: int = 40) -> tuple[Beliefs, Constraints]:
 
 
 def count_requests(made: Plan) -> np.ndarray:
-    """Requests per minute of each feed, counted independently: polls per success over the time between successes."""
+    """Return requests per minute of each feed, counted independently: polls per success over the time between
+    successes.
+    """
     fail = made.beliefs.fail
     cycle = made.interval + 600 * fail + 1200 * fail**2
     return np.where(made.constraints.away, 0.0, (1 + fail + fail**2) * MINUTE / cycle)

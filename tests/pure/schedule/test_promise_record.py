@@ -1,4 +1,4 @@
-"""Promises are judged only with enough items, and never against what was counted."""
+"""Promises are judged only with enough items, and a verdict never contradicts the counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.schedule.quality.promise_record import (
-    FEWEST_ITEMS,
+    MIN_ITEMS,
     PromiseCounts,
     describe_measured,
     describe_period,
@@ -36,8 +36,8 @@ TARGETS = st.builds(
 def test_too_few_items_are_never_a_kept_promise(target: QualityTarget, counts: PromiseCounts, deadline: bool) -> None:
     measured = measure_quality(counts)
     kept = judge_promise(target, measured, deadline=deadline)
-    if measured.items < FEWEST_ITEMS:
-        assert kept is None or kept is False  # freshness or delay may be broken by the items that there are
+    if measured.items < MIN_ITEMS:
+        assert kept is None or kept is False  # the counted items may break freshness or delay
     if kept:
         assert target.completeness is not None
         assert measured.completeness is not None

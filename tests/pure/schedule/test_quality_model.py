@@ -1,4 +1,4 @@
-"""Targets by the plan: the least budget for a target, other budgets, and targets of queries."""
+"""The plan derives the least budget for a target, the quality of other budgets, and targets of queries."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_batches_larger_than_the_window_are_named_as_a_floor_of_loss() -> None:
 
 
 def test_noticed_losses_count_against_every_prediction() -> None:
-    """Half of the items are noticed as lost where the model foretold a twentieth."""
+    """Half of the items are noticed as lost although the model predicted a twentieth."""
     inputs = make_bursty(INPUTS, 10.0)
     (plain,) = quality_by_budget(inputs, [1.0])
     noticed = replace(inputs, calibration=Calibration(lost=np.full(60, 10.0)))

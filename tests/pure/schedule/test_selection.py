@@ -1,4 +1,4 @@
-"""Selection of the best feeds within the budget and the room of each host."""
+"""Selection takes the best feeds within the budget and the room of each host."""
 
 from __future__ import annotations
 

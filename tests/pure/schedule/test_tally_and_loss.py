@@ -1,4 +1,4 @@
-"""Counts by the hour, delays, and the forecast of losses."""
+"""Tallies by the hour, delays and loss forecasts are right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_hour_and_day_count_only_their_own_refreshes() -> None:
     hour, day = tally.summarise(now, 1), tally.summarise(now, 24)
     assert (hour.requests, hour.bytes, hour.got, hour.lost, hour.completeness) == (1, 100, 3, 1.0, 0.75)
     assert (day.requests, day.bytes, day.got, day.lost) == (2, 110, 8, 6.0)
-    tally.record(now - 3 * DAY, weight=1, got=1, lost=0, delays=NOTHING)  # too late: a newer hour has its place
+    tally.record(now - 3 * DAY, weight=1, got=1, lost=0, delays=NOTHING)  # too late: a newer hour uses its slot
     assert tally.summarise(now, 24) == day
     assert tally.summarise(now + HOURS_KEPT * HOUR, 24).completeness is None
 

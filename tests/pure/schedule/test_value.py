@@ -101,7 +101,7 @@ def test_a_risk_of_overflow_shortens_the_interval() -> None:
 
 
 def daily_trace(feeds: int = 30, days: int = 60, seed: int = 3) -> Trace:
-    """Feeds that publish in working hours, at rates from one a week to twenty a day."""
+    """Make feeds that publish in working hours, at rates from one a week to twenty a day."""
     rng = np.random.default_rng(seed)
     lists = []
     for rate in 10 ** rng.uniform(-0.8, 1.3, feeds):
@@ -291,7 +291,7 @@ def test_overdue_feeds_are_taken_by_their_worth_and_deadlines_first() -> None:
     strategy, table = learned(4)
     table.weight[:] = [1.0, 5.0, 1.0, 1.0]
     table.at_most[3] = 600.0
-    strategy.due[:] = 30 * DAY + np.array([0.0, 3000.0, 1000.0, 3500.0])  # the longest overdue is worth least
+    strategy.due[:] = 30 * DAY + np.array([0.0, 3000.0, 1000.0, 3500.0])  # the longest overdue feed has the least value
     now = 31 * DAY
     strategy._columns["gain"][:] = 0.5 * table.weight
     assert strategy.choose(table, now, Budget(2)).rows.tolist() == [3, 1]

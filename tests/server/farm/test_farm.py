@@ -1,4 +1,4 @@
-"""The feed farm over real HTTP serves what its feeds published, with correct validators."""
+"""The feed farm serves the published items of its feeds over real HTTP, with correct validators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headwater.farm.timeline import BLOCK, compute_postings
 from headwater.times import DAY
 
 Start = Callable[..., Awaitable[Farm]]
-NOON = 1_800_014_400.0  # a standing wall clock; any moment would do
+NOON = 1_800_014_400.0  # a fixed wall clock; any time would do
 
 
 async def get(url: str, **headers: str) -> tuple[int, CIMultiDictProxy[str], bytes]:
@@ -117,7 +117,7 @@ async def test_if_none_match_takes_lists_weak_tags_and_stars_and_wins_over_the_d
 
 
 async def test_another_item_in_the_same_second_is_never_hidden_by_last_modified(farm: Start) -> None:
-    """Every new item must be seen by a reader that has nothing but Last-Modified and asks many times a second."""
+    """A reader that has only Last-Modified and polls many times a second must see every new item."""
     one = await farm(feeds=60, speed=2000, rates=(30, 60), window=100, format="rss", clock=lambda: NOON)
     feed = next(feed for feed in range(60) if one.feed_profile(feed).validators == "last-modified")
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""The replayed past of a farm is true: items, losses, promises and alerts are what the farm really published."""
+"""The replayed past of a farm is true: items, losses, promises and alerts follow from its publications."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ async def test_two_days_of_eight_feeds_are_replayed_as_they_were(tmp_path: Path)
         lost = len({farm.item_identity(losing, one.number) for one in farm.published_items(losing)} - caught)
         noticed = sum(one.lost for one in refreshes)
         assert lost > 2
-        assert lost / 3 <= noticed <= 3 * lost  # a loss is noticed, its size estimated
+        assert lost / 3 <= noticed <= 3 * lost  # a loss is noticed, but its size is estimated
         assert all(one.window == SHORT_WINDOW for one in refreshes if one.feed_id == losing + 1 and one.window)
         for feed in await store.read(list_feeds):
             moments = sorted(one.at for one in refreshes if one.feed_id == feed.id)
             assert all(b - a >= given.least_interval - 1 for a, b in itertools.pairwise(moments))
         promises = {one.query: one for one in await load_promises(store, now)}
         assert set(promises) == {None, "Volcanoes", "Wire"}
-        assert promises[None].day.items == round(report.day.got + report.day.lost)  # the same count on two pages
+        assert promises[None].day.items == round(report.day.got + report.day.lost)  # the same count on both pages
         assert promises["Wire"].kept is not True
         completeness = promises["Wire"].week.completeness
         assert completeness is not None

@@ -1,4 +1,4 @@
-"""A real server as subscriber's callback: records requests and gives prepared answers."""
+"""A real server as a subscriber's callback: records requests and gives prepared answers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from publish_server import served
 
 @dataclass
 class Callback:
-    """`agree` answers challenges; `statuses` are the answers to content, the last one for ever."""
+    """`agree` answers challenges; `statuses` are the answers to content, the last one repeated."""
 
     url: str = ""
     agree: bool = True
-    wrong: bytes | None = None  # what it says instead of the challenge
+    wrong: bytes | None = None  # sent instead of the challenge
     statuses: list[int] = field(default_factory=lambda: [200])
     location: str | None = None
     asked: list[dict[str, str]] = field(default_factory=list)

@@ -22,7 +22,7 @@ LEASE = 0.3
 
 
 class Telling(Sink):
-    """Says once that something is being sent, so that the kill comes while it is."""
+    """Reports once that a message is being sent, so that the kill hits the sending."""
 
     def __init__(self, sink: Sink, tell: Callable[[], None]) -> None:
         self._sink = sink
@@ -36,8 +36,8 @@ class Telling(Sink):
 def deliverer(store: Store, fetcher: Fetcher, smtp: str, tell: Callable[[], None] = lambda: None) -> Deliverer:
     known = {"email": MailSink(lambda: (smtp, "headwater@example.org")), "webhook": WebhookSink(fetcher, b"secret")}
     sinks = {name: Telling(sink, tell) for name, sink in known.items()}
-    # Doubling without end would wait minutes for the one message in hundreds that is refused ten times in a row; a
-    # claim that died with its process counts as an attempt too.
+    # Unbounded doubling would wait minutes for the one message in hundreds that is refused ten times in a row. A claim
+    # that died with its process counts as an attempt too.
     return Deliverer(store, sinks, lease=LEASE, first_wait=0.01, longest_wait=0.1, most_attempts=1000)
 
 
@@ -57,7 +57,7 @@ async def go_for_ever(url: str, round: int, feed_id: int, smtp: str, told: Conne
 
 
 async def _publish(store: Store, round: int, feed_id: int) -> None:
-    for number in range(15):  # with what fails, enough to send for longer than the process lives
+    for number in range(15):  # with the failures, enough to send for longer than the process lives
         links = [f"https://example.org/{round}-{number}-{k}" for k in range(2)]
         items = [an_item(feed_id, link, link=link, title="lava") for link in links]
         await save_refreshes(

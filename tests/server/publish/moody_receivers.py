@@ -17,7 +17,7 @@ from aiosmtpd.controller import Controller
 
 
 class MoodyMail:
-    """Takes a mail, refuses it for now, or takes it and says that it did not."""
+    """Accepts a mail, refuses it for now, or accepts it and reports a failure."""
 
     def __init__(self, chance: random.Random, moods: float) -> None:
         self.taken: list[Message] = []
@@ -54,18 +54,18 @@ class Hooks(ThreadingHTTPServer):
         self.taken: list[tuple[dict[str, str], bytes]] = []
         self.chance = chance
         self.moods = moods
-        self.status: int | None = None  # always this answer
+        self.status: int | None = None  # the only answer, if set
 
     @property
     def keys(self) -> dict[str, list[str]]:
-        """By key, the ids of the items that came under it."""
+        """Return the ids of the received items by idempotency key."""
         found: dict[str, list[str]] = {}
         for headers, body in self.taken:
             found[headers["Idempotency-Key"]] = [item["id"] for item in orjson.loads(body)["items"]]
         return found
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients are killed here; that is what the test is about."""
+        """Ignore errors, because the test kills clients."""
 
 
 class _Hook(BaseHTTPRequestHandler):
@@ -81,13 +81,13 @@ class _Hook(BaseHTTPRequestHandler):
             return
         self.server.taken.append((dict(self.headers), body))
         if mood < self.server.moods:
-            self.connection.close()  # taken, but the sender never hears of it
+            self.connection.close()  # accepted, but the sender never learns it
             return
         self.send_response(204)
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A real server, and a client without any behaviour of its own."""
+"""A real server, and a client that adds no behaviour of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BASE = "https://feeds.example"
 
 @asynccontextmanager
 async def served(app: Any) -> AsyncIterator[str]:
-    """The address of a running server."""
+    """Run a server; yield its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, lifespan="off", server_header=False, timeout_graceful_shutdown=1)
@@ -33,7 +33,7 @@ async def served(app: Any) -> AsyncIterator[str]:
 
 @dataclass(frozen=True)
 class Asker:
-    """Asks one server; no header is sent that the test does not give."""
+    """A client of one server that sends only the headers of the test."""
 
     client: httpx.AsyncClient
     base: str

@@ -1,4 +1,4 @@
-"""A source that offers a hub, and a node with a web server that may subscribe to it: both real."""
+"""A real source with a hub, and a real node with a web server that can subscribe to it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from headwater.web.app import create_app
 
 @dataclass
 class Source:
-    """A feed at /feed.xml with a hub at /hub, which does only what the test tells it."""
+    """A feed at /feed.xml with a hub at /hub, which acts only when the test tells it."""
 
     base: str = ""
     in_header: bool = True
     in_document: bool = True
-    own: str = "/the-feed"  # what it calls itself, not where it is polled
+    own: str = "/the-feed"  # its self link, which differs from the polled address
     redirects: int = 0
     answer: int = 202
     titles: list[str] = field(default_factory=lambda: ["first"])
@@ -66,7 +66,7 @@ class Source:
         await send({"type": "http.response.body", "body": answer})
 
     async def verify(self, number: int = -1, **other: str) -> httpx.Response:
-        """The hub asks whether the subscription was meant; `other` takes the place of what was asked for."""
+        """Verify the subscription as a hub does; `other` replaces parameters of the request."""
         asked = self.asked[number]
         query = {"hub.mode": "subscribe", "hub.topic": asked["hub.topic"], "hub.challenge": "ch4llenge"}
         query |= {"hub.lease_seconds": "864000"} | {f"hub.{name}": value for name, value in other.items()}
@@ -96,7 +96,7 @@ async def source(**how: Any) -> AsyncIterator[Source]:
 
 @asynccontextmanager
 async def running(folder: Path, public: bool = True, **more: Any) -> AsyncIterator[tuple[Node, PushService, str]]:
-    """A node with its pages, hub and callbacks: what `headwater serve` runs."""
+    """Run a node with its pages, hub and callbacks, as `headwater serve` does."""
     listener = socket.create_server(("127.0.0.1", 0))
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     usual: dict[str, Any] = {"data": folder, "allow_private": True, "per_host": 64, "budget": 100_000.0}
@@ -117,7 +117,7 @@ async def running(folder: Path, public: bool = True, **more: Any) -> AsyncIterat
 
 
 async def until(holds: Callable[[], Any | Awaitable[Any]], what: str, seconds: float = 150.0) -> None:
-    """Wait until something holds; fails with what it was waiting for."""
+    """Wait until a condition holds; the failure names it."""
     try:
         async with asyncio.timeout(seconds):
             while True:

@@ -1,4 +1,4 @@
-"""Real HTTP/1.1 servers on loopback as receivers: one answers, one never does, each on a port of its own."""
+"""Real HTTP/1.1 receivers on loopback, each on its own port: one answers, one never does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 @dataclass
 class Receiver:
-    """`stalls` takes requests and never answers; `headers` are added to answers."""
+    """A receiver. With `stalls` it accepts requests and never answers; `headers` are added to answers."""
 
     port: int = 0
     stalls: bool = False

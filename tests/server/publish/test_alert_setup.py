@@ -1,4 +1,4 @@
-"""An owner sets up mail and chat while the server runs; the tests of the page, the API and the command really send."""
+"""An owner sets up mail and chat on a running server; page, API and command send real test messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document of a feed and its archive pages together contain every stored item, whatever happens meanwhile."""
+"""The document of a feed and its archive pages together contain every stored item, despite changes in between."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ steps = st.lists(
 
 @dataclass
 class Reader:
-    """A reader by RFC 5005: it reads the document, then older pages until it meets one that it knows."""
+    """A reader by RFC 5005: it reads the document, then older pages until it finds a known one."""
 
     fetch: Callable[[str], Awaitable[Document | None]]
     known: set[str] = field(default_factory=set)
@@ -69,7 +69,7 @@ class Reader:
 
 @dataclass
 class World:
-    """A feed with a tag of its own, and the document cache of a server that has just started."""
+    """A feed with its own tag, and the document cache of a server that has just started."""
 
     store: Store
     feed: Feed

@@ -1,4 +1,4 @@
-"""Deliveries to a real mail server and web hook: exactly once, signed, retried, given up."""
+"""Deliveries reach a real mail server and web hook exactly once, signed, with retries, until they are given up."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from headwater.store.store import Store
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(  # or every child spends seconds on importing everything anew
+FORKS.set_forkserver_preload(  # saves each child seconds of imports
     [
         "headwater.node.queries.processor",
         "headwater.publish.delivery.deliverer",
@@ -97,7 +97,7 @@ async def test_a_failing_web_hook_gets_every_item_once(store: Store) -> None:
         assert Counter(id for ids in receiver.keys.values() for id in ids) == Counter(
             f"https://example.org/{n}" for n in range(20)
         )
-        assert len(receiver.taken) > 20  # some were taken without our hearing of it, and came again under their key
+        assert len(receiver.taken) > 20  # some were accepted without a confirmation, and came again under their key
         for headers, body in receiver.taken:
             expected = "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()
             assert headers["X-Headwater-Signature"] == expected
@@ -107,7 +107,7 @@ async def test_a_failing_web_hook_gets_every_item_once(store: Store) -> None:
 
 @asynccontextmanager
 async def odd_server(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[tuple[int, list[int]]]:
-    """Takes whatever comes and answers oddly; its port, and one entry for each connection."""
+    """Run a server that answers oddly; yield its port and a list with one entry per connection."""
     seen: list[int] = []
     under_way: set[asyncio.Task[None] | None] = set()
 
@@ -175,7 +175,7 @@ async def test_sinks_that_redirect_or_stall_are_retried_and_block_no_other(
     assert len(receiver.taken) == 1
     assert sent < 100
     told = {one.query: (one.state, one.message or "") for one in await store.read(list_deliveries)}
-    assert told["good"][0] == told["large"][0] == "sent"  # it said 200: whatever follows is not even read
+    assert told["good"][0] == told["large"][0] == "sent"  # after a 200 the rest is not read
     assert "did not answer" in told["lava"][1]
     assert "answered 307" in told["away"][1]
     assert told["mailed"][0] == "dead"
@@ -280,7 +280,7 @@ async def test_a_web_hook_on_a_private_address_is_never_called(store: Store) -> 
         assert receiver.taken == []
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of modules that Apprise imports
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from modules that Apprise imports
 async def test_a_notification_is_sent_by_apprise_but_not_to_guarded_hosts(store: Store) -> None:
     with hooks(moods=0) as (url, receiver):
         host = url.removeprefix("http://")
@@ -362,7 +362,7 @@ def test_a_digest_keeps_its_time_of_day_when_clocks_change() -> None:
     minute=st.integers(0, 24 * 60 - 1),
 )
 def test_a_daily_digest_is_sent_once_on_every_calendar_day(name: str, begin: datetime, minute: int) -> None:
-    """In a night in which its time of day is left out it comes later, where it is there twice at the first."""
+    """If the clock change skips its time, it is sent later; if the time occurs twice, at the first."""
     there, wall = ZoneInfo(name), f"{minute // 60:02}:{minute % 60:02}"
     daily = EveryClause(Duration(1, TimeUnit.DAY), wall)
     at = begin.replace(tzinfo=UTC).timestamp()
@@ -417,7 +417,7 @@ def run_and_kill(url: str, round: int, feed_id: int, smtp: str, wait: float) -> 
 
 
 async def finish(url: str, smtp: str) -> int:
-    """Everything that is still to be done, without being killed; how many items there are."""
+    """Do all remaining work without a kill; return the number of items."""
     async with await open_store(url) as store, Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
         processor = QueryProcessor(store, writers=[DeliveryPlanner(ZoneInfo("UTC"))])
         await processor.load()

@@ -1,4 +1,4 @@
-"""Exports: complete, incremental, resumable, and readable by the lab."""
+"""Exports are complete, incremental, resumable, and readable by the lab."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMATS = ("parquet", "csv", "jsonl")
 
 
 async def fill(store: Store, start: int, count: int) -> None:
-    """Items of two feeds, those that arrive later published earlier."""
+    """Store items of two feeds; later arrivals have earlier dates."""
     for name in "ab":
         feed = await one_feed(store, f"https://{name}.example/feed")
         items = [
@@ -101,7 +101,7 @@ async def test_the_lab_reads_an_export_as_a_trace(store: Store, tmp_path: Path) 
     await fill(store, 0, 20)
     out = tmp_path / "items.parquet"
     await data_export.export_rows(store, "items", DataSlice(), str(out), "parquet")
-    await fill(store, 20, 5)  # published before what is there already
+    await fill(store, 20, 5)  # dates before the stored ones
     await data_export.export_rows(store, "items", DataSlice(), str(out), "parquet")
     trace = load_trace(out, text=True)
     assert trace.names == ("https://a.example/feed", "https://b.example/feed")

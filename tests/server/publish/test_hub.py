@@ -1,4 +1,4 @@
-"""The WebSub hub: requests, verification, pushes, and the end of subscriptions."""
+"""The WebSub hub handles requests, verifies them, pushes changes, and ends subscriptions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bench:
         self.client: httpx.AsyncClient
 
     def another(self) -> WebSubHub:
-        """As after a restart."""
+        """Make a new hub, as after a restart."""
         return WebSubHub(self.store, self.documents, self.fetcher, clock=lambda: self.now)
 
     async def ask(self, to: Callback | str, mode: str = "subscribe", topic: str = TOPIC, **more: Any) -> httpx.Response:
@@ -212,7 +212,7 @@ async def test_subscribing_again_replaces_and_a_refusal_leaves_what_was(bench: B
         bench.now += 3600
         await bench.subscribed(subscriber, secret="new")
         (one,) = await store.read(list_hub_subscribers)
-        assert one.until == bench.now + websub_hub.LONGEST_LEASE
+        assert one.until == bench.now + websub_hub.MAX_LEASE
         subscriber.agree = False
         await bench.subscribed(subscriber, secret="forged")
         await arrive(store, processor, feed, "fresh lava")
@@ -262,7 +262,7 @@ async def test_items_that_left_the_window_between_two_pushes_are_pushed_too(benc
         bench.now += 60
         await bench.work()
         titles = {item.title for item in read(subscriber.got[2][1]).items}
-        assert titles == {f"lava {k}{n}" for k in "bc" for n in range(5)}  # with what the failed push had
+        assert titles == {f"lava {k}{n}" for k in "bc" for n in range(5)}  # including the items of the failed push
     public = await bench.client.get(f"{bench.url}/feeds/Lava.atom")
     assert len(read(public.content).items) == 3
 
@@ -275,7 +275,7 @@ async def test_a_failed_push_is_retried_with_the_current_document(bench: Bench, 
         await bench.work()
         await arrive(store, processor, feed, "second lava")
         await bench.work()
-        assert len(subscriber.got) == 1  # not before its time, whatever is published meanwhile
+        assert len(subscriber.got) == 1  # not early, despite other publications
         for wait in (60, 120):
             bench.now += wait
             await bench.work()
@@ -283,7 +283,7 @@ async def test_a_failed_push_is_retried_with_the_current_document(bench: Bench, 
         assert {"first lava", "second lava"} <= set(titles)
         bench.now += 86_400
         await bench.work()
-        assert len(subscriber.got) == 3  # it has it: no more
+        assert len(subscriber.got) == 3  # delivered: no more pushes
 
 
 async def test_a_dead_callback_is_given_up_after_twelve_attempts(bench: Bench, store: Store) -> None:
@@ -372,7 +372,7 @@ async def test_callbacks_on_private_addresses_are_refused_before_any_request(sto
             "http://2130706433/",
         ):
             status, said = await bench.hub.accept_request(form | {"hub.callback": address})
-            if status == 202:  # a name: judged when it has been resolved
+            if status == 202:  # a name is judged after it has been resolved
                 await bench.work()
             else:
                 assert "does not go to this address" in said

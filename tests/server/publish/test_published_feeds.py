@@ -1,4 +1,4 @@
-"""Published feeds over real HTTP: addresses, conditional requests, encodings, deltas, archive pages, errors."""
+"""Feeds are published over real HTTP: addresses, conditional requests, encodings, deltas, archive pages, errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item, intercept_reads, one_feed
 
-CHANGED = document_cache.CHECK_SECONDS + 0.05  # seconds after which a change is seen
+CHANGED = document_cache.CHECK_SECONDS + 0.05  # seconds until a change is visible
 
 
 async def filled(store: Store, count: int = 3) -> object:
@@ -206,7 +206,7 @@ async def test_an_item_that_arrived_in_two_ways_is_shown_once(store: Store, ask)
         feed = await one_feed(store, f"https://{n}.example/feed", tags=("news",))
         await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "tag:a.example,2026:1"), an_item(feed.id, "7"))])
     items = read((await ask("/tags/news.json")).content).items
-    assert sorted(item.id.partition(":")[0] for item in items) == ["tag", "urn", "urn"]  # “7” says nothing elsewhere
+    assert sorted(item.id.partition(":")[0] for item in items) == ["tag", "urn", "urn"]  # “7” means nothing elsewhere
 
 
 async def test_many_concurrent_readers_cause_one_read(store: Store, ask, monkeypatch: pytest.MonkeyPatch) -> None:

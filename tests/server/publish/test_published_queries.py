@@ -1,4 +1,4 @@
-"""Query feeds: as documents, by token, and live."""
+"""Query feeds are published as documents, by token, and live."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHANGED = document_cache.CHECK_SECONDS + 0.05
 
 
 async def lava(store: Store, count: int = 3, keep: int = 50) -> tuple[Feed, QueryProcessor]:
-    """A query feed with so many items, one more that it does not want, and its processor."""
+    """Make a query feed with so many items, one more item that it excludes, and its processor."""
     feed = await one_feed(store, tags=("news",))
     await store.write(
         run_script, f'CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST {keep} ITEMS', NOW
@@ -119,7 +119,7 @@ async def test_a_private_feed_needs_a_token_that_is_not_revoked(store: Store, as
 
 
 async def events(ask: Asker, count: int, started: asyncio.Event | None = None, **headers: str) -> list[tuple[int, str]]:
-    """(id, title) of the next events of the stream."""
+    """Return (id, title) of the next events of the stream."""
     found: list[tuple[int, str]] = []
     identity = 0
     async with (

@@ -1,4 +1,4 @@
-"""Real items, imported and published again: valid, and every field survives our own reader and feedparser."""
+"""Real items, imported and published again, are valid, and our reader and feedparser find every field."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from validity import problems
 
 from headwater.errors import InputError
 from headwater.formats import read, read_to_keep
-from headwater.model import Ending, Entry, Feed, Item, Known, Outcome
+from headwater.model import Ending, Entry, Feed, Item, Known, Outcome, Person
 from headwater.novelty import judge
 from headwater.publish.published_documents import DocumentPlace, compose_document, render_document, to_entries
 
 NOW = 1_800_000_000.0
-EVERY = 6  # document; the soak takes all
+EVERY = 6  # takes every sixth document; the soak takes all
 
 Imported = list[tuple[Feed, tuple[Item, ...]]]
 
 
 def real_items(shared_data: Path) -> Imported:
-    """What a refresh of each document would have stored."""
+    """Return the items that a refresh of each document would store."""
     found: Imported = []
     with tarfile.open(shared_data / "feeds.tar.xz") as archive:
         for member in archive:
@@ -65,18 +65,20 @@ def check(imported: Imported, format: str) -> None:
         assert problems(body, format) == [], feed
         again = read(body, url="https://our.example/tags/x", summaries=False)
         for mine, was in zip(again.items, shown, strict=True):
-            if format == "atom":  # RFC 4287 wants an author, and a date of change, for every entry
+            if format == "atom":  # RFC 4287 requires an author and a date of change for every entry
                 mine = replace(mine, authors=() if not was.authors else mine.authors)
                 mine = replace(mine, updated=None if was.updated is None else mine.updated)
-            if format == "rss":  # which has no other word than 0 for a length that nobody knows
+            if format == "rss":  # RSS can only write 0 for an unknown length
                 mine, was = unsized(mine), without_addresses(unsized(was))
             assert facts(mine) == facts(was), (feed, was.id)
 
 
 def without_addresses(entry: Entry) -> Entry:
-    """RSS has no place for the page of an author, nor for the mail addresses of several."""
-    people = tuple(replace(one, url=None) for one in entry.people if len(entry.people) == 1 and one.email)
-    return replace(entry, people=people)
+    """Remove the fields that RSS cannot hold: an author's page, and the addresses of several authors with names."""
+    if len(entry.people) == 1 and entry.people[0].email:
+        return replace(entry, people=(replace(entry.people[0], url=None),))
+    written = tuple(Person(one.name or one.url, None if one.name else one.email) for one in entry.people)
+    return replace(entry, people=written if any(one.email for one in written) else ())
 
 
 def unsized(entry: Entry) -> Entry:
@@ -84,8 +86,9 @@ def unsized(entry: Entry) -> Entry:
 
 
 def facts(entry: Entry) -> dict[str, Any]:
-    """Every field; dates in whole seconds, since RSS has no others, and without the line end after <pre>, which HTML
-    does not count."""
+    """Return every field, with dates in whole seconds as in RSS, and without the line end after <pre>, which HTML
+    ignores.
+    """
     found = structs.asdict(entry)
     for name in ("published", "updated"):
         found[name] = None if found[name] is None else math.floor(found[name])
@@ -101,13 +104,13 @@ def check_by_feedparser(imported: Imported, format: str) -> None:
         assert not parsed.bozo, (feed, parsed.get("bozo_exception"))
         for mine, was in zip(parsed.entries, shown, strict=True):
             got, wanted = by_feedparser(mine, was, format), expected(was)
-            if got != wanted:  # it mends texts, though not attributes, that a publisher has encoded twice
+            if got != wanted:  # it repairs doubly encoded texts, but not attributes
                 got, wanted = mended(got), mended(wanted)
             assert got == wanted, (feed, was.id)
 
 
 def by_feedparser(mine: Any, was: Entry, format: str) -> dict[str, Any]:
-    """The fields as feedparser has them; where it fills one from another that we left empty, that is taken back."""
+    """Return the fields as feedparser has them, without those that it fills from others."""
 
     def seconds(when: time.struct_time | None) -> int | None:
         return None if when is None else calendar.timegm(when)
@@ -124,7 +127,7 @@ def by_feedparser(mine: Any, was: Entry, format: str) -> dict[str, Any]:
         "summary": None if was.summary is None else mine.get("summary"),
         "content": mine.content[0].value if was.content else None,
         "categories": tuple(tag.term for tag in mine.get("tags", ())),
-        "enclosures": sorted(files),
+        "enclosures": sorted(set(files)),  # a file with sizes is an enclosure and in Media RSS
         "language": mine.title_detail.language if format == "atom" else mine.get("language"),
     }
 
@@ -140,7 +143,7 @@ def mended(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(one: Any, was: str) -> str | None:
-    """feedparser takes names apart that hold an address."""
+    """Return an author's name; feedparser splits names that contain an address."""
     name, mail = one.get("name"), one.get("email")
     return was if mail and mail in was and (name or "") in was else name
 

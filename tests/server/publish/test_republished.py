@@ -1,6 +1,6 @@
-"""Real documents, stored, selected by query feeds and published again: valid by three independent judges.
+"""Real documents, stored, selected by query feeds and published again, are valid by three independent judges.
 
-The rules of `validity`, the grammar of RFC 4287 (`atom.rng`) and feedparser look at each document and archive page.
+The rules of `validity`, the grammar of RFC 4287 (`atom.rng`) and feedparser check each document and archive page.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from support.store_samples import a_verdict
 
 BASE = "https://our.example"
 NOW = 1_800_000_000.0
-EVERY = 40  # document; the soak takes all
+EVERY = 40  # takes every fortieth document; the soak takes all
 ATOM = etree.RelaxNG(etree.parse(Path(__file__).with_name("atom.rng")))
 
 
 async def publish_documents(store: Store, shared_data: Path, every: int) -> list[str]:
-    """Store the items of real documents and a query feed for each of them; returns the names of the query feeds."""
+    """Store the items of real documents and a query feed for each of them; return the names of the query feeds."""
     imported = real_items(shared_data)[::every]
     new = [NewFeed(feed.url, title=feed.title) for feed, _ in imported]
     added = [one.feed for one in await store.write(add_and_subscribe, new, NOW - 50)]
@@ -53,7 +53,7 @@ async def publish_documents(store: Store, shared_data: Path, every: int) -> list
 
 
 async def follow_pages(documents: DocumentCache, name: str, format: str) -> AsyncIterator[bytes]:
-    """A query feed's document and its archive pages."""
+    """Return a query feed's document and its archive pages."""
     address: str | None = f"{BASE}/feeds/{name}.{format}"
     while address is not None:
         path, _, query = address.removeprefix(BASE).partition("?")
@@ -66,7 +66,7 @@ async def follow_pages(documents: DocumentCache, name: str, format: str) -> Asyn
 
 
 def judge_document(body: bytes, format: str) -> list[str]:
-    """What is wrong with a document, in words."""
+    """Return the errors of a document, in words."""
     found = problems(body, format)
     if format == "atom" and not ATOM.validate(etree.fromstring(body)):
         found += [str(error) for error in ATOM.error_log][:3]
@@ -78,7 +78,7 @@ def judge_document(body: bytes, format: str) -> list[str]:
 
 
 async def check_documents(store: Store, shared_data: Path, every: int) -> int:
-    """Judge all documents; returns how many there are."""
+    """Judge all documents; return how many there are."""
     names = await publish_documents(store, shared_data, every)
     documents = DocumentCache(store, BASE, clock=lambda: NOW, hub=(f"{BASE}/hub",))
     count = 0

@@ -25,7 +25,7 @@ FIRST, OTHER, THIRD = "https://first.example/feed", "https://b.example/feeds/b.a
 
 
 class World:
-    """A store whose two query feeds take everything, and the feeds it reads."""
+    """A store with two query feeds that select everything, and the feeds it reads."""
 
     def __init__(self, store: Store, processor: QueryProcessor, feeds: dict[str, Feed]) -> None:
         self.store = store
@@ -34,7 +34,7 @@ class World:
         self._at = NOW
 
     async def arrive(self, *came: tuple[str, str, str | None], title: str = "lava") -> None:
-        """(by which feed, identity, the feed it says it comes from) of items that come at once."""
+        """Store items that arrive together, each given as (feed, identity, feed of its source)."""
         self._at += 10
         for url, identity, source in came:
             feed = self.feeds[url]
@@ -44,7 +44,7 @@ class World:
             pass
 
     async def published(self, name: str = "a") -> list[str]:
-        """By which feeds the hits of a query came, in their order."""
+        """Return the feeds by which the hits of a query came, in order."""
         query = await self.store.read(find_query_feed, name)
         hits = await self.store.read(list_hits_after, query.id, after=0, limit=100)
         urls = {feed.id: url for url, feed in self.feeds.items()}
@@ -67,12 +67,12 @@ async def world(database_url: str) -> AsyncIterator[World]:
 async def test_a_returning_item_is_published_once(world: World, identity: str) -> None:
     await world.arrive((FIRST, identity, None))
     (stored,) = await world.store.read(list_items)
-    sent = to_entry(stored, world.feeds[FIRST])  # as we publish it, and as the others publish it again
+    sent = to_entry(stored, world.feeds[FIRST])  # as we publish it, and as others publish it again
     assert sent.id is not None
     await world.arrive((OTHER, sent.id, FIRST), (THIRD, sent.id, FIRST))
-    assert len(await world.store.read(list_items)) == 3  # every feed has what it has
+    assert len(await world.store.read(list_items)) == 3  # every feed keeps its own copy
     assert await world.published() == [FIRST]
-    assert await world.published("b") == [OTHER]  # to a feed that has not published it, it is news
+    assert await world.published("b") == [OTHER]  # new to a query feed that has not published it
     await world.arrive((OTHER, sent.id, FIRST), title="lava, changed")
     assert await world.published() == [FIRST]
 

@@ -1,4 +1,4 @@
-"""Slow receivers: strangers at the hub and stalled web hooks delay nobody else, and only real attempts count."""
+"""Strangers at the hub and stalled web hooks delay no one else, and only real attempts count."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def courier(tmp_path: Path) -> AsyncIterator[Fetcher]:
 async def test_400_slow_strangers_delay_neither_a_push_nor_a_renewal(
     store: Store, courier: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(websub_hub, "VERIFY_SECONDS", 60.0)  # no stranger makes room within the test
+    monkeypatch.setattr(websub_hub, "VERIFY_SECONDS", 60.0)  # strangers keep their places during the test
     feed, processor = await lava(store)
     documents = DocumentCache(store, BASE, hub=(f"{BASE}/hub",))
     hub = WebSubHub(store, documents, courier)
@@ -86,7 +86,7 @@ async def test_400_slow_strangers_delay_neither_a_push_nor_a_renewal(
         async with receiver() as newcomer:
             await store.write(add_hub_request, HubRequest("subscribe", TOPIC, newcomer.url("/new")), NOW)
             hub.wake()
-            await until(lambda: newcomer.paths, "it arrives")  # another stranger has its turn, too
+            await until(lambda: newcomer.paths, "it arrives")  # another stranger gets its turn
         assert slow.most_open <= websub_hub.VERIFY_LIMITS.per_receiver
         stop.set()
         await asyncio.wait_for(running, websub_hub.STOP_SECONDS + 5)
@@ -114,7 +114,7 @@ async def test_stalled_subscribers_do_not_delay_others(store: Store, courier: Fe
         await until(lambda: quick.bodies, "it arrives")
         assert time.monotonic() - begin < websub_hub.SEND_SECONDS
         tried = sum(one.attempts for one in await store.read(list_hub_subscribers))
-        assert tried <= len(turned.bodies) + websub_hub.SEND_LIMITS.per_receiver  # none is counted that waits
+        assert tried <= len(turned.bodies) + websub_hub.SEND_LIMITS.per_receiver  # waiting ones are not counted
         stop.set()
         await asyncio.wait_for(running, websub_hub.STOP_SECONDS + 5)
 
@@ -122,7 +122,7 @@ async def test_stalled_subscribers_do_not_delay_others(store: Store, courier: Fe
 async def test_an_address_has_a_quota_of_unconfirmed_requests(
     store: Store, courier: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(websub_hub, "MOST_REQUESTS_PER_SENDER", 5)
+    monkeypatch.setattr(websub_hub, "MAX_REQUESTS_PER_SENDER", 5)
     await lava(store)
     documents = DocumentCache(store, BASE, hub=(f"{BASE}/hub",))
     hub = WebSubHub(store, documents, courier)

@@ -1,4 +1,4 @@
-"""Sources with a hub: discovery, subscription, pushes, renewal, and polling when the hub fails."""
+"""A node finds hubs of sources, subscribes, takes pushes, renews, and polls again when the hub fails."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from support.store_samples import SOMEBODY, intercept_reads
 
 
 async def follow(node: Node, origin: Source) -> Feed:
-    """The feed, polled once, and its hub asked."""
+    """Add the feed and wait until it was polled and its hub asked."""
     (added,) = await node.store.write(add_and_subscribe, [NewFeed(f"{origin.base}/feed.xml")], time.time())
     await until(lambda: origin.asked, "the hub is asked")
     return added.feed
@@ -59,7 +59,7 @@ Followed = tuple[Node, PushService, Source, Feed]
 
 @pytest.fixture
 async def followed(tmp_path: Path) -> AsyncIterator[Followed]:
-    """A feed whose hub has confirmed."""
+    """Return a feed whose hub has confirmed."""
     async with source() as origin, running(tmp_path) as (node, pushing, _):
         feed = await follow(node, origin)
         answer = await origin.verify()
@@ -101,7 +101,7 @@ async def test_a_failed_unsubscription_is_retried_a_few_times(followed: Followed
     await node.store.write(move_feed_to_trash, feed.id, by=SOMEBODY)
     now = [time.time()]
     subscriber = WebSubClient(node.store, node.fetcher, node.crawl, "https://here.example", clock=lambda: now[0])
-    for _ in range(10):  # ten days: as long as the lease
+    for _ in range(10):  # ten days, the length of the lease
         await subscriber.step()
         now[0] += 86_400
     told = [asked for asked in origin.asked if asked["hub.mode"] == "unsubscribe"]
@@ -119,7 +119,7 @@ async def test_callbacks_and_secrets_are_all_different(tmp_path: Path) -> None:
 
 @dataclass
 class Scan:
-    """Held where it has read what is pushed and not yet taken it over."""
+    """Pauses a scan after it has read the pushed feeds and before it applies them."""
 
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
@@ -249,7 +249,7 @@ async def test_a_challenge_is_answered_only_for_a_pending_request_and_only_once(
 async def test_a_bad_or_missing_signature_is_ignored(followed: Followed, how: dict[str, Any]) -> None:
     node, _, origin, feed = followed
     answer = await origin.push("forged", **how)
-    assert 200 <= answer.status_code < 300  # whoever forges learns nothing
+    assert 200 <= answer.status_code < 300  # a forger learns nothing
     assert await titles(node) == {"first"}
     assert "signature" in str((await state(node, feed)).message)
 
@@ -304,7 +304,7 @@ async def test_a_silent_hub_is_noticed_by_a_poll_and_trusted_again_after_a_push(
     node, _, origin, feed = followed
     origin.titles = ["second", "first"]
     await node.crawl.request_refresh(feed.id)
-    assert (await state(node, feed)).state == "active"  # published before the hub knew us, perhaps
+    assert (await state(node, feed)).state == "active"  # it may have been published before the hub knew us
     origin.titles = ["third", "second", "first"]
     await node.crawl.request_refresh(feed.id)
 
@@ -339,7 +339,7 @@ async def test_a_denial_and_a_refusal_leave_the_feed_to_polling(tmp_path: Path) 
         await until(refused, "the refusal is kept")
         one = await state(node, feed)
         assert one.state == "refused"
-        assert (await origin.verify()).status_code == 404  # it has said no: nothing is awaited
+        assert (await origin.verify()).status_code == 404  # the hub denied it, so nothing is pending
         assert "403: because" in (await explain_feed_schedule(node.store, node.settings, feed.id, time.time())).push
 
 

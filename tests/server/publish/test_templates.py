@@ -1,4 +1,4 @@
-"""Templates of deliveries, and notifications that reach public addresses only."""
+"""Templates of deliveries are rendered safely, and notifications reach public addresses only."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_mails_use_the_template_of_the_query_or_of_the_server(store: Store
 
 @pytest.fixture
 def listening() -> Iterator[tuple[int, list[bytes]]]:
-    """A service on a private address: its port and what it got."""
+    """Run a service on a private address; yield its port and its received data."""
     got: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

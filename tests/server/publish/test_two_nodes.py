@@ -1,4 +1,4 @@
-"""An aggregation network of two: each node follows a query feed of the other, and both push."""
+"""In a network of two, each node follows a query feed of the other, and both push."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from headwater.store.store import Store
 
 @dataclass
 class Server:
-    """A `headwater serve` of its own process, and its database beside it."""
+    """A `headwater serve` process and its database."""
 
     name: str
     base: str
@@ -85,7 +85,7 @@ async def server(folder: Path, name: str) -> AsyncIterator[Server]:
 
 
 async def confirmed(*origins: Source) -> None:
-    """The sources' hubs confirm whoever asks."""
+    """Let the sources' hubs confirm every subscriber."""
 
     async def asked() -> bool:
         return all(origin.asked for origin in origins)
@@ -127,7 +127,7 @@ async def test_two_nodes_push_to_each_other_and_recognise_returning_items(tmp_pa
 
 
 async def returned(node: Server) -> list[str | None]:
-    """What came from the other node and has been matched."""
+    """Return the items that came from the other node and have been matched."""
     if await node.store.read(read_checkpoint, "queries") < await node.store.read(find_last_position):
         return []
     return [item.title for item in await node.store.read(list_items, feed_id=(await node.store.read(list_feeds))[1].id)]

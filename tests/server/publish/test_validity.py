@@ -1,4 +1,4 @@
-"""The validity checks find known faults; hypothesis searches documents that fail them."""
+"""The validity checks find known faults; Hypothesis searches for documents that fail them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_valid_documents_pass() -> None:
 
 
 WORDS = st.text(max_size=30)
-LINES = st.text(max_size=30).map(to_one_line).filter(bool)  # as our reader makes names and categories
+LINES = st.text(max_size=30).map(to_one_line).filter(bool)  # as our reader normalises names and categories
 ADDRESSES = st.builds(
     "{}{}".format, st.sampled_from(["https://example.org/", "http://bücher.example?", "tag:e", "urn:e:"]), WORDS
 )

@@ -1,6 +1,6 @@
 """Checks published documents by the rules of the W3C validator, OPML 2.0 and JSON Feed 1.1.
 
-`problems` lists what is wrong, in words; an empty list is a valid document.
+`problems` lists the errors in words; an empty list means a valid document.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RFC822 = re.compile(
 )
 _MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(\s*;.*)?")
 _LANGUAGE = re.compile(r"([A-Za-z]{2,3}|[Xx])(-[A-Za-z0-9]{1,8})*")
-_COUNTRIES = ("us", "jp", "cn", "cz", "dk", "ua", "vn", "gb")  # that publishers take for languages
+_COUNTRIES = ("us", "jp", "cn", "cz", "dk", "ua", "vn", "gb")  # that publishers use as languages
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9;/?:@&=+$.\-_!~*'()%,#]+")  # RFC 3986, without [ and ]
 _TAG = re.compile(r"tag:([a-z0-9._-]+@)?[a-z0-9.-]+,\d{4}(-\d\d(-\d\d)?)?:.*")
 _URN = re.compile(r"urn:[A-Za-z0-9][A-Za-z0-9-]{1,31}:([A-Za-z0-9()+,.:=@;$_!*'-]|%[0-9A-Fa-f]{2})+")
@@ -223,7 +223,7 @@ def _json_item(item: dict[str, Any]) -> Iterator[str]:
 
 
 def _extensions(value: Any, inside: bool = False) -> Iterator[str]:
-    """Names of extensions, and only they, begin with an underscore and a letter; none holds a full stop."""
+    """Check that names of extensions, and only they, begin with an underscore and a letter, and have no full stop."""
     if isinstance(value, list):
         for one in value:
             yield from _extensions(one, inside)
@@ -256,7 +256,7 @@ def _opml(root: Any) -> Iterator[str]:
         yield from _address(outline.get("htmlUrl"), "htmlUrl")
 
 
-# what all share
+# rules of all formats
 
 
 def _count(parent: Any, name: str, least: int, most: int, where: str) -> Iterator[str]:
@@ -266,7 +266,7 @@ def _count(parent: Any, name: str, least: int, most: int, where: str) -> Iterato
 
 
 def _unknown(parent: Any, known: set[str]) -> Iterator[str]:
-    """Elements of the format's own namespace that it does not have; those of other namespaces are extensions."""
+    """Find unknown elements of the format's own namespace; those of other namespaces are extensions."""
     own = etree.QName(parent).namespace
     for child in parent:
         if isinstance(child.tag, str) and etree.QName(child).namespace == own and child.tag not in known:
@@ -274,7 +274,7 @@ def _unknown(parent: Any, known: set[str]) -> Iterator[str]:
 
 
 def _before(parent: Any, name: str) -> Iterator[str]:
-    """What is said of the whole feed stands before its items."""
+    """Check that fields of the feed stand before its items."""
     names = [child.tag for child in parent]
     if name in names and set(names[names.index(name) :]) != {name}:
         yield "something of the feed after its first item"

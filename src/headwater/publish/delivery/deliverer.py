@@ -66,15 +66,15 @@ POOL_LIMITS = {  # by kind; mails and notifications go through one server and tw
     "notify": PoolLimits(total=2, per_host=2, per_receiver=1),
 }
 STOP_SECONDS = 5.0  # that running requests may take when the process stops
-MOST_RECEIVERS = 10_000  # remembered
-FIRST_WAIT, LONGEST_WAIT = 60.0, 6 * 3600.0  # seconds until the second attempt, and the longest pause
-MOST_ATTEMPTS = 12  # over about a day and a half
+MAX_RECEIVERS = 10_000  # remembered
+FIRST_WAIT, MAX_WAIT = 60.0, 6 * 3600.0  # seconds until the second attempt, and the longest pause
+MAX_ATTEMPTS = 12  # over about a day and a half
 SECRET_STATE = "hook secret"
 
 log = structlog.get_logger()
 
 
-def retry_wait(attempts: int, first: float = FIRST_WAIT, longest: float = LONGEST_WAIT) -> float:
+def retry_wait(attempts: int, first: float = FIRST_WAIT, longest: float = MAX_WAIT) -> float:
     """Return the seconds until the next attempt, doubling each time.
 
     >>> [retry_wait(n) / 60 for n in (1, 2, 3, 20)]
@@ -94,8 +94,8 @@ class Deliverer(StepLoop):
         clock: Callable[[], float] = time.time,
         lease: float = LEASE,
         first_wait: float = FIRST_WAIT,
-        longest_wait: float = LONGEST_WAIT,
-        most_attempts: int = MOST_ATTEMPTS,
+        longest_wait: float = MAX_WAIT,
+        most_attempts: int = MAX_ATTEMPTS,
     ) -> None:
         super().__init__("deliveries_failed", store.changes, clock=clock)
         self._store = store
@@ -182,7 +182,7 @@ class Deliverer(StepLoop):
         """Note that a receiver accepted a message, and how many items it takes in one."""
         self._proven.pop(address, None)
         self._proven[address] = size or 1
-        if len(self._proven) > MOST_RECEIVERS:
+        if len(self._proven) > MAX_RECEIVERS:
             del self._proven[next(iter(self._proven))]
 
     async def _try_to_send(self, batch: Sequence[Delivery]) -> tuple[str, float | None, str | None]:

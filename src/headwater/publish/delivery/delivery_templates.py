@@ -24,8 +24,8 @@ from headwater.fetch.reading.worker_pool import WorkerPool
 from headwater.formats.values.text import html_to_text, to_one_line
 from headwater.model import Document, Enclosure, Entry, SafeHtml, Source
 
-LONGEST_TEMPLATE = 100_000  # characters of a template; its result may have ten times as many
-LONGEST_SUBJECT = 200
+MAX_TEMPLATE_LENGTH = 100_000  # characters of a template; its result may have ten times as many
+MAX_SUBJECT_LENGTH = 200
 WORKER_FUNCTION = "headwater.publish.delivery.delivery_templates:read_message"
 FIELDS = "title, link, summary, content, authors, categories, published, updated, source, source_url, language, id"
 
@@ -69,14 +69,14 @@ def render_template(
     """Return subject and text; None for a part without a template."""
     subject = _render_part("subject", template.subject, query, items, at)
     text = _render_part("text", template.body, query, items, at)
-    return (to_one_line(subject, LONGEST_SUBJECT) if subject else None), text
+    return (to_one_line(subject, MAX_SUBJECT_LENGTH) if subject else None), text
 
 
 def _render_part(part: str, source: str | None, query: str, items: Sequence[Entry], at: float) -> str | None:
     if source is None:
         return None
-    if len(source) > LONGEST_TEMPLATE:
-        raise InputError(f"The template's {part} is too long: at most {LONGEST_TEMPLATE:,} characters.")
+    if len(source) > MAX_TEMPLATE_LENGTH:
+        raise InputError(f"The template's {part} is too long: at most {MAX_TEMPLATE_LENGTH:,} characters.")
     environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["date"] = lambda moment, format="%Y-%m-%d %H:%M": moment.strftime(format) if moment else ""
     try:
@@ -103,7 +103,7 @@ def _join_parts(parts: Any, part: str) -> str:
     for piece in parts:
         made.append(piece)
         size += len(piece)
-        if size > 10 * LONGEST_TEMPLATE:
+        if size > 10 * MAX_TEMPLATE_LENGTH:
             raise InputError(f"The template's {part} makes a message without end.")
     return "".join(made)
 

@@ -15,7 +15,7 @@ from headwater.publish.delivery.notification_worker import send_notification, st
 
 TIMEOUT = 30.0
 BATCH_HEADER = "X-Headwater-Batch"  # of a web hook's answer: how many items it takes in one message
-MOST_IN_BATCH = 100
+MAX_IN_BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def parse_batch_size(text: str) -> int | None:
     number = text.strip()
     if not (number.isascii() and number.isdecimal() and len(number) < 10):
         return None
-    return min(max(int(number), 1), MOST_IN_BATCH)
+    return min(max(int(number), 1), MAX_IN_BATCH)
 
 
 class NotificationSink(Sink):
