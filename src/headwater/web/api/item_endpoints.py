@@ -70,7 +70,7 @@ class StoryItemView(ResponseBody, frozen=True):
     published: Time
 
 
-class StoryView(ResponseBody, frozen=True):
+class ItemStoryView(ResponseBody, frozen=True):
     """The story of an item: what it joined, how alike they are, and the other items that you read."""
 
     id: ItemId
@@ -89,7 +89,7 @@ class FullItemView(ItemView, frozen=True):
     people: Annotated[list[Person], Meta(description="the authors with their addresses, if any is known")]
     episode: Episode | None
     queries: Annotated[list[str], Meta(description="the query feeds that show it, as far as you see them")]
-    story: StoryView | None
+    story: ItemStoryView | None
 
 
 def view_item(one: ReaderItem) -> ItemView:
@@ -227,13 +227,13 @@ async def show_item(call: ApiCall, asked: ItemParameters) -> FullItemView:
     )
 
 
-async def _view_story(call: ApiCall, item_id: int | None) -> StoryView | None:
+async def _view_story(call: ApiCall, item_id: int | None) -> ItemStoryView | None:
     feeds = await call.site.reader_feeds.load_feeds(call.user.id)
     story = None if item_id is None else await load_story(call.store, feeds, item_id)
     if story is None:
         return None
     mine = story.mine.entry
-    return StoryView(
+    return ItemStoryView(
         id=format_item_id(story.id),
         joined=None if mine.joined_id is None else format_item_id(mine.joined_id),
         score=mine.score,
