@@ -69,11 +69,17 @@ def measure_quality(counts: PromiseCounts) -> MeasuredQuality:
     >>> day = measure_quality(counts)
     >>> day.completeness, day.freshness, day.delay, day.in_time
     (0.9, 0.99, 100.0, 0.75)
+
+    A hundredth of an item that was perhaps lost is no data:
+
+    >>> measure_quality(PromiseCounts(lost=0.01)).completeness is None
+    True
     """
     published = counts.got + counts.lost
+    items = round(published)
     return MeasuredQuality(
-        items=round(published),
-        completeness=counts.got / published if published > 0 else None,
+        items=items,
+        completeness=counts.got / published if items else None,
         freshness=max(1 - counts.missing / counts.watched, 0.0) if counts.watched > 0 and counts.dated else None,
         dated=counts.dated,
         delay=counts.waited / counts.dated if counts.dated else None,
