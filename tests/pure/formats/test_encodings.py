@@ -83,3 +83,21 @@ def test_a_charset_that_would_leave_no_markup_is_ignored(charset: str, title: st
     body = f"<rss><channel><title>{title}</title></channel></rss>".encode("cp1252")
     body += b" " * (len(body) % 2)
     assert read(body, headers={"Content-Type": f"text/xml; charset={charset}"}).title == title.strip()
+
+
+@pytest.mark.parametrize(
+    ("between", "shown"),
+    [
+        (b"\xa9 2004", "© 2004"),
+        (b"it\x92s \x97 here", "it’s — here"),
+        (b"r\xe9sum", "résum"),
+        (b"cut off \xe2\x80", "cut off �"),
+        (b"cut off \xc3", "cut off �"),
+        (b"undefined \x81", "undefined �"),
+    ],
+)
+def test_single_bytes_of_windows_1252_in_a_utf_8_document_are_read(between: bytes, shown: str) -> None:
+    body = "<rss><channel><title>Früh: ".encode() + between + b"</title></channel></rss>"
+    found = read(body)
+    assert (found.title, found.encoding) == (f"Früh: {shown}", "utf-8")
+    assert found.problems

@@ -44,7 +44,9 @@ _tag = st.builds(
     lambda slash, element, name, quote, value, end: f"<{slash}{element} {name}={quote}{value}{quote}{end}",
     st.sampled_from(["", "", "/"]),
     st.sampled_from(_ELEMENTS) | st.sampled_from(_ELEMENTS).map(str.upper),
-    st.sampled_from(["href", "src", "title", "style", "cite", "onclick", "HREF", "poster", "xml:lang", "srcdoc"]),
+    st.sampled_from(
+        ["href", "src", "title", "style", "cite", "onclick", "HREF", "poster", "xml:lang", "xlink:href", "srcdoc"]
+    ),
     st.sampled_from(['"', "'", ""]),
     st.sampled_from(
         ["https://example.org/", "/a", "javascript:alert(1)", "java\tscript:", "data:x", "a'b", 'a"b', ">"]
@@ -71,7 +73,7 @@ class _Audit(HTMLParser):
         self.elements.add(tag)
         for name, value in attrs:
             self.attributes.add(name)
-            if name in ("href", "src", "cite", "poster"):
+            if name in ("href", "xlink:href", "src", "cite", "poster"):
                 self.schemes.add(urlsplit(value or "").scheme)
 
 

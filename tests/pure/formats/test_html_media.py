@@ -113,6 +113,21 @@ def test_text_behind_a_frame_without_end_stays() -> None:
     assert "fallback" not in clean(frame.format("><p>fallback</p></iframe>"))
 
 
+@pytest.mark.parametrize("tag", ["script", "style", "title", "textarea", "template"])
+@pytest.mark.parametrize("rest", ["/", ' src="https://a.example/x.js" /', " async/"])
+def test_text_behind_an_element_that_ends_in_its_start_tag_stays(tag: str, rest: str) -> None:
+    assert clean(f"<p>a</p><{tag}{rest}><p>b</p>") == "<p>a</p><p>b</p>"
+
+
+def test_texts_and_links_of_drawings_stay() -> None:
+    head = '<svg viewBox="0 0 9 9"><title>Rivers</title><style>text {}</style><path d="M0"/>'
+    assert clean(f"<p>a{head}<text>Rhine</text><text>Maas</text></svg>b</p>") == "<p>a Rivers Rhine Maas b</p>"
+    link = "<a xlink:href='/rhine' xlink:title='x'><text>Rhine</text></a>"
+    assert clean(f"{head}{link}</svg>") == 'Rivers <a href="https://example.org/rhine"> Rhine </a>'
+    assert clean(f"{head}<desc>Five <i>of</i> them</desc></svg>") == "Rivers Five of them"
+    assert clean("<p>a <svg><circle r='1'/></svg>b</p>") == "<p>a b</p>"
+
+
 def test_links_and_players_for_readers_without_scripts_stay() -> None:
     poll = '<a href="https://poll.example/7">Take the poll</a>'
     assert clean(f"<p>x <noscript>{poll} now</noscript> y</p>") == f"<p>x {poll} now y</p>"

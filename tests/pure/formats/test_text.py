@@ -102,7 +102,8 @@ def test_both_tags_of_a_mentioned_title_keep_the_text_between_them() -> None:
         "<script>alert(1)</script>",
         "<style>p {}</style>",
         "<head><title>a <b></title></head>",
-        "<svg><title>x</title><path d='M0'></svg>",
+        "<svg><style>p {}</style><script>x()</script><path d='M0'></svg>",
+        "<svg viewBox='0 0 1 1'><g><path d='M0'/></g></svg>",
         "<template><p>x</p></template>",
     ],
 )
@@ -116,6 +117,10 @@ def test_formulas_stay_without_what_could_run() -> None:
     hostile = "<math onclick='a()' href='javascript:a()'><mi xlink:href='javascript:a()'>x</mi>"
     hostile += "<annotation>x</annotation></math>"
     assert clean_html(hostile, None) == "<math><mi>x</mi></math>"
+    linked = '<math><mrow {}="{}"><mi>x</mi></mrow></math>'
+    for name in ("href", "xlink:href"):
+        resolved = linked.format(name, "https://example.org/x")
+        assert clean_html(linked.format(name, "/x"), "https://example.org/feed") == resolved
 
 
 @pytest.mark.parametrize(

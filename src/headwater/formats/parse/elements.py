@@ -235,7 +235,9 @@ def read_enclosure(element: etree._Element, context: ReadContext, text: str | No
     url = resolve_url(get("url") or text or get("href") or get("src"), context.find_base(element))
     if url is None:
         return None
-    kind = get("type") or _TYPE_OF_MEDIUM.get((get("medium") or "").strip().lower())
+    kind = get("type")
+    if not kind and (medium := get("medium")):
+        kind = _TYPE_OF_MEDIUM.get(medium.strip().lower())
     return Enclosure(
         url,
         (kind.strip().lower() or None) if kind else None,
@@ -253,11 +255,15 @@ def add_enclosure(draft: EntryDraft, element: etree._Element, context: ReadConte
 
 
 def add_media_content(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
-    if found := read_enclosure(element, context):
+    found = read_enclosure(element, context)
+    if len(element):
         titles = (read_title(child, context) for child in element if context.names[child.tag] == "media:title")
         title = next(titles, None)
-        draft.enclosures.append(replace(found, title=title) if title else found)
-    add_media_group(draft, element, context)
+        found = replace(found, title=title) if found and title else found
+    if found:
+        draft.enclosures.append(found)
+    if len(element):
+        add_media_group(draft, element, context)
 
 
 def add_media_group(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:

@@ -29,7 +29,10 @@ def parse_size(text: str | None) -> int | None:
 
 def find_picture(files: Iterable[Enclosure]) -> str | None:
     """Return the address of the first picture."""
-    return next((one.url for one in files if (one.type or "").startswith("image/")), None)
+    for one in files:
+        if one.type is not None and one.type.startswith("image/"):
+            return one.url
+    return None
 
 
 def type_picture(files: tuple[Enclosure, ...], picture: str | None) -> tuple[Enclosure, ...]:
@@ -41,7 +44,9 @@ def type_picture(files: tuple[Enclosure, ...], picture: str | None) -> tuple[Enc
 
 def parse_pixels(text: str | None) -> int | None:
     """Parse a width or height in pixels; percentages and nonsense are ignored."""
-    digits = (text or "").strip().lower().removesuffix("px").strip()
+    if not text:
+        return None
+    digits = text.strip().lower().removesuffix("px").strip()
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 6 and int(digits) else None
 
 
@@ -56,7 +61,9 @@ def parse_duration(text: str | None) -> float | None:
 
 def parse_offset(text: str | None) -> float | None:
     """Parse a time within a recording, written like a duration; it may be 0."""
-    parts = (text or "").strip().split(":")
+    if not text:
+        return None
+    parts = text.strip().split(":")
     if len(parts) > 3 or not all(len(part) < 13 and _NUMBER.fullmatch(part) for part in parts):
         return None
     seconds = 0.0

@@ -2,7 +2,7 @@
 
 Any of the first three may be wrong, so a declared encoding counts only if the bytes are valid in it. Bytes that are
 valid UTF-8 beyond ASCII are UTF-8 even if a Latin encoding is declared: that does not happen by accident. A few bad
-bytes do not turn a UTF-8 document into windows-1252; they are replaced.
+bytes do not turn a UTF-8 document into windows-1252; each is read or replaced by itself.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _decode_other(body: bytes, claimed: str | None) -> tuple[str, str, str | Non
     if like is not None:
         return body.decode(like), like, f"the bytes are not UTF-8 and were read as {like}, a guess"
     if good > bad * 100 or (bad <= _MAX_BAD_SEQUENCES and _has_utf8_sequence(body)):
-        return replaced, "utf-8", f"{bad} bytes were not UTF-8 and have been replaced"
+        return body.decode("utf-8", _LATIN_BYTES), "utf-8", f"{bad} bytes were not UTF-8 and have been replaced"
     for name in declared:
         if name not in ("utf-8", "cp1252") and _is_plausible(body, read := body.decode(name, "replace")):
             return read, name, f"some bytes were not {name} and have been replaced"
@@ -200,6 +200,18 @@ def _decode_other(body: bytes, claimed: str | None) -> tuple[str, str, str | Non
         "cp1252",
         "the bytes are not UTF-8 and were read as windows-1252" if not declared else None,
     )
+
+
+def _replace_bad_bytes(error: UnicodeError) -> tuple[str, int]:
+    """Read a byte that cannot belong to a UTF-8 sequence as windows-1252; replace sequences that were cut off."""
+    assert isinstance(error, UnicodeDecodeError)
+    bad, following = error.object[error.start : error.end], error.object[error.end : error.end + 1]
+    is_alone = len(bad) == 1 and (bad < b"\xc0" or following.isalpha())
+    return (bad.decode("cp1252", "replace") if is_alone else "\ufffd"), error.end
+
+
+_LATIN_BYTES = "headwater.latin_bytes"
+codecs.register_error(_LATIN_BYTES, _replace_bad_bytes)
 
 
 def _is_plausible(body: bytes, text: str) -> bool:

@@ -38,13 +38,12 @@ MATHML_TAGS = {
     "mprescripts", "mroot", "mrow", "ms", "mspace", "msqrt", "mstyle", "msub", "msubsup", "msup", "mtable", "mtd",
     "mtext", "mtr", "munder", "munderover", "none", "semantics",
 }  # fmt: skip
-MATHML_ATTRIBUTES = {
-    "math": {"display"},
-    "mi": {"mathvariant"},
-    "mo": {"stretchy", "fence", "separator"},
-    "mfrac": {"linethickness"},
-    "mtable": {"columnalign"},
-}
+MATHML_ATTRIBUTES = {tag: {"href"} for tag in MATHML_TAGS}
+MATHML_ATTRIBUTES["math"].add("display")
+MATHML_ATTRIBUTES["mi"].add("mathvariant")
+MATHML_ATTRIBUTES["mo"].update(("stretchy", "fence", "separator"))
+MATHML_ATTRIBUTES["mfrac"].add("linethickness")
+MATHML_ATTRIBUTES["mtable"].add("columnalign")
 _TAGS |= MATHML_TAGS
 _ATTRIBUTES = {tag: set(names) for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
 for _tag, _names in {

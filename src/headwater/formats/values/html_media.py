@@ -11,8 +11,15 @@ from urllib.parse import parse_qs, urlsplit
 
 from headwater.formats.values.text import decode_references
 
-_MEDIA = re.compile(r"<(/?)(img|iframe|embed|object|noscript|source|picture)\b([^<>]*)>", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"""([a-zA-Z][\w-]{0,40})\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
+_MEDIA = re.compile(
+    r"<(/?)(img|iframe|embed|object|noscript|source|picture|svg)\b([^<>]*)>"
+    # HTML does not let these end in their start tag: a parser would take the text behind it for their content.
+    r"|<(?:script|style|title|textarea|template)(?:\s[^<>]*)?/>",
+    re.IGNORECASE,
+)
+_SVG_END = re.compile(r"</(?:svg|SVG)>")
+_SVG_TAG = re.compile(r"<(/?)(?:svg:)?([a-zA-Z]+)([^<>]*)>")
+_ATTRIBUTE = re.compile(r"""([a-zA-Z][\w:-]{0,40})\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
 _IFRAME = re.compile(r"<(?:iframe[\s>]|(/)iframe\s*>)", re.IGNORECASE)
 _OBJECT_END = re.compile(r"<(?:/object|(embed|iframe))\b", re.IGNORECASE)
 _NOSCRIPT_END = re.compile(r"</noscript", re.IGNORECASE)
@@ -43,9 +50,8 @@ def rewrite_media(text: str) -> str:
     >>> rewrite_media('<img src="data:," data-src="/a.png"> <img src="/t.gif" width=1 height=1>')
     '<img src="/a.png" src="data:," data-src="/a.png"> '
     """
-    if not _MEDIA.search(text):
-        return text
-    return _MediaRewriter(text).rewrite()
+    first = _MEDIA.search(text)
+    return text if first is None else _MediaRewriter(text).rewrite(first.start())
 
 
 class _MediaRewriter:
@@ -57,18 +63,22 @@ class _MediaRewriter:
         self._source: str | None = None  # the best address of the `source` elements of an open picture
         self._in_noscript = False
         self._is_noscript_shown = False  # its text, too
+        self._last_svg_end = max(map(text.rfind, ("</svg>", "</SVG>"))) + len("</svg>")
         self._last_noscript_end = max(map(text.rfind, ("</noscript", "</NOSCRIPT")))
 
-    def rewrite(self) -> str:
+    def rewrite(self, start: int) -> str:
+        """Return the text with its media rewritten, the first of which begins at `start`."""
         parts: list[str] = []
         done = 0
-        for found in _MEDIA.finditer(self._text):
+        for found in _MEDIA.finditer(self._text, start):
             if found.start() < done:
                 continue
             if not self._in_noscript or self._is_noscript_shown:
                 parts.append(self._text[done : found.start()])
-            closing, tag = bool(found[1]), found[2].lower()
             done = found.end()
+            if found[2] is None:
+                continue
+            closing, tag = bool(found[1]), found[2].lower()
             if tag == "noscript":
                 if closing or not self._in_noscript:  # each is searched for its end once
                     self._in_noscript = not closing and done <= self._last_noscript_end
@@ -83,6 +93,12 @@ class _MediaRewriter:
             elif tag in ("iframe", "embed"):
                 parts.append(self._link_player(_read_attributes(found[3])))
                 done = self._skip_content(tag, found)
+            elif tag == "svg":
+                end = None if found[3].endswith("/") else _SVG_END.search(self._text, done, self._last_svg_end)
+                if end is not None:
+                    hidden = self._in_noscript and not self._is_noscript_shown
+                    parts.append("" if hidden else _describe_drawing(self._text[done : end.start()]))
+                    done = end.end()
             elif tag == "source":
                 sources = _read_attributes(found[3])
                 self._source = self._source or _choose_from_set(sources.get("srcset") or sources.get("data-srcset"))
@@ -133,6 +149,33 @@ class _MediaRewriter:
             return ""
         self._shown.add(chosen)
         return tag if chosen == written else f'<img src="{escape(chosen)}"{tag[4:]}'
+
+
+def _describe_drawing(content: str) -> str:
+    """Return the texts and links of a drawing, which the cleaner would remove with it.
+
+    >>> _describe_drawing("<title>Rivers</title><style>a{}</style><a xlink:href='/rhine'><text>Rhine</text></a>")
+    ' Rivers <a href="/rhine"> Rhine </a> '
+    """
+    parts: list[str] = []
+    done = 0
+    for found in _SVG_TAG.finditer(content):
+        if found.start() < done:
+            continue
+        parts.append(content[done : found.start()])
+        done, name = found.end(), found[2].lower()
+        if name in ("style", "script") and not found[1] and not found[3].endswith("/"):
+            end = content.find(f"</{found[2]}", done)
+            done = len(content) if end < 0 else end
+        elif name != "a":
+            parts.append(" ")
+        elif found[1]:
+            parts.append("</a>")
+        else:
+            attributes = _read_attributes(found[3])
+            parts.append(f'<a href="{escape(attributes.get("xlink:href") or attributes.get("href", ""))}">')
+    words = " ".join("".join((*parts, content[done:])).split())
+    return f" {words} " if words else ""
 
 
 def _read_attributes(text: str) -> dict[str, str]:
