@@ -72,6 +72,7 @@ _RELATIVE = re.compile(
 ID_PREFIX = "hw-"
 _TAG = re.compile(r'<[a-z][a-z0-9]*(?: [^\s"=<>]+="[^"]*")+>')
 _ID = re.compile(r' id="([^"]*)"')
+_TAG_WITH_ID = re.compile(r'(<[a-z][a-z0-9]*(?: [^\s"=<>]+="[^"]*")*?) id="([^"]*)"')
 _LOCAL_LINK = re.compile(r' href="([^"#]*)#([^"]*)"')
 _PICTURE = re.compile(r"<img [^>]*>")
 _SOURCE = re.compile(r' src="(https?://[^"]+)"')
@@ -152,11 +153,12 @@ def clean_html(text: str, base: str | None) -> SafeHtml | None:
 def _prefix_ids(text: str, base: str | None) -> str:
     """Keep the ids that links of the same text name, such as footnotes, with a prefix; remove all others."""
     page = (base or "").partition("#")[0]
-    tags = "".join(_TAG.findall(text))
-    places = {unescape(one[1]) for one in _ID.finditer(tags)}
+    places = {unescape(name) for _, name in _TAG_WITH_ID.findall(text)}
     linked = {
-        unquote(unescape(one[2])) for one in _LOCAL_LINK.finditer(tags) if unescape(one[1]) in ("", page)
+        unquote(unescape(name)) for start, name in _LOCAL_LINK.findall(text) if unescape(start) in ("", page)
     } & places
+    if not linked:
+        return _TAG_WITH_ID.sub(r"\1", text)
 
     def write_id(found: re.Match[str]) -> str:
         name = unescape(found[1])
