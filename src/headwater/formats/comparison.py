@@ -71,7 +71,10 @@ def _compare_with(name: str, ours: Document, body: bytes, url: str | None) -> Ot
 
 
 def _compare_items(ours: Sequence[Entry], theirs: Sequence[Entry]) -> list[FieldDifference]:
-    """Compare item by item: by place if both have as many, else by id, link or title."""
+    """Compare item by item: by place if both have as many, else by id, link or title.
+
+    Some readers give the content as summary of an item without one, which is not a difference.
+    """
     found: list[FieldDifference] = []
     if len(ours) == len(theirs):
         pairs: list[tuple[int, Entry, Entry | None]] = [
@@ -95,6 +98,7 @@ def _compare_items(ours: Sequence[Entry], theirs: Sequence[Entry]) -> list[Field
                 FieldDifference(place, mine.title, field, my_value, their_value)
                 for field in _FIELDS
                 if (my_value := _show(mine, field)) != (their_value := _show(other, field))
+                and not (field == "summary" and my_value is None and their_value == _show(other, "content"))
             ]
     return [*found, *(FieldDifference(place, one.title, None, None, one.link or one.id) for place, one in left)]
 

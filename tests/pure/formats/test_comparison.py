@@ -7,7 +7,7 @@ import pytest
 from headwater.errors import InputError
 from headwater.formats import comparison
 from headwater.formats.comparison import FieldDifference, compare_readers
-from headwater.model import Entry
+from headwater.model import Entry, SafeHtml
 
 FEED = b"""<rss version="2.0"><channel><title>T</title><item><guid>1</guid><title>One</title></item>
 <item><guid>2</guid><title>Two</title></item></channel></rss>"""
@@ -30,6 +30,13 @@ def test_a_different_field_is_named_with_both_values(monkeypatch: pytest.MonkeyP
         FieldDifference(2, "Two", "title", "Two", "Too"),
         FieldDifference(2, "Two", "authors", [], ["Ann"]),
     )
+
+
+def test_content_given_as_a_missing_summary_is_not_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    same, other = SafeHtml("<p>x</p>"), SafeHtml("y")
+    two = Entry(id="2", title="Two", summary=same, content=same)
+    found = compare_with(monkeypatch, Entry(id="1", title="One", summary=other), two)
+    assert [(one.item, one.field) for one in found] == [(1, "summary"), (2, "content")]
 
 
 def test_items_that_only_one_reads_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,13 @@ def test_tracking_pixels_are_dropped(text: str) -> None:
     assert clean(f"<p>x{text}y</p>") == "<p>xy</p>"
 
 
+def test_pictures_without_an_address_are_dropped_unless_they_have_a_text() -> None:
+    assert clean('<p>x<img class="lazy">y</p>') == "<p>xy</p>"
+    assert clean('<p>x<img alt="The harbour">y</p>') == '<p>x<img alt="The harbour">y</p>'
+    picture = '<img src="https://a.example/b.jpg">'
+    assert clean(f'<img class="lazy"><noscript>{picture}</noscript>') == picture
+
+
 def test_text_behind_a_frame_without_end_stays() -> None:
     frame = '<iframe src="https://a.example/1"{}'
     for ending in ("/>", " />", ">"):

@@ -152,7 +152,8 @@ class _MediaRewriter:
         chosen = address if address and not (lazy and self._in_noscript) else None
         chosen = chosen or lazy or _choose_from_sets(attributes) or self._source or address
         if chosen is None:
-            return "" if written[:5].lower() == "data:" or self._in_noscript else tag
+            is_empty = not written and not attributes.get("alt")
+            return "" if is_empty or written[:5].lower() == "data:" or self._in_noscript else tag
         if _is_tracker(chosen, attributes) or (self._in_noscript and chosen in self._shown):
             return ""
         self._shown.add(chosen)
