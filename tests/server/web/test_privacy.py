@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 import pytest
 
 from headwater.credentials import hash_password, hash_secret
 from headwater.model import Feed
+from headwater.node.quality.promises import MeasuredQuality, PromiseReport
 from headwater.node.queries.processor import QueryProcessor
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes
@@ -19,11 +20,13 @@ from headwater.store.publishing.private_feeds import set_visibility
 from headwater.store.queries.hits import list_latest_hits
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
+from headwater.store.queries.source_references import BrokenQuery
 from headwater.store.readers.accounts import User, add_api_token, add_user, claim_ownership
 from headwater.store.readers.streams import HIT_ID_OFFSET
 from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_query_feed
 from headwater.store.store import Store
 from headwater.web.app import create_app
+from headwater.web.pages import status_page
 from support.idle_node import make_idle_node
 from support.store_samples import NOW, a_verdict, an_item
 
@@ -296,3 +299,25 @@ async def test_a_failing_delivery_is_the_first_thing_its_owner_sees(town: Town) 
         assert "1 delivery of your queries failed" in page
         assert page.index("failed this week") < page.index("<h1")
         assert "failed this week" not in (await ada.get("/read/all")).text
+
+
+async def test_monitors_without_an_owners_token_do_not_learn_the_names_of_queries(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = MeasuredQuality(0, None, None, 0, None, None)
+    promise = PromiseReport("Merger", "a delay", {}, nothing, nothing, nothing, True, None, "", "")
+
+    async def load(store: Store, now: float) -> list[PromiseReport]:
+        return [replace(promise, query=None), promise]
+
+    monkeypatch.setattr(status_page, "load_promises", load)
+    monkeypatch.setattr(status_page, "list_broken_queries", lambda connection: [BrokenQuery("Merger", "It fails.")])
+    async with town.ask() as stranger, town.ask("Bo") as reader, town.ask("Ada") as owner:
+        for path in ("/health", "/metrics"):
+            assert "Merger" in (await owner.get(path)).text, path
+            for other in (stranger, reader):
+                answer = await other.get(path)
+                assert (answer.status_code, "Merger" in answer.text) == (200, False), path
+        assert len((await stranger.get("/health")).json()["promises"]) == 1  # the server's own
+        wrong = await stranger.get("/health", headers={"Authorization": "Bearer wrong"})
+        assert (wrong.status_code, "Merger" in wrong.text) == (200, False)

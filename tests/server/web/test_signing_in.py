@@ -113,6 +113,11 @@ async def test_while_the_owner_has_no_password_this_machine_is_the_owner_and_nob
 async def test_a_strangers_name_pointed_at_this_machine_reads_nothing(clients: Clients) -> None:
     rebound = clients(base="http://evil.example")
     assert (await rebound.get("/whoami")).status_code == 403
+    malformed = ("localhost:1@evil.example", "evil.example@localhost", "evil.example:", "localhost#.evil")
+    for host in malformed:  # Starlette reads the server's own address instead
+        assert (await clients().get("/whoami", headers={"Host": host})).status_code == 403, host
+    for host in ("localhost", "LOCALHOST:8080", "127.0.0.1:80", "[::1]:80"):
+        assert (await clients().get("/whoami", headers={"Host": host})).text == "owner", host
     named = clients(base="http://mine.example", access=load_settings(names=("mine.example",)))
     assert (await named.get("/whoami")).text == "owner"
 

@@ -8,12 +8,15 @@ a stranger's name that points at this server would count as the same site.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
 from headwater.errors import HeadwaterError
+
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/?#\\\s]+)(?::\d*)?")
 
 
 class RequestRefused(HeadwaterError):
@@ -30,11 +33,21 @@ class RequestRefused(HeadwaterError):
 
 def check_host(request: HTTPConnection, names: Collection[str]) -> None:
     """Refuse a host name that is neither localhost, an IP address nor one of the server's names."""
-    host = (request.url.hostname or "").lower()
+    host = read_host(request)
     if host != "localhost" and host not in names and not _is_ip_address(host):
         raise RequestRefused(
             f"The server does not accept changes under the name “{host[:100]}”: add it to the setting `names`."
         )
+
+
+def read_host(request: HTTPConnection) -> str:
+    """Return the host name that the client asked for, without its port.
+
+    Starlette puts the server's own address in place of a malformed header, which would pass every check.
+    """
+    given = request.headers.get("host") or request.url.netloc
+    found = HOST.fullmatch(given.lower())
+    return given if found is None else found[1]
 
 
 def check_same_site(request: HTTPConnection) -> None:

@@ -22,6 +22,8 @@ from headwater.store.content.refreshes import ActivitySummary, summarise_activit
 from headwater.store.queries.source_references import count_broken_queries, list_broken_queries
 from headwater.store.readers.accounts import ADMIN, READ
 from headwater.store.store import Store
+from headwater.web.auth.authentication import Forbidden, NotSignedIn
+from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.metrics import (
     CONTENT_TYPE,
     BrokenQueriesCollector,
@@ -105,6 +107,7 @@ async def show_health(visit: Visit) -> Response:
     if state == FAILING:
         return json_response(describe_failure(problems), 503)
     summary = await visit.store.read(summarise_activity, visit.now)
+    named = await _is_owner(visit)
     return json_response(
         {
             "status": state,
@@ -118,21 +121,29 @@ async def show_health(visit: Visit) -> Response:
             "next_due": status.next_due,
             "network_away_since": status.network_away_since,
             "queries": status.queries,
-            "targets": [asdict(aim) for aim in status.aims],
+            "targets": [asdict(aim) for aim in status.aims if named],
             "promises": [asdict(one) for one in await _load_promises(visit)],
-            "broken_queries": [asdict(one) for one in await visit.store.read(list_broken_queries)],
+            "broken_queries": [asdict(one) for one in await visit.store.read(list_broken_queries) if named],
         },
         503 if strict and state != OK else 200,
     )
 
 
+async def _is_owner(visit: Visit) -> bool:
+    """Return whether an owner asks, who may read the names of queries: by a token, or signed in."""
+    try:
+        return ADMIN in (await visit.site.authenticator.identify(visit.request)).scopes
+    except (NotSignedIn, Forbidden, RequestRefused):
+        return False
+
+
 async def _load_promises(visit: Visit) -> list[PromiseReport]:
-    """Load the promises, up to a minute old: monitors ask every few seconds."""
+    """Load the promises, up to a minute old: monitors ask every few seconds. Owners also get those of queries."""
     site = visit.site
     found: list[PromiseReport] = await site.timed_cache.get_or_gather(
         "promises", 0, lambda: load_promises(site.store, visit.now)
     )
-    return found
+    return found if await _is_owner(visit) else [one for one in found if one.query is None]
 
 
 @pages.get("/metrics", OPEN)
