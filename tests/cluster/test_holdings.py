@@ -238,3 +238,18 @@ def test_however_words_are_late_or_lost_a_host_sees_one_tenant_at_a_time_with_a_
         if tenants.begun == 80:
             return
     pytest.fail("hardly anything is ever begun")
+
+
+def test_a_grant_corrects_the_epoch_that_a_forged_job_claimed() -> None:
+    holdings = LeasedHoldings(10.0)
+    holdings.apply_grant(Grant({1: 1}, (), 60.0, 4, 0.0), 0.0, 1.0)
+    holdings.note_leader(1000, 5.0)
+    assert holdings.is_outdated(4)
+    holdings.apply_grant(Grant({1: 1}, (), 60.0, 4, 0.0), 4.0, 6.0)  # asked before: the leader may be new
+    assert holdings.is_outdated(4)
+    holdings.apply_grant(Grant({1: 1}, (), 60.0, 4, 0.0), 7.0, 8.0)
+    assert not holdings.is_outdated(4)
+    assert holdings.is_outdated(3)
+    holdings.note_leader(5, 9.0)  # a real one
+    holdings.apply_grant(Grant({1: 1}, (), 60.0, 5, 0.0), 10.0, 11.0)
+    assert holdings.is_outdated(4)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 
-from cluster_in_process import roles, settings, streams_at
+from cluster_in_process import result, roles, settings, streams_at
 from sqlalchemy import insert
 
 from headwater.assembly import build
 from headwater.cluster.cluster_status import describe_holdings, read_cluster_status
 from headwater.cluster.demo.servers import NatsServer
+from headwater.cluster.transport.codec import encode_result
+from headwater.cluster.transport.wire_messages import encode
+from headwater.node.crawl.transport import EPOCH_SHIFT, Job
 from headwater.store import cluster_jobs
 from headwater.store.cluster_jobs import JobRow
 from headwater.store.content.feeds import NewFeed
@@ -29,7 +33,8 @@ async def test_garbage_among_the_rows_of_nodes_is_put_aside_and_fetching_goes_on
 ) -> None:
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(5, 50), hints=False)
     await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
-    rows = [JobRow(9_000 + p, p, GARBAGE) for p in range(0, 256, 16)]
+    other_feed = encode(Job(1, 3, 1, made.url(0), "a job of another feed"))
+    rows = [*(JobRow(9_000 + p, p, GARBAGE) for p in range(16, 256, 16)), JobRow(9_000, 0, other_feed)]
     async with build("node", settings(database=url, member="alone")):
         await eventually(lambda: len(made.log) >= FEEDS, "feeds are fetched")
         await store.write(cluster_jobs.add_jobs, rows)
@@ -43,7 +48,7 @@ async def test_garbage_among_the_rows_of_nodes_is_put_aside_and_fetching_goes_on
         await eventually(lambda: len(made.log) > asked + FEEDS, "fetching goes on")
         found = await read_cluster_status(store)
         assert not await store.read(cluster_jobs.list_queued_feeds) & {row.feed_id for row in rows}
-    expected = {"lesson": GARBAGE, **{f"jobs.{row.partition}.{row.feed_id}": GARBAGE for row in rows}}
+    expected = {"lesson": GARBAGE, **{f"jobs.{row.partition}.{row.feed_id}": row.body for row in rows}}
     assert await count_put_aside(store) == expected
     assert found.put_aside == len(rows) + 1
     [told] = [one for one in found.problems if "put aside" in one]
@@ -59,12 +64,15 @@ async def test_garbage_in_the_streams_is_put_aside_and_fetching_goes_on(
     given = settings(database=url, nats=nats.url, nats_prefix=prefix)
     async with streams_at(nats.url, prefix) as streams, roles(given, "controller", "terminal", "storer") as running:
         await eventually(lambda: len(made.log) >= FEEDS, "feeds are fetched")
-        subjects = ("jobs.3.77", "jobs.4.garbage", "jobs.999.5", "res.7")
-        for subject in subjects:
-            await streams.context.publish(streams.full_subject(subject), GARBAGE)
+        messages = dict.fromkeys(("jobs.3.77", "jobs.4.garbage", "jobs.999.5", "res.7"), GARBAGE)
+        messages["jobs.5.900"] = encode(Job(1, 3, 1, made.url(0), "a job of another feed"))
+        for number, at in enumerate((math.nan, 1e300, -1.0)):
+            messages[f"res.{number}"] = encode_result(result(1, made.url(0), at, "an item", epoch=1))
+        for subject, body in messages.items():
+            await streams.context.publish(streams.full_subject(subject), body)
 
         async def aside() -> bool:
-            return len(await count_put_aside(store)) == len(subjects)
+            return len(await count_put_aside(store)) == len(messages)
 
         await eventually(aside, "all of it is put aside")
         asked = len(made.log)
@@ -73,7 +81,24 @@ async def test_garbage_in_the_streams_is_put_aside_and_fetching_goes_on(
         await running.stop("controller")  # the next leader lists the jobs in flight
         asked = len(made.log)
         await eventually(lambda: len(made.log) > asked + FEEDS, "fetching goes on under another leader")
-    assert await count_put_aside(store) == dict.fromkeys(subjects, GARBAGE)
+    assert await count_put_aside(store) == messages
+
+
+async def test_a_job_of_a_leader_that_never_was_does_not_stop_a_terminal(
+    farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
+) -> None:
+    """Its epoch is beyond all others, so the jobs of the real leader look outdated until the next grant."""
+    made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(5, 50), hints=False)
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix)
+    async with streams_at(nats.url, prefix) as streams, roles(given, "controller", "terminal", "storer"):
+        await eventually(lambda: len(made.log) >= FEEDS, "feeds are fetched")
+        for garbage in (GARBAGE, b""):  # a terminal's request for partitions, and nobody to answer to
+            await streams.link.publish(streams.full_subject("terminals"), garbage)
+        forged = Job(900, 5, 1000 << EPOCH_SHIFT, made.url(0), "forged")
+        await streams.context.publish(streams.full_subject("jobs.5.900"), encode(forged))
+        asked = len(made.log)
+        await eventually(lambda: len(made.log) > asked + 2 * FEEDS, "fetching goes on")
 
 
 async def test_the_partitions_of_a_member_are_told_as_a_number_and_a_few_ranges(store: Store) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +19,26 @@ from headwater import assembly
 from headwater.assembly import build
 from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.servers import NatsServer
-from headwater.errors import BudgetExhausted
+from headwater.errors import BudgetExhausted, HeadwaterError
 from headwater.farm.faults import Fault
+from headwater.fetch.discovery import FeedCandidate
 from headwater.node.new_feed import add_feed_from_address
 from headwater.node.node import Node
 from headwater.node.request_grants import RemoteGrants
 from headwater.settings import Settings
+from headwater.store.content.articles import want_articles
 from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.web.api.api_app import answer_error
 
-FEEDS, BUDGET = 60, 6.0
+FEEDS, BUDGET, CROWDED_BUDGET = 60, 6.0, 24.0
 TERMS = 9  # with a fresh bucket per term, the seventh would exceed the budget
+
+
+def take_first(url: str, found: Sequence[FeedCandidate]) -> FeedCandidate:
+    return found[0]
 
 
 def fullest_minute(moments: list[float]) -> int:
@@ -37,12 +46,12 @@ def fullest_minute(moments: list[float]) -> int:
     return int((np.arange(len(at)) - np.searchsorted(at, at - 60, side="right") + 1).max())
 
 
-async def fill(farm, store: Store):
-    """Add feeds of a farm; every third redirects to the next, which is on another host."""
+async def fill(farm, store: Store, number: int = FEEDS):
+    """Make a farm and add some of its feeds; every third redirects to the next, which is on another host."""
     made = await farm(feeds=FEEDS, hosts=FEEDS, speed=1000, rates=(5, 50), hints=False)
-    for k in range(0, FEEDS, 3):
+    for k in range(0, number, 3):
         made.faults[k] = Fault("302", made.url(k + 1))
-    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(FEEDS)], time.time())
+    await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(number)], time.time())
     return made
 
 
@@ -76,17 +85,45 @@ async def test_nodes_that_lead_in_turn_keep_to_one_budget(farm, url: str, store:
     assert 3 <= fullest_minute([line.arrived for line in made.log]) <= BUDGET
 
 
-async def test_controllers_and_terminals_that_are_killed_keep_to_one_budget(
+PEOPLE = 9  # who add feeds at the same time, more than BUDGET
+PERSONS_ADDRESSES = {"feed": "/feeds/{k}", "page": "/feeds/{k}.html", "redirect": "/hops/{k}/1"}
+
+
+async def add_until_it_works(node: Node, address: str) -> None:
+    """Add a feed as a patient person does, who tries again when the budget is spent or a terminal was killed."""
+    while True:
+        with suppress(HeadwaterError):
+            await add_feed_from_address(node.store, node.fetcher, address, now=time.time(), choose=take_first)
+            return
+
+
+def count_requests(made) -> Counter[str]:
+    """Count the farm's requests by who sent them: refreshes are of the first half of the feeds."""
+    kinds = {f"/feeds/{k}": "refresh" for k in range(FEEDS // 2)} | {"/robots.txt": "article"}
+    for k in range(FEEDS // 2, FEEDS // 2 + PEOPLE):
+        kinds |= {address.format(k=k): kind for kind, address in PERSONS_ADDRESSES.items()}
+    return Counter(kinds.get(line.path, "article" if line.path.startswith("/items/") else "other") for line in made.log)
+
+
+async def test_people_articles_and_refreshes_keep_to_one_budget_while_leaders_and_terminals_are_killed(
     farm, url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
-    made = await fill(farm, store)
-    lease = {"NATS": nats.url, "NATS_PREFIX": prefix, "CLUSTER_LEASE": "3.0", "BUDGET": str(BUDGET)}
-    given = settings(database=url, nats=nats.url, nats_prefix=prefix, cluster_lease=3.0)
-    with processes(DATABASE=url, **lease) as running:
-        async with roles(given, "storer"):
+    made = await fill(farm, store, FEEDS // 2)
+    for k in range(1, FEEDS // 2 + 1):
+        await store.write(want_articles, "feed", k, True)
+    new = range(FEEDS // 2, FEEDS // 2 + PEOPLE)
+    addresses = [made.base_url(k) + address.format(k=k) for k, address in zip(new, cycle(PERSONS_ADDRESSES.values()))]
+    names = {"NATS": nats.url, "NATS_PREFIX": prefix, "CLUSTER_LEASE": "3.0", "BUDGET": str(CROWDED_BUDGET)}
+    given = settings(database=url, nats=nats.url, nats_prefix=prefix, cluster_lease=3.0, budget=CROWDED_BUDGET)
+    with processes(DATABASE=url, **names) as running:
+        async with (
+            roles(given, "storer", "publisher"),
+            build("web", given.with_changes({"member": "web"})) as web,
+        ):
+            people = asyncio.gather(*(add_until_it_works(web, address) for address in addresses))
             for name, role in (("first", "controller"), ("second", "controller"), ("t", "terminal")):
                 running.start(name, role)
-            await eventually(lambda: len(made.log) > 0, "a feed is fetched")
+            await eventually(lambda: len(made.log) > 0, "somebody is asked")
             for number in range(TERMS):
                 await wait_for_requests(made, len(made.log) + 1)
                 leader = (await read_cluster_status(store)).leader
@@ -96,10 +133,11 @@ async def test_controllers_and_terminals_that_are_killed_keep_to_one_budget(
                 if number % 3 == 2:
                     running.kill("t")
                     running.start("t", "terminal")
-    assert 3 <= fullest_minute([line.arrived for line in made.log]) <= BUDGET
-
-
-PEOPLE = 9  # feeds that people add at the same time, more than the budget
+            expected = {"refresh", "article", *PERSONS_ADDRESSES}
+            await eventually(lambda: count_requests(made).keys() >= expected, "all kinds of requests were sent")
+            people.cancel()
+            await asyncio.gather(people, return_exceptions=True)
+    assert CROWDED_BUDGET / 2 <= fullest_minute([line.arrived for line in made.log]) <= CROWDED_BUDGET
 
 
 async def add_by_hand(node: Node, addresses: Sequence[str]) -> tuple[int, int]:
@@ -107,9 +145,7 @@ async def add_by_hand(node: Node, addresses: Sequence[str]) -> tuple[int, int]:
 
     async def add(address: str) -> bool:
         try:
-            added = await add_feed_from_address(
-                node.store, node.fetcher, address, now=time.time(), choose=lambda url, found: found[0]
-            )
+            added = await add_feed_from_address(node.store, node.fetcher, address, now=time.time(), choose=take_first)
         except BudgetExhausted:
             return False
         return added.created

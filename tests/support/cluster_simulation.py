@@ -796,7 +796,7 @@ def run_terminal(machine: Machine) -> Process:
             with suppress(CallLost):
                 received = yield Call(partial(take_jobs, simulation, mine))
         for message in received:
-            holdings.note_leader(message.body.epoch)
+            holdings.note_leader(message.body.epoch, machine.boot_clock())
             holdings.begin_job(message.body.partition)
             machine.spawn(fetch_job(machine, holdings, clock, message, busy))
         yield Sleep(0.4)

@@ -34,8 +34,8 @@ def test_a_cluster_keeps_its_promises_whatever_fails(seed: int) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_thousands_of_clusters_keep_their_promises(request: pytest.FixtureRequest) -> None:
-    first = SEEDS + 1_000_000 * (request.config.getoption("--hypothesis-seed") or 0)
-    for seed in range(int(first), int(first) + SOAK_SEEDS):
+    first = SEEDS + 1_000_000 * int(request.config.getoption("--hypothesis-seed") or 0)
+    for seed in range(first, first + SOAK_SEEDS):
         simulate(seed)
 
 

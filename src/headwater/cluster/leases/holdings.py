@@ -9,6 +9,7 @@ counts from the moment when the terminal asked for it, which is before the datab
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Set
 
@@ -29,6 +30,7 @@ class LeasedHoldings:
         self._held_since: dict[int, float] = {}
         self._jobs_in_hand: Counter[int] = Counter()
         self._leader_epoch = 0  # of the newest leader that we know of
+        self._leader_since = -math.inf  # when we heard of it
 
     @property
     def held(self) -> Mapping[int, int]:
@@ -76,9 +78,10 @@ class LeasedHoldings:
         until the moment when the partition became ours."""
         return max(self._held_since.get(partition, 0.0) + pause - now, 0.0)
 
-    def note_leader(self, epoch: int) -> None:
-        """Note that a leader has, or had, this epoch."""
-        self._leader_epoch = max(self._leader_epoch, epoch)
+    def note_leader(self, epoch: int, now: float) -> None:
+        """Note that a job came from a leader of this epoch."""
+        if epoch > self._leader_epoch:
+            self._leader_epoch, self._leader_since = epoch, now
 
     def is_outdated(self, epoch: int) -> bool:
         """Whether the leader of that epoch has been replaced."""
@@ -111,5 +114,7 @@ class LeasedHoldings:
         self._held, self._draining = dict(grant.partitions), frozenset(grant.surplus)
         self._released, self._is_lacking = {}, grant.lacking
         self._until = asked + grant.seconds
-        self.note_leader(grant.controller)
+        if self._leader_since < asked:  # a leader sends jobs when its epoch is in the database: else the job was forged
+            self._leader_epoch = grant.controller
+        self.note_leader(grant.controller, now)
         return new

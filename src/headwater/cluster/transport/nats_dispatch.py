@@ -165,10 +165,11 @@ class PartitionDesk:
             timing = self._streams.timing
             grant = await self._store.write(renew_partitions, hello.report, hello.drained, timing)
             await message.respond(encode(grant))
-        except msgspec.ValidationError as error:
+        except msgspec.DecodeError as error:
             if self._repeat_filter.is_news(str(error)):
                 log.error("terminal_not_understood", error=str(error), message="Install this version there too.")
-            await message.respond(encode(Grant({}, (), 0.0, 0, time.time(), OTHER_VERSION)))
+            if message.reply:
+                await message.respond(encode(Grant({}, (), 0.0, 0, time.time(), OTHER_VERSION)))
         except Exception as error:  # a terminal without an answer asks again
             log.error("terminal_not_answered", error=repr(error))
 

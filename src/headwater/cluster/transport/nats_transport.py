@@ -30,8 +30,8 @@ from headwater.cluster.transport.wire_messages import (
     MemberReport,
     describe_unreadable,
     encode,
+    read_addressed_job,
     read_grant,
-    read_job,
 )
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.fetch.http.remote_session import RemoteReply
@@ -164,16 +164,12 @@ class NatsJobReceiver:
                     self._spent_partitions.add(partition)
             intake.demand_changed.set()
             return
+        address = parse_job_subject(message.subject)
         try:
-            job = read_job(message.data)
+            self._received.append(ReceivedJob(read_addressed_job(message.data, address), message))
         except msgspec.DecodeError as error:
             self._put_aside(message, describe_unreadable(error))
-            found = parse_job_subject(message.subject)
-            partition = -1 if found is None else found[0]
-        else:
-            self._received.append(ReceivedJob(job, message))
-            partition = job.partition
-        pull = self._pulls.get(partition)
+        pull = None if address is None else self._pulls.get(address[0])
         if pull is not None:
             pull.left -= 1
             if pull.left <= 0:

@@ -16,7 +16,13 @@ from sqlalchemy import Connection
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import leave_cluster, renew_partitions
 from headwater.cluster.transport.proxied_requests import store_reply
-from headwater.cluster.transport.wire_messages import Grant, MemberReport, describe_unreadable, encode, read_job
+from headwater.cluster.transport.wire_messages import (
+    Grant,
+    MemberReport,
+    describe_unreadable,
+    encode,
+    read_addressed_job,
+)
 from headwater.errors import HeadwaterError
 from headwater.fetch.http.remote_session import RemoteReply
 from headwater.loops import pause
@@ -109,7 +115,7 @@ class PostgresTransport:
         problem = GIVEN_UP  # the processes that had it died
         if row.tries <= MAX_TRIES:
             try:
-                return ReceivedJob(read_job(row.body), row)
+                return ReceivedJob(read_addressed_job(row.body, (row.partition, row.feed_id)), row)
             except msgspec.DecodeError as error:
                 problem = describe_unreadable(error)
         log.error("job_put_aside", feed=row.feed_id, tries=row.tries, problem=problem)

@@ -58,14 +58,33 @@ class Grant:
     lacking: bool = False
 
 
+END_OF_TIME = 253_402_300_800.0  # the year 10,000, which dates do not have
+
 encode = msgspec.msgpack.Encoder().encode
 read_job = msgspec.msgpack.Decoder(Job).decode
-read_results = msgspec.msgpack.Decoder(list[FetchResult]).decode
+_decode_results = msgspec.msgpack.Decoder(list[FetchResult]).decode
 read_lessons = msgspec.msgpack.Decoder(list[StoredLesson]).decode
 read_reply = msgspec.msgpack.Decoder(RemoteReply).decode
 read_hello = msgspec.msgpack.Decoder(Hello).decode
 read_grant = msgspec.msgpack.Decoder(Grant).decode
 read_report = msgspec.json.Decoder(MemberReport).decode
+
+
+def read_addressed_job(body: bytes, address: tuple[int, int] | None) -> Job:
+    """Read a job that came under a partition and a feed. Raises msgspec.DecodeError, also for one of another feed."""
+    job = read_job(body)
+    if (job.partition, job.feed_id) != address:
+        raise msgspec.ValidationError(f"It is a job of feed {job.feed_id} in partition {job.partition}")
+    return job
+
+
+def read_results(body: bytes) -> list[FetchResult]:
+    """Read results. Raises msgspec.DecodeError, also for an impossible time, by which nobody could schedule."""
+    results = _decode_results(body)
+    for one in results:
+        if not 0 <= one.outcome.started < END_OF_TIME:
+            raise msgspec.ValidationError(f"Feed {one.feed_id} was refreshed at {one.outcome.started}")
+    return results
 
 
 def describe_unreadable(error: Exception) -> str:

@@ -48,7 +48,7 @@ class Holdings(Protocol):
 
     def end_job(self, partition: int) -> None: ...
 
-    def note_leader(self, epoch: int) -> None:
+    def note_leader(self, epoch: int, now: float) -> None:
         """Note that a leader sent a job under this epoch."""
         ...
 
@@ -72,7 +72,7 @@ class AllHoldings:
     def end_job(self, partition: int) -> None:
         pass
 
-    def note_leader(self, epoch: int) -> None:
+    def note_leader(self, epoch: int, now: float) -> None:
         pass
 
     def is_outdated(self, epoch: int) -> bool:
@@ -210,7 +210,7 @@ class FetchPool:
 
     def accept_job(self, received: ReceivedJob) -> None:
         """Queue a job, and start a worker if fewer run than may fetch at once."""
-        self.holdings.note_leader(received.job.epoch)
+        self.holdings.note_leader(received.job.epoch, boot_clock())
         self.holdings.begin_job(received.job.partition)
         self.jobs_in_hand += 1
         self._queue.append(received)
