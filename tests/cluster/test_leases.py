@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from headwater.cluster.leases import partitions
 from headwater.cluster.leases.election import Election
@@ -21,6 +21,7 @@ from headwater.store import cluster_leases
 from headwater.store.content.feeds import NewFeed, count_feeds
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
+from support.databases import closed_gate
 
 
 async def test_a_lease_has_one_holder_until_it_ends_and_its_epoch_grows_with_each(store: Store) -> None:
@@ -58,20 +59,23 @@ async def test_a_write_under_an_old_epoch_is_refused_and_leaves_nothing(store: S
     assert await fenced.read(count_feeds) == 1  # reading needs no lease
 
 
-async def test_who_takes_over_waits_for_a_write_that_has_begun_but_the_holder_may_renew(store: Store) -> None:
+async def test_who_takes_over_waits_for_a_write_that_has_begun_but_the_holder_may_renew(store: Store, url: str) -> None:
     held = await store.write(cluster_leases.acquire_lease, "controller", "a", -1.0)
     assert held is not None
+    loop, begun = asyncio.get_running_loop(), asyncio.Event()
+    async with closed_gate(url) as wait_at_gate:
 
-    def write_slowly(connection: Connection) -> None:
-        connection.execute(text("SELECT pg_sleep(1)"))
-        cluster_leases.record_heartbeat(connection, "a", "controller", "{}")
+        def write_slowly(connection: Connection) -> None:
+            loop.call_soon_threadsafe(begun.set)
+            wait_at_gate(connection)
+            cluster_leases.record_heartbeat(connection, "a", "controller", "{}")
 
-    writing = asyncio.create_task(store.fenced(held).write(write_slowly))
-    await asyncio.sleep(0.3)
-    await asyncio.wait_for(store.write(cluster_leases.renew_lease, held, -1.0), 0.5)
-    taking = asyncio.create_task(store.write(cluster_leases.acquire_lease, "controller", "b", 60.0))
-    await asyncio.sleep(0.3)
-    assert not taking.done()
+        writing = asyncio.create_task(store.fenced(held).write(write_slowly))
+        await begun.wait()
+        await store.write(cluster_leases.renew_lease, held, -1.0)
+        taking = asyncio.create_task(store.write(cluster_leases.acquire_lease, "controller", "b", 60.0))
+        await asyncio.sleep(0.3)
+        assert not taking.done()
     await writing
     assert (await asyncio.wait_for(taking, 10)) is not None
     assert [one.name for one in await store.read(cluster_leases.list_members, 60.0)] == ["a"]

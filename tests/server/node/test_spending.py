@@ -112,7 +112,7 @@ async def test_a_clock_set_back_does_not_freeze_the_budget() -> None:
     assert spending.is_host_ready(0, 102.0)
 
 
-async def test_people_come_first_then_new_feeds_then_the_strategy_out_of_one_budget(given) -> None:
+async def test_people_come_first_then_new_feeds_then_the_strategy_out_of_one_budget(given, eventually) -> None:
     async with (
         await open_store(given().database_url) as store,
         Fetcher(allow_private=True) as fetcher,
@@ -124,8 +124,9 @@ async def test_people_come_first_then_new_feeds_then_the_strategy_out_of_one_bud
         await scheduler.load_feeds()
         scheduler.feed_table.earliest[:4] = 0.0  # only the last two were never tried
         wish = asyncio.create_task(crawler.request_refresh(added[3].feed.id))
-        await asyncio.sleep(0.1)
-        requested = crawler.dispatcher._find_requested_rows(time.time())
+        find_requested = crawler.dispatcher._find_requested_rows
+        await eventually(lambda: len(find_requested(time.time())) > 0, "the wish is known")
+        requested = find_requested(time.time())
         chosen = scheduler.choose_feeds(4, time.time(), requested)
         assert [row for row, _ in chosen] == [3, 4, 5, 0]
         assert [why for _, why in chosen[:3]] == ["asked for by a person", *["its first refresh"] * 2]

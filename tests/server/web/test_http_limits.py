@@ -141,6 +141,9 @@ LIMITS = ConnectionLimits(
 )
 
 
+HANGING: list[Request] = []  # the requests that the present server has begun and does not answer
+
+
 async def take_body(request: Request) -> Response:
     return PlainTextResponse(str(len(await request.body())))
 
@@ -150,6 +153,7 @@ async def answer_at_length(request: Request) -> Response:
 
 
 async def hang(request: Request) -> Response:
+    HANGING.append(request)
     await asyncio.sleep(60)
     return PlainTextResponse("late")
 
@@ -164,6 +168,7 @@ async def limited(limits: ConnectionLimits = LIMITS, proxies: tuple[str, ...] = 
             Route("/", lambda request: PlainTextResponse("hello")),
         ]
     )
+    HANGING.clear()
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1, **more)
     server = HttpServer(config, limits, proxies)
@@ -245,9 +250,9 @@ async def stop_reading(port: int) -> int:
 
 async def test_a_steady_upload_may_take_its_time() -> None:
     async with limited() as port:
-        pieces = [b"b" * 500] * 12
-        begun = UPLOAD + b"Content-Length: 6000\r\n" + CLOSE
-        assert (await answer_to(port, begun, *pieces, pause=0.2)).endswith(b"6000")
+        pieces = [b"b" * 5000] * 12  # far above the least rate: pauses last longer on a busy machine
+        begun = UPLOAD + b"Content-Length: 60000\r\n" + CLOSE
+        assert (await answer_to(port, begun, *pieces, pause=0.2)).endswith(b"60000")
 
 
 async def test_too_many_headers_and_endless_trailers_are_refused() -> None:
@@ -258,21 +263,24 @@ async def test_too_many_headers_and_endless_trailers_are_refused() -> None:
         assert b"431" in (await answer_to(port, trailer, *[b"y" * 10_000] * 20))[:20]
 
 
-async def test_busy_connections_are_never_replaced_and_others_hear_why() -> None:
+async def test_busy_connections_are_never_replaced_and_others_hear_why(eventually) -> None:
     async with limited(ConnectionLimits(total=5, per_address=5, overflow=2)) as port:
         hanging = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
         for _, writer in hanging:
             writer.write(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
-        await asyncio.sleep(0.2)
+        await eventually(lambda: len(HANGING) == 5, "all requests have begun")
         assert (await answer_to(port, HEAD + CLOSE)).startswith(b"HTTP/1.1 503 ")
         assert not any(reader.at_eof() for reader, _ in hanging)
         for _, writer in hanging:
             writer.transport.abort()
-        await asyncio.sleep(0.2)
-        assert (await answer_to(port, HEAD + CLOSE)).endswith(b"hello")
+
+        async def is_answered() -> bool:
+            return (await answer_to(port, HEAD + CLOSE)).endswith(b"hello")
+
+        await eventually(is_answered, "there is room again")
 
 
-async def test_clients_behind_a_trusted_proxy_share_no_limit() -> None:
+async def test_clients_behind_a_trusted_proxy_share_no_limit(eventually) -> None:
     tight = ConnectionLimits(total=20, per_address=2, overflow=0)
     for proxies, reached in ((("127.0.0.1",), 10), ((), 2)):
         async with limited(tight, proxies) as port:
@@ -280,8 +288,9 @@ async def test_clients_behind_a_trusted_proxy_share_no_limit() -> None:
             for _, writer in hanging:
                 writer.write(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
                 await asyncio.sleep(0.02)
+            await eventually(lambda least=reached: len(HANGING) >= least, "as many have begun as may")
             await asyncio.sleep(0.2)
-            assert sum(not reader.at_eof() for reader, _ in hanging) == reached
+            assert sum(not reader.at_eof() for reader, _ in hanging) == reached == len(HANGING)
             for _, writer in hanging:
                 writer.transport.abort()
 
