@@ -177,15 +177,16 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
         side  = |sum of the last n3 errors| / sum of their |errors|     else α · drift_grow if side > drift
                                                                         else α · shrink
 
-    An error is x − Div_est of one refresh. α stays within [lowest, highest]. On a stable feed chance alone lifts the
+    An error is x − Div_est of one refresh. α moves before the model learns from that refresh, so a jump is followed at
+    once, and stays within [lowest, highest]. On a stable feed chance alone lifts the
     ratio above 1 at nearly every second refresh, so `unstable` lies well above 1. A rate that drifts keeps the ratio at
     1 but its errors on one side; `drift=1` leaves that out, as the thesis does (decision 0251).
 
     >>> e = AdaptiveSmoothing(1, alpha=0.2, n1=1, n2=2, shrink=0.5, grow=2, unstable=1, drift=1, rate=1)
     >>> row, no = np.array([0]), np.array([False])
-    >>> for new in (14.0, 50.0):  # expected are 10, then 10.8: the error jumps from 4 to 39.2
+    >>> for new in (14.0, 50.0):  # expected are 10, then 10.4: the error jumps from 4 to 39.6
     ...     e.observe(row, np.array([0.0]), np.array([10.0]), np.array([new]), no)
-    >>> e.alpha(row).round(3).tolist()  # 4/4 ≤ 1: halved to .1; then 39.2/21.6 > 1: doubled
+    >>> e.alpha(row).round(3).tolist()  # 4/4 ≤ 1: halved to .1; then 39.6/21.8 > 1: doubled
     [0.2]
     """
 
@@ -239,7 +240,11 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
         wrong = new - self._model.expected(rows, start, end)
         errors = np.column_stack([self._columns["errors"][rows][:, 1:], wrong])
         self._columns["errors"][rows] = errors
+        self._adjust(rows, errors)
         self._model.learn(rows, start, end, new, saturated, published, alpha=self.alpha(rows))
+
+    def _adjust(self, rows: Rows, errors: Floats) -> None:
+        """Move α by the last errors, of which the newest is about to be learned from."""
         known = ~np.isnan(errors)
         enough = known[:, -self.n1 :].all(axis=1)
         errors, known = errors[enough], known[enough]
