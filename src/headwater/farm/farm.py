@@ -31,7 +31,8 @@ class Farm:
     feed k, `farm.published_items(k)` its items since the start. `farm.advance(seconds)` moves the clock,
     `farm.faults[k] = Fault("503")` makes a feed misbehave from now on, and `farm.log` lists the requests. `clock`
     returns the wall time; a constant one stops time between two advances. A farm with the `started` of an earlier farm
-    continues it. `windows` are the sizes of single feeds' documents, where they differ from `window`.
+    continues it. `windows` are the sizes of single feeds' documents, where they differ from `window`. With `deltas` a
+    client that asks by `A-IM: feed` gets new items only (RFC 3229).
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Farm:
         started: float | None = None,
         log_size: int = 100_000,
         windows: Mapping[int, int] | None = None,
+        deltas: bool = False,
     ) -> None:
         _check_settings(feeds, speed, window, hosts, host, format)
         check_rates(rates)
@@ -68,6 +70,7 @@ class Farm:
         self.clock = FarmClock(clock, speed, started)
         self.faults: dict[int, Fault] = dict(faults or {})
         self.windows = dict(windows or {})
+        self.deltas = deltas
         self.log = RequestLog(log_size)
         self.asked: Counter[int] = Counter()  # feed with a fault → number of requests so far
         self._hints = hints
@@ -242,6 +245,7 @@ class Farm:
                 self.windows.get(feed, self.window),
                 self.base_url(feed),
                 self._bodies,
+                self.deltas,
             )
         return source
 

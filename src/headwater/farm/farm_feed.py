@@ -7,9 +7,10 @@ appear in that second.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import formatdate, parsedate_to_datetime
 
 from headwater.farm.farm_clock import FarmClock
@@ -17,6 +18,8 @@ from headwater.farm.farm_documents import TYPES, FarmDocument, FarmItem, item_id
 from headwater.farm.http_protocol import FarmRequest, FarmResponse
 from headwater.farm.sample_text import make_text
 from headwater.farm.timeline import FarmPosting, FarmProfile, FarmTimeline
+
+_ETAG = re.compile(rb'(?:W/)?"[0-9a-f]+-(\d+)-(\d+)-\d+(?:-gz)?"')  # feed and newest item, as `_make_state` writes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,14 @@ class FarmFeed:
     """One feed. `base` is the address of its host."""
 
     def __init__(
-        self, profile: FarmProfile, seed: int, clock: FarmClock, window: int, base: str, bodies: BodyCache
+        self,
+        profile: FarmProfile,
+        seed: int,
+        clock: FarmClock,
+        window: int,
+        base: str,
+        bodies: BodyCache,
+        deltas: bool = False,
     ) -> None:
         self.profile = profile
         self.timeline = FarmTimeline(seed, profile)
@@ -63,20 +73,38 @@ class FarmFeed:
         self._window = window
         self._base = base
         self._bodies = bodies
+        self._deltas = deltas
         self._state: FarmFeedState | None = None
 
     def answer_request(self, request: FarmRequest, date: bytes) -> FarmResponse:
-        """Return a 304 if the validators match, else a 200 with the document."""
+        """Return a 304 if the validators match, else a 200 with the document, or a 226 with the new items only."""
         state = self.current_state()
         if self._is_unchanged(state, request.headers):
             return FarmResponse(304, b"HTTP/1.1 304 Not Modified\r\nDate: " + date + state.rest)
         compressed = self.profile.gzip and b"gzip" in request.headers.get(b"accept-encoding", b"")
-        body = self._bodies.get_or_make((state.etag, compressed), lambda: self._make_body(compressed))
-        kind = TYPES[self.profile.format].encode()
         coding = b"\r\nContent-Encoding: gzip" if compressed else b""
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: %b%b\r\nContent-Length: %d\r\nDate: %b"
         rest = state.rest if not compressed else state.rest.replace(state.etag, state.etag[:-1] + b'-gz"')
+        kind = TYPES[self.profile.format].encode()
+        fresh = self._select_new(state, request.headers) if self._deltas else None
+        if fresh is not None:
+            body = self.make_document(replace(state, postings=fresh))
+            body = _gzip(body) if compressed else body
+            head = b"HTTP/1.1 226 IM Used\r\nIM: feed\r\nContent-Type: %b%b\r\nContent-Length: %d\r\nDate: %b"
+            return FarmResponse(226, head % (kind, coding, len(body), date) + rest + body)
+        body = self._bodies.get_or_make((state.etag, compressed), lambda: self._make_body(compressed))
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: %b%b\r\nContent-Length: %d\r\nDate: %b"
         return FarmResponse(200, head % (kind, coding, len(body), date) + rest + body)
+
+    def _select_new(self, state: FarmFeedState, headers: dict[bytes, bytes]) -> list[FarmPosting] | None:
+        """Return the postings since the state that the client has (RFC 3229, `A-IM: feed`), or None if it does not ask
+        for them or has a state that the window no longer reaches."""
+        if b"feed" not in [word.strip() for word in headers.get(b"a-im", b"").lower().split(b",")]:
+            return None
+        known = _ETAG.match(headers.get(b"if-none-match", b""))
+        if known is None or int(known[1]) != self.profile.feed:
+            return None
+        fresh = [posting for posting in state.postings if posting.number > int(known[2])]
+        return fresh if len(fresh) < len(state.postings) else None
 
     def current_state(self) -> FarmFeedState:
         now = self._clock.farm_time()

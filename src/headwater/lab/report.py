@@ -1,7 +1,8 @@
 """Renders all experiments as one HTML page.
 
-Each has a section of the same form: the question, the setup, the figure, what came out, the deviation from the paper,
-every statement with its figures, and every measurement.
+It opens with every table and figure of the five documents: what came of it, and where it differs. Then each experiment
+has a section of the same form: the question, the setup, the figure, what came out, our values beside the paper's with
+intervals, every statement with its figures, and every measurement.
 """
 
 from __future__ import annotations
@@ -15,21 +16,33 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+import numpy as np
 
 from headwater import __version__
 from headwater.errors import HeadwaterError, TraceError
+from headwater.lab.description.activity import CLASS_NAMES
+from headwater.lab.description.description import describe_trace
+from headwater.lab.description.description_figure import draw_description
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row
+from headwater.lab.published import DESCRIPTION, DOCUMENTS, judge_figures
 from headwater.lab.result_files import describe_command
 from headwater.lab.tables import HIDDEN_COLUMNS, describe_measure, format_value
+from headwater.lab.traces.trace import load_trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDED_ROWS = 40  # longer tables are folded
 ROW_NAMES = ("strategy", "mode", "budget", "learn_days", "start")  # keys that tell rows apart
+PAPER_SLOPE = -0.78  # Sia & Cho, fig. 7
+# Half widths of 95 % intervals by Student's t, by number of seeds; the normal value beyond.
+STUDENT = {
+    2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26, 20: 2.09, 40: 2.02,
+}  # fmt: skip
 PACKAGES = ("numpy", "matplotlib", "pyarrow", "numba")
 
 
@@ -95,6 +108,12 @@ class ReportSection:
         return measure_deviations(self.result.rows) if self.result else []
 
     @property
+    def comparisons(self) -> list[Comparison]:
+        if self.result is None:
+            return []
+        return compare_values(self.result.rows, int(self.result.settings.get("seeds", 1)))
+
+    @property
     def columns(self) -> list[str]:
         """Name the measures of the rows in the order in which they appear."""
         rows = self.result.rows if self.result else []
@@ -105,6 +124,78 @@ class ReportSection:
         """Name the measures that have a paper's value beside them."""
         rows = self.result.rows if self.result else []
         return {key for row in rows for key in row.get("paper", {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One of our values beside the published one. `interval` is the half width of the mean's 95 % interval."""
+
+    label: str
+    measure: str
+    ours: float
+    interval: float | None
+    paper: float
+
+    @property
+    def off(self) -> float:
+        return self.ours / self.paper - 1 if self.paper else 0.0
+
+
+def compare_values(rows: Sequence[Row], seeds: int) -> list[Comparison]:
+    """Set our values beside the published ones; the interval comes from the standard deviation over the seeds.
+
+    >>> row = {"strategy": "a", "freshness": {"mean": 0.5, "sd": 0.1}, "paper": {"freshness": 0.4}}
+    >>> [found] = compare_values([row], seeds=4)
+    >>> found.label, round(found.interval, 3), round(found.off, 2)
+    ('a', 0.159, 0.25)
+    """
+    found = []
+    for row in rows:
+        label = ", ".join(format_value(row[part], "{:g}") for part in ROW_NAMES if part in row)
+        for key, theirs in row.get("paper", {}).items():
+            ours, interval = row.get(key), None
+            if isinstance(ours, Mapping):
+                if seeds > 1:
+                    interval = STUDENT.get(seeds, 1.96) * ours["sd"] / seeds**0.5
+                ours = ours["mean"]
+            if ours is not None and theirs:
+                found.append(Comparison(label, key, ours, interval, theirs))
+    return found
+
+
+def describe_section(path: Path) -> ReportSection:
+    """Describe the trace as a section: activity, shapes, power law, patterns and subjects of its feeds."""
+    found = describe_trace(load_trace(path, text=True), 1.5, 0.5, 0.8)
+    law = found.law
+    rows: list[Row] = [{"measure": f"feeds on {name}", "value": float(count)} for name, count in found.subjects.items()]
+    sizes = np.bincount(found.classes, minlength=len(CLASS_NAMES)) / found.feeds
+    rows += [
+        {"measure": f"feeds of {name} items a day", "value": float(share)}
+        for name, share in zip(CLASS_NAMES, sizes, strict=True)
+    ]
+    checks = []
+    if law is not None:
+        rows.append({"measure": "slope of the power law", "value": law.line, "paper": {"value": PAPER_SLOPE}})
+        checks.append(
+            Check(
+                "the numbers of postings of feeds follow a power law",
+                -1.2 <= law.line <= -0.4,
+                f"slope of the line through the logarithms from −1.2 to −.4 (paper: {PAPER_SLOPE:g})",
+                {"slope": law.line, "paper": PAPER_SLOPE},
+                "Sia & Cho, fig. 7",
+            )
+        )
+    settings = {"trace": path.name, "feeds": found.feeds, "items": found.items, "days": round(found.days, 1)}
+    experiment = Experiment(
+        DESCRIPTION,
+        "Horincar's thesis, figs 6.1, 6.2; Sia & Cho, figs 7, 12",
+        "activity, daily shapes, power law, habits, twelve daily patterns and subjects of the trace",
+        lambda given, progress: ExperimentResult(DESCRIPTION, {}, []),
+        question="How do the feeds of the trace publish?",
+    )
+    result = ExperimentResult(DESCRIPTION, settings, rows, checks)
+    picture = render_png(draw_description(found, path.name))
+    return ReportSection(experiment, result, picture, command=f"headwater lab describe --trace {path.name}")
 
 
 def run_section(experiment: Experiment, settings: LabSettings, progress: Progress) -> ReportSection:
@@ -166,6 +257,8 @@ def render_report(sections: list[ReportSection], made: str) -> str:
     results = [section.result for section in sections if section.result]
     return environment.get_template("report.html").render(
         sections=sections,
+        documents=DOCUMENTS,
+        verdicts=judge_figures({section.experiment.name: section.result for section in sections if section.result}),
         held=sum(section.held for section in sections),
         checks=sum(len(result.checks) for result in results),
         seconds=sum(result.seconds for result in results),

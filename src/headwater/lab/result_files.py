@@ -50,8 +50,13 @@ def describe_command(name: str, given: LabSettings) -> str:
 def save_result(path: Path, result: ExperimentResult, given: LabSettings, date: str) -> None:
     """Write a result with the command that repeats it, the date and the version."""
     settings = dataclasses.asdict(given) | {"trace": given.trace.name if given.trace else None}
-    about = {"command": describe_command(result.experiment, given), "date": date, "version": __version__}
-    text = json.dumps({**about, "given": settings, **result.as_json()}, indent=1, ensure_ascii=False)
+    write_result(path, result, describe_command(result.experiment, given), settings, date)
+
+
+def write_result(path: Path, result: ExperimentResult, command: str, given: Mapping[str, Any], date: str) -> None:
+    """Write the result of any command of the lab."""
+    about = {"command": command, "date": date, "version": __version__, "given": dict(given)}
+    text = json.dumps({**about, **result.as_json()}, indent=1, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
 
 

@@ -65,6 +65,14 @@ def plan_day(pattern: Floats, retrievals: int, method: str) -> dict[str, Any]:
 def draw_day(found: dict[str, Any]) -> Figure:
     """Draw the pattern and its retrieval times."""
     figure, (axis,) = create_figure(width=7.0, height=3.6)
+    draw_retrievals(axis, found)
+    late = f"{60 * found['mean_delay_h']:.0f} min, {60 * found['even_mean_delay_h']:.0f} min at even intervals"
+    axis.set_title(f"{len(found['times_h'])} retrievals a day: mean delay {late}", fontsize=10)
+    return figure
+
+
+def draw_retrievals(axis: Any, found: dict[str, Any]) -> None:
+    """Draw a day's posting rate with the retrieval times as lines."""
     edges = np.linspace(0.0, 24.0, len(found["pattern"]) + 1)
     axis.stairs(found["pattern"], edges, color=COLOURS[0], fill=True, alpha=0.35)
     for time in found["times_h"]:
@@ -73,6 +81,3 @@ def draw_day(found: dict[str, Any]) -> Figure:
     axis.set_xticks(range(0, 25, 3))
     axis.set_xlabel("hour of the day")
     axis.set_ylabel("posting rate λ(t)")
-    late = f"{60 * found['mean_delay_h']:.0f} min, {60 * found['even_mean_delay_h']:.0f} min at even intervals"
-    axis.set_title(f"{len(found['times_h'])} retrievals a day: mean delay {late}", fontsize=10)
-    return figure

@@ -44,7 +44,7 @@ def test_the_moving_average_waits_longer_while_a_feed_is_slow() -> None:
 def test_the_findings_of_sia_and_cho_hold_in_a_world_of_their_traits() -> None:
     result = load_experiment("postings").run(LabSettings(quick=True), ignore_progress)
     assert [check.statement for check in result.checks if not check.holds] == []
-    assert len({check.source for check in result.checks}) == 6
+    assert len({check.source for check in result.checks}) == 7
 
 
 def test_a_trace_of_less_than_four_weeks_is_refused() -> None:

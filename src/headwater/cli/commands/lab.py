@@ -139,12 +139,16 @@ def run_experiment(
     if saves is not None and chosen.draw is not None:
         saves(chosen.draw(result))
     if save is not None:
-        import datetime
-
         from headwater.lab.result_files import save_result
 
-        save_result(save, result, settings, datetime.datetime.now(datetime.UTC).date().isoformat())
+        save_result(save, result, settings, _today())
     return result
+
+
+def _today() -> str:
+    import datetime
+
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def _rename_columns(trace: Path | None, columns: str | None) -> Path | None:
@@ -229,6 +233,31 @@ def plan_retrievals(
 
 @command(
     lab,
+    "deltas",
+    view=render_result,
+    as_json=lambda result: result.as_json(),
+    example="headwater lab deltas --documents feeds.tar.xz",
+)
+async def measure_deltas(
+    documents: Annotated[
+        Path | None, typer.Option("--documents", metavar="PLACE", help="Feed documents: a folder or a tar archive.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Write the result as JSON.")] = None,
+) -> ExperimentResult:
+    """Measure what sending only new items saves, on the farm and on feed documents (Sia & Cho, 4.6)."""
+    from headwater.farm.delta_saving import describe_deltas, measure_saving
+    from headwater.lab.result_files import write_result
+
+    began = time.perf_counter()
+    result = await measure_saving(documents)
+    result.seconds = time.perf_counter() - began
+    if save is not None:
+        write_result(save, result, describe_deltas(documents), {}, _today())
+    return result
+
+
+@command(
+    lab,
     "train-forecast",
     view=render_training,
     example="headwater lab train-forecast --trace news.parquet --trace releases.parquet --out forecast.npz",
@@ -283,7 +312,7 @@ def write_report(
     from headwater.lab import experiment
     from headwater.lab.experiment import LabSettings, check_trace
     from headwater.lab.figures import create_figure
-    from headwater.lab.report import render_report, run_section
+    from headwater.lab.report import describe_section, render_report, run_section
 
     if not out_file.parent.is_dir():
         raise TraceError(f"The page cannot be written to {out_file}: the folder does not exist.")
@@ -299,6 +328,8 @@ def write_report(
         held = sum(check.holds for check in last.result.checks) if last.result else 0
         outcome = f"{held} of {len(last.result.checks)} statements hold" if last.result else f"not run: {last.trouble}"
         err.print(f"{each.name}: {outcome}", highlight=False)
+    if trace is not None and only is None:
+        sections.append(describe_section(trace))
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     out_file.write_text(render_report(sections, made), encoding="utf-8")
     return {

@@ -1,4 +1,4 @@
-"""Draws the description of a trace: classes, shapes, rates and habits above, typical days below."""
+"""Draws the description of a trace: classes, shapes, rates, habits and subjects above, typical days below."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ HATCHES = ("//", "", "..")
 
 def draw_description(found: TraceDescription, title: str) -> Figure:
     """Draw all parts of a description as one figure."""
-    figure, (cover,) = create_figure(width=15, height=10)
+    figure, (cover,) = create_figure(width=18, height=10)
     cover.remove()
     figure.suptitle(f"{title}: {found.feeds:,} feeds, {found.items:,} items in {found.days:,.0f} days")
-    grid = figure.add_gridspec(3, 12, height_ratios=(1.5, 1, 1))
-    _draw_activity(figure.add_subplot(grid[0, 0:3]), found)
-    draw_shapes(figure.add_subplot(grid[0, 3:6]), found.count_shapes(found.shapes))
-    _draw_power_law(figure.add_subplot(grid[0, 6:9]), found)
-    _draw_habits(figure.add_subplot(grid[0, 9:12]), found)
+    rows = figure.add_gridspec(3, 1, height_ratios=(1.5, 1, 1))
+    top = rows[0].subgridspec(1, 5)
+    _draw_activity(figure.add_subplot(top[0]), found)
+    draw_shapes(figure.add_subplot(top[1]), found.count_shapes(found.shapes))
+    _draw_power_law(figure.add_subplot(top[2]), found)
+    _draw_habits(figure.add_subplot(top[3]), found)
+    _draw_subjects(figure.add_subplot(top[4]), found)
     if found.clusters is not None:
         sizes = found.clusters.sizes
         for place, centre in enumerate(found.clusters.centres):
-            column = 2 * (place % 6)
-            axis = figure.add_subplot(grid[1 + place // 6, column : column + 2])
+            if place % 6 == 0:
+                days = rows[1 + place // 6].subgridspec(1, 6)
+            axis = figure.add_subplot(days[place % 6])
             _draw_pattern(axis, centre, int(sizes[place]), int(sizes.sum()), first=place % 6 == 0)
     return figure
 
@@ -87,6 +90,14 @@ def _draw_habits(axis: Any, found: TraceDescription) -> None:
     axis.invert_yaxis()
     axis.set_xlabel("feeds (%)")
     axis.set_title(f"Most feeds are {publication_habits.HABITS[int(sizes.argmax())]}", fontsize=10)
+
+
+def _draw_subjects(axis: Any, found: TraceDescription) -> None:
+    """Draw the feeds by subject, as the thesis' figure 6.1."""
+    axis.barh(list(found.subjects), list(found.subjects.values()), color=COLOURS[1])
+    axis.invert_yaxis()
+    axis.set_xlabel("feeds")
+    axis.set_title("Subjects by keywords", fontsize=10)
 
 
 def _draw_pattern(axis: Any, centre: Any, size: int, total: int, *, first: bool) -> None:

@@ -1,7 +1,7 @@
 """Looks at postings as Sia & Cho do before they schedule: by week and hour, how stable rates are, how much is new.
 
-Figures 3, 9 and 10, and the saving of section 4.6, on a synthetic world or on the trace. Beside them stands Urbansky's
-figure 1: the polls of the moving average when a feed slows down and recovers.
+Figures 3, 5, 9 and 10, and the saving of section 4.6, on a synthetic world or on the trace. Beside them stands
+Urbansky's figure 1: the polls of the moving average when a feed slows down and recovers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from headwater.errors import TraceError
 from headwater.estimate.models.mean_gap import MovingAverage
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row
 from headwater.lab.figures import COLOURS, create_figure
+from headwater.lab.retrieval_times import draw_retrievals, plan_day, read_pattern
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.traces.synthetic_world import WorldSettings, draw_world
 from headwater.lab.traces.trace import Trace, load_trace
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 SPAN = 14 * DAY  # over which a rate is measured (4.2)
 WINDOW = 12  # postings that a document shows on average (4.6)
 NEW_A_DAY = 4.3  # of them are new after one day, in the paper
+RETRIEVALS = 6  # of Example 2 and figure 5
 TIMELINE_WINDOW = 5  # of Urbansky's figure 1
 RATES_CHANGE = "within months the rates of a fifth of the news trace's feeds change by more than chance"
 
@@ -106,6 +108,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         "rates": rates,
         "day": overlap_days(trace),
         "timeline": follow_moving_average(),
+        "retrievals": plan_day(read_pattern("sine"), RETRIEVALS, "refine"),
     }
     new = count_new(trace, window)
     settings: dict[str, Any] = {"feeds": trace.feeds, "days": round(trace.days, 1), "window": window}
@@ -117,6 +120,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         {"measure": "saving by a protocol that sends new postings only", "value": 1 - new / window},
     ]
     checks = [*_check_figures(data, given.trace is not None), _check_saving(new, window), _check_timeline(data)]
+    checks.append(check_retrievals(data["retrievals"]))
     return ExperimentResult("postings", settings, rows, checks, data=data)
 
 
@@ -199,10 +203,35 @@ def _check_timeline(data: dict[str, Any]) -> Check:
     )
 
 
+def check_retrievals(plan: dict[str, Any]) -> Check:
+    """Check that six retrievals of the paper's sine meet eq. 2: λ(τ_j)·(τ_{j+1} − τ_j) = ∫ λ from τ_{j−1} to τ_j."""
+    times = np.array(plan["times_h"])
+    before, after = np.roll(times, 1), np.roll(times, -1)
+    before[0], after[-1] = before[0] - 24.0, after[-1] + 24.0
+
+    def rate(hour: Floats) -> Floats:
+        return np.asarray(2 + 2 * np.sin(2 * np.pi * hour / 24))
+
+    def items(hour: Floats) -> Floats:
+        return np.asarray(2 * hour - 24 / np.pi * np.cos(2 * np.pi * hour / 24))
+
+    off = np.abs(rate(times) * (after - times) - (items(times) - items(before)))
+    figures = {f"retrieval {place}": float(hour) for place, hour in enumerate(times, start=1)}
+    figures |= {"largest deviation from eq. 2": float(off.max())}
+    figures |= {"mean delay": plan["mean_delay_h"], "at even intervals": plan["even_mean_delay_h"]}
+    return Check(
+        "six retrievals of a day with the rate 2 + 2 sin 2πt are optimal",
+        bool(off.max() <= 0.05) and plan["mean_delay_h"] < plan["even_mean_delay_h"],
+        "eq. 2 within .05 of the 8 postings per retrieval, and a shorter delay than at even intervals (hours)",
+        figures,
+        "Sia & Cho, fig. 5",
+    )
+
+
 def draw_figure(result: ExperimentResult) -> Figure:
-    """Draw Sia & Cho's figures 3, 9 and 10, and Urbansky's figure 1."""
+    """Draw Sia & Cho's figures 3, 5, 9 and 10, and Urbansky's figure 1."""
     data = result.data
-    figure, axes = create_figure(2, 3, width=4.6, height=3.2)
+    figure, axes = create_figure(3, 3, width=4.6, height=3.2)
     for axis, name, days, title in (
         (axes[0], "weeks", 7.0, "S fig. 3a: postings by week"),
         (axes[1], "two_hours", 1 / 12, "S fig. 3b: by two hours, two weeks"),
@@ -227,6 +256,10 @@ def draw_figure(result: ExperimentResult) -> Figure:
     axes[5].set_xlabel("minutes")
     axes[5].set_title("U fig. 1: moving average, w = 5", fontsize=10)
     axes[5].legend(fontsize=8)
+    draw_retrievals(axes[6], data["retrievals"])
+    axes[6].set_title("S fig. 5: six retrievals of 2 + 2 sin 2πt", fontsize=10)
+    for axis in axes[7:]:
+        axis.remove()
     return figure
 
 
@@ -247,7 +280,7 @@ def _draw_rates(axis: Any, first: Floats, later: Floats) -> None:
 
 EXPERIMENT = Experiment(
     "postings",
-    "Sia & Cho, figs 3, 9, 10 and section 4.6; Urbansky, fig. 1",
+    "Sia & Cho, figs 3, 5, 9, 10 and section 4.6; Urbansky, fig. 1",
     "postings by week and hour, stability of rates, saving by new postings only, polls of the moving average",
     run_experiment,
     draw_figure,

@@ -1,0 +1,82 @@
+"""Every table and figure of the five documents stands in the report, with its statements and where it differs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from headwater.lab.experiment import Check, ExperimentResult, list_experiments
+from headwater.lab.published import DESCRIPTION, DOCUMENTS, PUBLISHED_FIGURES, PublishedFigure, Verdict, judge_figures
+from headwater.lab.report import compare_values, describe_section, render_report
+
+NUMBER = re.compile(r"Table \d[\d.]*|\d[\d.]*[ab]?")
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
+# Numbers of the captions in the documents, without figures that only explain (docs/papers.md names these too).
+CAPTIONS = {
+    "T": "1.6 2.1 2.2 2.3 4.1 4.2 4.3 4.4 6.1 6.2 6.3 6.4 6.5 6.6 6.7 7.2 7.6 7.7 7.8 7.9 7.10 Table 4.1",
+    "P": "1 2a 2b Table 2",
+    "S": "3 5 7 8 9 10 11 12 13 Table 1 Table 2 4.6",
+    "A": "4 5",
+    "U": "1 2 3 4 Table 1",
+}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_measured_figure_and_table_of_a_document_is_listed(document: str) -> None:
+    names = [figure.name for figure in PUBLISHED_FIGURES if figure.document == document]
+    assert set(NUMBER.findall(" ".join(names))) == set(NUMBER.findall(CAPTIONS[document]))
+
+
+@pytest.mark.parametrize("figure", PUBLISHED_FIGURES, ids=lambda figure: f"{figure.document} {figure.name}")
+def test_a_listed_figure_has_statements_in_the_saved_result_of_its_experiment(figure: PublishedFigure) -> None:
+    if figure.experiment == DESCRIPTION:
+        return  # it describes a trace, which has no saved result
+    assert figure.experiment in list_experiments()
+    saved = json.loads((RESULTS / f"{figure.experiment}.json").read_text())
+    assert bool(figure.select_checks([Check(**check) for check in saved["checks"]])) == bool(figure.marks)
+
+
+def test_differences_are_grouped_by_their_reason() -> None:
+    figure = PublishedFigure("T", "Fig. 9.9", "x", "tau", ("9.9",), "Ours is another world.")
+    checks = [
+        Check("a", True, ""),
+        Check("b", False, "", because="it rains"),
+        Check("c", False, "", because="it rains"),
+    ]
+    found = Verdict(figure, [*checks, Check("d", False, "")], present=True)
+    assert found.summary == "1 of 4 hold"
+    assert found.differences == [
+        "Ours is another world.",
+        "It does not hold that b; c: it rains.",
+        "One statement does not hold without a known reason; the section lists them.",
+    ]
+    assert Verdict(figure, [], present=True).summary == "none at this size"
+
+
+def test_figures_of_experiments_that_did_not_run_are_said_not_to_have_run() -> None:
+    result = ExperimentResult("tau", {"seeds": 2}, [], [Check("τ settles", True, "", {}, "thesis fig. 4.4")])
+    verdicts = {verdict.figure.name: verdict for verdict in judge_figures({"tau": result})["T"]}
+    assert (verdicts["Fig. 4.4"].present, verdicts["Fig. 4.4"].held) == (True, 1)
+    assert not verdicts["Fig. 7.9"].present
+
+
+def test_values_stand_beside_the_papers_with_their_interval() -> None:
+    row = {"strategy": "a", "requests": 11.0, "freshness": {"mean": 0.5, "sd": 0.2}}
+    requests, freshness = compare_values([row | {"paper": {"requests": 10.0, "freshness": 0.4}}], seeds=10)
+    assert (requests.interval, requests.off) == (None, pytest.approx(0.1))
+    assert freshness.interval == pytest.approx(2.26 * 0.2 / 10**0.5)  # Student's t with nine degrees of freedom
+    assert compare_values([row], seeds=10) == []
+
+
+def test_the_report_describes_the_trace(tmp_path: Path) -> None:
+    lines = ["source,published_at,title"]
+    lines += [
+        f"{name},{1_600_000_000 + k * gap},vaccine" for name, gap in (("a", 3000), ("b", 40000)) for k in range(60)
+    ]
+    (tmp_path / "small.csv").write_text("\n".join(lines))
+    text = render_report([describe_section(tmp_path / "small.csv")], "today")
+    assert "headwater lab describe --trace small.csv" in text
+    assert "Fig. 6.1" in text
