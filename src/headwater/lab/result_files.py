@@ -25,7 +25,7 @@ from headwater.lab.tables import HIDDEN_COLUMNS, describe_measure, format_value
 
 TOLERANCE = 1e-6  # relative; results depend on their seeds only
 MEASURES = ("requests", "completeness", "freshness", "mean_delay_s", "polls_per_item", "error", "tau")
-_BLOCK = re.compile(r"(<!-- (result|rows) ([\w-]+) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- (result|rows) ([\w-]+)(?: ([^>]*?))? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 
 
 def describe_command(name: str, given: LabSettings) -> str:
@@ -93,13 +93,25 @@ def _differences(old: Any, new: Any, where: str) -> list[str]:
 
 
 def render_page(text: str, results: Path) -> str:
-    """Fill the blocks of a page from the result files of a folder."""
+    """Fill the blocks of a page from the result files of a folder.
+
+    `<!-- rows NAME TEXT, … -->` shows the rows that have every one of the texts in a value, and none of those after a
+    minus.
+    """
 
     def fill(block: re.Match[str]) -> str:
         saved = json.loads((results / f"{block[3]}.json").read_text(encoding="utf-8"))
-        return block[1] + (render_result(saved) if block[2] == "result" else render_rows(saved["rows"])) + block[4]
+        if block[2] == "result":
+            return block[1] + render_result(saved) + block[5]
+        texts = [each.strip() for each in (block[4] or "").split(",") if each.strip()]
+        return block[1] + render_rows([row for row in saved["rows"] if _has_texts(row, texts)]) + block[5]
 
     return _BLOCK.sub(fill, text)
+
+
+def _has_texts(row: Mapping[str, Any], texts: list[str]) -> bool:
+    values = [value for value in row.values() if isinstance(value, str)]
+    return all(any(text.removeprefix("-") in value for value in values) != text.startswith("-") for text in texts)
 
 
 def render_result(saved: Mapping[str, Any]) -> str:

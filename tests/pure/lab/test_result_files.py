@@ -74,6 +74,9 @@ def test_a_page_shows_all_rows_of_a_result_where_it_asks_for_them(tmp_path: Path
         "| a | 1,200 |  |",
         "| b |  | 1.0 min |",
     ]
+    for texts in ("b", "-a"):
+        some = render_page(f"<!-- rows tau {texts} -->\n<!-- /rows -->\n", tmp_path).splitlines()
+        assert some[1:-1] == ["| strategy | mean delay |", "|---|---|", "| b | 1.0 min |"]
 
 
 def test_the_saturation_coefficient_is_the_loss_at_even_intervals() -> None:
