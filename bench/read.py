@@ -129,7 +129,7 @@ def compare(seconds: Seconds, name: str, other: str) -> float:
 
 
 def main(small: bool = False, archive: Path | None = None, rounds: int | None = None) -> Seconds:
-    archive = archive or _default_archive()
+    archive = archive or default_archive()
     bodies = load_documents(archive, small)
     size = sum(map(len, bodies))
     print(f"{len(bodies)} documents, {size / 1e6:.1f} MB ({archive.name if archive.exists() else 'made up'})")
@@ -146,7 +146,8 @@ def main(small: bool = False, archive: Path | None = None, rounds: int | None = 
     return seconds
 
 
-def _default_archive() -> Path:
+def default_archive() -> Path:
+    """Return the archive of feed documents beside the checkout."""
     return Path(os.environ.get("HEADWATER_SHARED_DATA", _ROOT.parent / "shared" / "data")) / "feeds.tar.xz"
 
 

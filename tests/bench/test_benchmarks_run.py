@@ -22,6 +22,7 @@ from bench import (
     join,
     lab,
     match,
+    mixture,
     publish,
     read,
     refresh,
@@ -110,6 +111,13 @@ def check_match(printed: Printed, folder: Path) -> None:
     ratios = re.findall(r"ratio +([\d.]+)", text)
     assert len(ratios) == 3  # plain, compiled, and with every hit read
     assert all(float(ratio) > 0 for ratio in ratios)
+
+
+def check_mixture(printed: Printed, folder: Path) -> None:
+    ratios = mixture.main(small=True, size=60, kinds=["", "only NOT"])
+    assert set(ratios) == {"mixture", "only NOT", "adding"}
+    assert all(ratio > 0 for ratio in ratios.values())
+    assert "beside ten" in printed()
 
 
 def check_publish(printed: Printed, folder: Path) -> None:

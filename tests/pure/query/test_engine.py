@@ -62,6 +62,41 @@ def test_dropping_takes_a_query_out_of_the_index_and_leaves_the_others() -> None
         engine.drop_query("q1")
 
 
+EXCLUDED = {
+    'TITLE CONTAINS "ash"': "Ash",
+    'ITEM CONTAINS "ash" OR "lava" OR "rock"': "a rock",
+    'TITLE CONTAINS "ash cloud"': "the ash cloud",
+    'TITLE CONTAINS "ash" AND "cloud"': "cloud of ash",
+    'TITLE CONTAINS "volc*"': "volcano",
+    "TITLE MATCHES /as+h/": "assh",
+    'TITLE SIMILAR TO "ash cloud rises"': "ash cloud rises",
+    'SOURCE = "http://news.example/rss"': "anything from news",
+    "SIZE = 0": "no content",
+}
+
+
+def test_queries_of_not_alone_have_every_item_but_those_they_exclude() -> None:
+    written = [f"NOT ({one})" for one in EXCLUDED] + ['NOT TITLE CONTAINS "ash" AND NOT TITLE CONTAINS "rock"']
+    engine = made(*(f"CREATE FEED q{n} AS RETURN ALL WHERE {each}" for n, each in enumerate(written)))
+    everything = {f"q{n}" for n in range(len(written))}
+    for n, title in enumerate(EXCLUDED.values()):
+        assert f"q{n}" not in named(engine, item(n, title), NEWS)
+    assert named(engine, item(20, "Fish", content="A long text"), LAB) == everything
+    assert named(engine, item(21, "Cloud over Ash", content="A long text"), LAB) == everything - {
+        "q0",
+        "q1",
+        "q3",
+        "q9",
+    }
+    private = Origin(None, "http://reader.example/rss", registered=False)
+    assert named(engine, item(22, "Fish"), private) == set()  # ALL does not read it
+    engine.drop_query("q1")
+    assert named(engine, item(23, "Rock", content="A long text"), LAB) == everything - {"q1", "q9"}
+    for name in everything - {"q1"}:
+        engine.drop_query(name)
+    assert engine.count_candidates(item(24, "ash cloud"), NEWS) == 0
+
+
 def test_a_feed_that_is_read_is_dropped_with_its_readers_or_not_at_all() -> None:
     engine = made("CREATE FEED a AS RETURN news", "CREATE FEED b AS RETURN a", "CREATE FEED c AS RETURN b | blog")
     with pytest.raises(InputError, match="a is used by b, c"):

@@ -5,6 +5,7 @@ less of its squared length than the required cosine allows, a text that shares o
 (Cauchy–Schwarz). Only the first few words need a look-up, and nothing is missed.
 
 Entries are numbered in order of arrival. The index holds, for each value or word, the ascending numbers of its entries.
+A window of a few entries, as most queries have, has no index.
 Numbers of dropped entries stay in the index until a quarter of the window has been dropped: removing them one by one
 from the front of every array would cost more than skipping them.
 """
@@ -15,26 +16,24 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwater.language.ast import Field, LastWindow
 from headwater.query.hits import Related
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.similarity import (
     TOLERANCE,
-    TermWeight,
+    WeighedBag,
     WordBag,
     WordWeights,
     equality_keys,
-    is_similar,
     list_word_bags,
 )
 from headwater.query.query_document import ItemKey
 
-ROUNDING_MARGIN = 1e-12
+FEW_ENTRIES = 8  # up to this many entries are compared one by one; a window with more gets an index
+FEW_HOLDERS = 256  # entries with a word of the text; below, adding them up one by one is faster than arrays
 SEEN_SHARE = 0.75  # of the share that a text must have in common; beyond it, candidates are tested one by one
 NO_ENTRIES = array("I")  # read-only
 MAX_DROPPED = 10_000  # dropped items that are remembered, so that a new version does not bring them back
@@ -59,12 +58,13 @@ class LookBackWindow:
 
     def __init__(self, window: LastWindow, field: Field, other: Field, at: float | None) -> None:
         self.window = window
+        self._seconds = window.seconds
         self.field = field
         self.other = other
         self.at = at
         self._entries: dict[int, WindowEntry] = {}
         self._numbers: dict[ItemKey, int] = {}
-        self._index = _EntryNumbers()
+        self._index: _EntryNumbers | None = None
         self._dropped: dict[ItemKey, None] = {}
         self._next_number = 0
         self._first_indexed = 0  # lower numbers are not in the index
@@ -87,8 +87,9 @@ class LookBackWindow:
         number = self._numbers.get(key)
         if number is not None:
             entry.at = self._entries[number].at
-            for value in _list_index_values(self._entries[number]):
-                self._index[value].remove(number)
+            if self._index is not None:
+                for value in _list_index_values(self._entries[number]):
+                    self._index[value].remove(number)
         elif key in self._dropped:
             return
         else:
@@ -96,23 +97,32 @@ class LookBackWindow:
             self._next_number += 1
             self._numbers[key] = number
         self._entries[number] = entry
-        self._index_values(number, _list_index_values(entry))
-        if self.window.seconds is None and len(self._entries) > self.window.count:
+        if self._index is not None:
+            self._index_values(self._index, number, _list_index_values(entry))
+        elif len(self._entries) > FEW_ENTRIES:
+            self._build_index()
+        if self._seconds is None and len(self._entries) > self.window.count:
             self._drop_entry(next(iter(self._entries)))
 
     def drop_expired(self, now: float) -> None:
         """Drop the entries that have left the window. Assumes that time does not go back."""
-        if self.window.seconds is None:
+        if self._seconds is None:
             return
-        since = now - self.window.seconds
+        since = now - self._seconds
         while self._entries:
             oldest = next(iter(self._entries))
             if self._entries[oldest].at >= since:
                 return
             self._drop_entry(oldest)
 
-    def _index_values(self, number: int, values: Collection[Hashable]) -> None:
-        index = self._index
+    def _build_index(self) -> None:
+        self._index = _EntryNumbers()
+        self._first_indexed = next(iter(self._entries))
+        for number, entry in self._entries.items():
+            for value in _list_index_values(entry):
+                self._index[value].append(number)
+
+    def _index_values(self, index: _EntryNumbers, number: int, values: Collection[Hashable]) -> None:
         if number == self._next_number - 1:
             for holders in map(index.__getitem__, values):
                 holders.append(number)
@@ -127,11 +137,11 @@ class LookBackWindow:
         self._dropped[key] = None
         if len(self._dropped) > MAX_DROPPED:
             del self._dropped[next(iter(self._dropped))]
-        if number - self._first_indexed > len(self._entries) // 4:
-            self._sweep_index(number + 1)
+        if self._index is not None and number - self._first_indexed > len(self._entries) // 4:
+            self._sweep_index(self._index, number + 1)
 
-    def _sweep_index(self, oldest: int) -> None:
-        kept = ((value, holders) for value, holders in self._index.items() if holders and holders[-1] >= oldest)
+    def _sweep_index(self, index: _EntryNumbers, oldest: int) -> None:
+        kept = ((value, holders) for value, holders in index.items() if holders and holders[-1] >= oldest)
         self._index = _EntryNumbers(kept)
         for holders in self._index.values():
             if holders[0] < oldest:
@@ -144,47 +154,44 @@ class LookBackWindow:
         """Return the entries whose field equals, or is similar to, that of the item, in order of arrival."""
         self.drop_expired(analysed.arrived)
         if self.at is None:
-            values = equality_keys(analysed, self.other, self.field)
-            numbers = {n for value in values for n in self._index.get(value, ()) if n in self._entries}
+            numbers = self._find_equal(equality_keys(analysed, self.other, self.field))
         else:
             bags = list_word_bags(analysed, self.other)
             numbers = {n for bag in bags for n in self._find_similar(bag, weight, self.at)}
         found = (self._entries[number] for number in sorted(numbers))
-        if self.window.seconds is None:
+        if self._seconds is None:
             return list(found)
-        since = analysed.arrived - self.window.seconds
+        since = analysed.arrived - self._seconds
         return [entry for entry in found if entry.at >= since]
 
-    def _find_similar(self, bag: WordBag, weight: WordWeights, at: float) -> Iterator[int]:
-        squares = weight.square_weights(bag)
-        counts = np.fromiter(bag.values(), np.float64, len(bag))
-        shares = counts * counts * squares
-        length = float(shares.sum())
-        candidates = self._find_candidates(bag, shares, length, at)
-        if not candidates:
-            return
-        known = _SquaredWeights(zip(bag, squares.tolist(), strict=True))
-        known.weight = weight
-        for number in candidates:
-            for other in self._entries[number].values:
-                if _is_similar_quick(bag, length, other, known, weight, at):  # type: ignore[arg-type]
-                    yield number
-                    break
+    def _find_equal(self, values: frozenset[Hashable]) -> set[int]:
+        if self._index is None:
+            return {number for number, entry in self._entries.items() if not values.isdisjoint(entry.values)}
+        return {n for value in values for n in self._index.get(value, ()) if n in self._entries}
 
-    def _find_candidates(self, bag: WordBag, shares: NDArray[np.float64], length: float, at: float) -> list[int]:
+    def _find_similar(self, bag: WordBag, weight: WordWeights, at: float) -> Iterator[int]:
+        weighed = weight.weigh_bag(bag)
+        for number in self._find_candidates(weighed, at):
+            values: tuple[WordBag, ...] = self._entries[number].values  # type: ignore[assignment]
+            if any(weighed.is_similar(other, at) for other in values):
+                yield number
+
+    def _find_candidates(self, weighed: WeighedBag, at: float) -> list[int]:
         """Return all entries that can be similar enough, and few others.
 
-        `shares` are the words' contributions to the squared length of the text. The rarest words are looked up until
-        the remaining ones contribute so little that a candidate must have several of the words looked up. The
-        remaining words are then tested on the candidates.
+        The rarest words are looked up until the remaining ones contribute so little to the squared length of the text
+        that a candidate must have several of the words looked up. The remaining words are then tested on the
+        candidates. If few entries have any of the words, all words are looked up.
         """
-        if at <= TOLERANCE or not self._entries:
+        if at <= TOLERANCE or self._index is None:
             return [number for number, entry in self._entries.items() if entry.values]
-        # the part of the squared length that a text must have in common, with a margin for rounding
-        wanted = length * (at - TOLERANCE) ** 2 * (1 - TOLERANCE)
-        terms = list(bag)
+        shares, length = weighed.shares, weighed.length
+        wanted = weighed.count_needed(at)
+        terms = list(weighed.bag)
         get = self._index.get
         holders = [get(term, NO_ENTRIES) for term in terms]
+        if sum(map(len, holders)) < FEW_HOLDERS:
+            return self._add_shares(holders, weighed.share_list, wanted)
         many = np.fromiter(map(len, holders), np.int64, len(holders))
         order = np.argsort(many)
         covered = shares[order].cumsum()
@@ -205,6 +212,14 @@ class LookBackWindow:
             for number, known in zip((possible + self._first_indexed).tolist(), shared[possible].tolist(), strict=True)
             if known + self._sum_shared(number, others) >= wanted
         ]
+
+    def _add_shares(self, holders: list[array[int]], shares: list[float], wanted: float) -> list[int]:
+        """Return the entries whose shared words contribute enough."""
+        shared: dict[int, float] = {}
+        for numbers, share in zip(holders, shares, strict=True):
+            for number in numbers:
+                shared[number] = shared.get(number, 0.0) + share
+        return [number for number, found in shared.items() if found >= wanted and number in self._entries]
 
     def _sum_shared(self, number: int, shares: list[tuple[str, float]]) -> float:
         """Return the sum of the shares of the words that an entry contains."""
@@ -234,27 +249,6 @@ class _EntryNumbers(dict[Hashable, "array[int]"]):
     def __missing__(self, value: Hashable) -> array[int]:
         found = self[value] = array("I")
         return found
-
-
-class _SquaredWeights(dict[str, float]):
-    """Caches the squared weights of words."""
-
-    weight: TermWeight
-
-    def __missing__(self, term: str) -> float:
-        found = self[term] = self.weight(term) ** 2
-        return found
-
-
-def _is_similar_quick(
-    bag: WordBag, length: float, other: WordBag, squares: _SquaredWeights, weight: TermWeight, at: float
-) -> bool:
-    """Return the same as `is_similar`, with the squared length of one text given; near the limit, ask `is_similar`."""
-    dot = sum([count * other[term] * squares[term] for term, count in bag.items() if term in other])
-    found = dot / sqrt(length * sum([count * count * squares[term] for term, count in other.items()]))
-    if abs(found - at + TOLERANCE) < ROUNDING_MARGIN:
-        return is_similar(bag, other, weight, at)
-    return found >= at - TOLERANCE
 
 
 def _list_index_values(entry: WindowEntry) -> Collection[Hashable]:

@@ -2,7 +2,8 @@
 
 A condition is posted under a few features; an item that meets it has at least one of them: the rarest word of a
 conjunction, all words of a disjunction, or the source if that is rarer. Most conditions need little more than that, and
-an entry can express it (`postings`). Any other condition is a rule with a tree and sources; equal rules are shared.
+an entry can express it (`postings`). A condition of NOT alone is met by all items except those with the features of
+what it excludes. Any other condition is a rule with a tree and sources; equal rules are shared.
 
 An owner is a number. Dropping marks it as dead. The entries of a feature are cleaned when half of them are dead or when
 an item has the feature, so a drop takes only a few steps on average.
@@ -15,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from sys import intern
+
+import numpy as np
 
 from headwater.query.index import condition_tree, features
 from headwater.query.index.access_path import FeatureShares
@@ -30,7 +33,7 @@ from headwater.query.index.condition_tree import (
 )
 from headwater.query.index.features import ALL_SOURCES, FIELDS_BY_CODE, FeatureChannels, ItemFeatures, find_channel
 from headwater.query.index.pattern_set import PatternSet
-from headwater.query.index.postings import ABSENT, EITHER, FEATURE, NAMED, PHRASE, RULE, Postings
+from headwater.query.index.postings import ABSENT, EITHER, EXCEPT, FEATURE, NAMED, PHRASE, RULE, Postings
 from headwater.query.index.prefix_set import PrefixSet
 from headwater.query.items.analysed_item import AnalysedItem
 
@@ -57,6 +60,7 @@ class ConditionIndex:
         self._postings = Postings(self._open_feature, self._close_feature)
         self._alive = bytearray()
         self._phrases: dict[int, Phrase] = {}
+        self._exclusions: dict[int, ConditionNode] = {}  # conditions of NOT alone that features do not decide
         self._rules: dict[int, ConditionRule] = {}
         self._rule_numbers = count()
         self._shared_rules: dict[tuple[ConditionNode, tuple[str, ...]], ConditionRule] = {}
@@ -94,6 +98,9 @@ class ConditionIndex:
             return self._post_pair(owner, source, tree, NAMED) if isinstance(tree, str) else None
         if isinstance(tree, str):
             return self._post_entry(owner, tree) if tree[0] != "@" else None
+        excluded = condition_tree.find_excluded(tree)
+        if excluded is not None:
+            return self._post_exclusion(owner, excluded)
         if isinstance(tree, AllOf):
             return self._post_conjunction(owner, tree.parts)
         if isinstance(tree, AnyOf):
@@ -147,6 +154,19 @@ class ConditionIndex:
             for key in keys:
                 self._postings.add_entry(key, owner, EITHER)
         return SeveralKeys(keys)
+
+    def _post_exclusion(self, owner: int, excluded: ConditionNode) -> PostingPlace | None:
+        """Post a condition that all items meet but those with a feature of what it excludes."""
+        path = condition_tree.find_access_path(excluded, self._shares.estimate_share)
+        if path is None:
+            return None
+        if not path.decides:
+            self.open_features(excluded)
+            self._exclusions[owner] = excluded
+        self._postings.add_entry(ALL_SOURCES, owner)
+        for key in path.keys:
+            self._postings.add_entry(key, owner, EXCEPT)
+        return SeveralKeys((ALL_SOURCES, *path.keys))
 
     def _post_entry(self, owner: int, key: str, requirement: int = 0) -> str:
         self._postings.add_entry(key, owner, requirement)
@@ -211,6 +231,7 @@ class ConditionIndex:
             return
         self._alive[owner] = 0
         self._phrases.pop(owner, None)
+        self._exclusions.pop(owner, None)
         self._mark_dead((at,) if isinstance(at, str) else at.keys)
 
     def drop_rule_owner(self, owner: int, rule: ConditionRule) -> None:
@@ -270,15 +291,29 @@ class ConditionIndex:
         met, later = self._postings.find_matches(facts, named=ALL_SOURCES not in facts)
         rules: list[ConditionRule] = []
         either: set[int] = set()
+        excluded: set[int] = set()
         for owner, requirement in zip(later[::2], later[1::2], strict=True):
             if requirement & RULE:
                 rules.append(self._rules[owner])
             elif requirement & EITHER:
                 either.add(owner)
+            elif requirement & EXCEPT:
+                excluded.add(owner)
             elif self._phrases[owner].holds(item_features):
                 met.append(owner)
         met.extend(either)
-        return met, rules
+        return self._remove_excluded(met, excluded, item_features) if excluded else met, rules
+
+    def _remove_excluded(self, met: array[int], excluded: set[int], item_features: ItemFeatures) -> array[int]:
+        """Return the owners without those of NOT alone whose excluded condition the item meets."""
+        undecided = self._exclusions
+        gone = [
+            owner
+            for owner in excluded
+            if owner not in undecided or condition_tree.condition_holds(undecided[owner], item_features)
+        ]
+        owners = np.frombuffer(met, np.uint32)
+        return array("I", owners[np.isin(owners, gone, invert=True)].tobytes())
 
     def count_candidates(self, item_features: ItemFeatures) -> int:
         """Count the owners and rules under the item's features."""

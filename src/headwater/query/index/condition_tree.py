@@ -201,6 +201,13 @@ def condition_holds(tree: ConditionNode, item_features: ItemFeatures) -> bool:
     return tree in item_features.features if isinstance(tree, str) else tree.holds(item_features)
 
 
+def find_excluded(tree: ConditionNode) -> ConditionNode | None:
+    """Return what a condition that consists of NOT alone excludes; None for any other condition."""
+    parts = tree.parts if isinstance(tree, AllOf) else (tree,)
+    excluded = [part.part for part in parts if isinstance(part, NoneOf)]
+    return _any_of(excluded) if excluded and len(excluded) == len(parts) else None
+
+
 def find_access_path(tree: ConditionNode, cost: FeatureCost) -> AccessPath | None:
     """Return the cheapest features that find every item meeting the condition; None if all items must be tested."""
     match tree:

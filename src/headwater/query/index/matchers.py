@@ -13,7 +13,7 @@ from headwater.language import ast
 from headwater.query.items.analysed_item import AnalysedItem, to_comparable
 from headwater.query.items.comparisons import COMPARE_FUNCTIONS
 from headwater.query.items.origin import Origin
-from headwater.query.items.similarity import WordFrequencies, is_similar
+from headwater.query.items.similarity import WordFrequencies
 from headwater.query.items.tokens import SEPARATOR, compile_symbols, search_key, split_words
 
 Matcher = Callable[[AnalysedItem], bool]
@@ -193,7 +193,7 @@ def _match_similar(condition: ast.Similar, frequencies: WordFrequencies) -> Matc
 
     def test(analysed: AnalysedItem) -> bool:
         weight = frequencies.field_weights(field)
-        return any(is_similar(bag, value, weight, at) for value in analysed.word_bags(field))
+        return any(weight.weigh_bag(value).is_similar(bag, at) for value in analysed.word_bags(field))
 
     return test
 

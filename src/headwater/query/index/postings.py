@@ -8,6 +8,7 @@ The row of a feature is one array of pairs: an owner, and a *requirement*: the n
     feature | PHRASE        must be present, and then a phrase that contains it
     EITHER                  no requirement, but posted under several features, so an item can match more than once
     feature | RULE          must be present; the owner is a rule that is evaluated as a whole
+    EXCEPT                  the owner has all items without the features that it is posted under
     … | NAMED               the condition names a source, so it also applies to feeds that ALL does not read
 
 The first pair of a row holds the feature's own number. The concatenated rows of an item's features therefore tell both
@@ -27,9 +28,9 @@ from numpy.typing import NDArray
 
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 
-ABSENT, PHRASE, EITHER, RULE, NAMED = 1 << 31, 1 << 30, 1 << 29, 1 << 28, 1 << 27
-FEATURE = NAMED - 1  # the bits of the feature's number
-LATER = PHRASE | EITHER | RULE
+ABSENT, PHRASE, EITHER, RULE, NAMED, EXCEPT = 1 << 31, 1 << 30, 1 << 29, 1 << 28, 1 << 27, 1 << 26
+FEATURE = EXCEPT - 1  # the bits of the feature's number
+LATER = PHRASE | EITHER | RULE | EXCEPT
 HEAD = ABSENT  # requires the absence of feature 0, which is always present: never met
 UNCOMPILED = 8_000  # below this number of entries, loading numba (a second, 100 MB) does not pay
 SOON = 200  # lookups before numba is loaded, so that no start waits for it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping
+from functools import cached_property
 from math import log, sqrt
 
 import numpy as np
@@ -17,6 +18,7 @@ TermWeight = Callable[[str], float]
 
 COUNTED_ITEMS = 100_000  # when this many items are counted, all counts are halved, so that old items fade
 TOLERANCE = 1e-9  # equal texts have the cosine 1 despite rounding
+ROUNDING_MARGIN = 1e-12
 
 
 class WordFrequencies:
@@ -26,6 +28,7 @@ class WordFrequencies:
         self._remembered = remembered
         self._items: dict[Field, float] = {}
         self._counts: dict[Field, Counter[str]] = {}
+        self._weights: dict[Field, WordWeights] = {}  # until the next item is counted
 
     def track_field(self, field: Field) -> None:
         self._items.setdefault(field, 0.0)
@@ -33,6 +36,7 @@ class WordFrequencies:
 
     def count_item(self, analysed: AnalysedItem) -> None:
         """Count a new item, before it is compared."""
+        self._weights.clear()
         for field, counts in self._counts.items():
             terms = _list_field_terms(analysed, field)
             if not terms:
@@ -48,6 +52,7 @@ class WordFrequencies:
         return {field: (self._items[field], dict(counts)) for field, counts in self._counts.items()}
 
     def restore(self, counted: Mapping[Field, tuple[float, Mapping[str, float]]]) -> None:
+        self._weights.clear()
         for field, (items, counts) in counted.items():
             self._items[field] = items
             self._counts[field] = Counter(counts)
@@ -62,15 +67,19 @@ class WordFrequencies:
         >>> WordFrequencies().field_weights(Field.TITLE)("volcano")
         1.0
         """
-        return WordWeights(self._items.get(field, 0.0), self._counts.get(field, Counter()))
+        found = self._weights.get(field)
+        if found is None:
+            found = self._weights[field] = WordWeights(self._items.get(field, 0.0), self._counts.get(field, Counter()))
+        return found
 
 
 class WordWeights:
-    """The current weights of words in a field."""
+    """The current weights of words in a field. Many queries compare one text, so the last one stays weighed."""
 
     def __init__(self, items: float, counts: Counter[str]) -> None:
         self._items = items
         self._counts = counts
+        self._last: WeighedBag | None = None
 
     def __call__(self, term: str) -> float:
         return log((1 + self._items) / (1 + self._counts.get(term, 0.0))) + 1
@@ -80,6 +89,59 @@ class WordWeights:
         counts = np.fromiter(map(self._counts.__getitem__, terms), np.float64, len(terms))
         weights: NDArray[np.float64] = np.log((1 + self._items) / (1 + counts)) + 1
         return weights * weights
+
+    def weigh_bag(self, bag: WordBag) -> WeighedBag:
+        if self._last is None or self._last.bag is not bag:
+            self._last = WeighedBag(bag, self)
+        return self._last
+
+
+class WeighedBag:
+    """A bag of words with the contribution of each word to its squared length, in the order of the bag."""
+
+    def __init__(self, bag: WordBag, weights: WordWeights) -> None:
+        squares = weights.square_weights(bag)
+        counts = np.fromiter(bag.values(), np.float64, len(bag))
+        self.bag = bag
+        self.shares: NDArray[np.float64] = counts * counts * squares
+        self.length = float(self.shares.sum())
+        self._weights = weights
+        self._squares = _SquaredWeights(zip(bag, squares.tolist(), strict=True))
+        self._squares.weights = weights
+
+    @cached_property
+    def share_list(self) -> list[float]:
+        found: list[float] = self.shares.tolist()
+        return found
+
+    def count_needed(self, at: float) -> float:
+        """Return the part of the squared length that a text must share to be similar, with a margin for rounding."""
+        return self.length * max(0.0, at - TOLERANCE) ** 2 * (1 - TOLERANCE)
+
+    def is_similar(self, other: WordBag, at: float) -> bool:
+        """Return the same as the function `is_similar`, which it asks near the limit."""
+        bag, squares = self.bag, self._squares
+        shared = bag.keys() & other.keys()
+        # by Cauchy-Schwarz, the shared words must carry enough of the squared length
+        if sum([bag[term] ** 2 * squares[term] for term in shared]) < self.count_needed(at):
+            return False
+        dot = sum([bag[term] * other[term] * squares[term] for term in shared])
+        if not dot:
+            return at <= TOLERANCE
+        found = dot / sqrt(self.length * sum([count * count * squares[term] for term, count in other.items()]))
+        if abs(found - at + TOLERANCE) < ROUNDING_MARGIN:
+            return is_similar(bag, other, self._weights, at)
+        return found >= at - TOLERANCE
+
+
+class _SquaredWeights(dict[str, float]):
+    """Caches the squared weights of words."""
+
+    weights: WordWeights
+
+    def __missing__(self, term: str) -> float:
+        found = self[term] = self.weights(term) ** 2
+        return found
 
 
 def cosine_similarity(one: WordBag, other: WordBag, weight: TermWeight) -> float:
