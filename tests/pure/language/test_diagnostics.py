@@ -44,6 +44,19 @@ def test_all_malformed_queries_are_there() -> None:
     assert [number for number, _ in SPECIFIED] == [str(number) for number in range(1, 25)]
 
 
+SCRIPTS = (Path(__file__).parent / "malformed_scripts.txt").read_text().splitlines()
+WITHOUT_HINT = ("KEEP is given twice", "feed a would read itself: a → a")  # the message says what to do
+
+
+def test_every_malformed_script_gets_a_position_and_a_hint() -> None:
+    known = Catalogue(KNOWN.sources, tags=frozenset({"science"}), titles=(("The Guardian", "http://g.example/rss"),))
+    assert len(SCRIPTS) > 170
+    for script in SCRIPTS:
+        first = mistakes(script, known)[0]
+        assert re.match(r"1:\d+: ", str(first)), script
+        assert first.hint or str(first).split(": ", 1)[1] in WITHOUT_HINT, script
+
+
 def test_a_message_shows_its_line_and_a_caret_under_the_position() -> None:
     (found,) = mistakes('CREATE FEED a AS RETURN guardian\nWHERE TITLE CONTAIN "iceland";')
     assert found.render().split("\n") == [

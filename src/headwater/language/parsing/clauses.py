@@ -19,7 +19,8 @@ from headwater.language.ast import (
     TimeUnit,
     Weekday,
 )
-from headwater.language.parsing.conditions import is_feed_address, parse_similarity, parse_unit, parse_window
+from headwater.language.diagnostics import find_nearest
+from headwater.language.parsing.conditions import UNITS, is_feed_address, parse_similarity, parse_unit, parse_window
 from headwater.language.parsing.cursor import ALL_FIELDS, CLAUSE_KEYWORDS, JOIN_KEYWORDS, Cursor, ParseError
 from headwater.language.parsing.lexer import Token, TokenKind
 
@@ -193,6 +194,8 @@ def _is_destination(kind: DeliveryFormat, address: str) -> bool:
 def _parse_every(cursor: Cursor) -> EveryClause:
     start = cursor.position(cursor.previous)
     weekdays = _parse_weekdays(cursor)
+    if not weekdays:
+        _refuse_weekday(cursor)
     span = Duration(1, TimeUnit.DAY) if weekdays else _parse_duration(cursor, 'EVERY 1 DAY AT "07:30"', optional=True)
     if not cursor.take_keyword("AT"):
         return EveryClause(span, None, weekdays, start)
@@ -202,6 +205,17 @@ def _parse_every(cursor: Cursor) -> EveryClause:
     elif span.unit.seconds < 86_400:
         cursor.report_error(token, f"AT needs days, and this digest comes every {span.unit}", "write EVERY 1 DAY AT …")
     return EveryClause(span, token.value, weekdays, start)
+
+
+def _refuse_weekday(cursor: Cursor) -> None:
+    """Report a misspelt weekday, or a number before one."""
+    counted = cursor.at_kind(TokenKind.NUMBER)
+    token = cursor.peek() if counted else cursor.token
+    meant = find_nearest(token.text.upper(), (*UNITS, *Weekday)) if token.kind is TokenKind.WORD else None
+    if meant is None or meant in UNITS:
+        return
+    hint = f'a weekday has no number: EVERY {meant} AT "07:30"' if counted else f"did you mean {meant}?"
+    raise cursor.missing_error("a time unit (MINUTES, HOURS, DAYS, WEEKS) or a weekday", hint)
 
 
 def _parse_weekdays(cursor: Cursor) -> tuple[Weekday, ...]:

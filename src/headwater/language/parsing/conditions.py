@@ -101,7 +101,7 @@ def _parse_negation(cursor: Cursor) -> Condition:
 def _parse_atom(cursor: Cursor) -> Condition:
     start = cursor.position()
     if cursor.take_keyword("HAS"):
-        return Has(cursor.parse_field(), start)
+        return Has(cursor.parse_field(example="HAS ENCLOSURE"), start)
     if cursor.take_word("STORY"):
         return _parse_story(cursor, start)
     if cursor.take_word("FIRST"):
@@ -199,12 +199,10 @@ def _parse_text_atom(cursor: Cursor, field: Field) -> Condition:
     if cursor.take_keyword("IN"):
         return Equals(field, tuple(token.value for token in parse_strings(cursor)), pos=start, listed=True)
     if cursor.take_keyword("MATCHES"):
-        token = cursor.expect_kind(
-            TokenKind.REGEX, "a regular expression between slashes", "for example MATCHES /CVE-\\d+/i"
-        )
+        token = cursor.expect_kind(TokenKind.REGEX, "a regular expression between slashes", _hint_pattern(cursor))
         return _parse_matches(cursor, field, token)
     if cursor.take_keyword("SIMILAR"):
-        cursor.expect_keyword("TO")
+        cursor.expect_keyword("TO", f'for example {field} SIMILAR TO "ash cloud"')
         token = _parse_searched_text(cursor, "a text in quotes")
         at = parse_similarity(cursor) if cursor.take_keyword("AT") else 0.5
         return Similar(field, token.value, at, start)
@@ -215,10 +213,18 @@ def _parse_text_atom(cursor: Cursor, field: Field) -> Condition:
             "use CONTAINS, =, !=, IN or MATCHES",
         )
         raise ParseError
-    hint = _OTHER_LANGUAGES.get(cursor.token.text.upper()) or cursor.suggest_keyword(("CONTAINS", "MATCHES", "SIMILAR"))
+    hint = _OTHER_LANGUAGES.get(cursor.token.text.upper()) or cursor.suggest_keyword(
+        ("CONTAINS", "MATCHES", "SIMILAR"), f'for example {field} CONTAINS "volcano"'
+    )
     if cursor.at_kind(TokenKind.STRING):
         hint = f"for example {field} CONTAINS {cursor.token.text[:40]}"
+    elif cursor.at_sign(",") or cursor.at_keyword("AND", "OR"):
+        hint = f'each field has its own condition: {field} CONTAINS "a" OR CONTENT CONTAINS "a"'
     raise cursor.missing_error(f"an operator after {field} ({', '.join(_TEXT_OPERATORS)})", hint)
+
+
+def _hint_pattern(cursor: Cursor) -> str:
+    return "add a closing /" if cursor.token.text.startswith("/") else "for example MATCHES /CVE-\\d+/i"
 
 
 def parse_similarity(cursor: Cursor) -> float:
@@ -270,6 +276,8 @@ def _parse_values(
     hint = "put it in double quotes"
     if cursor.at_sign("("):
         hint = f'several values: {field} {"CONTAINS ANY" if operator == "CONTAINS" else "IN"} ("a", "b")'
+    elif cursor.at_keyword("NOT"):
+        hint = f"NOT stands before the field: NOT {field} {operator} …"
     tokens = [cursor.expect_kind(TokenKind.STRING, expected, hint)]
     connective: str | None = None
     while cursor.at_keyword("AND", "OR") and cursor.peek().kind is TokenKind.STRING:
@@ -296,7 +304,8 @@ def parse_strings(cursor: Cursor) -> list[Token]:
             cursor.report_missing("“,” or “)”", "values of a list are separated by commas")
         if not cursor.at_kind(TokenKind.STRING):
             cursor.take()
-        tokens.append(cursor.expect_kind(TokenKind.STRING, "a text in quotes", "put it in double quotes"))
+        hint = "a comma stands between two values" if cursor.at_sign(")", ",") else "put it in double quotes"
+        tokens.append(cursor.expect_kind(TokenKind.STRING, "a text in quotes", hint))
     cursor.expect_closing(")", "(")
     return tokens
 

@@ -151,12 +151,19 @@ class Cursor:
             return least
         return value
 
-    def parse_field(self, known: Collection[str] = _FIELD_NAMES, expected: str = EXPECTED_FIELD) -> Field:
+    def parse_field(
+        self,
+        known: Collection[str] = _FIELD_NAMES,
+        expected: str = EXPECTED_FIELD,
+        example: str = 'TITLE CONTAINS "volcano"',
+    ) -> Field:
         if self.token.kind is TokenKind.WORD and self.token.value in known:
             return Field(self.take().value)
-        raise self.missing_error(expected, self._hint_field(known))
+        raise self.missing_error(expected, self._hint_field(known, example))
 
-    def _hint_field(self, known: Collection[str]) -> str | None:
+    def _hint_field(self, known: Collection[str], example: str) -> str | None:
+        if self.at_kind(TokenKind.STRING) and self.token.value.upper() in known:
+            return "a field is written without quotes"
         if self.at_kind(TokenKind.STRING):
             return "say where to look for it: TITLE CONTAINS …"
         if self.at_kind(TokenKind.WORD) and self.token.text.upper() in _DATE_WORDS:
@@ -164,7 +171,9 @@ class Cursor:
         hint = self.suggest_keyword((*known, *CONDITION_WORDS) if known is _FIELD_NAMES else known)
         if hint is None and self.at_kind(TokenKind.WORD) and not self.token.keyword:
             hint = f'search words in a field: ITEM CONTAINS "{self.token.text[:40]}"'
-        return hint
+        if self.at_keyword("AND", "OR"):
+            return "one of the two words AND and OR is too many"
+        return hint or (f"for example {example}" if known is _FIELD_NAMES else None)
 
     # reporting errors
 

@@ -105,6 +105,8 @@ _CHARACTER_HINTS = {
     "$": "a variable is a $ followed by a letter: $news",
     "*": 'a * stands at the end of a searched word: "volcan*"',
     ":": "put an address in double quotes",
+    "+": "there is no arithmetic; NOW - 3 DAYS is three days ago",
+    "}": "conditions on a source stand in [ ]",
     "{": "conditions on a source stand in [ ]",
     "_": "a name begins with a letter",
 }

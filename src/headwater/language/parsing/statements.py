@@ -37,10 +37,19 @@ from headwater.language.parsing.conditions import (
     parse_window,
     report_bad_address,
 )
-from headwater.language.parsing.cursor import CLAUSE_KEYWORDS, JOIN_KEYWORDS, STATEMENT_KEYWORDS, Cursor, ParseError
+from headwater.language.parsing.cursor import (
+    ALL_FIELDS,
+    CLAUSE_KEYWORDS,
+    JOIN_KEYWORDS,
+    STATEMENT_KEYWORDS,
+    Cursor,
+    ParseError,
+)
 from headwater.language.parsing.lexer import KEYWORDS, Token, TokenKind, tokenize_script
 
 _QUERY_HINT = 'a query starts with RETURN and its sources: RETURN "http://…" | otherfeed WHERE …'
+_STATEMENT_HINT = 'a script consists of statements: CREATE FEED name AS RETURN ALL WHERE ITEM CONTAINS "volcano"'
+_SOURCE_HINT = 'for example RETURN ALL, RETURN "https://example.org/feed" or RETURN TAG "news"'
 _NAME_HINT = "a name is a letter followed by letters, digits, _ or -"
 _EXPECTED_SOURCE = 'a source: an address in quotes, a feed name, TAG "…", ALL or “(”'
 _PART_KEYWORDS = ("WHERE", *JOIN_KEYWORDS, *CLAUSE_KEYWORDS)
@@ -101,9 +110,11 @@ def _parse_statement(cursor: Cursor) -> Statement:
         return _expect_end(cursor, DropFeed(name, cascade is not None and cascade.value == "CASCADE", start))
     if cursor.take_keyword("REGISTER"):
         return _parse_register(cursor, start)
-    hint = cursor.suggest_keyword(STATEMENT_KEYWORDS)
+    hint = cursor.suggest_keyword(STATEMENT_KEYWORDS, _hint_comment(cursor) or _STATEMENT_HINT)
     if cursor.at_keyword("RETURN", "FROM") or cursor.token.text.upper() == "SELECT":
         hint = "give the query a name: CREATE FEED name AS RETURN …"
+    elif cursor.at_word("DELETE", "REMOVE"):
+        hint = "DROP FEED name removes a query feed"
     raise cursor.missing_error("CREATE FEED, DROP FEED or REGISTER FEED", hint)
 
 
@@ -115,7 +126,7 @@ def _expect_end(cursor: Cursor, statement: Statement) -> Statement:
 
 
 def _parse_register(cursor: Cursor, start: Any) -> Statement:
-    cursor.expect_keyword("FEED")
+    cursor.expect_keyword("FEED", 'REGISTER FEED "http://…" AS name')
     token = cursor.expect_kind(
         TokenKind.STRING, "the feed's address in quotes", 'REGISTER FEED "http://…" AS name TAGS ("news")'
     )
@@ -195,7 +206,7 @@ def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[s
         place = "WHERE is given twice" if keyword == "WHERE" and filtered else f"{keyword} comes too late"
         cursor.report_error(cursor.token, place, "the order is RETURN … JOIN … WHERE …, then the clauses")
     elif parts:
-        cursor.report_missing("“;” or a clause", _hint_for_foreign_word(cursor))
+        cursor.report_missing("“;” or a clause", _hint_after_clause(cursor))
     elif filtered:
         cursor.report_missing("AND, OR, “;” or a clause", _hint_after_condition(cursor))
     elif joined:
@@ -204,9 +215,12 @@ def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[s
         hint = "sources are combined with | (union), not with a comma" if cursor.at_sign(",") else None
         if cursor.at_keyword("AND", "OR"):
             hint = "sources are combined with |; conditions follow WHERE"
+        elif cursor.at_kind(TokenKind.JUNK) and cursor.token.offset == cursor.previous.end:
+            hint = 'an address stands in double quotes: "https://example.org/feed"'
         cursor.report_missing("“|” or WHERE", hint or _hint_for_foreign_word(cursor))
 
 
+_DIRECTIONS = ("ASCENDING", "DESCENDING", "DOWN", "UP", "REVERSE", "REVERSED")
 _FOREIGN_WORDS = {
     "LIMIT": "KEEP LAST 10 ITEMS limits the document",
     "TOP": "KEEP LAST 10 ITEMS limits the document",
@@ -216,11 +230,28 @@ _FOREIGN_WORDS = {
 }
 
 
+def _hint_comment(cursor: Cursor) -> str | None:
+    return "a comment begins with --" if cursor.token.text.startswith(("//", "/*")) else None
+
+
+def _hint_number(cursor: Cursor) -> str | None:
+    """Return the hint for a number after the unit of a window."""
+    if not cursor.at_kind(TokenKind.NUMBER) or cursor.previous.kind is not TokenKind.WORD:
+        return None
+    return f"a number stands before its unit: {cursor.token.text} {cursor.previous.text.upper()}"
+
+
+def _hint_after_clause(cursor: Cursor) -> str | None:
+    if cursor.at_kind(TokenKind.WORD) and cursor.token.text.upper() in _DIRECTIONS:
+        return "the direction of ORDER BY is ASC or DESC"
+    return _hint_number(cursor) or _hint_for_foreign_word(cursor)
+
+
 def _hint_for_foreign_word(cursor: Cursor) -> str | None:
     """Return the hint for a word of another query language."""
-    if cursor.token.text.startswith(("//", "/*")):
-        return "a comment begins with --"
-    return _FOREIGN_WORDS.get(cursor.token.text.upper()) or cursor.suggest_keyword(_PART_KEYWORDS)
+    return (
+        _hint_comment(cursor) or _FOREIGN_WORDS.get(cursor.token.text.upper()) or cursor.suggest_keyword(_PART_KEYWORDS)
+    )
 
 
 def _hint_after_condition(cursor: Cursor) -> str | None:
@@ -230,7 +261,15 @@ def _hint_after_condition(cursor: Cursor) -> str | None:
         return "several values are joined with OR or AND"
     if cursor.previous.kind is TokenKind.REGEX and cursor.previous.end == cursor.token.offset:
         return "the only flag of a regular expression is i: /abc/i"
-    return _hint_for_foreign_word(cursor) or cursor.suggest_keyword(("AND",))
+    if cursor.at_sign(","):
+        return 'several values stand in a list: CONTAINS ANY ("a", "b") or IN ("a", "b")'
+    if cursor.at_sign(">", ">=", "<", "<=") and cursor.previous.value == ")":
+        return "for example CHANGED(CONTENT) BY > 20 %"
+    if cursor.at_keyword("NEAR"):
+        return 'NEAR belongs to CONTAINS: CONTAINS "ash" NEAR 5 "cloud"'
+    if cursor.at_keyword(*ALL_FIELDS) or cursor.at_keyword("NOT", "HAS"):
+        return "conditions are joined with AND or OR"
+    return _hint_number(cursor) or _hint_for_foreign_word(cursor) or cursor.suggest_keyword(("AND",))
 
 
 def _starts_source(cursor: Cursor) -> bool:
@@ -288,7 +327,9 @@ def _parse_source(cursor: Cursor) -> Source:
         return SourceGroup(tuple(inner), start)
     if cursor.at_kind(TokenKind.WORD) and cursor.token.value not in KEYWORDS:
         return FeedName(cursor.take().value, start)
-    hint = "a source is missing" if cursor.at_keyword(*_PART_KEYWORDS) else hint_reserved_word(cursor)
+    hint = "a source is missing" if cursor.at_keyword(*_PART_KEYWORDS) else hint_reserved_word(cursor, _SOURCE_HINT)
+    if cursor.at_keyword("TAGS"):
+        hint = 'one tag is a source: TAG "news" | TAG "science"'
     if cursor.at_kind(TokenKind.JUNK):
         hint = "put an address in double quotes" if "://" in cursor.token.value else _NAME_HINT
     elif cursor.at_kind(TokenKind.VAR):
