@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from headwater.arrays import Ragged
+from headwater.arrays import Floats, Ragged
 from headwater.errors import StrategyError
 from headwater.estimate.learned.forecast_record import ForecastRecord
 from headwater.estimate.learned.inputs import BIN_INPUTS, BINS, REFRESH_INPUTS, Belief, compute_inputs
@@ -23,6 +25,7 @@ from headwater.estimate.models.learned_forecast import LearnedForecast, load_net
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.traces.trace import Trace
 from headwater.numba_support import NUMBA_AVAILABLE
+from headwater.schedule.strategy import Table
 from headwater.schedule.value.value import Value
 from headwater.times import DAY, HOUR
 
@@ -232,11 +235,20 @@ def test_the_forecast_of_a_feed_and_its_record_are_said_in_words(polled: Value) 
     estimator = polled.beliefs
     assert isinstance(estimator, LearnedForecast)
     said = [estimator.describe_feed(row, float(polled.due[row]) - HOUR) for row in range(12)]
-    assert any("times as many items as by the plain estimate" in one for one in said)
+    assert any("times as many items as the plain estimate around" in one for one in said)
     assert all(one.endswith(estimator.record().describe()) for one in said)
     assert estimator.record().items > 0
     assert LearnedForecast(1).describe_feed(0, EPOCH) == ""
     assert "10% lower than the plain estimate" in ForecastRecord(-0.1, 100, 0.3).describe()
+
+
+def test_days_with_items_around_a_time_are_counted() -> None:
+    estimator, row = LearnedForecast(1), np.array([0])
+    times = [EPOCH + day * DAY + 7.5 * HOUR for day in (0, 1, 3, 4, 6)]
+    now = EPOCH + 7 * DAY + HOUR
+    estimator.observe(row, np.full(1, -np.inf), np.full(1, now), np.full(1, 5.0), row > 0, Ragged.of([times]))
+    counts = [estimator.memory.count_days(0, now + hours * HOUR) for hours in (6.5, 7.2, 5.8, 12.0)]
+    assert counts == [5, 5, 5, 0]
 
 
 def test_kept_bins_depend_on_feed_and_time_only() -> None:
@@ -263,3 +275,61 @@ def test_a_correction_that_is_wrong_loses_its_trust() -> None:
     wrong = LearnedForecast(network=Network(weights, load_network().scaling))
     poll(make_trace(feeds=40), wrong)
     assert wrong.learning.trust < 0.5
+
+
+def make_observed(estimator: LearnedForecast, lists: list[list[float]], days: int, claimed: float = 0.0) -> Floats:
+    """Observe feeds once a day, their dates moved by `claimed`; return the items expected after the last refresh."""
+    rows = np.arange(len(lists))
+    for day in range(days):
+        end = np.full(len(rows), EPOCH + (day + 1) * DAY)
+        new = [[at + claimed for at in times if end[0] - DAY < at <= end[0]] for times in lists]
+        counts = np.array([float(len(times)) for times in new])
+        start = end - DAY if day else np.full(len(rows), -np.inf)
+        estimator.observe(rows, start, end, counts, counts >= 20, Ragged.of(new))
+        items = estimator.expect_steps(rows, estimator.forecast(rows), np.full(len(rows), 1 / 30))
+        assert np.isfinite(items).all()
+        assert (np.diff(items, axis=1) >= 0).all()
+    return items
+
+
+@pytest.mark.parametrize("claimed", [-4000 * DAY, -30 * DAY, 3 * DAY, 4000 * DAY], ids=lambda days: f"{days / DAY:g}")
+def test_false_dates_bend_a_forecast_only_within_bounds(claimed: float) -> None:
+    lists = [[EPOCH + day * DAY + 8 * HOUR for day in range(12)], [EPOCH + day * 2 * DAY for day in range(6)]]
+    plain = LearnedForecast(2, learning=False)
+    true, false = make_observed(plain, lists, 12), make_observed(LearnedForecast(2), lists, 12, claimed)
+    assert (false[:, -1] > 0.02 * true[:, -1]).all()
+    assert (false[:, -1] < 20 * true[:, -1]).all()
+
+
+def test_items_in_batches_are_forecast_as_batches() -> None:
+    """A feed with twelve items at one moment of each day is expected to publish about twelve a day, not more."""
+    lists = [[EPOCH + day * DAY + 8 * HOUR + k for day in range(20) for k in range(12)]]
+    items = make_observed(LearnedForecast(1), lists, 20)
+    a_day = items[0, 30]  # of 30 bins
+    assert 4 < a_day < 36
+
+
+def test_a_learned_forecast_expects_to_save_waiting(polled: Value) -> None:
+    table = Table.of(12, window=20.0)
+    table.last[:] = polled.beliefs.forecast(np.arange(12)).now
+    before = polled.save()
+    record = polled.record_forecast(table)
+    assert record is not None
+    assert record.saving is not None
+    assert 0.01 < record.saving < 1.0
+    assert "saves an expected" in replace(record, items=100).describe()
+    for key, value in polled.save().items():  # looking changes nothing
+        np.testing.assert_array_equal(value, before[key])
+    assert Value(price=0.05).record_forecast(table) is None
+
+
+@pytest.mark.parametrize(("ahead", "used"), [((3.0, 1.0), True), ((1.0, 1.0), False), ((-9.0, 1.0), False)])
+def test_learned_weights_are_used_only_while_they_are_ahead_beyond_doubt(
+    polled: Value, ahead: tuple[float, float], used: bool
+) -> None:
+    estimator = LearnedForecast()
+    assert isinstance(polled.beliefs, LearnedForecast)
+    estimator.learning.load({**polled.beliefs.learning.save(), "*ahead": np.array(ahead)})
+    learned = polled.beliefs.learning.save()["*weights"]
+    assert np.abs(learned - load_network().weights).max() > 0
+    np.testing.assert_array_equal(estimator.learning.weights, learned if used else load_network().weights)

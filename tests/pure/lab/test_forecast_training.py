@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from headwater.estimate.learned.network import WEIGHTS
 from headwater.estimate.models.learned_forecast import load_network, read_network
 from headwater.lab.experiment import ignore_progress
 from headwater.lab.experiments.forecast import GROUPS, LookAhead, hide_inputs, make_value
+from headwater.lab.simulation.clairvoyant import choose_refreshes, replay_clairvoyant
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.simulation.scores import score_replay
 from headwater.lab.traces.trace import Trace
@@ -73,6 +75,31 @@ def test_looking_ahead_beats_the_belief() -> None:
         late.append(score_replay(run).mean_delay_s * run.per_day)
     assert late[1] < 0.8 * late[0]
     assert LookAhead(trace).name == "look_ahead"
+
+
+@pytest.mark.parametrize("price", [0.01, 0.3, 5.0])
+def test_the_clairvoyant_oracle_finds_the_best_refreshes(price: float) -> None:
+    """Every choice of refreshes is tried on eight items; the last of them must be obtained, and no window overflows."""
+    days = np.sort(np.random.default_rng(3).uniform(0, 6, 8))
+    costs = {}
+    for chosen in itertools.product((False, True), repeat=7):
+        marks = np.array([*chosen, True])
+        refreshes = np.flatnonzero(marks)
+        if np.diff(refreshes, prepend=-1).max() <= 4:
+            got = refreshes[np.searchsorted(refreshes, np.arange(8))]
+            costs[tuple(marks.tolist())] = float((days[got] - days).sum() + price * len(refreshes))
+    found = choose_refreshes(Trace.from_lists([(days * DAY).tolist()]), price, 4)
+    assert costs[tuple(found.tolist())] == pytest.approx(min(costs.values()))
+
+
+def test_no_plan_beats_the_clairvoyant_oracle_at_its_cost() -> None:
+    trace = Trace.from_lists(punctual_lists(feeds=6, days=9))
+    settings = ReplaySettings(history_days=2.0, warmup_days=1.0)
+    looked = replay_trace(make_value("look_ahead", trace, 0.05), trace, settings)
+    oracle = replay_clairvoyant(trace, settings, looked.per_day)
+    assert oracle.off <= 0.01
+    assert score_replay(oracle.replay).mean_delay_s < score_replay(looked).mean_delay_s
+    assert score_replay(oracle.replay).completeness.mean == 1.0
 
 
 def test_hidden_inputs_change_nothing() -> None:

@@ -106,18 +106,26 @@ async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[D
 
 @pytest.mark.parametrize(
     "day",
-    ["value", "two_steps", "top_utility", "only_tau", "advarss", "combined", "miniflux_entry_frequency", "post_rate"],
+    [
+        "value",
+        "value(estimator=forecast)",
+        "two_steps",
+        "top_utility",
+        "only_tau",
+        "advarss",
+        "combined",
+        "miniflux_entry_frequency",
+        "post_rate",
+    ],
     indirect=True,
 )
-async def test_the_nodes_decisions_are_the_labs_on_the_same_history(
-    day: Day,
-) -> None:
+async def test_the_nodes_decisions_are_the_labs_on_the_same_history(day: Day, request: pytest.FixtureRequest) -> None:
     scheduler, candidates, asked = day
     trace = a_trace()
     recorded = (await scheduler._store.read(list_refreshes, limit=10_000))[::-1]
     by_tick = {at: list(group) for at, group in groupby(recorded, key=lambda one: one.at)}
     sources = _Publishers(trace, ReplaySettings(window=WINDOW, history_days=0, warmup_days=1))
-    strategy = build_strategy(scheduler.strategy.name)
+    strategy = build_strategy(request.node.callspec.params["day"])
     strategy.resize(FEEDS)
     decided = 0
     for tick, allowed in enumerate(candidates):

@@ -23,6 +23,7 @@ HISTOGRAM_MEMORY = 30.0  # days
 REBASE = 4.0  # weight of a new item in the old unit at which the histograms get a new one
 DAY_SLOTS, WEEK_SLOTS, HOUR_SLOTS = 288, 168, 60  # five minutes of the day, hours of the week, minutes of the hour
 HALF_HOUR, RECENT = 1800.0, 384  # the recent half hours: eight days
+SLOTS_PER_DAY = 48
 CLUSTER_GAP = 10 * MINUTE
 STEP_WEIGHT = 1 / 32  # of the newest item or gap in the running means
 MAX_ITEMS = 500  # items of one refresh that are remembered; the newest
@@ -141,6 +142,17 @@ class FeedMemory(FeedColumns):
     def is_dated(self, rows: Rows) -> Bools:
         """Whether the items of each row have come with dates."""
         return np.asarray(np.isfinite(self._columns["latest"][rows]))
+
+    def count_days(self, row: int, when: float) -> int:
+        """Return on how many of the 7 days before the latest refresh a feed published within an hour of a time of day.
+
+        An hour here is the half hour of that time and the two on each side of it, as far as they have been seen.
+        """
+        newest = int(self._columns["at"][row] // HALF_HOUR)
+        slots = newest - np.arange(7 * SLOTS_PER_DAY)
+        away = (slots - int(when // HALF_HOUR) + SLOTS_PER_DAY // 2) % SLOTS_PER_DAY - SLOTS_PER_DAY // 2
+        hit = (np.abs(away) <= 2) & (self._columns["recent"][row, slots % RECENT] > 0)
+        return len(np.unique((slots[hit] - away[hit]) // SLOTS_PER_DAY))
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.arrays import Floats
 from headwater.estimate.learned.inputs import BIN_INPUTS, REFRESH_INPUTS, Inputs
 
 HIDDEN, INNER = 64, 32
 LEAK = 0.1
 MAX_CORRECTION = 3.0
+MIN_BELIEVED, WEIGHT_POWER = 0.003, 0.5
 SHAPES = {
     "refresh": (REFRESH_INPUTS, HIDDEN),
     "bin": (BIN_INPUTS, HIDDEN),
@@ -120,6 +122,15 @@ class Samples:
         )
 
 
+def weigh_refreshes(believed: NDArray[Any]) -> Inputs:
+    """Return the weights of refreshes by the items believed in a bin, 1/√: frequent refreshes have few items each.
+
+    >>> [round(float(weight), 1) for weight in weigh_refreshes(np.array([0.0, 0.247]))]
+    [18.3, 2.0]
+    """
+    return np.asarray((believed + MIN_BELIEVED) ** -WEIGHT_POWER, np.float32)
+
+
 def run_forward(w: Mapping[str, NDArray[Any]], samples: Samples) -> tuple[Inputs, Inputs, Inputs]:
     """Return both hidden layers and the output of each sample."""
     hidden = samples.refresh @ w["refresh"] + samples.bin @ w["bin"] + w["first"]
@@ -130,14 +141,18 @@ def run_forward(w: Mapping[str, NDArray[Any]], samples: Samples) -> tuple[Inputs
     return hidden, inner, out
 
 
+def compute_losses(weights: NDArray[np.float32], samples: Samples) -> Floats:
+    """Return the weighted loss of each sample; ln of the belief is left out."""
+    out = np.clip(run_forward(split_layers(weights), samples)[2], -MAX_CORRECTION, MAX_CORRECTION).astype(np.float64)
+    return np.asarray(samples.weight * (samples.believed * np.exp(out) - samples.published * out))
+
+
 def measure_loss(weights: NDArray[np.float32], samples: Samples) -> tuple[float, float]:
     """Return the mean weighted loss of the network and of the belief alone; ln of the belief is left out of both."""
     total, before = 0.0, 0.0
-    w = split_layers(weights)
     for at in range(0, len(samples), 65_536):
         part = samples.take(slice(at, at + 65_536))
-        out = np.clip(run_forward(w, part)[2], -MAX_CORRECTION, MAX_CORRECTION)
-        total += float((part.weight * (part.believed * np.exp(out) - part.published * out)).sum())
+        total += float(compute_losses(weights, part).sum())
         before += float((part.weight * part.believed).sum())
     size = float(samples.weight.sum())
     return total / size, before / size

@@ -6,13 +6,15 @@ of the former ones, and starts from the weights of the day before; the first day
 move the weights little, and each step draws them back a little.
 
 Three experts stand side by side, so that no collection is served worse for long. The learned weights are used only
-while they made the samples of the last days likelier, before learning from them, than the weights of the package; and
+while their loss on the samples of the last days, before learning from them, is less than that of the package's weights,
+by more than two standard deviations; and
 `trust` weighs the correction against the belief as it is by how likely both made the latest samples. A feed can give at
 most 24 samples a day, each sample's part in a step is bounded, and so is its part in the trust.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +24,14 @@ from numpy.typing import NDArray
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column, FeedColumns
 from headwater.estimate.learned.inputs import BIN_INPUTS, REFRESH_INPUTS, Inputs
-from headwater.estimate.learned.network import WEIGHTS, Adam, Samples, compute_gradient, measure_loss
+from headwater.estimate.learned.network import (
+    WEIGHTS,
+    Adam,
+    Samples,
+    compute_gradient,
+    compute_losses,
+    weigh_refreshes,
+)
 from headwater.times import DAY, WEEK
 
 KEPT, SPREAD = 6, 4  # bins kept of a refresh: one of every four
@@ -34,6 +43,7 @@ ENOUGH_ITEMS = 2000.0  # items in the samples at which a step has its full rate
 PULL = 0.002  # share of the way back to the weights of the package at each step
 MAX_EVIDENCE, FIRST_EVIDENCE = 20.0, 4.0  # nats for the correction; few, so that a change of mind takes hours
 SAMPLE_EVIDENCE = 0.25  # nats that one sample can give
+SURE = 2.0  # standard deviations by which the learned weights must be ahead before they are used
 GAIN_FADE = 1 / 7  # share of the record of gains that a day forgets
 
 
@@ -66,7 +76,9 @@ class OnlineLearning(FeedColumns):
             "former": 0.0,  # samples of former days, at the front of the buffer
             "count": 0.0,  # samples in the buffer
             "came": 0.0,  # samples of this day, those that found no room included
-            "ahead": 0.0,  # nats by which the learned weights beat those of the package on samples before they learned
+            "ahead": np.zeros(
+                2
+            ),  # loss by which the learned weights beat the package's on new samples, and its variance
             "evidence": FIRST_EVIDENCE,
             "gain": np.zeros(2),  # nats per item gained by the correction, and items, over the last week
             "learned": -np.inf,
@@ -74,8 +86,9 @@ class OnlineLearning(FeedColumns):
 
     @property
     def weights(self) -> NDArray[np.float32]:
-        """The weights in use: the learned ones while they are ahead, else those of the package."""
-        return self._shared["weights"] if float(self._shared["ahead"]) > 0 else self._first
+        """The weights in use: the learned ones while they are ahead beyond doubt, else those of the package."""
+        lead, variance = self._shared["ahead"].tolist()
+        return self._shared["weights"] if lead > SURE * math.sqrt(variance) else self._first
 
     @property
     def trust(self) -> float:
@@ -144,7 +157,8 @@ class OnlineLearning(FeedColumns):
         place = np.where(arrived < room, arrived, mix(arrived) % np.maximum(arrived + 1, 1)) + former
         fits = place < BUFFER
         shared["samples"][place[fits]] = np.concatenate([inputs[:, :REFRESH_INPUTS], bin_inputs], axis=1)[fits]
-        figures = np.stack([believed, np.minimum(published, 100.0), np.ones(len(feed))], axis=1)
+        weight = weigh_refreshes(columns["believed"][feed].mean(1))
+        figures = np.stack([believed, np.minimum(published, 100.0), weight], axis=1)
         shared["figures"][place[fits]] = figures[fits]
         shared["came"] = np.array(float(shared["came"]) + len(feed))
         shared["count"] = np.array(float(min(former + int(shared["came"]), BUFFER)))
@@ -177,8 +191,9 @@ class OnlineLearning(FeedColumns):
         """Compare learned and packaged weights on samples that neither has learned from."""
         if not len(samples):
             return
-        lead = measure_loss(self._first, samples)[0] - measure_loss(self._shared["weights"], samples)[0]
-        self._shared["ahead"] = np.array((1 - GAIN_FADE) * float(self._shared["ahead"]) + lead * len(samples))
+        lead = compute_losses(self._first, samples) - compute_losses(self._shared["weights"], samples)
+        kept = 1 - GAIN_FADE
+        self._shared["ahead"] = self._shared["ahead"] * [kept, kept**2] + [lead.sum(), (lead**2).sum()]
 
     def _read_samples(self, count: int) -> Samples:
         inputs = self._shared["samples"][:count].astype(np.float32) / np.float32(FINENESS)

@@ -10,6 +10,7 @@ learning from all feeds of the server, and is mixed with the belief by how well 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -103,6 +104,11 @@ class LearnedForecast(Bayes):
             factor[at] = self._mix(network.correct(*scaled))
         return factor, believed
 
+    def compare_steps(self, rows: Rows, forecast: RateForecast, step: Floats) -> tuple[Floats, Floats]:
+        """Return the items up to each edge of the bins, corrected and as believed; nothing is kept to learn from."""
+        factor, believed = self.correct(rows, forecast, step)
+        return _accumulate(np.diff(believed, axis=1) * factor), believed
+
     def _mix(self, correction: Inputs) -> Floats:
         return np.asarray(1 + self.learning.trust * np.expm1(correction.astype(np.float64)))
 
@@ -162,9 +168,11 @@ class LearnedForecast(Bayes):
         if moved[best] < 0 or abs(factor[0, best] - 1) < 0.1:
             said = "The learned forecast agrees with the plain estimate."
         else:
+            when = datetime.fromtimestamp(middle[best], UTC)
             said = (
-                f"Predicted by the learned forecast: {factor[0, best]:.1f} times as many items as by the plain "
-                f"estimate in about {format_duration(middle[best] - now)}."
+                f"The learned forecast expects {factor[0, best]:.1f} times as many items as the plain estimate around "
+                f"{when:%H:%M} UTC, in about {format_duration(middle[best] - now)}; the feed published within an hour "
+                f"of that time on {self.memory.count_days(row, middle[best])} of the last 7 days."
             )
         return f"{said} {self.record().describe()}"
 

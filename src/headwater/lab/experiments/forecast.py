@@ -2,7 +2,8 @@
 
 Variants of `value` differ only in their forecast: the belief of `bayes`, the network of the package as it is (frozen),
 the network that goes on learning, and networks that do not see a group of inputs. `look_ahead` plans on the items that
-will really come in each bin: no forecast on these bins can do better. Ratios are to `belief`, with 95 % intervals by
+will really come in each bin: no forecast on these bins can do better. `clairvoyant` knows every item and has the least
+delay that any refreshes of that cost can have. Ratios are to `belief`, with 95 % intervals by
 resampling feeds.
 """
 
@@ -23,6 +24,7 @@ from headwater.estimate.models.bayes import Bayes, RateForecast
 from headwater.estimate.models.learned_forecast import LearnedForecast, load_network
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row
 from headwater.lab.figures import COLOURS, create_figure
+from headwater.lab.simulation.clairvoyant import replay_clairvoyant
 from headwater.lab.simulation.equal_cost import price_knob, replay_at_cost, sample_by_activity
 from headwater.lab.simulation.replay import Replay, ReplaySettings
 from headwater.lab.simulation.scores import score_replay
@@ -35,14 +37,14 @@ from headwater.times import DAY
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BELIEF, FROZEN, LEARNING, LOOK_AHEAD = "belief", "frozen", "learning", "look_ahead"
+BELIEF, FROZEN, LEARNING, LOOK_AHEAD, CLAIRVOYANT = "belief", "frozen", "learning", "look_ahead", "clairvoyant"
 GROUPS: dict[str, tuple[int, ...]] = {  # inputs per refresh, then per bin
     "no_minutes": (17, 18, *(REFRESH_INPUTS + k for k in (3, 4, 8, 24, 25))),
     "no_own_week": (19, 23, *(REFRESH_INPUTS + k for k in (5, 6, 7))),
     "no_same_time_before": tuple(REFRESH_INPUTS + k for k in (9, 10, 11, 12)),
     "no_gaps": (14, 15, 16, *(REFRESH_INPUTS + k for k in range(13, 20))),
 }
-VARIANTS = (BELIEF, FROZEN, LEARNING, *GROUPS, LOOK_AHEAD)
+VARIANTS = (BELIEF, FROZEN, LEARNING, *GROUPS, LOOK_AHEAD, CLAIRVOYANT)
 MAX_REFRESHES = 60_000  # of a replay; beyond that a sample of the feeds is replayed
 MAX_DAYS = 1000.0
 HELD_OUT = 0.2  # the share of feeds that the weights of the package have not been trained on
@@ -108,8 +110,11 @@ def _load_held_out(path: str, quick: bool, per_day: float) -> Trace:
 def run_variant(path: str, quick: bool, window: int, warmup: float, name: str, per_day: float) -> tuple[Row, Floats]:
     """Replay one variant at one cost; return its row, and the summed delay and items of each feed."""
     trace, protocol = _load_held_out(path, quick, per_day), ReplaySettings(window=window, warmup_days=warmup)
-    knob = price_knob(partial(make_value, name, trace), per_day, 0.08 / per_day**2)
-    fitted = replay_at_cost(knob, trace, protocol, per_day)
+    if name == CLAIRVOYANT:
+        fitted = replay_clairvoyant(trace, protocol, per_day)
+    else:
+        knob = price_knob(partial(make_value, name, trace), per_day, 0.08 / per_day**2)
+        fitted = replay_at_cost(knob, trace, protocol, per_day)
     scores = score_replay(fitted.replay)
     row: Row = {
         "strategy": name,

@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.estimate.learned.inputs import BIN_INPUTS, REFRESH_INPUTS
-from headwater.estimate.learned.network import Adam, Network, Samples, Scaling, compute_gradient, measure_loss
+from headwater.estimate.learned.network import (
+    Adam,
+    Network,
+    Samples,
+    Scaling,
+    compute_gradient,
+    measure_loss,
+    weigh_refreshes,
+)
 from headwater.lab.training.forecast_rows import ForecastRows
 from headwater.lab.training.gpu_training import GpuRows, has_gpu, train_on_gpu
 
@@ -20,7 +28,6 @@ LOW, HIGH = 0.0005, 0.9995  # quantiles of training at which inputs are clipped
 BATCH_ROWS = 1024
 PEAK, WARM, DECAY = 3e-3, 0.15, 1e-4  # learning rate, share of the steps up to its peak, weight decay
 QUANTILE_ROWS = 50_000
-MIN_BELIEVED, WEIGHT_POWER = 0.003, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +96,8 @@ def measure_scaling(rows: ForecastRows, rng: np.random.Generator) -> Scaling:
 
 
 def weigh_rows(rows: ForecastRows) -> NDArray[np.float32]:
-    """Return the weights of rows, 1/√(items believed): frequent refreshes have few items, and should count as well."""
-    return np.asarray((rows.believed.mean(1) + MIN_BELIEVED) ** -WEIGHT_POWER, np.float32)
+    """Return the weights of rows; learning on the server weighs its refreshes alike."""
+    return weigh_refreshes(rows.believed.mean(1))
 
 
 def make_samples(rows: ForecastRows, scaling: Scaling) -> Samples:

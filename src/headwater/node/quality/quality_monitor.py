@@ -14,7 +14,6 @@ import numpy as np
 
 from headwater.arrays import Floats, Rows
 from headwater.errors import NotFound, StrategyError
-from headwater.estimate.models.learned_forecast import LearnedForecast
 from headwater.model import Feed, Known, Refresh
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
@@ -96,7 +95,7 @@ class QualityMonitor:
             target_reached=status.target_reached,
             losing=await self._find_losing_feeds(rows, seen, now, status.spent / max(status.budget_per_minute, 1e-9)),
             plan_check=strategy.calibration.check_plan() if isinstance(strategy, Value) else None,
-            forecast=strategy.estimator.record() if isinstance(strategy.estimator, LearnedForecast) else None,
+            forecast=strategy.record_forecast(crawler.feed_table.table) if isinstance(strategy, Value) else None,
         )
 
     def _expect_items(self, now: float) -> tuple[Rows, Floats]:

@@ -14,13 +14,13 @@ numpy computes the same for all rows at once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrays import Floats
+from headwater.arrays import Floats, iterate_blocks
 from headwater.estimate.learned.inputs import BINS, BINS_PER_INTERVAL
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 
@@ -29,6 +29,11 @@ STEPS, USUAL_STEPS, MAX_PAUSE_STEPS = (
     BINS_PER_INTERVAL,
     42,
 )  # steps in all, to the usual interval, of the longest pause
+BLOCK = 24  # rows that numpy plans at a time
+_LAST = STEPS - USUAL_STEPS  # from here on the usual cost continues
+_LENGTHS = np.arange(1.0, MAX_PAUSE_STEPS + 1)
+# the step at which a pause ends, by its first step and its length; those beyond the last step cost infinity
+_ENDS = np.minimum(np.arange(_LAST)[:, None] + np.arange(1, MAX_PAUSE_STEPS + 1), STEPS)
 LOGISTIC = 1.702  # the normal distribution function of z is nearly the logistic one of 1.702·z
 NEGLIGIBLE_OVERFLOW = -12.0  # logistic units below which an overflow is not computed
 
@@ -92,31 +97,61 @@ def bound_interval(window: Floats, rate: Floats) -> Floats:
     return np.asarray(0.5 * window / rate + 0.02)
 
 
+def measure_saving(task: PlanTask, plain: Floats) -> float:
+    """Return the share of the waiting that planning on the task's items saves, beside a plan on the `plain` ones.
+
+    Both plans are judged by the task's items, so the result is an expectation. What a plan saves in requests counts as
+    waiting at the price of a request.
+    """
+    step = task.usual / USUAL_STEPS
+    cost, waiting = _cost_first_pauses(task, step)
+    pause = _cost_first_pauses(replace(task, items=plain), step)[0].argmin(1)
+    place, days = np.arange(len(step)), step * (pause + 1)
+    saved, waited = cost[place, pause] - cost.min(1), task.worth * waiting[place, pause + 1]
+    return float((saved / days).sum() / max((waited / days).sum(), 1e-12))
+
+
 def _plan_with_numpy(task: PlanTask, step: Floats) -> Floats:
-    feeds = len(task.usual)
-    steps = np.arange(STEPS + 1)
+    cost, _ = _cost_first_pauses(task, step)
+    best = cost.argmin(1)
+    return np.asarray(best + 1.0 + _refine_step(cost, best))
+
+
+def _cost_first_pauses(task: PlanTask, step: Floats) -> tuple[Floats, Floats]:
+    """Return the cost of each first pause, from one step on, if all later ones are the best; and ∫ Λ at each step."""
     items = task.items
     waiting = np.zeros_like(items)
     np.cumsum((items[:, 1:] + items[:, :-1]) * (0.5 * step)[:, None], axis=1, out=waiting[:, 1:])
     mean = np.maximum(items[:, -1] / (STEPS * step), 1e-6)
     later = np.minimum(np.sqrt(2 * task.price / (task.worth * mean)), bound_interval(task.window, mean))
     rate = task.worth * mean * later / 2 + task.price / later
-    value = np.zeros_like(items)
-    last = STEPS - USUAL_STEPS
-    value[:, last:] = rate[:, None] * (STEPS - steps[last:]) * step[:, None]
-    risky = np.flatnonzero(items[:, -1] > 0.3 * task.window)
-    cost = np.empty((feeds, MAX_PAUSE_STEPS))
-    for i in range(last - 1, -1, -1):
-        ends = np.arange(i + 1, min(i + MAX_PAUSE_STEPS, STEPS) + 1)
-        held = waiting[:, ends] - items[:, i : i + 1] * ((ends - i) * step[:, None]) - waiting[:, i : i + 1]
-        cost = task.worth[:, None] * held + value[:, ends]
-        if len(risky):
-            coming = items[np.ix_(risky, ends)] - items[risky, i : i + 1]
-            lost = expect_overflow(coming, task.window[risky, None], task.dispersion)
-            cost[risky] += task.loss[risky, None] * np.where(coming > 0.1 * task.window[risky, None], lost, 0.0)
-        value[:, i] = cost.min(1) + task.price
-    best = cost.argmin(1)
-    return np.asarray(best + 1.0 + _refine_step(cost, best))
+    value = np.full((len(step), STEPS + MAX_PAUSE_STEPS), np.inf)
+    value[:, _LAST : STEPS + 1] = rate[:, None] * np.arange(STEPS - _LAST, -1, -1.0) * step[:, None]
+    cost = np.empty((len(step), MAX_PAUSE_STEPS))
+    for rows in iterate_blocks(len(step), BLOCK):
+        pauses = _cost_pauses(task, step, waiting, rows)
+        part, price, ahead = cost[rows], task.price[rows], value[rows]
+        for i in range(_LAST - 1, -1, -1):
+            np.add(pauses[:, i], ahead[:, i + 1 : i + 1 + MAX_PAUSE_STEPS], out=part)
+            np.add(np.minimum.reduce(part, axis=1), price, out=ahead[:, i])
+    return cost, waiting
+
+
+def _cost_pauses(task: PlanTask, step: Floats, waiting: Floats, rows: slice) -> Floats:
+    """Return the waiting and the loss of each pause that begins at each step."""
+    items, waited = task.items[rows], waiting[rows]
+    begin = items[:, :_LAST, None]
+    cost = waited[:, _ENDS]
+    cost -= begin * (_LENGTHS * step[rows, None])[:, None, :]
+    cost -= waited[:, :_LAST, None]
+    cost *= task.worth[rows, None, None]
+    risky = np.flatnonzero(items[:, -1] > 0.3 * task.window[rows])
+    if len(risky):
+        window = task.window[rows][risky, None, None]
+        coming = items[risky][:, _ENDS] - begin[risky]
+        lost = expect_overflow(coming, window, task.dispersion)
+        cost[risky] += task.loss[rows][risky, None, None] * np.where(coming > 0.1 * window, lost, 0.0)
+    return cost
 
 
 def _refine_step(cost: Floats, best: NDArray[np.intp]) -> Floats:

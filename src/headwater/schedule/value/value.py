@@ -18,7 +18,9 @@ import numpy as np
 
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column
-from headwater.estimate.models.bayes import Bayes, integrate_forecast
+from headwater.estimate.learned.forecast_record import ForecastRecord
+from headwater.estimate.models.bayes import Bayes, RateForecast, integrate_forecast
+from headwater.estimate.models.learned_forecast import LearnedForecast
 from headwater.schedule.politeness.rules import Reason
 from headwater.schedule.promise import (
     RESERVE,
@@ -42,6 +44,7 @@ from headwater.schedule.value.refresh_plan import (
     PlanTask,
     bound_interval,
     expect_overflow,
+    measure_saving,
     plan_next_refresh,
 )
 from headwater.schedule.weights import chance_window_shows_wanted
@@ -53,6 +56,7 @@ SOLVE_SECONDS = 600.0  # between two plans of a server if nothing has changed
 RUSH_SECONDS = 15.0  # between two plans while feeds are being added
 SAMPLE = 4000  # feeds that a plan looks at; more are represented by them
 MOVED = 0.05  # share by which a price must move before pauses that are planned already follow it
+RECORDED = 200  # feeds by which the gain of the learned forecast is measured
 RANKED = 1000  # overdue feeds whose worth is computed exactly; of more, the best by waiting alone
 
 
@@ -171,40 +175,69 @@ class Value(IntervalStrategy):
 
     def _build_task(self, table: Table, rows: Rows, price: Floats) -> PlanTask:
         forecast = self.beliefs.forecast(rows)
-        worth = self.value_item_days(table, rows)
+        usual = self._find_usual_interval(table, rows, price, forecast)
+        return self._make_task(
+            table, rows, price, usual, self.beliefs.expect_steps(rows, forecast, usual / USUAL_STEPS, STEPS)
+        )
+
+    def _find_usual_interval(self, table: Table, rows: Rows, price: Floats, forecast: RateForecast) -> Floats:
+        """Return the interval, in days, at which the mean rate of each row reaches the price."""
         window = np.maximum(table.window[rows], 1.0)
         rate = np.maximum(forecast.base + 0.5 * np.maximum(forecast.parts, 0.0).sum(1), 1e-6)
-        usual = np.minimum(np.sqrt(2 * price / (worth * rate)), bound_interval(window, rate))
-        usual = np.clip(usual, SHORTEST / DAY, LONGEST / DAY)
+        usual = np.sqrt(2 * price / (self.value_item_days(table, rows) * rate))
+        return np.asarray(np.clip(np.minimum(usual, bound_interval(window, rate)), SHORTEST / DAY, LONGEST / DAY))
+
+    def _make_task(self, table: Table, rows: Rows, price: Floats, usual: Floats, items: Floats) -> PlanTask:
         return PlanTask(
-            self.beliefs.expect_steps(rows, forecast, usual / USUAL_STEPS, STEPS),
-            worth,
-            self.loss * table.weight[rows] * table.selectivity[rows],
+            items,
+            self.value_item_days(table, rows),
+            self._value_items(table, rows),
             price,
-            window,
+            np.maximum(table.window[rows], 1.0),
             usual,
             self.dispersion,
         )
 
+    def record_forecast(self, table: Table) -> ForecastRecord | None:
+        """Return how well the learned forecast has predicted, and the waiting it saves now; None without one."""
+        if not isinstance(self.beliefs, LearnedForecast):
+            return None
+        record = self.beliefs.record()
+        known = np.flatnonzero(np.isfinite(table.last) & table.active)
+        if not len(known):
+            return record
+        rows, _ = self.sample(table, known, RECORDED)
+        price, forecast = self._price_refresh(table, rows), self.beliefs.forecast(rows)
+        usual = self._find_usual_interval(table, rows, price, forecast)
+        corrected, plain = self.beliefs.compare_steps(rows, forecast, usual / USUAL_STEPS)
+        saving = measure_saving(self._make_task(table, rows, price, usual, corrected), plain)
+        return replace(record, saving=saving)
+
     def _interval_by_index(self, table: Table, rows: Rows, price: Floats) -> Floats:
         """Return the interval, in seconds, at which the index reaches the price; used without a plan."""
-        task = self._build_task(table, rows, price)
         low, high = np.full(len(rows), SHORTEST / DAY), np.full(len(rows), LONGEST / DAY)
         forecast = self.beliefs.forecast(rows)
         for _ in range(24):
             middle = np.sqrt(low * high)
-            enough = self._compute_index(task, integrate_forecast(forecast, middle), middle) >= task.price
+            enough = self._compute_index(table, rows, integrate_forecast(forecast, middle), middle) >= price
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return np.asarray(high * DAY)
 
-    def _compute_index(self, task: PlanTask, items: Floats, age: Floats) -> Floats:
+    def _compute_index(self, table: Table, rows: Rows, items: Floats, age: Floats) -> Floats:
         """Return ν(T): half of age × items for the waiting, plus T·dL/dT − L for the loss L.
 
         The derivative is a difference over a tenth.
         """
-        lost = expect_overflow(items, task.window, self.dispersion)
-        soon = expect_overflow(items * 1.1, task.window, self.dispersion)
-        return np.asarray(task.worth * items * age / 2 + task.loss * np.maximum((soon - lost) * 10 - lost, 0.0))
+        window, worth = np.maximum(table.window[rows], 1.0), self.value_item_days(table, rows)
+        lost = expect_overflow(items, window, self.dispersion)
+        soon = expect_overflow(items * 1.1, window, self.dispersion)
+        return np.asarray(
+            worth * items * age / 2 + self._value_items(table, rows) * np.maximum((soon - lost) * 10 - lost, 0.0)
+        )
+
+    def _value_items(self, table: Table, rows: Rows) -> Floats:
+        """Return the cost of a lost item at each feed."""
+        return np.asarray(self.loss * table.weight[rows] * table.selectivity[rows])
 
     # the plan
 
@@ -443,17 +476,18 @@ class Value(IntervalStrategy):
         return [next(decisions) if is_known else new for is_known in known.tolist()]
 
     def _explain_known(self, table: Table, rows: Rows, now: float) -> Iterator[Decision]:
+        """Explain some rows. Nothing is forecast anew: that would keep other bins to learn from than the lab keeps."""
         at, since = np.full(len(rows), now), table.last[rows]
-        task = self._build_task(table, rows, self._price_refresh(table, rows))
         expected = self.beliefs.expected(rows, since, at)
         spread = np.sqrt(self.dispersion * np.maximum(expected, 1e-9))
+        window = np.maximum(table.window[rows], 1.0)
         figures = (
             self.beliefs.rate(rows, at) * DAY,
             expected,
-            1 / (1 + np.exp(-1.702 * np.clip((expected - task.window) / spread, -20, 20))),
-            self._compute_index(task, expected, (now - since) / DAY),
+            1 / (1 + np.exp(-1.702 * np.clip((expected - window) / spread, -20, 20))),
+            self._compute_index(table, rows, expected, (now - since) / DAY),
             np.maximum(self.due[rows], now),
-            task.price,
+            self._price_refresh(table, rows),
         )
         for rate, items, lost, worth, due, price in np.stack(figures, axis=1).tolist():
             wait = "now" if due <= now else f"in {format_duration(due - now)}"
