@@ -122,7 +122,7 @@ async def show_health(visit: Visit) -> Response:
             "network_away_since": status.network_away_since,
             "queries": status.queries,
             "targets": [asdict(aim) for aim in status.aims if named],
-            "promises": [asdict(one) for one in await _load_promises(visit)],
+            "promises": [asdict(one) for one in await _load_promises(visit, named=named)],
             "broken_queries": [asdict(one) for one in await visit.store.read(list_broken_queries) if named],
         },
         503 if strict and state != OK else 200,
@@ -137,13 +137,13 @@ async def _is_owner(visit: Visit) -> bool:
         return False
 
 
-async def _load_promises(visit: Visit) -> list[PromiseReport]:
-    """Load the promises, up to a minute old: monitors ask every few seconds. Owners also get those of queries."""
+async def _load_promises(visit: Visit, *, named: bool) -> list[PromiseReport]:
+    """Load the promises, up to a minute old: monitors ask every few seconds. Those of queries only if `named`."""
     site = visit.site
     found: list[PromiseReport] = await site.timed_cache.get_or_gather(
         "promises", 0, lambda: load_promises(site.store, visit.now)
     )
-    return found if await _is_owner(visit) else [one for one in found if one.query is None]
+    return found if named else [one for one in found if one.query is None]
 
 
 @pages.get("/metrics", OPEN)
@@ -152,7 +152,7 @@ async def show_metrics(visit: Visit) -> Response:
     report = await load_last_report(visit.store)
     shared = is_shared_database(visit.site.settings)
     more: list[Collector] = [ClusterCollector(await read_cluster_status(visit.store))] if shared else []
-    promises = await _load_promises(visit)
+    promises = await _load_promises(visit, named=await _is_owner(visit))
     more += [PromiseCollector(promises), BrokenQueriesCollector(await visit.store.read(count_broken_queries))]
     figures = render_metrics(summary, visit.site.status(), report, more)
     return Response(figures, media_type=CONTENT_TYPE)
