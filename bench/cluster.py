@@ -62,7 +62,7 @@ PAPER = ((100_000, 28), (1_000_000, 1_000), (10_000_000, 5_000))  # feeds, refre
 ROLES = ("controller", "storer", "processor")
 SETTINGS = {
     "ALLOW_PRIVATE": "1",
-    "MIN_INTERVAL": "1",
+    "LEAST_INTERVAL": "1",
     "PER_HOST": "64",
     "BUDGET": "10000000",
     "STRATEGY": "uniform",

@@ -14,7 +14,7 @@ from typing import Any
 
 SETTINGS: dict[str, Any] = {
     "ALLOW_PRIVATE": "1",
-    "MIN_INTERVAL": "0.2",
+    "LEAST_INTERVAL": "0.2",
     "PER_HOST": "1",
     "BUDGET": "100000",
     "STRATEGY": "top_utility",

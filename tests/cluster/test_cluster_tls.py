@@ -14,11 +14,13 @@ import pytest
 import tls_proxy
 import trustme
 from cluster_in_process import all_matched, roles, settings
+from nats.errors import NoServersError
 from structlog.testing import capture_logs
 
 from headwater.assembly import ROLES
 from headwater.cluster.demo.servers import NatsServer, nats_server
 from headwater.cluster.transport.nats_connection import connect_nats, redact_address
+from headwater.cluster.transport.nats_tls import StrictTlsClient
 from headwater.errors import ClusterError, StoreError
 from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
@@ -144,6 +146,18 @@ async def test_nats_that_wants_another_certificate_is_told(tmp_path: Path, paper
     words = "wants a certificate of ours"
     with nats_with_tls(tmp_path, papers, verify=True) as url, pytest.raises(ClusterError, match=words):
         await connect_nats(f"{url}?ca={papers.ca}{ours}", "test")
+
+
+async def test_a_refusal_is_told_though_the_library_lost_it_with_the_connection(
+    tmp_path: Path, papers: Papers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connect(self: object, *given: object, **named: object) -> None:
+        raise NoServersError
+
+    monkeypatch.setattr(StrictTlsClient, "connect", connect)
+    words = "wants a certificate of ours"
+    with nats_with_tls(tmp_path, papers, verify=True) as url, pytest.raises(ClusterError, match=words):
+        await connect_nats(f"{url}?ca={papers.ca}", "test", patience=0.1)
 
 
 async def test_nothing_is_said_in_clear_to_a_nats_without_tls(nats: NatsServer) -> None:

@@ -39,7 +39,7 @@ async def connect_nats(url: str, name: str, *, patience: float = CONNECT_SECONDS
     heard: list[Exception] = []
 
     async def hear(error: Exception) -> None:
-        heard[:] = [*heard[-1:], error]  # of two attempts: an alert may be lost with the connection
+        heard[:] = [*heard[-1:], error]
         if link is not None:
             log.warning("nats_says", error=nats_tls.explain_tls_error(error) or _describe_error(error))
 
@@ -61,7 +61,8 @@ async def connect_nats(url: str, name: str, *, patience: float = CONNECT_SECONDS
             break
         except (NatsError, OSError, TimeoutError, ValueError) as error:
             says = " ".join(map(_describe_error, [error, *heard[-1:]]))
-            if blamed := next(filter(None, map(nats_tls.explain_tls_error, heard)), None):
+            causes = [*heard, *await nats_tls.find_tls_errors(given)]
+            if blamed := next(filter(None, map(nats_tls.explain_tls_error, causes)), None):
                 raise ClusterError(f"NATS at {redact_address(url)} {blamed}") from error
             if "uthorization" in says or "uthentication" in says:
                 raise ClusterError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from nats.errors import Error as NatsError
 from headwater.errors import ClusterError
 
 FILES = ("ca", "cert", "key")
+NATS_PORT = 4222
+REFUSAL_SECONDS = 5.0  # within which a server refuses our certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,31 @@ def explain_tls_error(error: BaseException) -> str | None:
             "by whom the server trusts."
         )
     return None
+
+
+async def find_tls_errors(given: NatsAddress) -> list[Exception]:
+    """Return the TLS errors of servers to which nothing is sent after the handshake.
+
+    A server refuses a certificate after the handshake. Its alert is lost if we send something at that moment, as the
+    library does.
+    """
+    errors: list[Exception] = []
+    if given.context is None:
+        return errors
+    for server in map(urlsplit, given.servers):
+        writer = None
+        try:
+            async with asyncio.timeout(REFUSAL_SECONDS):
+                reader, writer = await asyncio.open_connection(server.hostname, server.port or NATS_PORT)
+                await reader.readline()  # the server's INFO, in clear
+                await writer.start_tls(given.context, server_hostname=server.hostname)
+                await reader.read(1)
+        except (OSError, TimeoutError) as error:  # of ssl too
+            errors.append(error)
+        finally:
+            if writer is not None:
+                writer.transport.abort()
+    return errors
 
 
 def _make_context(ca: str | None = None, cert: str | None = None, key: str | None = None) -> ssl.SSLContext:
