@@ -100,25 +100,24 @@ def bound_interval(window: Floats, rate: Floats) -> Floats:
 def measure_saving(task: PlanTask, plain: Floats) -> float:
     """Return the share of the waiting that planning on the task's items saves, beside a plan on the `plain` ones.
 
-    Both plans are judged by the task's items, so the result is an expectation. What a plan saves in requests counts as
-    waiting at the price of a request.
+    Both first pauses are judged by the task's items, so the result is an expectation. At the best interval the items of
+    a feed wait as much as a refresh costs. A worse pause adds its extra cost to that once in every usual interval.
     """
     step = task.usual / USUAL_STEPS
-    cost, waiting = _cost_first_pauses(task, step)
-    pause = _cost_first_pauses(replace(task, items=plain), step)[0].argmin(1)
-    place, days = np.arange(len(step)), step * (pause + 1)
-    saved, waited = cost[place, pause] - cost.min(1), task.worth * waiting[place, pause + 1]
-    return float((saved / days).sum() / max((waited / days).sum(), 1e-12))
+    cost = _cost_first_pauses(task, step)
+    pause = _cost_first_pauses(replace(task, items=plain), step).argmin(1)
+    saved = cost[np.arange(len(step)), pause] - cost.min(1)
+    return float((saved / task.usual).sum() / max(((saved + task.price) / task.usual).sum(), 1e-12))
 
 
 def _plan_with_numpy(task: PlanTask, step: Floats) -> Floats:
-    cost, _ = _cost_first_pauses(task, step)
+    cost = _cost_first_pauses(task, step)
     best = cost.argmin(1)
     return np.asarray(best + 1.0 + _refine_step(cost, best))
 
 
-def _cost_first_pauses(task: PlanTask, step: Floats) -> tuple[Floats, Floats]:
-    """Return the cost of each first pause, from one step on, if all later ones are the best; and ∫ Λ at each step."""
+def _cost_first_pauses(task: PlanTask, step: Floats) -> Floats:
+    """Return the cost of each first pause, from one step on, if all later ones are the best."""
     items = task.items
     waiting = np.zeros_like(items)
     np.cumsum((items[:, 1:] + items[:, :-1]) * (0.5 * step)[:, None], axis=1, out=waiting[:, 1:])
@@ -134,7 +133,7 @@ def _cost_first_pauses(task: PlanTask, step: Floats) -> tuple[Floats, Floats]:
         for i in range(_LAST - 1, -1, -1):
             np.add(pauses[:, i], ahead[:, i + 1 : i + 1 + MAX_PAUSE_STEPS], out=part)
             np.add(np.minimum.reduce(part, axis=1), price, out=ahead[:, i])
-    return cost, waiting
+    return cost
 
 
 def _cost_pauses(task: PlanTask, step: Floats, waiting: Floats, rows: slice) -> Floats:
