@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.arrays import Bools, Floats
+from headwater.arrays import Bools, Floats, Rows
 from headwater.lab.experiment import (
     PUBLISHED_VALUES,
     Check,
@@ -140,7 +140,7 @@ def _measure(done: Replay) -> ReplayMeasures:
     inside = (trace.times >= done.measured) & (trace.times <= done.end)
     items = np.bincount(trace.item_feeds()[inside], minlength=trace.feeds)
     shown = np.minimum(done.windows, np.diff(trace.offsets))
-    late, count = measure_late_finds(done, items >= BUSY_UPDATES * span / BUSY_SPAN)
+    late, count = measure_late_finds(done, select_busy(items, span))
     return ReplayMeasures(
         score_replay(done),
         score_finds(done),
@@ -150,6 +150,15 @@ def _measure(done: Replay) -> ReplayMeasures:
         late,
         count,
     )
+
+
+def select_busy(items: Rows, span: float) -> Bools:
+    """Return which feeds publish as often as those of figure 3: 300 updates in the paper's three weeks.
+
+    >>> [select_busy(np.array([300, 2000]), days * DAY).tolist() for days in (21, 105)]
+    [[True, True], [False, True]]
+    """
+    return np.asarray(items >= BUSY_UPDATES * span / BUSY_SPAN)
 
 
 def measure_late_finds(done: Replay, busy: Bools) -> tuple[Floats, Floats]:
