@@ -126,7 +126,7 @@ def _check_order(runs: Mapping[str, list[PollingScores]], where: str) -> list[Ch
                     more > 0,
                     f"more than with advarss (paper: {PAPER[name][place]:.1%} more)",
                     {"more": more, name: waiting[name][place], "advarss": waiting["advarss"][place]},
-                    "figs 4, 5",
+                    ("fig. 4", "fig. 5")[place],
                     because=MIN_DELAY_WAITS_LESS if known else "",
                 )
             )
