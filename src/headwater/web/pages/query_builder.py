@@ -1,18 +1,41 @@
-"""Builds a query's text from the fields of a form."""
+"""Builds a query's text from the fields of a form, and reads the fields from such a text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from headwater.errors import InputError
+from headwater.errors import InputError, QueryError
+from headwater.language import parse
+from headwater.language.ast import (
+    And,
+    ComparisonOperator,
+    Condition,
+    Contains,
+    CreateFeed,
+    DeliverClause,
+    Equals,
+    FeedAddress,
+    FeedName,
+    Field,
+    Not,
+    Query,
+    SizeIs,
+    Source,
+    TaggedSources,
+    Weekday,
+)
 
 FIELDS = ("ITEM", "TITLE", "CONTENT", "CATEGORY", "AUTHOR")
+DELIVERIES = ("", "2")  # the suffixes of the fields of each delivery
 _NAME = re.compile(r"[^\W\d_][\w-]*")
 
 
-def build_query(form: Mapping[str, str]) -> str:
+def build_query(form: Mapping[str, str], names: Collection[str] | None = None) -> str:
     """Return the query that the fields of the builder describe. Raises InputError with the field that is wrong.
+
+    `names` are the folded names of feeds and queries; any other source is the title of a feed. Without them, whatever
+    can be a name is one.
 
     >>> print(build_query({"name": "Volcanoes", "any": "volcano, lava", "not": "film"}))
     CREATE FEED Volcanoes AS
@@ -20,7 +43,7 @@ def build_query(form: Mapping[str, str]) -> str:
     WHERE ITEM CONTAINS "volcano" OR "lava"
       AND NOT ITEM CONTAINS "film";
     """
-    lines = [f"CREATE FEED {_write_name(form)} AS", f"RETURN {_write_sources(form)}"]
+    lines = [f"CREATE FEED {_write_name(form)} AS", f"RETURN {_write_sources(form, names)}"]
     conditions = _write_conditions(form)
     if conditions:
         lines.append("WHERE " + "\n  AND ".join(conditions))
@@ -32,7 +55,7 @@ def build_query(form: Mapping[str, str]) -> str:
         lines.append(f"IMPORTANCE {importance}")
     if target := _write_target(form):
         lines.append(f"TARGET {target}")
-    lines += _write_delivery(form)
+    lines += [line for suffix in DELIVERIES if (line := _write_delivery(form, suffix))]
     return "\n".join(lines) + ";"
 
 
@@ -43,12 +66,18 @@ def _write_name(form: Mapping[str, str]) -> str:
     return name
 
 
-def _write_sources(form: Mapping[str, str]) -> str:
-    tags = _split_list(form.get("tags", ""))
-    feeds = form.get("sources", "").split()
-    said = [f"TAG {_quote_text(tag)}" for tag in tags]
-    said += [_quote_text(feed) if "://" in feed else feed.rstrip(",") for feed in feeds]
+def _write_sources(form: Mapping[str, str], names: Collection[str] | None) -> str:
+    lines = [line.strip().rstrip(",") for line in form.get("sources", "").splitlines()]
+    said = [f"TAG {_quote_text(tag)}" for tag in _split_list(form.get("tags", ""))]
+    said += [_write_source(line, names) for line in dict.fromkeys(lines) if line]
     return " | ".join(said) or "ALL"
+
+
+def _write_source(line: str, names: Collection[str] | None) -> str:
+    if "://" in line:
+        return _quote_text(line)
+    named = _NAME.fullmatch(line) and (names is None or line.casefold() in names)
+    return line if named else f"FEED {_quote_text(line)}"
 
 
 def _write_conditions(form: Mapping[str, str]) -> list[str]:
@@ -83,20 +112,94 @@ def _write_target(form: Mapping[str, str]) -> str:
     return " AND ".join(parts)
 
 
-def _write_delivery(form: Mapping[str, str]) -> list[str]:
-    kind, address = form.get("deliver", "").upper(), form.get("address", "").strip()
+def _write_delivery(form: Mapping[str, str], suffix: str) -> str:
+    kind, address = form.get(f"deliver{suffix}", "").upper(), form.get(f"address{suffix}", "").strip()
     if not kind:
-        return []
+        return ""
     if kind not in ("EMAIL", "WEBHOOK", "NOTIFY"):
-        raise InputError("Alerts go by EMAIL, WEBHOOK or NOTIFY.", "deliver")
+        raise InputError("Alerts go by EMAIL, WEBHOOK or NOTIFY.", f"deliver{suffix}")
     if not address:
-        raise InputError("Say where alerts go: a mail address, or an address that begins with https://.", "address")
-    lines = []
-    if at := form.get("at", "").strip():
-        if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", at):
-            raise InputError("The time of a digest is written like 07:30.", "at")
-        lines.append(f'EVERY 1 DAY AT "{at}"')
-    return [*lines, f"DELIVER TO {kind} {_quote_text(address)}"]
+        message = "Say where alerts go: a mail address, or an address that begins with https://."
+        raise InputError(message, f"address{suffix}")
+    return f"DELIVER TO {kind} {_quote_text(address)}{_write_digest(form, suffix)}"
+
+
+def _write_digest(form: Mapping[str, str], suffix: str) -> str:
+    at, days = form.get(f"at{suffix}", "").strip(), _split_list(form.get(f"days{suffix}", "").upper())
+    if at and not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", at, re.ASCII):
+        raise InputError("The time of a digest is written like 07:30.", f"at{suffix}")
+    if unknown := [day for day in days if day not in list(Weekday)]:
+        raise InputError(f"“{unknown[0][:40]}” is not a weekday: write Monday, Friday.", f"days{suffix}")
+    if not at and not days:
+        return ""
+    return f" EVERY {', '.join(days) or '1 DAY'}" + (f' AT "{at}"' if at else "")
+
+
+def read_form(text: str) -> dict[str, str] | None:
+    """Return the fields that build this query, or None if it says more than the form can.
+
+    >>> read_form('CREATE FEED Ash AS RETURN news WHERE TITLE CONTAINS "ash" OR "lava" KEEP LAST 9 ITEMS')
+    {'name': 'Ash', 'sources': 'news', 'field': 'TITLE', 'any': 'ash, lava', 'keep': '9'}
+    >>> read_form('CREATE FEED Ash AS RETURN ALL WHERE TITLE MATCHES /ash/')
+    """
+    try:
+        (statement,) = parse(text).statements
+        if not isinstance(statement, CreateFeed):
+            return None
+        form = _read_fields(statement.name.name, statement.query)
+        names = {branch.source.key for branch in statement.query.branches if isinstance(branch.source, FeedName)}
+        (built,) = parse(build_query(form, names)).queries
+    except (InputError, QueryError, ValueError):
+        return None
+    return form if built.query == statement.query else None
+
+
+def _read_fields(name: str, query: Query) -> dict[str, str]:
+    """Return the fields as far as the form has them."""
+    sources = [branch.source for branch in query.branches]
+    lines = [line for one in sources if (line := _read_source(one))]
+    form = {"name": name, "sources": "\n".join(lines)}
+    form["tags"] = ", ".join(one.tag for one in sources if isinstance(one, TaggedSources))
+    where = query.where
+    for part in where.parts if isinstance(where, And) else (where,):
+        _read_condition(part, form)
+    form["distinct"] = "1" if query.distinct is not None else ""
+    form["keep"] = str(query.keep.count) if query.keep is not None else ""
+    form["importance"] = f"{query.importance:g}" if query.importance is not None else ""
+    if query.target is not None:
+        share, delay = query.target.completeness, query.target.delay
+        form["completeness"] = f"{share:g}" if share is not None else ""
+        form["delay"] = str(delay.seconds // 60) if delay is not None else ""
+    for suffix, delivery in zip(DELIVERIES, query.deliveries, strict=False):
+        _read_delivery(delivery, suffix, form)
+    return {key: value for key, value in form.items() if value}
+
+
+def _read_source(source: Source) -> str:
+    if isinstance(source, FeedAddress):
+        return source.title or source.url
+    return source.name if isinstance(source, FeedName) else ""
+
+
+def _read_condition(part: Condition | None, form: dict[str, str]) -> None:
+    match part:
+        case Contains(field, values, every):
+            form["field"] = str(field)
+            form["all" if every or "any" in form else "any"] = ", ".join(values)
+        case Not(Contains(field, values)):
+            form["field"] = str(field)
+            form["not"] = ", ".join(values)
+        case Equals(Field.LANGUAGE, values):
+            form["languages"] = ", ".join(values)
+        case SizeIs(ComparisonOperator.GT, number):
+            form["longer"] = f"{number:.0f}"
+
+
+def _read_delivery(delivery: DeliverClause, suffix: str, form: dict[str, str]) -> None:
+    form[f"deliver{suffix}"], form[f"address{suffix}"] = str(delivery.kind), delivery.address or ""
+    if delivery.every is not None:
+        form[f"at{suffix}"] = delivery.every.at or ""
+        form[f"days{suffix}"] = ", ".join(day.capitalize() for day in delivery.every.weekdays)
 
 
 def _parse_number(form: Mapping[str, str], key: str, what: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any
@@ -42,7 +42,7 @@ from headwater.store.readers.subscriptions import (
 )
 from headwater.store.store import Store
 from headwater.web.page import PageGroup, Visit
-from headwater.web.pages.query_builder import FIELDS, build_query
+from headwater.web.pages.query_builder import FIELDS, build_query, read_form
 from headwater.web.pages.query_preview import ShownPreview, preview_script, stream_script_previews
 from headwater.web.pages.sidebar import query_path
 from headwater.web.shared.query_permissions import find_own_query
@@ -94,6 +94,7 @@ class EditorPage:
     previews: tuple[ShownPreview, ...] | None = None
     addresses: tuple[tuple[str, str], ...] = ()
     form: dict[str, str] = field(default_factory=dict)
+    beyond_form: bool = False  # the text says more than the form can
     promise: PromiseReport | None = None
 
 
@@ -215,7 +216,7 @@ async def submit_query(visit: Visit) -> Response:
     if visit.part:
         return await _answer_script(visit, text, form)
     if action == "build":
-        return await _render_editor(visit, EditedQuery(build_query(form), form=form))
+        return await _render_editor(visit, EditedQuery(build_query(form, await _list_names(visit)), form=form))
     if action == "save":
         check_deliveries(text, visit.site.settings)
         name, undo = await save_query(
@@ -235,7 +236,7 @@ async def _answer_script(visit: Visit, text: str, form: dict[str, str]) -> Respo
         )
     if visit.part == "build":
         try:
-            return json_response({"text": build_query(form), "problem": None})
+            return json_response({"text": build_query(form, await _list_names(visit)), "problem": None})
         except InputError as error:
             return json_response({"text": None, "problem": str(error), "field": error.field})
     return StreamingResponse(_stream_preview(visit, text), media_type="application/x-ndjson")
@@ -269,6 +270,7 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
             previews = await preview_script(store, edited.text, visit.now, _reader_id(visit), first_step=first)
         except QueryError as error:
             messages = _collect_messages(error.messages)
+    form = read_form(edited.text)
     page = EditorPage(
         text=edited.text,
         html=highlight_query(edited.text),
@@ -277,7 +279,8 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
         statistics=await store.read(compute_query_statistics, query.id, visit.now) if query else None,
         previews=previews,
         addresses=tuple(_published_addresses(visit.site.base_url, query.name)) if query else (),
-        form=edited.form,
+        form=edited.form or form or {},
+        beyond_form=bool(edited.text.strip()) and not edited.form and form is None,
         promise=await find_promise(store, query.name, visit.now) if query else None,
     )
     values: dict[str, Any] = {"gallery": GALLERY, "fields": FIELDS, "keywords": " ".join(sorted(KEYWORDS))}
@@ -286,6 +289,11 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
     else:
         tags = sorted(await store.read(count_subscription_tags, visit.user.id))[:200]
     return visit.render("query_editor_page.html", page=page, tags=tags, **values)
+
+
+async def _list_names(visit: Visit) -> Collection[str]:
+    """Return the folded names of the feeds and queries that the user may name."""
+    return (await visit.store.read(load_catalogue, _reader_id(visit))).names
 
 
 def _reader_id(visit: Visit) -> int | None:
