@@ -30,6 +30,7 @@ LONGEST = 31 * DAY
 RESERVE = 6e-6  # item-days that a poll must be expected to save: half an item-second of an item of worth 1
 UNLIMITED = 1e12  # requests per minute
 MODEL_DOUBT = 0.08  # standard deviation of a predicted delay, as a share, that no data removes
+LEAST_EVIDENCE = 0.5  # batches' worth of evidence behind any rate
 _LOWEST, _HIGHEST = -14.0, 20.0  # logarithms of the prices (item-days) between which ν is searched
 _ROUNDS = 24
 
@@ -140,8 +141,8 @@ class Calibration:
     `demand` is planned refreshes ÷ those of the plan, `use` the share of the budget to plan for, `wait` the mean wait
     in the queue and `fetch` the mean time of a fetch, in seconds. `delay` is measured ÷ predicted delay, `delay_items`
     the items behind it; `lost` is noticed ÷ predicted loss, per feed (None: 1). `gap` and `square` are, per feed, the
-    mean time between two successful polls ÷ its interval, and the mean square; both count with the weight `watched`
-    beside the model's own (None: not measured).
+    mean time between two successful polls ÷ its interval, without skipped hours, and the mean square; both count with
+    the weight `watched` beside the model's own (None: not measured).
     """
 
     demand: float = 1.0
@@ -178,9 +179,10 @@ class Promise:
 class Plan:
     """When each feed is refreshed (`interval`, seconds; inf: never) and what that brings.
 
-    `delay` (seconds), `lost` (share of items) and `stale` (share of the window) are predictions per feed. `spent` and
-    `spare` are requests per minute of the `budget`. `asked` is the price of each feed's refresh in item-days, `free`
-    the interval that it alone would give. `boldness` is the share of the budget that was left to explore with.
+    `delay` (seconds), its mean square over items, `lost` (share of items) and `stale` (share of the window) are
+    predictions per feed. `spent` and `spare` are requests per minute of the `budget`. `asked` is the price of each
+    feed's refresh in item-days, `free` the interval that it alone would give. `boldness` is the share of the budget
+    that was left to explore with.
     """
 
     beliefs: Beliefs
@@ -195,6 +197,7 @@ class Plan:
     free: Floats
     binding: NDArray[np.int8]
     delay: Floats
+    delay_square: Floats
     lost: Floats
     stale: Floats
     lost_variance: Floats
@@ -220,12 +223,13 @@ class Plan:
         caught = items * (1 - lost)
         got = max(float(caught.sum()), 1e-300)
         mean = float((caught * delay).sum()) / got
-        bursts = beliefs.burst[rows] @ DISPERSIONS
-        single = (caught / got) ** 2 / many  # a row that stands for many feeds varies as their mean
-        spread = single * (
-            bursts / np.maximum(beliefs.rate[rows] * part, 1e-9) + 1 / np.maximum(beliefs.sure[rows], 0.1)
-        )
-        relative = MODEL_DOUBT**2 + float((spread * (delay / max(mean, 1e-9)) ** 2).sum())
+        # The items of a batch wait together, so the variance is φ times that of single items, and a counted rate is
+        # only as sure as the batches behind it. A row that stands for many feeds varies as their sum.
+        bursts = 1 + (beliefs.burst[rows] @ DISPERSIONS - 1) * part
+        apart = self.delay_square[rows] - 2 * delay * mean + mean**2
+        chance = caught * bursts * np.maximum(apart, 0.0)
+        unsure = caught**2 / many * (delay - mean) ** 2 / np.maximum(beliefs.sure[rows] / bursts, LEAST_EVIDENCE)
+        doubt = float(np.hypot(MODEL_DOUBT * mean, np.sqrt((chance + unsure).sum()) / got))
         missing = float((many * part * self.lost_variance[rows]).sum()) / total**2
         weight = many * beliefs.worth[rows] if share is None else many * part
         fresh = None
@@ -234,7 +238,7 @@ class Plan:
         return Promise(
             items=total,
             delay=mean,
-            delay_doubt=mean * float(np.sqrt(relative)),
+            delay_doubt=doubt,
             completeness=got / total,
             completeness_doubt=float(np.sqrt(missing)),
             freshness=fresh,
@@ -359,7 +363,7 @@ def _follow_prices(
     if stretched:
         interval = _stretch_to_limits(beliefs, constraints, interval, room)
     spent = float(_count_requests(beliefs, constraints, interval).sum()) * calibration.demand
-    delay, lost, stale, variance = _predict(beliefs, constraints, curves, interval, calibration)
+    delay, delay_square, lost, stale, variance = _predict(beliefs, constraints, curves, interval, calibration)
     return Plan(
         beliefs=beliefs,
         constraints=constraints,
@@ -373,6 +377,7 @@ def _follow_prices(
         free=free,
         binding=_find_binding(interval, free, price, of_host, reserve, constraints),
         delay=delay,
+        delay_square=delay_square,
         lost=lost,
         stale=stale,
         lost_variance=variance,
@@ -541,8 +546,8 @@ def _find_binding(
 
 def _predict(
     beliefs: Beliefs, constraints: Constraints, curves: OverflowCurves, interval: Floats, calibration: Calibration
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return per feed: delay of a caught item, share lost, share of the window missing, variance of a day's loss.
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return per feed: delay of a caught item and its mean square, share lost, share missing, variance of a day's loss.
 
     The time between two successful polls has the mean m₁ and the mean square m₂: the interval, the wait in the queue
     and the back-offs of single failures. An item of age u is still shown with chance 1 − L′(λu).
@@ -554,20 +559,26 @@ def _predict(
     gaps = np.stack([whole, whole + BACK_OFF, whole + 3 * BACK_OFF])
     chances = np.stack([1 - fail, fail * (1 - fail), fail**2])
     mean, square = (chances * gaps).sum(0), (chances * gaps**2).sum(0)
-    closed = beliefs.closed
     if calibration.gap is not None and calibration.square is not None and calibration.watched is not None:
-        # Measured gaps have everything in them: waits, back-offs, skipped hours and the forecast's choice of moments.
+        # Measured gaps have all in them but skipped hours: waits, back-offs and the forecast's choice of moments.
         seen, base = calibration.watched, np.where(np.isfinite(interval), interval, LONGEST)
         mean = (1 - seen) * mean + seen * calibration.gap * base
         square = (1 - seen) * square + seen * calibration.square * base**2
-        closed = (1 - seen) * closed
     items = np.maximum(beliefs.rate, 1e-9) * mean / DAY
     factor = 1.0 if calibration.lost is None else calibration.lost
-    lost = np.clip(curves.read_lost(items) / items, 0.0, 1.0)
+    lost, chance = np.clip(curves.read_lost(items) / items, 0.0, 1.0), curves.read(curves.chance, items)
+    asleep = 1 - constraints.open
+    if asleep.any():  # items of skipped hours see a gap that is longer by a run of such hours
+        longer = items + np.maximum(beliefs.rate, 1e-9) * 2 * beliefs.closed / np.maximum(asleep, 1e-9) / DAY
+        lost += asleep * (np.clip(curves.read_lost(longer) / longer, 0.0, 1.0) - lost)
+        chance += asleep * (curves.read(curves.chance, longer) - chance)
     area = curves.read_area_share(items)
     delay = square / mean * np.clip(0.5 - lost + area, 0.0, None) / np.maximum(1 - lost, 1e-6)
-    delay = calibration.delay * (delay + closed) + calibration.fetch
+    delay = calibration.delay * (delay + beliefs.closed) + calibration.fetch
     stale = np.clip(items * (0.5 - area) / np.maximum(beliefs.window, 1.0), 0.0, 1.0)
-    excess = 2 * (lost * items) ** 2 / np.maximum(curves.read(curves.chance, items), 1e-12)  # E (N − W)₊², geometric
+    excess = 2 * (lost * items) ** 2 / np.maximum(chance, 1e-12)  # E (N − W)₊², geometric
     variance = excess * DAY / mean
-    return delay, np.clip(lost * factor, 0.0, 1.0), stale, variance
+    # The mean square of a uniform delay is 4/3 of its square; of gaps that vary, more (their third moment is taken
+    # for that of a log-normal law).
+    spread = 4 / 3 * square / mean**2
+    return delay, delay**2 * spread, np.clip(lost * factor, 0.0, 1.0), stale, variance

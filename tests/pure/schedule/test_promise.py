@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from headwater.schedule.politeness.rules import Reason
 from headwater.schedule.promise import Beliefs, Calibration, Constraints, Plan, Why, plan
-from headwater.schedule.quality.overflow import DISPERSIONS, compute_curves
+from headwater.schedule.quality.overflow import DISPERSIONS, GEOMETRIC, compute_curves
+from headwater.schedule.strategy import Observed
+from headwater.schedule.value.feed_habits import FeedHabits
 from headwater.times import DAY, HOUR, MINUTE
 
 
@@ -50,20 +52,47 @@ def count_requests(made: Plan) -> np.ndarray:
     return np.where(made.constraints.away, 0.0, (1 + fail + fail**2) * MINUTE / cycle)
 
 
-@pytest.mark.parametrize("dispersion", [0, 3, 7, 10])
+def draw_counts(rng: np.random.Generator, law: int, mean: float, many: int | tuple[int, int]) -> np.ndarray:
+    """Return numbers of items of this mean under a law of batches."""
+    phi = DISPERSIONS[law]
+    if phi == 1:
+        return rng.poisson(mean, many)
+    if GEOMETRIC[law]:
+        batches = rng.poisson(2 * mean / (phi + 1), many)
+        more = rng.negative_binomial(np.maximum(batches, 1), 2 / (phi + 1))
+        return np.where(batches > 0, batches + more, 0)
+    return rng.negative_binomial(mean / (phi - 1), 1 / phi, many)
+
+
+@pytest.mark.parametrize("dispersion", [0, 3, 7, 10, 15, 22])
 @pytest.mark.parametrize("window", [1, 20, 33])
 def test_losses_in_bursts_agree_with_a_simulation(window: int, dispersion: int) -> None:
     rng = np.random.default_rng(7)
-    phi = DISPERSIONS[dispersion]
     curves = compute_curves(np.array([float(window)]), np.eye(len(DISPERSIONS))[dispersion][None])
     for mean in (0.05 * window, 0.5 * window, window, 4.0 * window):
-        drawn = rng.poisson(mean, 200_000) if phi == 1 else rng.negative_binomial(mean / (phi - 1), 1 / phi, 200_000)
+        drawn = draw_counts(rng, dispersion, mean, 200_000)
         over = np.maximum(drawn - window, 0)
         expected = float(curves.read_lost(np.array([mean]))[0])
         doubt = 4 * over.std() / np.sqrt(len(over)) + 0.012 * mean
         assert abs(expected - over.mean()) < doubt, (mean, expected, over.mean())
         chance = float(curves.read(curves.chance, np.array([mean]))[0])
         assert abs(chance - (over > 0).mean()) < 0.02
+
+
+@pytest.mark.parametrize("law", [10, 22], ids=["logarithmic", "geometric"])
+def test_the_law_of_batches_is_learned_from_counts(law: int) -> None:
+    """At the same variance the two laws lose different shares; a law that is not the feed's own would be 2 × off."""
+    rng, feeds, mean = np.random.default_rng(5), 40, 3.0
+    habits, rows = FeedHabits(feeds), np.arange(feeds)
+    counts = draw_counts(rng, law, mean, (120, feeds))
+    for poll, new in enumerate(counts.astype(float)):
+        start = np.full(feeds, -np.inf) if poll == 0 else np.full(feeds, poll * HOUR)
+        shown, end = np.minimum(new, 100.0), np.full(feeds, (poll + 1) * HOUR)
+        habits.observe(Observed(rows, start, end, shown, np.full(feeds, 100.0), new > 100), np.full(feeds, 72.0))
+    curves = compute_curves(np.full(feeds, 20.0), habits.burst(rows))
+    said = float(curves.read_lost(np.full(feeds, mean)).mean() / mean)
+    truth = compute_curves(np.array([20.0]), np.eye(len(DISPERSIONS))[law][None])
+    assert said == pytest.approx(float(truth.read_lost(np.array([mean]))[0] / mean), rel=0.2)
 
 
 def test_a_burst_larger_than_the_window_is_lost_at_any_budget() -> None:
@@ -179,11 +208,33 @@ def test_delay_and_loss_agree_with_a_simulated_feed(dispersion: int) -> None:
     poll = np.ceil(at / every) * every
     later = np.searchsorted(at, poll, side="right") - 1 - np.arange(len(at))
     caught = later < window
-    beliefs = replace(Beliefs.of(np.array([rate]), np.array([float(window)])), burst=np.eye(13)[dispersion][None])
+    beliefs = replace(
+        Beliefs.of(np.array([rate]), np.array([float(window)])), burst=np.eye(len(DISPERSIONS))[dispersion][None]
+    )
     made = plan(beliefs, replace(Constraints.of(1), earliest=np.array([every])), 100.0)
     assert float(made.lost[0]) == pytest.approx(1 - caught.mean(), abs=0.01)
     assert float(made.delay[0]) == pytest.approx((poll - at)[caught].mean(), rel=0.05)
     assert 0 < made.promise().completeness_doubt < 0.2
+
+
+@pytest.mark.parametrize("law", [0, 16, 22])
+def test_nineteen_days_of_twenty_lie_within_twice_the_stated_doubt_of_the_delay(law: int) -> None:
+    rng, days = np.random.default_rng(12), 400
+    rates, every = np.array([100.0, 20.0, 2.0]), np.array([600.0, 3600.0, 6 * HOUR])
+    beliefs = replace(
+        Beliefs.of(rates, np.full(3, 500.0)), burst=np.tile(np.eye(len(DISPERSIONS))[law], (3, 1)), sure=np.full(3, 1e9)
+    )
+    said = plan(beliefs, replace(Constraints.of(3), earliest=every), 100.0).promise()
+    waited, items = np.zeros(days), np.zeros(days)
+    for rate, gap in zip(rates, every, strict=True):
+        sizes = draw_counts(rng, law, rate / 48, (days, 48)).astype(float)  # the items of half an hour wait together
+        items += sizes.sum(1)
+        waited += (sizes * rng.uniform(0, gap, sizes.shape)).sum(1)
+    came = waited / items
+    assert said.delay == pytest.approx(waited.sum() / items.sum(), rel=0.05)
+    inside = (np.abs(came - said.delay) <= 2 * said.delay_doubt).mean()
+    assert inside >= 0.93
+    assert np.std(came) > 0.4 * said.delay_doubt  # not by an idle doubt
 
 
 def test_the_promise_of_a_query_weighs_what_it_keeps() -> None:

@@ -26,7 +26,7 @@ INPUTS = PlanInputs.of(RATES, WINDOWS, ONES)
 
 def make_bursty(inputs: PlanInputs, dispersion: float) -> PlanInputs:
     burst = np.zeros((len(inputs.beliefs), len(DISPERSIONS)))
-    burst[:, int(np.searchsorted(DISPERSIONS, dispersion))] = 1.0
+    burst[:, int(np.argmax(dispersion <= DISPERSIONS))] = 1.0
     return replace(inputs, beliefs=replace(inputs.beliefs, burst=burst))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headwater.times import HOUR
-from support.publisher_world import START, TICK, Publisher, World, publish
+from support.publisher_world import START, TICK, Publisher, World, make_mixed_publishers, publish
 
 
 def make_thirty(rng: np.random.Generator, hours: float) -> list[Publisher]:
@@ -50,6 +50,17 @@ def test_a_feed_that_falls_due_in_a_skipped_hour_waits_for_its_end() -> None:
     world.run(24 * HOUR)
     assert len(feed.polls) > 3
     assert world.broken_words() == []
+
+
+def test_a_quiet_feed_is_not_left_alone_for_many_intervals_of_the_plan() -> None:
+    """Its first pause was planned before there was a price, by a forecast that had nearly given it up."""
+    publishers = make_mixed_publishers(103, 24, 85)  # the second feed has published one item, two weeks ago
+    world = World(publishers, 0.25)
+    world.run(HOUR)
+    table = world.scheduler.feed_table.table
+    made = world.strategy.predict(table, np.array([1]))
+    assert made is not None
+    assert world.strategy.due[1] - table.last[1] <= 3.2 * made.interval[0]
 
 
 def lose_from_the_second_hour(feeds: int, budget: float, hours: float) -> tuple[World, float]:

@@ -1,16 +1,19 @@
 """Tabulates what bursts push out of a feed's window between two refreshes.
 
-N items of mean μ come between two refreshes, in batches: N is negative binomial with variance φμ (φ = 1: Poisson). The
-window shows W of them. The tables hold, for windows, dispersions φ and means μ,
+N items of mean μ come between two refreshes, as a Poisson process of batches, so that N has the variance φμ (φ = 1: no
+batches). Sizes of batches follow one of two laws: logarithmic (N is then negative binomial) or geometric. At the same φ
+the logarithmic law has more single items and longer batches; real feeds are found with either. The window shows W of
+the items. The tables hold, for windows, laws of batches and means μ,
 
     L(μ) = E max(N − W, 0)      P(N > W)      ∫₀^μ L        h(μ) = μ·L′(μ) − L(μ)
 
 As μ → 0 the share L/μ does not vanish if φ > 1: a batch larger than the window is lost at any budget. A feed's own
-curve mixes the rows of its believed dispersions and of the two tabulated windows around its own.
+curve mixes the rows of its believed laws and of the two tabulated windows around its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,7 +24,9 @@ from headwater.arrays import Floats
 WINDOWS = np.array(
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 17, 20, 22, 25, 30, 35, 40, 45, 50, 60, 70, 85, 100, 120, 150, 200, 300, 500.0]
 )
-DISPERSIONS = np.array([1.0, 1.25, 1.6, 2.0, 2.6, 3.5, 5.0, 7.0, 10.0, 15.0, 25.0, 45.0, 80.0])
+_STEPS = (1.25, 1.6, 2.0, 2.6, 3.5, 5.0, 7.0, 10.0, 15.0, 25.0, 45.0, 80.0)
+DISPERSIONS = np.array([1.0, *_STEPS, *_STEPS])  # φ of each law of batches
+GEOMETRIC = np.arange(len(DISPERSIONS)) > len(_STEPS)  # the laws whose batches are geometric, not logarithmic
 MEANS = np.geomspace(1e-4, 5e3, 128)
 _LOG_MEANS = np.log(MEANS)
 _STEP = float(_LOG_MEANS[1] - _LOG_MEANS[0])
@@ -84,7 +89,7 @@ def compute_curves(window: Floats, burst: Floats) -> OverflowCurves:
 
 
 def find_loss_chances(window: Floats, items: Floats) -> Floats:
-    """Return P(N > W) under each of the dispersions (columns), from the nearest tabulated window and mean."""
+    """Return P(N > W) under each of the laws of batches (columns), from the nearest tabulated window and mean."""
     size = np.clip(np.searchsorted(WINDOWS, window), 0, len(WINDOWS) - 1)
     at = np.rint((np.log(np.maximum(items, MEANS[0])) - _LOG_MEANS[0]) / _STEP).astype(np.intp)
     return np.asarray(_tabulate()[1][size, :, np.minimum(at, len(MEANS) - 1)])
@@ -92,16 +97,12 @@ def find_loss_chances(window: Floats, items: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _tabulate() -> tuple[Floats, Floats, Floats, Floats]:
-    """Return L, P(N > W), ∫L and h by window, dispersion and mean."""
+    """Return L, P(N > W), ∫L and h by window, law of batches and mean."""
     shape = (len(WINDOWS), len(DISPERSIONS), len(MEANS))
     lost, chance = np.empty(shape), np.empty(shape)
     upto = WINDOWS.astype(np.intp)
-    counts = np.arange(upto[-1] + 1)
-    for place, dispersion in enumerate(DISPERSIONS):
-        # P(k + 1) = P(k) · (μ/φ + k·(φ − 1)/φ) / (k + 1), in logarithms since P(0) underflows
-        ratio = (MEANS[:, None] + counts[:-1] * (dispersion - 1)) / (dispersion * (counts[1:]))
-        none = -MEANS * (np.log(dispersion) / (dispersion - 1) if dispersion > 1 else 1.0)
-        chances = np.exp(np.concatenate([none[:, None], none[:, None] + np.cumsum(np.log(ratio), axis=1)], axis=1))
+    for place, (dispersion, geometric) in enumerate(zip(DISPERSIONS.tolist(), GEOMETRIC.tolist(), strict=True)):
+        chances = (_tabulate_geometric if geometric else _tabulate_logarithmic)(dispersion, int(upto[-1]))
         above = np.clip(1.0 - np.cumsum(chances, axis=1), 0.0, 1.0)  # P(N > k)
         shown = np.cumsum(above, axis=1)  # Σ_{m ≤ k} P(N > m) = E min(N, k + 1)
         for size, most in enumerate(upto.tolist()):
@@ -114,3 +115,37 @@ def _tabulate() -> tuple[Floats, Floats, Floats, Floats]:
     slope = np.gradient(lost, _LOG_MEANS, axis=-1)
     index = np.maximum.accumulate(np.clip(slope - lost, 0.0, WINDOWS[:, None, None]), axis=-1)
     return lost, chance, area, index
+
+
+def _tabulate_logarithmic(dispersion: float, most: int) -> Floats:
+    """Return P(N = 0 … most) at each of `MEANS` for batches of logarithmic sizes: the negative binomial law."""
+    counts = np.arange(most + 1)
+    # P(k + 1) = P(k) · (μ/φ + k·(φ − 1)/φ) / (k + 1), in logarithms since P(0) underflows
+    ratio = (MEANS[:, None] + counts[:-1] * (dispersion - 1)) / (dispersion * (counts[1:]))
+    none = -MEANS * (np.log(dispersion) / (dispersion - 1) if dispersion > 1 else 1.0)
+    return np.asarray(np.exp(np.concatenate([none[:, None], none[:, None] + np.cumsum(np.log(ratio), axis=1)], axis=1)))
+
+
+def _tabulate_geometric(dispersion: float, most: int) -> Floats:
+    """Return P(N = 0 … most) at each of `MEANS` for batches of geometric sizes: the law of Pólya and Aeppli."""
+    return np.stack([np.exp(chance) for chance in log_geometric_chances(MEANS, np.float64(dispersion), most)], axis=1)
+
+
+def log_geometric_chances(mean: Floats, dispersion: Floats | np.float64, most: int) -> Iterator[Floats]:
+    """Return ln P(N = 0), ln P(N = 1) … ln P(N = most), for batches of geometric sizes.
+
+    With n batches on average and the chance q that a batch goes on, (k + 1)·P(k + 1) = (n(1 − q) + 2qk)·P(k) −
+    q²(k − 1)·P(k − 1).
+
+    >>> [round(float(np.exp(chance)), 3) for chance in log_geometric_chances(np.array(3.0), np.float64(1.0), 2)]
+    [0.05, 0.149, 0.224]
+    """
+    batches, more = 2 * mean / (dispersion + 1), (dispersion - 1) / (dispersion + 1)
+    yield np.asarray(-batches)
+    here = np.ones(np.broadcast(mean, dispersion).shape)  # P(k) ÷ e^scale
+    before, scale = np.zeros_like(here), -batches
+    for k in range(most):
+        after = ((batches * (1 - more) + 2 * more * k) * here - more**2 * max(k - 1, 0) * before) / (k + 1)
+        size = np.maximum(after, 1e-300)
+        before, here, scale = here / size, after / size, scale + np.log(size)
+        yield np.asarray(scale)

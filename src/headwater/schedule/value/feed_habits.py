@@ -1,8 +1,8 @@
 """Learns of each feed what the plan needs beside a forecast: a counted rate, bursts, failures and noticed losses.
 
 A forecast says when to refresh; the plan asks how much a feed publishes, how it is spread, and how sure that is. Rates
-are counted with a week's memory. The dispersion of bursts is believed as weights over `overflow.DISPERSIONS`: each
-refresh adds the logarithm of the chance of its count under each of them, a window without a known item that of an
+are counted with a week's memory. The law of bursts is believed as weights over those of `overflow`: each refresh adds
+the logarithm of the chance of its count under each of them, a window without a known item that of an
 overflow, and the first dated document those of its parts. Feeds of similar rate share a prior, learned from all.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column, FeedColumns
-from headwater.schedule.quality.overflow import DISPERSIONS, find_loss_chances
+from headwater.schedule.quality.overflow import DISPERSIONS, GEOMETRIC, find_loss_chances, log_geometric_chances
 from headwater.schedule.strategy import Observed
 from headwater.times import DAY, HOUR
 
@@ -26,6 +26,7 @@ FAILURE_WEIGHT = 0.05  # of the latest poll in the chance that a poll fails
 AWAY_FAILURES = 3  # failures in a row that make an outage
 RATE_CLASSES = np.array([1.0, 10.0, 100.0])  # items per day between the classes that share a prior of bursts
 PARTS = 16  # parts of a first document whose counts are compared
+LONGEST_BATCH = 100  # items of a refresh up to which the laws of batches are told apart
 PRIOR_FEEDS = 20.0  # feeds' worth of the first prior of bursts
 _FIRST_PRIOR = 1 / DISPERSIONS / (1 / DISPERSIONS).sum()
 
@@ -44,7 +45,7 @@ class FeedHabits(FeedColumns):
     """
 
     name = "habits"
-    version = 2
+    version = 3
 
     def layout(self) -> Mapping[str, Column]:
         return {
@@ -56,7 +57,6 @@ class FeedHabits(FeedColumns):
             "streak": Column(0.0),
             "burst": Column(0.0, (len(DISPERSIONS),)),
             "noticed": Column(0.0),
-            "losses": Column(0.0),
             "foretold": Column(0.0),
         }
 
@@ -126,10 +126,13 @@ class FeedHabits(FeedColumns):
         return self._columns["polls"][rows].astype(np.float64)
 
     def lost_factor(self, rows: Rows) -> Floats:
-        """Return noticed ÷ predicted lost items, drawn to 1 by a few losses of the size that was noticed."""
+        """Return noticed ÷ predicted lost items, drawn to 1 by a few losses of the size that its batches have.
+
+        The size must not be the noticed one: a feed that has lost nothing yet would be drawn to 1 by less than one that
+        has, and predicted losses would be too small on average.
+        """
         noticed = self._columns["noticed"][rows].astype(np.float64)
-        doubt = LOSS_DOUBT * np.maximum(noticed / np.maximum(self._columns["losses"][rows], 1e-9), 1.0)
-        doubt = np.where(noticed > 0, doubt, LOSS_DOUBT)
+        doubt = LOSS_DOUBT * (self.burst(rows) @ DISPERSIONS + 1) / 2
         return np.asarray((noticed + doubt) / (self._columns["foretold"][rows] + doubt))
 
     def _learn_losses(self, seen: Observed, first: Bools, elapsed: Floats, lost_share: Floats | None) -> None:
@@ -140,7 +143,6 @@ class FeedHabits(FeedColumns):
         keep = np.exp(-elapsed[told] / LOSS_MEMORY)
         columns = self._columns
         columns["noticed"][rows] = columns["noticed"][rows] * keep + seen.lost[told]
-        columns["losses"][rows] = columns["losses"][rows] * keep + (seen.lost[told] > 0)
         columns["foretold"][rows] = columns["foretold"][rows] * keep + seen.new[told] * share / (1 - share)
 
     def _learn_bursts(self, seen: Observed, first: Bools, elapsed: Floats) -> None:
@@ -152,7 +154,7 @@ class FeedHabits(FeedColumns):
             mean = self.rate(known) * elapsed[settled]
             # An uncertain rate spreads the counts as well; that is not a burst.
             spread = DISPERSIONS + (mean / np.maximum(self.evidence(known), 0.5))[:, None]
-            gain[settled] = log_chance(seen.new[settled, None], mean[:, None], spread)
+            gain[settled] = log_chances(seen.new[settled, None], mean[:, None], spread)
             over = seen.saturated[settled]
             if over.any():
                 chance = find_loss_chances(seen.window[settled][over], mean[over])
@@ -178,6 +180,23 @@ class FeedHabits(FeedColumns):
         for place in np.unique(of_class):
             mine = weights[of_class == place].sum(0) + PRIOR_FEEDS * _FIRST_PRIOR
             self._shared["prior"][place] = mine / mine.sum()
+
+
+def log_chances(count: Floats, mean: Floats, dispersion: Floats) -> Floats:
+    """Return ln P(N = count) under each law of batches, along the last axis.
+
+    Counts above `LONGEST_BATCH` are too rare to tell the laws apart: the negative binomial one stands for both.
+    """
+    count, mean, dispersion = np.broadcast_arrays(count, mean, dispersion)
+    found = log_chance(count, mean, dispersion)
+    some = count[..., GEOMETRIC]
+    means, dispersions = np.maximum(mean[..., GEOMETRIC], 1e-9), dispersion[..., GEOMETRIC]
+    geometric = found[..., GEOMETRIC]
+    most = int(some.max(where=some <= LONGEST_BATCH, initial=0))
+    for k, chance in enumerate(log_geometric_chances(means, dispersions, most)):
+        np.copyto(geometric, chance, where=some == k)
+    found[..., GEOMETRIC] = geometric
+    return found
 
 
 def log_chance(count: Floats, mean: Floats, dispersion: Floats) -> Floats:
@@ -225,7 +244,7 @@ def _judge_first_documents(seen: Observed) -> Floats:
     place = np.clip(place, 0, parts[owner] - 1)
     table = np.bincount(owner * PARTS + place, minlength=len(counts) * PARTS).reshape(-1, PARTS).astype(np.float64)
     mean = counts / parts
-    chance = log_chance(table[:, :, None], mean[:, None, None], DISPERSIONS)
+    chance = log_chances(table[:, :, None], mean[:, None, None], DISPERSIONS)
     used = np.arange(PARTS) < parts[:, None]
     # Half weight: days and nights make the parts differ, too.
     return np.asarray(0.5 * np.where((used & (parts[:, None] > 1))[:, :, None], chance, 0.0).sum(1))

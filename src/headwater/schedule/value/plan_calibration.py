@@ -26,7 +26,8 @@ SETTLED_POLLS = 6  # polls after which a feed's items count
 DELAY_DOUBT = 20.0  # items by which the ratio of delays is drawn to 1
 DEMAND_MEMORY, DELAY_MEMORY, WAIT_MEMORY = 7.0, 1.0, 1.0  # days; a shorter one lets the price swing with the hour
 FIRST_USE, MIN_USE, MAX_USE, USE_STEP = 1.0, 0.7, 1.5, 0.15  # the share of the budget, and its step per day
-GAP_POLLS, GAP_DOUBT = 50.0, 5.0  # polls of a feed that its gaps remember; polls by which they are drawn to the model
+GAP_POLLS, GAP_DOUBT = 50.0, 5.0  # polls of a feed that its gaps remember; polls for which the next, planned one stands
+GAP_RANGE = (0.1, 10.0)  # intervals that a gap counts as
 QUEUE_SHARE = 0.1  # of the median interval: the wait in the queue that is too long
 
 
@@ -68,7 +69,7 @@ class PlanCalibration(FeedColumns):
     """Measures a plan; `build` makes the corrections for the next one."""
 
     name = "calibration"
-    version = 2
+    version = 3
 
     def layout(self) -> Mapping[str, Column]:
         return {
@@ -78,6 +79,7 @@ class PlanCalibration(FeedColumns):
             "polls": Column(0.0),  # whose gaps were compared with it
             "gap": Column(0.0),  # sums over them: gap ÷ interval, and its square
             "square": Column(0.0),
+            "planned": Column(np.nan),  # the pause until the next poll ÷ interval
         }
 
     def shared(self) -> Mapping[str, Any]:
@@ -118,8 +120,13 @@ class PlanCalibration(FeedColumns):
     def build(self, rows: Rows, lost: Floats | None = None) -> Calibration:
         """Return the corrections for a plan of these feeds; `lost` is noticed ÷ predicted loss of each."""
         factor, items = self.delay_factor
-        polls, gap, square = (self._columns[name][rows].astype(np.float64) for name in ("polls", "gap", "square"))
-        some = np.maximum(polls, 1e-9)
+        polls, gap, square, planned = (
+            self._columns[name][rows].astype(np.float64) for name in ("polls", "gap", "square", "planned")
+        )
+        # The pause that is planned already stands for a few polls: it is all that is known of a feed polled rarely.
+        known = np.isfinite(planned)
+        more, planned = np.where(known, GAP_DOUBT, 0.0), np.where(known, planned, 1.0)
+        some = np.maximum(polls + more, 1e-9)
         return Calibration(
             demand=self.demand,
             use=self.use,
@@ -127,9 +134,9 @@ class PlanCalibration(FeedColumns):
             delay=factor,
             delay_items=items,
             lost=lost,
-            gap=gap / some,
-            square=square / some,
-            watched=polls / (polls + GAP_DOUBT),
+            gap=(gap + more * planned) / some,
+            square=(square + more * planned**2) / some,
+            watched=np.where(known, 1.0, polls / (polls + GAP_DOUBT)),
         )
 
     def check_plan(self) -> PlanCheck:
@@ -161,6 +168,9 @@ class PlanCalibration(FeedColumns):
         factor = 1.0 if calibration.lost is None else calibration.lost
         self._columns["lost"][rows] = made.lost / factor
         self._columns["interval"][rows] = made.interval
+        gap = pause + np.where(np.isfinite(made.constraints.at_most), 0.0, self.wait)
+        known = np.isfinite(gap) & (gap > 0) & np.isfinite(made.interval)
+        self._columns["planned"][rows] = np.where(known, np.clip(gap / made.interval, *GAP_RANGE), np.nan)
         asked = np.isfinite(made.interval) & np.isfinite(pause) & (pause > 0) & ~made.constraints.away
         if not asked.any():
             return
@@ -188,14 +198,17 @@ class PlanCalibration(FeedColumns):
             late = np.minimum(np.where(np.isfinite(late) & (left <= 0), np.maximum(late, 0.0), 0.0), DAY)
             self._shared["wait"] += share * (float(late.mean()) - self._shared["wait"])
 
-    def observe(self, seen: Observed, polls: Floats, away: Bools, lost_factor: Floats) -> None:
-        """Compare the delay and the loss of what came with those foretold for their feeds."""
+    def observe(self, seen: Observed, polls: Floats, away: Bools, lost_factor: Floats, longest: Floats) -> None:
+        """Compare the delay and the loss of what came with those foretold for their feeds.
+
+        A gap counts up to `longest` seconds: what skipped hours have added is told apart.
+        """
         if not len(seen.rows):
             return
         keep = 1 - self._fade("item", float(seen.end.max()), DELAY_MEMORY)
         self._shared["measured"] *= keep
         self._shared["counted"] *= keep
-        self._learn_gaps(seen, ~away & np.isfinite(seen.start))
+        self._learn_gaps(seen, np.minimum(seen.end - seen.start, longest), ~away & np.isfinite(seen.start))
         foretold = self._columns["delay"][seen.rows].astype(np.float64)
         settled = (polls >= SETTLED_POLLS) & ~away & np.isfinite(foretold) & np.isfinite(seen.start)
         if seen.lost is not None and settled.any():
@@ -215,12 +228,12 @@ class PlanCalibration(FeedColumns):
         expected = foretold[owner].sum()
         self._shared["measured"] += np.array([len(owner), waited.sum(), expected, expected * self.delay_factor[0]])
 
-    def _learn_gaps(self, seen: Observed, counted: Bools) -> None:
+    def _learn_gaps(self, seen: Observed, gap: Floats, counted: Bools) -> None:
         """Compare the times between two polls with the intervals of the plan, over the last polls of each feed."""
         interval = self._columns["interval"][seen.rows].astype(np.float64)
         counted = counted & np.isfinite(interval)
         rows = seen.rows[counted]
-        ratio = np.clip((seen.end - seen.start)[counted] / interval[counted], 0.1, 10.0)
+        ratio = np.clip(gap[counted] / interval[counted], *GAP_RANGE)
         for name, more in (("polls", np.ones(len(rows))), ("gap", ratio), ("square", ratio**2)):
             self._columns[name][rows] = self._columns[name][rows] * (1 - 1 / GAP_POLLS) + more
 

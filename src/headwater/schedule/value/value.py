@@ -57,6 +57,7 @@ RUSH_SECONDS = 15.0  # between two plans while feeds are being added
 SAMPLE = 4000  # feeds that a plan looks at; more are represented by them
 MOVED = 0.05  # share by which a price must move before pauses that are planned already follow it
 RECORDED = 200  # feeds by which the gain of the learned forecast is measured
+LONGEST_PAUSE = 3.0  # intervals of the plan; the forecast chooses the moment within them
 RANKED = 1000  # overdue feeds whose worth is computed exactly; of more, the best by waiting alone
 
 
@@ -133,12 +134,26 @@ class Value(IntervalStrategy):
         self.beliefs.observe(rows, seen.start, seen.end, seen.new, seen.saturated, seen.published)
         if self._fixed is None:
             polls, away, factor = self.habits.polls(rows), self.habits.is_away(rows), self.habits.lost_factor(rows)
-            self.calibration.observe(seen, polls, away, factor)
+            held = np.isfinite(seen.start) & (table.open[rows] < 1)  # skipped hours may have lengthened the pause
+            planned = np.subtract(self.due[rows], seen.start, out=np.full(len(rows), np.inf), where=held)
+            self.calibration.observe(seen, polls, away, factor, np.maximum(planned, self.shortest))
             self.habits.observe(seen, self.beliefs.slow_rate(rows), self.calibration.lost_share(rows))
         price = self._price_refresh(table, rows)
         self._columns["paid"][rows] = price
         self._columns["gain"][rows] = self._gain(table, rows)
-        return np.minimum(self._compute_pause(table, rows, price), table.at_most[rows])
+        pause = np.minimum(self._compute_pause(table, rows, price), self._find_longest_pause(table, rows, price))
+        return np.minimum(pause, table.at_most[rows])
+
+    def _find_longest_pause(self, table: Table, rows: Rows, price: Floats) -> Floats:
+        """Return the longest pause in seconds that the plan's beliefs allow, a few of its intervals.
+
+        A forecast may believe a feed of rare batches dead. The plan counts its items, and promises by them.
+        """
+        if self._fixed is not None or self.current is None:
+            return np.full(len(rows), np.inf)
+        beliefs = self.believe(table, rows)
+        curves = PriceCurves.of(beliefs, compute_curves(beliefs.window, beliefs.burst), self.objective)
+        return LONGEST_PAUSE * curves.interval(price)
 
     def observe_failures(self, table: Table, rows: Rows, at: Floats, failures: Rows) -> None:
         self.habits.observe_failures(rows, failures)
@@ -361,7 +376,7 @@ class Value(IntervalStrategy):
         return rows, np.full(most, many)
 
     def _follow_prices(self, table: Table, rows: Rows, made: Plan) -> None:
-        """Scale pauses that were planned at another price, and keep deadlines."""
+        """Scale pauses that were planned at another price, bound them by the plan's intervals, and keep deadlines."""
         due, paid = self.due[rows], self._columns["paid"][rows].astype(np.float64)
         moved = np.isfinite(due) & ~(np.abs(made.asked / paid - 1) <= MOVED)
         if moved.any():
@@ -377,6 +392,8 @@ class Value(IntervalStrategy):
             pause = self._stretch_pause(table, part, due[moved] - table.last[part], scale)
             self.due[part] = table.last[part] + np.clip(pause, least, self.longest)
             self._columns["paid"][part] = made.asked[moved]
+        # A pause planned before there was a price, or by a forecast that has given the feed up, can be many intervals.
+        self.due[rows] = np.minimum(self.due[rows], table.last[rows] + LONGEST_PAUSE * made.free)
         wanted = np.flatnonzero(np.isfinite(table.at_most[rows]) & np.isfinite(self.due[rows]))
         part = rows[wanted]
         self.due[part] = np.minimum(self.due[part], table.last[part] + made.interval[wanted])
@@ -403,6 +420,7 @@ class Value(IntervalStrategy):
             np.clip(np.sqrt(one / gain) * DAY, self.shortest, self.longest) for one in (asked[moved], paid[moved])
         )
         pause = self._stretch_pause(table, part, self.due[part] - table.last[part], after / before)
+        pause = np.minimum(pause, LONGEST_PAUSE * after)
         self.due[part] = table.last[part] + np.minimum(np.clip(pause, self.shortest, self.longest), table.at_most[part])
         self._columns["paid"][part] = asked[moved]
 
