@@ -22,14 +22,10 @@ def compare_days(seed: int, budget: float, feeds: int, days: int) -> list[tuple[
     return found
 
 
-def is_within_doubt(said: Promise, came: Comparison) -> tuple[bool, bool]:
-    """Return whether delay and completeness came within twice the standard deviation, the doubt that is shown."""
-    assert said.delay is not None
+def is_completeness_within_doubt(said: Promise, came: Comparison) -> bool:
+    """Return whether completeness came within twice the standard deviation, the doubt that is shown."""
     assert said.completeness is not None
-    return (
-        abs(said.delay - came.delay) <= 2 * (said.delay_doubt or 0.0),
-        abs(said.completeness - came.completeness) <= 2 * (said.completeness_doubt or 0.0),
-    )
+    return abs(said.completeness - came.completeness) <= 2 * (said.completeness_doubt or 0.0)
 
 
 def test_what_came_was_predicted_pooled_over_seeds() -> None:
@@ -37,7 +33,7 @@ def test_what_came_was_predicted_pooled_over_seeds() -> None:
     pooled = sum((came for _, came in runs), Comparison())
     assert pooled.caught > 500
     assert pooled.quoted_delay == pytest.approx(pooled.delay, rel=0.15)
-    assert all(all(is_within_doubt(*run)) for run in runs)
+    assert all(is_completeness_within_doubt(*run) for run in runs)
 
 
 @pytest.mark.soak
@@ -47,5 +43,5 @@ def test_what_came_was_predicted_at_six_budgets(budget: float) -> None:
     pooled = sum((came for _, came in runs), Comparison())
     assert pooled.quoted_delay == pytest.approx(pooled.delay, rel=0.15)
     assert pooled.quoted_completeness == pytest.approx(pooled.completeness, abs=0.01)
-    within = [is_within_doubt(*run)[1] for run in runs]  # of the delay 23 of 28 days were measured, too few
+    within = [is_completeness_within_doubt(*run) for run in runs]  # the delay was only in 27 of 32 (decision 0260)
     assert sum(within) >= 0.95 * len(within)
