@@ -12,6 +12,7 @@ import pytest
 from at_the_field import said_at
 
 from headwater.credentials import hash_password
+from headwater.language.parsing.lexer import MAX_STATEMENT_BYTES
 from headwater.model import Ending, Feed, Known, Refresh, Verdict
 from headwater.store.content.feeds import NewFeed, change_feed, count_feeds, find_feed, list_feeds
 from headwater.store.content.items import count_items, list_items
@@ -287,7 +288,9 @@ async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, 
         assert (await visitor.send("/login", name="rita", password="rita's password"))[0] == 200
         assert "you have no feeds yet" in (await visitor.get("/"))[1]
         assert (await visitor.get("/quality"))[0] == 403
-        assert (await visitor.get("/queries/new"))[0] == 200  # for their own query
+        status, editor = (await visitor.get("/queries/new"))[:2]
+        assert status == 200  # for their own query
+        assert f'maxlength="{MAX_STATEMENT_BYTES}"' in editor  # the language's limit
         assert "People" not in (await visitor.get("/settings"))[1]
         for path, fields in (
             ("/feed/1", {"do": "remove"}),

@@ -17,7 +17,7 @@ from headwater.language import EVERY, Message, parse
 from headwater.language.examples import GALLERY
 from headwater.language.formatter import format_script
 from headwater.language.highlighter import highlight_script
-from headwater.language.parsing.lexer import KEYWORDS
+from headwater.language.parsing.lexer import KEYWORDS, MAX_STATEMENT_BYTES
 from headwater.model import QueryFeed
 from headwater.node.quality.promises import PromiseReport, find_promise
 from headwater.publish.delivery.delivery_check import check_deliveries
@@ -284,6 +284,7 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
         promise=await find_promise(store, query.name, visit.now) if query else None,
     )
     values: dict[str, Any] = {"gallery": GALLERY, "fields": FIELDS, "keywords": " ".join(sorted(KEYWORDS))}
+    values["longest"] = MAX_STATEMENT_BYTES
     if visit.user.is_owner:
         tags = [tag for tag, _ in (await store.read(count_feed_tags))[:200]]
     else:
