@@ -239,7 +239,7 @@ def test_the_forecast_of_a_feed_and_its_record_are_said_in_words(polled: Value) 
     assert all(one.endswith(estimator.record().describe()) for one in said)
     assert estimator.record().items > 0
     assert LearnedForecast(1).describe_feed(0, EPOCH) == ""
-    assert "10% lower than the plain estimate" in ForecastRecord(-0.1, 100, 0.3).describe()
+    assert "10% lower chance than the plain estimate" in ForecastRecord(-0.1, 100, 0.3).describe()
 
 
 def test_days_with_items_around_a_time_are_counted() -> None:
@@ -317,10 +317,15 @@ def test_a_learned_forecast_expects_to_save_waiting(polled: Value) -> None:
     assert record is not None
     assert record.saving is not None
     assert 0.01 < record.saving < 1.0
-    assert "saves an expected" in replace(record, items=100).describe()
+    assert "is expected to save" in replace(record, items=100, gain=0.1).describe()
+    assert "save" not in replace(record, items=100, gain=-0.1).describe()  # its predictions have not held
     for key, value in polled.save().items():  # looking changes nothing
         np.testing.assert_array_equal(value, before[key])
     assert Value(price=0.05).record_forecast(table) is None
+    table.cost[:] = 0.0  # free refreshes: there is nothing to save
+    free = polled.record_forecast(table)
+    assert free is not None
+    assert free.saving is None
 
 
 @pytest.mark.parametrize(("ahead", "used"), [((3.0, 1.0), True), ((1.0, 1.0), False), ((-9.0, 1.0), False)])

@@ -21,12 +21,14 @@ class ForecastRecord:
     saving: float | None = None
 
     def describe(self) -> str:
-        """Describe the record in a sentence.
+        """Describe the record: the expected saving only where the predictions have held.
 
-        >>> ForecastRecord(math.log(1.12), 812, 0.98).describe()[:73]
-        'Over the last week 812 items came at moments to which the learned forecas'
-        >>> ForecastRecord(math.log(1.12), 812, 0.98, 0.08).describe()[:80]
-        'The learned forecast saves an expected 8% of the waiting here, at the same cost.'
+        >>> ForecastRecord(math.log(1.12), 812, 0.98, 0.08).describe()[:82]
+        'The learned forecast is expected to save 8% of the waiting here, at the same cost.'
+        >>> ForecastRecord(math.log(1.12), 812, 0.98).describe()[:80]
+        'Over the last week the learned forecast gave the times at which 812 items came a'
+        >>> ForecastRecord(math.log(0.85), 83, 0.74, 0.02).describe()[84:]
+        'lower chance than the plain estimate did. Its corrections count 74%, less while that lasts.'
         >>> ForecastRecord(0, 3, 0.98).describe()
         'The learned forecast has been checked on 3 items here so far, too few to say how well it predicts.'
         """
@@ -36,14 +38,15 @@ class ForecastRecord:
                 "it predicts."
             )
         change = math.expm1(self.gain)
-        compared = f"{abs(change):.0%} {'higher' if change >= 0 else 'lower'}"
-        saves = (
-            ""
-            if self.saving is None
-            else f"The learned forecast saves an expected {self.saving:.0%} of the waiting here, at the same cost. "
-        )
+        checked = f"gave the times at which {self.items:,.0f} items came a {abs(change):.0%}"
+        if change < 0:
+            return (
+                f"Over the last week the learned forecast {checked} lower chance than the plain estimate did. "
+                f"Its corrections count {self.trust:.0%}, less while that lasts."
+            )
+        if self.saving is None:
+            return f"Over the last week the learned forecast {checked} higher chance than the plain estimate did."
         return (
-            f"{saves}Over the last week {self.items:,.0f} items came at moments to which the learned forecast had "
-            f"given a chance {compared} than the plain estimate, on average; its corrections count with "
-            f"{self.trust:.0%}."
+            f"The learned forecast is expected to save {self.saving:.0%} of the waiting here, at the same cost. "
+            f"Over the last week it {checked} higher chance than the plain estimate did."
         )

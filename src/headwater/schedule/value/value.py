@@ -222,7 +222,11 @@ class Value(IntervalStrategy):
         if not len(known):
             return record
         rows, _ = self.sample(table, known, RECORDED)
-        price, forecast = self._price_refresh(table, rows), self.beliefs.forecast(rows)
+        price = self._price_refresh(table, rows)
+        rows, price = rows[price > 0], price[price > 0]
+        if not len(rows):  # refreshes are free: there is nothing to choose
+            return record
+        forecast = self.beliefs.forecast(rows)
         usual = self._find_usual_interval(table, rows, price, forecast)
         corrected, plain = self.beliefs.compare_steps(rows, forecast, usual / USUAL_STEPS)
         saving = measure_saving(self._make_task(table, rows, price, usual, corrected), plain)
