@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,12 @@ def test_numba_and_numpy_plan_the_same_times() -> None:
         np.testing.assert_allclose(
             plan_next_refresh(task(seed=seed, fast=True), fast=True), plan_next_refresh(task(seed=seed)), rtol=1e-9
         )
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_free_refresh_comes_at_the_first_step(fast: bool) -> None:
+    free = replace(task(), price=np.zeros(40))
+    assert (plan_next_refresh(free, fast) <= 1.5 * free.usual / USUAL_STEPS).all()
 
 
 def test_a_plan_for_an_even_feed_is_the_root_rule() -> None:

@@ -35,6 +35,7 @@ _LENGTHS = np.arange(1.0, MAX_PAUSE_STEPS + 1)
 # the step at which a pause ends, by its first step and its length; those beyond the last step cost infinity
 _ENDS = np.minimum(np.arange(_LAST)[:, None] + np.arange(1, MAX_PAUSE_STEPS + 1), STEPS)
 LOGISTIC = 1.702  # the normal distribution function of z is nearly the logistic one of 1.702·z
+LEAST_PRICE = 1e-15  # item-days, below any real price: where refreshes are free, an interval is still not 0
 NEGLIGIBLE_OVERFLOW = -12.0  # logistic units below which an overflow is not computed
 
 
@@ -122,8 +123,9 @@ def _cost_first_pauses(task: PlanTask, step: Floats) -> Floats:
     waiting = np.zeros_like(items)
     np.cumsum((items[:, 1:] + items[:, :-1]) * (0.5 * step)[:, None], axis=1, out=waiting[:, 1:])
     mean = np.maximum(items[:, -1] / (STEPS * step), 1e-6)
-    later = np.minimum(np.sqrt(2 * task.price / (task.worth * mean)), bound_interval(task.window, mean))
-    rate = task.worth * mean * later / 2 + task.price / later
+    least = np.maximum(task.price, LEAST_PRICE)
+    later = np.minimum(np.sqrt(2 * least / (task.worth * mean)), bound_interval(task.window, mean))
+    rate = task.worth * mean * later / 2 + least / later
     value = np.full((len(step), STEPS + MAX_PAUSE_STEPS), np.inf)
     value[:, _LAST : STEPS + 1] = rate[:, None] * np.arange(STEPS - _LAST, -1, -1.0) * step[:, None]
     cost = np.empty((len(step), MAX_PAUSE_STEPS))
@@ -184,8 +186,9 @@ def _plan_kernel(
         for k in range(1, STEPS + 1):
             waiting[k] = waiting[k - 1] + (items[k] + items[k - 1]) * (0.5 * h)
         mean = max(items[STEPS] / (STEPS * h), 1e-6)
-        later = min(math.sqrt(2 * price[row] / (worth[row] * mean)), 0.5 * window[row] / mean + 0.02)
-        rate = worth[row] * mean * later / 2 + price[row] / later
+        least = max(price[row], LEAST_PRICE)
+        later = min(math.sqrt(2 * least / (worth[row] * mean)), 0.5 * window[row] / mean + 0.02)
+        rate = worth[row] * mean * later / 2 + least / later
         risky = items[STEPS] > 0.3 * window[row]
         for k in range(last, STEPS + 1):
             value[k] = rate * (STEPS - k) * h
