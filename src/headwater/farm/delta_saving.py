@@ -167,7 +167,7 @@ async def measure_saving(documents: Path | None, seeds: Sequence[int] = SEEDS) -
     ]
     settings = {"feeds": FEEDS, "days": DAYS, "window": WINDOW, "seeds": len(seeds)}
     figures = {"items shown": shown, "new after one day": new, "saving of items": 1 - new / shown}
-    checks = [_check(f"{FEEDS} feeds of the farm", figures | {"saving of bytes": rows[2]["saving"]})]
+    checks = [_check_saving(f"{FEEDS} feeds of the farm", figures | {"saving of bytes": rows[2]["saving"]})]
     result = ExperimentResult("deltas", settings, rows, checks)
     if documents is not None:
         bodies = list(read_documents(documents))
@@ -196,13 +196,13 @@ def _add_documents(result: ExperimentResult, found: Sequence[DocumentSaving], gi
     bytes_saved = next(row["saving"] for row in deltas if row["where"].endswith("plain"))
     figures = {"items shown": shown, "bytes of an item": size, "new after one day": new}
     figures |= {"saving of items": 1 - new / shown, "saving of bytes": bytes_saved}
-    result.checks.append(_check("published documents", figures))
+    result.checks.append(_check_saving("published documents", figures))
     result.notes.append(
         f"{len(found)} of {given} files are documents with two dated items or more whose markup separates the items."
     )
 
 
-def _check(where: str, figures: dict[str, float]) -> Check:
+def _check_saving(where: str, figures: dict[str, float]) -> Check:
     return Check(
         f"{where}: a protocol that sends only new postings saves most of the bytes of a daily retrieval",
         figures["saving of bytes"] >= 0.5,

@@ -145,8 +145,8 @@ PUBLISHED_FIGURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What came of one published figure: the statements on it, those that hold, and where it differs."""
+class FigureVerdict:
+    """The comparison of one published figure with ours: the statements on it, those that hold, and where it differs."""
 
     figure: PublishedFigure
     checks: list[Check]
@@ -180,11 +180,11 @@ class Verdict:
         return found
 
 
-def judge_figures(results: Mapping[str, ExperimentResult]) -> dict[str, list[Verdict]]:
+def judge_figures(results: Mapping[str, ExperimentResult]) -> dict[str, list[FigureVerdict]]:
     """Return what came of every published figure, by document. `results` are by experiment."""
-    found: dict[str, list[Verdict]] = {name: [] for name in DOCUMENTS}
+    found: dict[str, list[FigureVerdict]] = {name: [] for name in DOCUMENTS}
     for figure in PUBLISHED_FIGURES:
         result = results.get(figure.experiment)
         checks = figure.select_checks(result.checks) if result else []
-        found[figure.document].append(Verdict(figure, checks, result is not None))
+        found[figure.document].append(FigureVerdict(figure, checks, result is not None))
     return found

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from headwater.lab.experiment import Check, ExperimentResult, list_experiments
-from headwater.lab.published import DESCRIPTION, DOCUMENTS, PUBLISHED_FIGURES, PublishedFigure, Verdict, judge_figures
+from headwater.lab.published import (
+    DESCRIPTION,
+    DOCUMENTS,
+    PUBLISHED_FIGURES,
+    FigureVerdict,
+    PublishedFigure,
+    judge_figures,
+)
 from headwater.lab.report import compare_values, describe_section, render_report
 
 NUMBER = re.compile(r"Table \d[\d.]*|\d[\d.]*[ab]?")
@@ -46,14 +53,14 @@ def test_differences_are_grouped_by_their_reason() -> None:
         Check("b", False, "", because="it rains"),
         Check("c", False, "", because="it rains"),
     ]
-    found = Verdict(figure, [*checks, Check("d", False, "")], present=True)
+    found = FigureVerdict(figure, [*checks, Check("d", False, "")], present=True)
     assert found.summary == "1 of 4 hold"
     assert found.differences == [
         "Ours is another world.",
         "It does not hold that b; c: it rains.",
         "One statement does not hold without a known reason; the section lists them.",
     ]
-    assert Verdict(figure, [], present=True).summary == "none at this size"
+    assert FigureVerdict(figure, [], present=True).summary == "none at this size"
 
 
 def test_figures_of_experiments_that_did_not_run_are_said_not_to_have_run() -> None:

@@ -305,7 +305,7 @@ class ConditionIndex:
         return self._remove_excluded(met, excluded, item_features) if excluded else met, rules
 
     def _remove_excluded(self, met: array[int], excluded: set[int], item_features: ItemFeatures) -> array[int]:
-        """Return the owners without those of NOT alone whose excluded condition the item meets."""
+        """Return the owners without those of a NOT whose excluded condition the item meets."""
         undecided = self._exclusions
         gone = [
             owner
