@@ -5,11 +5,10 @@ ended, and refreshes whose items are lost or undated, teach nothing. The pass of
 of the former ones, and starts from the weights of the day before; the first day's are those of the package. Few items
 move the weights little, and each step draws them back a little.
 
-Three experts stand side by side, so that no collection is served worse for long. The learned weights are used only
-while their loss on the samples of the last days, before learning from them, is less than that of the package's weights,
-by more than two standard deviations; and
-`trust` weighs the correction against the belief as it is by how likely both made the latest samples. A feed can give at
-most 24 samples a day, each sample's part in a step is bounded, and so is its part in the trust.
+Two rules keep any collection from being served worse for long. The learned weights are used only while they lose less
+than the package's weights on the samples of the last days, before learning from them, by more than two standard
+deviations. And `trust` weighs the correction against the belief by how likely both made the latest samples. A feed can
+give at most 24 samples a day, each sample's part in a step is bounded, and so is its part in the trust.
 """
 
 from __future__ import annotations
@@ -76,9 +75,7 @@ class OnlineLearning(FeedColumns):
             "former": 0.0,  # samples of former days, at the front of the buffer
             "count": 0.0,  # samples in the buffer
             "came": 0.0,  # samples of this day, those that found no room included
-            "ahead": np.zeros(
-                2
-            ),  # loss by which the learned weights beat the package's on new samples, and its variance
+            "ahead": np.zeros(2),  # lead of the learned weights over the package's in loss, and its variance
             "evidence": FIRST_EVIDENCE,
             "gain": np.zeros(2),  # nats per item gained by the correction, and items, over the last week
             "learned": -np.inf,
