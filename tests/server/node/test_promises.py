@@ -97,6 +97,19 @@ async def test_a_few_items_are_too_early_to_tell(world: World) -> None:
     assert promise.why == "Too early to tell: 5 items so far, at least 20 are needed."
 
 
+async def test_a_share_close_to_the_promise_is_too_close_to_tell(world: World) -> None:
+    for number in range(50):
+        late = number % 25 == 0
+        world.now += 600 * late
+        await arrive(world, number, 500.0 if late else 50.0)
+    promise = await measure(world)
+    assert promise.kept is None
+    assert promise.why == (
+        "Too close to tell: 96 % of 50 items within 2 min, 1.1 min on average over the last week; "
+        "the difference from the promise may be chance."
+    )
+
+
 async def test_a_day_that_decides_nothing_leaves_it_to_the_week_and_says_so(world: World) -> None:
     for number in range(60):
         await arrive(world, number, 50.0)

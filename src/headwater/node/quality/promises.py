@@ -243,8 +243,12 @@ def _judge(
         why = "Nothing was published yet that it keeps."
     elif target.delay is not None and not measured.dated:
         why = "Its feeds show no dates, so the delay cannot be measured."
-    else:
+    elif measured.items < MIN_ITEMS:
         why = f"Too early to tell: {measured.items:,} items so far, at least {MIN_ITEMS} are needed."
+    elif target.delay is not None and measured.dated < MIN_ITEMS:
+        why = f"Too early to tell: {measured.dated:,} items with a date so far, at least {MIN_ITEMS} are needed."
+    else:
+        why = f"Too close to tell: {said} over the last week; the difference from the promise may be chance."
     return replace(record, kept=None, why=f"{why} {message}".strip())
 
 
