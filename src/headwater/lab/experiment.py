@@ -25,7 +25,7 @@ import numpy as np
 from headwater.errors import NotFound, SettingsError, TraceError
 from headwater.lab import experiments
 from headwater.lab.traces.trace import load_trace
-from headwater.schedule.registry import STRATEGIES, parse_strategy
+from headwater.schedule.registry import STRATEGIES, forecasts, parse_strategy, set_estimator
 from headwater.schedule.registry import make_strategy as make_strategy  # for the experiments
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ OPTIONAL_SETTINGS = (
     "query",
 )
 PUBLISHED_VALUES = ("paper", "thesis")  # keys of a row that hold other people's figures
+# Half widths of 95 % intervals in standard errors (Student's t), by number of seeds; the normal value beyond.
+STUDENT = {
+    2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26, 15: 2.14, 20: 2.09, 40: 2.02,
+    61: 2.00, 121: 1.98,
+}  # fmt: skip
 
 
 def ignore_progress(done: int, total: int, what: str) -> None:
@@ -109,6 +114,15 @@ class LabSettings:
             chosen.append(given if spec is None else str(spec))
         return tuple(chosen) or tuple(default)
 
+    def add_estimators(self, strategies: Sequence[str]) -> tuple[str, ...]:
+        """Return each strategy with each of the estimators asked for, or as it is if none is. Those that forecast by no
+        estimator are left out, unless a person named them: then SettingsError is raised."""
+        if not self.estimators:
+            return tuple(strategies)
+        known = [name for name in strategies if name.partition("(")[0] in STRATEGIES]  # not an experiment's own names
+        able = strategies if self.strategies else [name for name in known if forecasts(name)]
+        return tuple(set_estimator(name, estimator) for name in able for estimator in self.estimators)
+
     @property
     def process_count(self) -> int:
         return self.jobs or os.cpu_count() or 1
@@ -118,7 +132,8 @@ class LabSettings:
 class Check:
     """A statement, the tolerance under which it is accepted, whether it held, and the figures that say so.
 
-    `because` is the reason why a statement is known not to hold. docs/lab.md lists the runs that showed it.
+    `because` is the reason why a statement is known not to hold. docs/lab.md lists the runs that showed it. `intervals`
+    are half widths of the 95 % intervals, by the names of the figures that have one.
     """
 
     statement: str
@@ -127,6 +142,7 @@ class Check:
     figures: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
     because: str = ""
+    intervals: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_surprise(self) -> bool:
@@ -158,10 +174,17 @@ class ExperimentResult:
             "experiment": self.experiment,
             "settings": self.settings,
             "rows": [to_json_value(row) for row in self.rows],
-            "checks": [to_json_value(dataclasses.asdict(check)) for check in self.checks],
+            "checks": [to_json_value(_check_as_json(check)) for check in self.checks],
             "notes": self.notes,
             "seconds": round(self.seconds, 3),
         }
+
+
+def _check_as_json(check: Check) -> dict[str, Any]:
+    found = dataclasses.asdict(check)
+    if not check.intervals:
+        del found["intervals"]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +266,38 @@ def mean_sd(values: Sequence[float] | np.ndarray[Any, Any]) -> dict[str, float]:
     array = np.asarray(values, dtype=float)
     sd = float(array.std(ddof=1)) if len(array) > 1 else 0.0
     return {"mean": float(array.mean()), "sd": sd}
+
+
+def half_width(sd: float, seeds: int) -> float | None:
+    """Return the half width of the 95 % interval of a mean over seeds; None for a single one.
+
+    >>> half_width(0.1, 1), round(half_width(0.1, 4), 3), round(half_width(0.1, 400), 4)
+    (None, 0.159, 0.0099)
+    """
+    if seeds < 2:
+        return None
+    fewer = max(number for number in STUDENT if number <= seeds)  # of the next smaller number: never too narrow
+    return float(STUDENT[fewer] * sd / np.sqrt(seeds))
+
+
+def measure_intervals(by_name: Mapping[str, Sequence[float] | np.ndarray[Any, Any]]) -> dict[str, float]:
+    """Return the half widths of the 95 % intervals of means over seeds, where there are several seeds.
+
+    >>> measure_intervals({"a": [1.0, 3.0], "b": [1.0]})
+    {'a': 12.71}
+    """
+    widths = {name: half_width(mean_sd(values)["sd"], len(values)) for name, values in by_name.items()}
+    return {name: round(width, 12) for name, width in widths.items() if width is not None}
+
+
+def measure_spread(by_name: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Return the entry `sd` of a row whose measures are plain means over seeds; nothing for a single seed.
+
+    >>> measure_spread({"mean_delay_s": [1.0, 3.0]})
+    {'sd': {'mean_delay_s': 1.4142135623730951}}
+    """
+    several = {name: mean_sd(values)["sd"] for name, values in by_name.items() if len(values) > 1}
+    return {"sd": several} if several else {}
 
 
 def to_json_value(value: Any) -> Any:

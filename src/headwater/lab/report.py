@@ -27,10 +27,10 @@ from headwater.errors import HeadwaterError, TraceError
 from headwater.lab.description.activity import CLASS_NAMES
 from headwater.lab.description.description import describe_trace
 from headwater.lab.description.description_figure import draw_description
-from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row
+from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, half_width
 from headwater.lab.published import DESCRIPTION, DOCUMENTS, judge_figures
 from headwater.lab.result_files import describe_command
-from headwater.lab.tables import HIDDEN_COLUMNS, describe_measure, format_value
+from headwater.lab.tables import HIDDEN_COLUMNS, describe_figures, describe_measure, find_value, format_value
 from headwater.lab.traces.trace import load_trace
 
 if TYPE_CHECKING:
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 FOLDED_ROWS = 40  # longer tables are folded
 ROW_NAMES = ("strategy", "mode", "budget", "learn_days", "start")  # keys that tell rows apart
 PAPER_SLOPE = -0.78  # Sia & Cho, fig. 7
-# Half widths of 95 % intervals by Student's t, by number of seeds; the normal value beyond.
-STUDENT = {
-    2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26, 20: 2.09, 40: 2.02,
-}  # fmt: skip
 PACKAGES = ("numpy", "matplotlib", "pyarrow", "numba")
 
 
@@ -128,13 +124,23 @@ class ReportSection:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One of our values beside the published one. `interval` is the half width of the mean's 95 % interval."""
+    """One of our values beside the published one.
+
+    `interval` is the half width of the mean's 95 % interval, `spread` the standard deviation of single worlds: a paper
+    that shows one world can be as far from our mean as any of ours.
+    """
 
     label: str
     measure: str
     ours: float
     interval: float | None
     paper: float
+    spread: float | None = None
+
+    @property
+    def in_spreads(self) -> float | None:
+        """Our mean less the published value, in standard deviations of single worlds."""
+        return (self.ours - self.paper) / self.spread if self.spread else None
 
     @property
     def off(self) -> float:
@@ -153,13 +159,12 @@ def compare_values(rows: Sequence[Row], seeds: int) -> list[Comparison]:
     for row in rows:
         label = ", ".join(format_value(row[part], "{:g}") for part in ROW_NAMES if part in row)
         for key, theirs in row.get("paper", {}).items():
-            ours, interval = row.get(key), None
+            ours, interval, spread = find_value(row, key), None, None
             if isinstance(ours, Mapping):
-                if seeds > 1:
-                    interval = STUDENT.get(seeds, 1.96) * ours["sd"] / seeds**0.5
+                interval, spread = half_width(ours["sd"], seeds), ours["sd"]
                 ours = ours["mean"]
             if ours is not None and theirs:
-                found.append(Comparison(label, key, ours, interval, theirs))
+                found.append(Comparison(label, key, ours, interval, theirs, spread))
     return found
 
 
@@ -252,6 +257,8 @@ def render_report(sections: list[ReportSection], made: str) -> str:
         "duration": _format_seconds,
         "heading": lambda key: describe_measure(key)[0],
         "measured": lambda value, key: format_value(value, describe_measure(key)[1]),
+        "figures": lambda check: describe_figures(check.figures, check.intervals),
+        "value_of": find_value,
         "setting": _format_setting,
     }
     results = [section.result for section in sections if section.result]

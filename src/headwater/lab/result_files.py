@@ -21,10 +21,14 @@ from typing import Any
 from headwater import __version__
 from headwater.errors import TraceError
 from headwater.lab.experiment import ExperimentResult, LabSettings, option_name
-from headwater.lab.tables import HIDDEN_COLUMNS, describe_measure, format_value
+from headwater.lab.tables import HIDDEN_COLUMNS, describe_figures, describe_measure, find_value, format_value
 
 TOLERANCE = 1e-6  # relative; results depend on their seeds only
-MEASURES = ("requests", "completeness", "freshness", "mean_delay_s", "polls_per_item", "error", "tau")
+MEASURES = (
+    "requests", "completeness", "freshness", "mean_delay_s", "max_delay_s", "sd_delay_s", "polls_per_item", "error",
+    "tau",
+)  # fmt: skip
+SPREADS = ("sd", "intervals")  # a file that was saved before these were recorded has none, and shows none
 _BLOCK = re.compile(r"(<!-- (result|rows) ([\w-]+)(?: ([^>]*?))? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 
 
@@ -82,7 +86,7 @@ def compare_results(saved: Mapping[str, Any], found: Mapping[str, Any]) -> list[
 
 def _differences(old: Any, new: Any, where: str) -> list[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        keys = dict.fromkeys([*old, *new])
+        keys = dict.fromkeys([*old, *(key for key in new if key not in SPREADS)])
         return [text for key in keys for text in _differences(old.get(key), new.get(key), f"{where}.{key}")]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
@@ -127,7 +131,7 @@ def render_result(saved: Mapping[str, Any]) -> str:
         "|---|---|---|",
     ]
     for check in saved["checks"]:
-        figures = ", ".join(f"{name} {_short(value)}" for name, value in check["figures"].items())
+        figures = describe_figures(check["figures"], check.get("intervals", {}))
         reason = f": {check['because']}" if check["because"] and not check["holds"] else ""
         source = f" ({check['source']})" if check["source"] else ""
         verdict = "yes" if check["holds"] else f"**no**{reason}"
@@ -146,7 +150,7 @@ def render_rows(rows: list[dict[str, Any]]) -> str:
     """
     columns = list(dict.fromkeys(key for row in rows for key in row if key not in HIDDEN_COLUMNS))
     lines = ["| " + " | ".join(describe_measure(key)[0] for key in columns) + " |", "|" + "---|" * len(columns)]
-    cells = ([format_value(row.get(key), describe_measure(key)[1]) for key in columns] for row in rows)
+    cells = ([format_value(find_value(row, key), describe_measure(key)[1]) for key in columns] for row in rows)
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n"
 
 
@@ -163,7 +167,7 @@ def _render_published(rows: list[dict[str, Any]]) -> list[str]:
         for key in measures:
             form = describe_measure(key)[1]
             published = f" ({format_value(row['paper'][key], form)})" if row["paper"].get(key) is not None else ""
-            cells.append(format_value(row.get(key), form) + published)
+            cells.append(format_value(find_value(row, key), form) + published)
         lines.append("| " + " | ".join(cells) + " |")
     return [*lines, "", "The paper's values are in brackets; ± is the standard deviation over the seeds.", ""]
 

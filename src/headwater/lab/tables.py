@@ -25,7 +25,7 @@ MEASURES = {
     "bytes": ("bytes", "{:,.0f}"),
     "off_budget": ("off budget", "{:+.2%}"),
 }
-HIDDEN_COLUMNS = ("paper", "thesis")
+HIDDEN_COLUMNS = ("paper", "thesis", "sd")  # `sd` has the standard deviations of plain values of the same row
 
 
 def describe_measure(key: str) -> tuple[str, str]:
@@ -33,8 +33,31 @@ def describe_measure(key: str) -> tuple[str, str]:
     return MEASURES.get(key, (key.replace("_", " "), "{:.4g}"))
 
 
+def find_value(row: Mapping[str, Any], key: str) -> Any:
+    """Return a row's value with its standard deviation where the row has one.
+
+    >>> find_value({"error": 2.0, "lost": 1.0, "sd": {"error": 0.1}}, "error")
+    {'mean': 2.0, 'sd': 0.1}
+    """
+    value, spread = row.get(key), row.get("sd", {})
+    return {"mean": value, "sd": spread[key]} if key in spread and value is not None else value
+
+
+def describe_figures(figures: Mapping[str, float | None], intervals: Mapping[str, float]) -> str:
+    """Write the figures of a statement in one line, with the half widths of their 95 % intervals.
+
+    >>> describe_figures({"gain": 0.25, "paper": None}, {"gain": 0.0125})
+    'gain 0.25 ± 0.013, paper –'
+    """
+    return ", ".join(
+        f"{name} {'–' if value is None else f'{value:.4g}'}"
+        + (f" ± {intervals[name]:.2g}" if name in intervals else "")
+        for name, value in figures.items()
+    )
+
+
 def format_value(value: Any, form: str) -> str:
-    """Format one value of a row; a mean is followed by its standard deviation.
+    """Format one value of a row; a mean is followed by its standard deviation unless that is 0, as for a single run.
 
     >>> format_value({"mean": 0.5, "sd": 0.1}, "{:.2f}"), format_value(9000.0, DURATION), format_value(None, DURATION)
     ('0.50 ±0.10', '2.50 h', '')
@@ -42,7 +65,8 @@ def format_value(value: Any, form: str) -> str:
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return f"{format_value(value['mean'], form)} ±{format_value(value['sd'], form)}"
+        spread = f" ±{format_value(value['sd'], form)}" if value["sd"] else ""
+        return format_value(value["mean"], form) + spread
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if value != value:

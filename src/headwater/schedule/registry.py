@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.errors import SettingsError
-from headwater.estimate.class_spec import ClassSpec
+from headwater.estimate.class_spec import ClassSpec, parse_spec
 from headwater.estimate.parameters import accepted_estimators, convert_options
 from headwater.estimate.registry import build_estimator, find_class, index_by_name, instantiate, translate_spec
 from headwater.schedule.catalogue import STRATEGY_CATALOGUE
@@ -129,6 +129,27 @@ def build_strategy(strategy: str, estimator: str | None = None, objective: Objec
     made: Strategy = instantiate(kind, strategy, "strategy", 0, options)
     own = parse_strategy(strategy).is_own or (estimator is not None and ":" in estimator)
     return GuardedStrategy(made) if own else made
+
+
+def forecasts(strategy: str) -> bool:
+    """Return whether a strategy forecasts by an estimator that can be chosen.
+
+    >>> [forecasts(name) for name in ("two_steps", "uniform", "fix_1h")]
+    [True, False, False]
+    """
+    can_choose = "estimator" in inspect.signature(load(strategy)).parameters
+    return can_choose and getattr(make_strategy(strategy), "estimator", None) is not None
+
+
+def set_estimator(strategy: str, estimator: str) -> str:
+    """Return the strategy with an estimator named. Raises SettingsError if they do not fit together.
+
+    >>> set_estimator("two_steps(tau=2)", "likelihood(observations=20)")
+    'two_steps(tau=2, estimator=likelihood(observations=20))'
+    """
+    build_strategy(strategy, estimator)
+    spec = parse_strategy(strategy)
+    return str(ClassSpec(spec.name, {**spec.options, "estimator": parse_spec(estimator)}))
 
 
 def _read_strategy(text: str) -> tuple[type[Strategy], dict[str, Any]]:

@@ -221,7 +221,7 @@ def test_a_model_learned_apart_beats_one_that_learns_from_rare_refreshes() -> No
     from headwater.lab.online.kept_model import measure_kept_model
 
     errors = measure_kept_model("peaks", 24.0, 2, False)
-    assert errors["learned apart, then kept"] < errors["online"]
+    assert errors["learned apart, then kept"].mean() < errors["online"].mean()
 
 
 def test_the_gain_of_retrieval_grows_with_the_share_that_follows_a_pattern() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from headwater.lab.experiments import costs, scouts
 from headwater.lab.traces.synthetic_world import WorldSettings
@@ -22,6 +23,27 @@ def test_a_strategy_that_knows_the_costs_gets_more_for_the_same() -> None:
     assert abs(blind["cost"] - aware["cost"]) < 0.1
     assert aware["mean_delay_s"] < 0.95 * blind["mean_delay_s"]
     assert aware["requests"] > blind["requests"]
+
+
+def test_windows_and_rates_reach_the_experiments() -> None:
+    world = WorldSettings(feeds=20, days=9.0, low=5.0, high=40.0)
+    usual = costs.run_world("independent", "allocation", False, 0, world)
+    assert (
+        costs.run_world("independent", "allocation", False, 0, world, window=3)["completeness"] < usual["completeness"]
+    )
+    assert costs.run_world("independent", "allocation", False, 0, world, cost=2.0)["requests"] > 1.5 * usual["requests"]
+    few, many = (scouts.run_world("alone", 0.5, 0, 2, 6.0, per_day=rate)["requests"] for rate in (3.0, 6.0))
+    assert many > 1.5 * few
+
+
+def test_gains_carry_the_interval_over_worlds() -> None:
+    check = costs.check_gains({"independent": {"value": [0.1, 0.2, 0.3]}})[0]
+    assert check.holds
+    assert check.figures["gain"] == pytest.approx(0.2)
+    assert check.intervals["gain"] == pytest.approx(4.30 * 0.1 / 3**0.5)  # Student's t with two degrees of freedom
+    few = scouts.check_gains({0.0: [-0.1, 0.0], 0.25: [0.01, 0.01], 0.75: [0.2, 0.2], 1.0: [0.6, 0.6]})
+    assert [one.holds for one in few] == [True, True, True]
+    assert few[2].intervals.keys() == {"at 0", "at 0.25"}
 
 
 def test_costs_have_the_mean_of_an_ordinary_refresh() -> None:

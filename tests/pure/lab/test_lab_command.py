@@ -99,7 +99,8 @@ GIVEN_VALUES: dict[str, Any] = {
     "estimators": ("single",),
     "query": "ITEM CONTAINS 'a'",
 }
-READ_BY = {"single_rate": "per_day", "choose_strategies": "strategies"}  # methods of LabSettings that read a setting
+# Methods of LabSettings that read a setting.
+READ_BY = {"single_rate": "per_day", "choose_strategies": "strategies", "add_estimators": "estimators"}
 
 
 def read_settings_of(experiment: str) -> set[str]:
@@ -133,6 +134,44 @@ def test_every_option_is_read_or_refused(experiment: str) -> None:
         else:
             with pytest.raises(SettingsError, match=f"cannot use {option_name(name)}. It takes"):
                 found.refuse_unused(given)
+
+
+def test_an_estimator_runs_in_every_strategy_that_forecasts() -> None:
+    given = LabSettings(estimators=("single", "likelihood(observations=5)"))
+    found = given.add_estimators(given.choose_strategies(("uniform", "two_steps(tau=2)")))
+    assert found == (
+        "two_steps(tau=2, estimator=single)",
+        "two_steps(tau=2, estimator=likelihood(observations=5))",
+    )
+    named = LabSettings(strategies=("fix_1h",), estimators=("single",))
+    with pytest.raises(SettingsError, match="The strategy fix_1h takes no estimator"):
+        named.add_estimators(named.choose_strategies(()))
+    assert LabSettings().add_estimators(("uniform",)) == ("uniform",)
+
+
+def test_the_models_are_run_in_other_strategies_and_at_other_rates() -> None:
+    line = (
+        "--quick",
+        "--seeds",
+        "1",
+        "--estimator",
+        "single",
+        "--strategy",
+        "topKUtility",
+        "--per-day",
+        "4",
+        "--jobs",
+        "1",
+    )
+    answer = run_command("lab", "run", "online", *line, "--json")
+    assert answer.code == 0, answer.err
+    rows = [row for row in answer.json["rows"] if "completeness" in row]
+    assert {row["strategy"].removesuffix(", equal cost") for row in rows} == {
+        "top_utility, known",
+        "top_utility, single",
+    }
+    assert {row["hours"] for row in rows} == {6.0}
+    assert "there is no strategy fix_1h here" in run_command("lab", "run", "online", "--strategy", "fix_1h").err.lower()
 
 
 @pytest.mark.parametrize("experiment", ["fast-news", "generic-feeds", "peers", "forecast"])

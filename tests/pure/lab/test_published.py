@@ -75,7 +75,10 @@ def test_values_stand_beside_the_papers_with_their_interval() -> None:
     requests, freshness = compare_values([row | {"paper": {"requests": 10.0, "freshness": 0.4}}], seeds=10)
     assert (requests.interval, requests.off) == (None, pytest.approx(0.1))
     assert freshness.interval == pytest.approx(2.26 * 0.2 / 10**0.5)  # Student's t with nine degrees of freedom
+    assert freshness.in_spreads == pytest.approx(0.5)  # half a standard deviation of single worlds above the paper
     assert compare_values([row], seeds=10) == []
+    plain = {"strategy": "a", "error": 2.0, "paper": {"error": 3.0}, "sd": {"error": 0.5}}
+    assert compare_values([plain], seeds=10)[0].interval == pytest.approx(2.26 * 0.5 / 10**0.5)
 
 
 def test_the_report_describes_the_trace(tmp_path: Path) -> None:

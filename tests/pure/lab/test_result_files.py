@@ -54,6 +54,25 @@ def test_numbers_are_compared_not_names() -> None:
     assert compare_results(old, new) == ["rows[0].a.mean: 1.0, now 1.001", "checks[0].holds: True, now False"]
 
 
+def test_deviations_are_compared_where_they_were_saved() -> None:
+    plain = {"rows": [{"error": 1.0}], "checks": []}
+    spread = {"rows": [{"error": 1.0, "sd": {"error": 0.1}}], "checks": []}
+    other = {"rows": [{"error": 1.0, "sd": {"error": 0.2}}], "checks": []}
+    assert compare_results(plain, spread) == []  # saved before deviations were recorded
+    assert compare_results(spread, other) == ["rows[0].sd.error: 0.1, now 0.2"]
+    assert compare_results(spread, plain) == ["rows[0].sd: {'error': 0.1}, now None"]
+
+
+def test_statements_are_shown_with_their_intervals(tmp_path: Path) -> None:
+    rows = [{"strategy": "a", "error": 2.0, "paper": {"error": 3.0}, "sd": {"error": 0.5}}]
+    check = Check("so", True, "±", {"gain": 0.25}, intervals={"gain": 0.0125})
+    save_result(tmp_path / "tau.json", ExperimentResult("tau", {}, rows, [check]), LabSettings(), "2026-11-18")
+    page = render_page("<!-- result tau -->\n<!-- /result -->\n<!-- rows tau -->\n<!-- /rows -->\n", tmp_path)
+    assert "gain 0.25 ± 0.013" in page
+    assert "| a | 2.0 ±0.5 (3.0) |" in page  # the published value in brackets
+    assert "| a | 2.0 ±0.5 |" in page
+
+
 def test_the_page_of_the_lab_shows_the_saved_results() -> None:
     assert RESULTS
     page = (DOCS / "lab.md").read_text()

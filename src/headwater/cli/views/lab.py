@@ -9,7 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from headwater.cli.console.output import out
-from headwater.lab.tables import HIDDEN_COLUMNS, MEASURES, describe_measure, format_value
+from headwater.lab.tables import (
+    HIDDEN_COLUMNS,
+    MEASURES,
+    describe_figures,
+    describe_measure,
+    find_value,
+    format_value,
+)
 
 if TYPE_CHECKING:
     from headwater.lab.experiment import ExperimentResult
@@ -101,7 +108,7 @@ def render_result(result: ExperimentResult) -> None:
     for row in rows:
         cells = [format_value(row.get(label), "{:g}") for label in labels]
         for key in measures:
-            value = row.get(key)
+            value = find_value(row, key)
             cells.append(
                 format_value(value["mean"] if brief and isinstance(value, dict) else value, describe_measure(key)[1])
             )
@@ -111,7 +118,7 @@ def render_result(result: ExperimentResult) -> None:
     wide = out if out.is_terminal else Console(width=180)  # a file or a pipe has no width of its own
     wide.print(table, soft_wrap=False)
     for check in result.checks:
-        figures = ", ".join(f"{name} {value:.4g}" for name, value in check.figures.items())
+        figures = describe_figures(check.figures, check.intervals)
         word = "[green]holds[/green]" if check.holds else "[red]does not hold[/red]"
         known = f" (known: {check.because})" if check.because and not check.holds else ""
         out.print(f"{word}: {check.statement} ({check.tolerance}): {figures}{known}", highlight=False)

@@ -7,9 +7,10 @@ and those below by another, in all pairs, so that the quality at each level is a
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from headwater.lab.experiment import (
     Row,
     make_strategy,
     mean_sd,
+    measure_intervals,
 )
 from headwater.lab.figures import create_figure, line_style
 from headwater.lab.simulation.cycles import make_rng
@@ -69,7 +71,7 @@ def _make(first: str, below: str, seed: int, level: int) -> Strategy:
     return make_strategy(first if level == 1 else below, rng=make_rng(seed, 12, level))
 
 
-def run_network(first: str, below: str, seed: int, window: int, per_day: float) -> dict[str, object]:
+def run_network(first: str, below: str, seed: int, window: int, per_day: float) -> dict[str, Any]:
     """Run one pair of strategies on one network; return its requests and the quality by level."""
     graph, items = draw_network(seed)
     make = partial(_make, first, below, seed)
@@ -91,7 +93,7 @@ def run_network(first: str, below: str, seed: int, window: int, per_day: float) 
 
 def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     """Run every pair of strategies on every network."""
-    names = given.choose_strategies(STRATEGY_NAMES)
+    names = given.add_estimators(given.choose_strategies(STRATEGY_NAMES))
     seeds = given.seeds or (3 if given.quick else 20)
     window, per_day = given.window or 20, given.single_rate("cascades", 24.0)
     pairs = list(product(names, names))
@@ -110,7 +112,8 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     settings |= {"radius": RADIUS, "window": window, "per_day": per_day, "cycle_s": CYCLE, "days": DAYS}
     requests = {pair: float(np.mean([run["requests"] for run in found])) for pair, found in runs.items()}
     checks = [_check_degree([run["several"] for run in whole], [run["levels"] for run in whole])]
-    checks += [_check_cost(requests), *_check_strategies(rows, names)]
+    by_network = {pair: [_average_levels(run) for run in found] for pair, found in runs.items()}
+    checks += [_check_cost(requests), *_check_strategies(rows, names, by_network)]
     return ExperimentResult("cascades", settings, rows, checks)
 
 
@@ -135,8 +138,22 @@ def _check_cost(requests: dict[tuple[str, str], float]) -> Check:
     )
 
 
-def _check_strategies(rows: list[Row], names: tuple[str, ...]) -> list[Check]:
-    """Compare each strategy with the first one: on the first level, below it, and on all."""
+def _average_levels(run: Mapping[str, Any]) -> dict[tuple[int, str], float]:
+    """Return one network's completeness and freshness by level."""
+    return {
+        (level, name): float(np.mean([values[place] for values in some]))
+        for level, some in run["by_level"].items()
+        for place, name in enumerate(MEASURED[:2])
+    }
+
+
+def _check_strategies(
+    rows: list[Row],
+    names: tuple[str, ...],
+    by_network: Mapping[tuple[str, str], Sequence[Mapping[tuple[int, str], float]]],
+) -> list[Check]:
+    """Compare each strategy with the first one: on the first level, below it, and on all. Intervals are over networks,
+    of the difference within each."""
     found = {(row["first"], row["below"], row["level"]): row for row in rows}
     levels = sorted({row["level"] for row in rows})
     base, checks = names[0], []
@@ -144,6 +161,17 @@ def _check_strategies(rows: list[Row], names: tuple[str, ...]) -> list[Check]:
     def gain(pair: tuple[str, str], measure: str, least: int) -> dict[str, float]:
         return {
             f"level {level}": found[*pair, level][measure]["mean"] - found[base, base, level][measure]["mean"]
+            for level in levels
+            if level >= least
+        }
+
+    def differ(pair: tuple[str, str], measure: str, least: int) -> dict[str, list[float]]:
+        return {
+            f"level {level}": [
+                one[level, measure] - other[level, measure]
+                for one, other in zip(by_network[pair], by_network[base, base], strict=True)
+                if (level, measure) in one and (level, measure) in other
+            ]
             for level in levels
             if level >= least
         }
@@ -164,6 +192,7 @@ def _check_strategies(rows: list[Row], names: tuple[str, ...]) -> list[Check]:
                         figures,
                         "ours: the cascading effect that the thesis leaves to future work",
                         OWN_DECIDES if pair == ("two_steps", "uniform") else "",
+                        measure_intervals(differ(pair, measure, least)),
                     )
                 )
     return checks
@@ -192,6 +221,6 @@ EXPERIMENT = Experiment(
     "a network over several sources: quality at each level by the strategies above it",
     run_experiment,
     draw_figure,
-    frozenset({"seeds", "window", "per_day", "strategies"}),
+    frozenset({"seeds", "window", "per_day", "strategies", "estimators"}),
     question="How does the quality at each level of a network depend on the strategies that refresh the levels above?",
 )

@@ -26,6 +26,7 @@ from headwater.lab.experiment import (
     Row,
     make_strategy,
     mean_sd,
+    measure_spread,
 )
 from headwater.lab.figures import COLOURS, create_figure, line_style
 from headwater.lab.simulation.cycles import make_rng
@@ -265,8 +266,10 @@ def _make_row(name: str, mode: str, measured: list[ReplayMeasures]) -> Row:
     def mean(of: Callable[[ReplayMeasures], float]) -> float:
         return float(np.mean([of(each) for each in measured]))
 
-    minutes = mean(lambda each: getattr(each.finds, f"delay_of_{mode}"))
-    polls = mean(lambda each: getattr(each.finds, f"polls_of_{mode}"))
+    all_minutes, all_polls = (
+        [getattr(one.finds, f"{key}_of_{mode}") for one in measured] for key in ("delay", "polls")
+    )
+    minutes, polls = float(np.mean(all_minutes)), float(np.mean(all_polls))
     row: Row = {
         "strategy": name,
         "mode": mode,
@@ -280,6 +283,13 @@ def _make_row(name: str, mode: str, measured: list[ReplayMeasures]) -> Row:
         "bytes": mean(lambda each: each.scores.bytes),
         "bytes_whole": mean(lambda each: each.whole),
     }
+    row |= measure_spread(
+        {
+            "mean_delay_s": [60.0 * each for each in all_minutes],
+            "polls_per_item": all_polls,
+            "error": [one * two for one, two in zip(all_minutes, all_polls, strict=True)],
+        }
+    )
     if mode == "polls":
         row["median_delay_s"] = mean(lambda each: each.scores.median_delay_s)
         row["p95_delay_s"] = mean(lambda each: each.scores.p95_delay_s)

@@ -35,6 +35,7 @@ from headwater.lab.online.two_steps_quality import (
     run_trace_two_steps,
 )
 from headwater.lab.sweep import run_each
+from headwater.schedule.registry import set_estimator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,26 +43,33 @@ if TYPE_CHECKING:
 OTHER_MODELS = ("smoothed", "likelihood")  # thesis 7.2.4 and 7.4, which the thesis does not measure
 HOURS = (0.5, 1.0, 2.0, 4.0, 8.0, 24.0)
 PHASE_WEEKS = 16
+STRATEGY_NAMES = ("two_steps", "only_tau", "only_sat", "top_utility")  # into which the models can be put
 
 
 def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     """Run all parts on synthetic feeds, and errors and two_steps on the trace if there is one."""
     seeds = given.seeds or (2 if given.quick else 20)
-    hours = (1.0, 8.0, 24.0) if given.quick else HOURS
-    quality_hours = (3.0, 4.0, 5.0, 6.0, 8.0) if given.quick else QUALITY_HOURS
+    hours: tuple[float, ...] = (1.0, 8.0, 24.0) if given.quick else HOURS
+    quality_hours: tuple[float, ...] = (3.0, 4.0, 5.0, 6.0, 8.0) if given.quick else QUALITY_HOURS
+    if given.per_day:
+        hours = quality_hours = tuple(sorted(24.0 / rate for rate in given.per_day))
+    strategies = given.choose_strategies(("two_steps",), STRATEGY_NAMES)
     phase = 6 if given.quick else PHASE_WEEKS
     models = given.estimators or MODELS
     measured = given.estimators or (MODELS if given.quick else (*MODELS, *OTHER_MODELS))
     for name in models:
         make_model(name, 0.1)  # an unknown name is reported before anything runs
+        for strategy in strategies:
+            set_estimator(strategy, name)
     rows: list[Row] = []
     errors = add_error_rows(given, progress, seeds, hours, measured, rows)
-    quality = add_quality_rows(given, progress, seeds, quality_hours, models, rows)
+    found = [add_quality_rows(given, progress, seeds, quality_hours, models, rows, each) for each in strategies]
+    quality = found[0]
     settings = {"seeds": seeds, "feeds": FEEDS, "items_per_day": PER_FEED, "hours": list(hours)}
     settings["window"] = given.window or WINDOW
     data: dict[str, Any] = {"errors": errors, "quality": quality, "hours": hours}
     result = ExperimentResult("online", settings, rows, [], data=data | {"phase": phase, "distance": {}})
-    if set(models) >= set(MODELS):
+    if set(models) >= set(MODELS) and not (given.per_day or given.strategies):
         carried = add_carried_rows(given, progress, seeds, rows)
         followed = run_each(
             follow_changing_feed, (1.0, 24.0), given, progress, "changing feeds", seeds=seeds, phase_weeks=phase
@@ -71,7 +79,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         result.checks += check_quality(quality) + check_carried(carried, quality)
         result.checks += add_kept_models(given, progress, seeds, rows)
     if given.trace is not None:
-        _add_trace(result, given, given.trace, progress, hours, quality_hours, models)
+        _add_trace(result, given, given.trace, progress, hours, quality_hours, models, strategies)
     return result
 
 
@@ -83,6 +91,7 @@ def _add_trace(
     hours: tuple[float, ...],
     quality_hours: tuple[float, ...],
     models: Sequence[str],
+    strategies: Sequence[str],
 ) -> None:
     """Add the errors of the models on real feeds, and two_steps with each of them."""
     real = measure_trace_errors(trace, hours)
@@ -94,13 +103,13 @@ def _add_trace(
                 result.rows.append(row | {"divergence_error": value})
     result.checks += check_trace_errors(real, hours, trace.name)
     keys = [(shape, name, each) for shape in real for name in models for each in quality_hours]
-    runs = run_each(
-        run_trace_two_steps, keys, given, progress, "two_steps on the trace", path=trace, window=given.window or WINDOW
-    )
-    for (shape, name, each), scores in runs.items():
-        row = {"shape": f"{shape} of {trace.name}", "strategy": f"two_steps, {name}", "hours": each}
-        row |= {"budget": 24.0 / each, "requests": float(scores.requests)}
-        result.rows.append(row | {"completeness": scores.completeness, "freshness": scores.freshness})
+    for strategy in strategies:
+        shared = {"path": trace, "window": given.window or WINDOW, "strategy": strategy}
+        runs = run_each(run_trace_two_steps, keys, given, progress, f"{strategy} on the trace", **shared)
+        for (shape, name, each), scores in runs.items():
+            row = {"shape": f"{shape} of {trace.name}", "strategy": f"{strategy}, {name}", "hours": each}
+            row |= {"budget": 24.0 / each, "requests": float(scores.requests)}
+            result.rows.append(row | {"completeness": scores.completeness, "freshness": scores.freshness})
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
@@ -108,13 +117,17 @@ def draw_figure(result: ExperimentResult) -> Figure:
     figure, axes = create_figure(4, 3, width=4.6, height=3.1)
     hours = result.data["hours"]
     names = list(dict.fromkeys(name for _, name, _ in result.data["errors"]))
+    known = list(dict.fromkeys(name for _, name, _ in result.data["quality"]))
     for column, shape in enumerate(SHAPES):
-        known = list(dict.fromkeys(name for _, name, _ in result.data["quality"]))
         draw_errors(axes[column], result.data["errors"], shape, hours, names)
         for row, measure in ((1, 0), (2, 1)):
-            draw_quality(axes[3 * row + column], result.data["quality"], shape, measure, known)
+            if known:
+                draw_quality(axes[3 * row + column], result.data["quality"], shape, measure, known)
+            else:  # budgets too few to compare at equal cost
+                axes[3 * row + column].remove()
     axes[0].legend(fontsize=8)
-    axes[3].legend(fontsize=8)
+    if known:
+        axes[3].legend(fontsize=8)
     for axis in axes[10:] if result.data["distance"] else axes[9:]:
         axis.remove()
     if result.data["distance"]:
@@ -129,6 +142,6 @@ EXPERIMENT = Experiment(
     "estimation of the publication rate by daily shape and refresh rate, alone and inside two_steps",
     run_experiment,
     draw_figure,
-    frozenset({"seeds", "trace", "estimators", "window"}),
+    frozenset({"seeds", "trace", "estimators", "strategies", "window", "per_day"}),
     question="Which online model of a feed predicts best, and does the choice matter inside two_steps?",
 )

@@ -96,7 +96,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     highest = max(given.per_day or RATES)
     whole, trace = load_trace(given.trace), _load_reduced(str(given.trace), given.quick, highest)
     _, measured, end = protocol.time_span(trace)
-    names = given.choose_strategies(list_strategies(), list_strategies())
+    names = given.add_estimators(given.choose_strategies(list_strategies(), list_strategies()))
     key = (str(given.trace), given.quick, highest, window, warmup)
     jobs = [SweepJob(run_at_cost, (*key, name, rate)) for rate in given.per_day or RATES for name in names]
     if not given.per_day:
@@ -476,6 +476,6 @@ EXPERIMENT = Experiment(
     summary="every strategy and every peer's rule on a real trace, as is and at equal cost",
     run=run_experiment,
     draw=draw_figure,
-    takes=frozenset({"trace", "window", "per_day", "warmup_days", "strategies"}),
+    takes=frozenset({"trace", "window", "per_day", "warmup_days", "strategies", "estimators"}),
     question="How do all strategies and the rules of other readers compare on real feeds at equal cost?",
 )

@@ -8,12 +8,22 @@ gain is an upper bound: a server would have to learn both. All policies make the
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headwater.arrays import Floats, Rows
-from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.experiment import (
+    Check,
+    Experiment,
+    ExperimentResult,
+    LabSettings,
+    Progress,
+    Row,
+    mean_sd,
+    measure_intervals,
+)
 from headwater.lab.figures import create_figure
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
@@ -71,15 +81,17 @@ def draw_groups(groups: int, days: float, share: float, rng: np.random.Generator
     return join_times(times)
 
 
-def run_world(policy: str, share: float, seed: int, groups: int, days: float) -> dict[str, float]:
+def run_world(
+    policy: str, share: float, seed: int, groups: int, days: float, window: int = 20, per_day: float = PER_DAY
+) -> dict[str, float]:
     """Replay one policy on one world."""
     trace = draw_groups(groups, days, share, make_rng(seed, 0))
     rng = make_rng(seed, 1)
     strategy = (
         TopUtility(trace.feeds, rng=rng) if policy == "alone" else ScoutUtility(trace.feeds, share=share, rng=rng)
     )
-    protocol = ReplaySettings(window=20, history_days=1.0, warmup_days=3.0, tick=10 * MINUTE)
-    run = replay_trace(strategy, trace, protocol, PER_DAY)
+    protocol = ReplaySettings(window=window, history_days=1.0, warmup_days=3.0, tick=10 * MINUTE)
+    run = replay_trace(strategy, trace, protocol, per_day)
     scores = score_replay(run)
     return {
         "requests": float(run.requests),
@@ -92,7 +104,9 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     """Compare feeds on their own with scouts, over the share of common items."""
     groups, days, seeds = (6, 10.0, given.seeds or 2) if given.quick else (20, 21.0, given.seeds or 10)
     keys = [(policy, share) for share in SHARES for policy in POLICIES]
-    found = run_grid(run_world, keys, seeds, given, progress, "worlds", groups=groups, days=days)
+    window, per_day = given.window or 20, given.single_rate("scouts", PER_DAY)
+    shared = {"groups": groups, "days": days, "window": window, "per_day": per_day}
+    found = run_grid(run_world, keys, seeds, given, progress, "worlds", **shared)
     rows: list[Row] = [
         {"strategy": policy, "common": share, **{key: mean_sd([run[key] for run in found[policy, share]])
                                                for key in ("requests", "mean_delay_s", "completeness")}}
@@ -104,23 +118,30 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         for share in SHARES
     }  # fmt: skip
     about = {"seeds": seeds, "groups": groups, "feeds_per_group": GROUP, "days": days}
-    about |= {"items_per_day": RATE, "per_day": PER_DAY}
+    about |= {"items_per_day": RATE, "per_day": per_day, "window": window}
     data = {"gains": {str(share): mean_sd(some) for share, some in gains.items()}}
-    return ExperimentResult(
-        "scouts", about, rows, check_gains({k: float(np.mean(v)) for k, v in gains.items()}), data=data
-    )
+    return ExperimentResult("scouts", about, rows, check_gains(gains), data=data)
 
 
-def check_gains(gains: dict[float, float]) -> list[Check]:
-    """Check that a scout pays where a group has nearly all items in common, and nowhere else."""
+def check_gains(by_seed: Mapping[float, Sequence[float]]) -> list[Check]:
+    """Check that a scout pays where a group has nearly all items in common, and nowhere else.
+
+    `by_seed` has the share of the delay that scouts save in each world, by the share of common items.
+    """
+    gains = {share: float(np.mean(some)) for share, some in by_seed.items()}
     few = {f"at {share:g}": gain for share, gain in gains.items() if share <= 0.25}
     known = (
         ("a scout shortens the delay by a third or more if all items are common", gains[1.0] > 1 / 3, "> ⅓",
-         {"gain": gains[1.0]}),
-        ("a scout shortens the delay if three quarters are common", gains[0.75] > 0.03, "> .03", {"gain": gains[0.75]}),
-        ("a scout does not pay if a quarter of the items or fewer are common", max(few.values()) < 0.02, "< .02", few),
+         {"gain": gains[1.0]}, {"gain": by_seed[1.0]}),
+        ("a scout shortens the delay if three quarters are common", gains[0.75] > 0.03, "> .03", {"gain": gains[0.75]},
+         {"gain": by_seed[0.75]}),
+        ("a scout does not pay if a quarter of the items or fewer are common", max(few.values()) < 0.02, "< .02", few,
+         {f"at {share:g}": some for share, some in by_seed.items() if share <= 0.25}),
     )  # fmt: skip
-    return [Check(*one, source="thesis, future work") for one in known]
+    return [
+        Check(statement, holds, tolerance, figures, "thesis, future work", intervals=measure_intervals(seeds))
+        for statement, holds, tolerance, figures, seeds in known
+    ]
 
 
 def draw_figure(result: ExperimentResult) -> Figure:
@@ -147,6 +168,6 @@ EXPERIMENT = Experiment(
     "sample feeds: a scout whose silence holds correlated feeds back, over the share of common items",
     run_experiment,
     draw_figure,
-    frozenset({"seeds"}),
+    frozenset({"seeds", "window", "per_day"}),
     question="Can one feed of a group tell when the others are worth a refresh?",
 )

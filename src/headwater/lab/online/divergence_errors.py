@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.lab.experiment import Check, LabSettings, Progress, Row, mean_sd
+from headwater.lab.experiment import Check, LabSettings, Progress, Row, mean_sd, measure_intervals
 from headwater.lab.figures import line_style
 from headwater.lab.online.shaped_feeds import (
     FEEDS,
@@ -75,10 +75,18 @@ def _error_ratios(errors: ErrorsByKey, shape: str, hours: Sequence[float]) -> di
     }
 
 
+def _ratio_intervals(errors: ErrorsByKey, shape: str, hours: Sequence[float]) -> dict[str, float]:
+    """Return the half widths of the 95 % intervals of these ratios, over the ratios of single seeds."""
+    return measure_intervals(
+        {f"{each:g} h": errors[shape, "periodic", each] / errors[shape, "single", each] for each in hours}
+    )
+
+
 def check_errors(errors: ErrorsByKey, hours: Sequence[float]) -> list[Check]:
     """Check figure 7.8: which model errs less for which shape."""
     waves, flat = _error_ratios(errors, "waves", hours), _error_ratios(errors, "uniform", hours)
     peaks = _error_ratios(errors, "peaks", hours)
+    width = {shape: _ratio_intervals(errors, shape, hours) for shape in ("waves", "uniform", "peaks")}
     often = {key: value for key, value in peaks.items() if float(key[:-2]) <= 1.0}
     rare = {key: value for key, value in peaks.items() if float(key[:-2]) >= 8.0}
     chosen = {
@@ -96,6 +104,7 @@ def check_errors(errors: ErrorsByKey, hours: Sequence[float]) -> list[Check]:
             "ratio of the errors below 1 at every refresh rate",
             waves,
             "thesis fig. 7.8c",
+            intervals=width["waves"],
         ),
         Check(
             "for peaks the periodic model errs less when feeds are refreshed often",
@@ -103,6 +112,7 @@ def check_errors(errors: ErrorsByKey, hours: Sequence[float]) -> list[Check]:
             "ratio below 1 up to one hour",
             often,
             "thesis fig. 7.8a",
+            intervals={key: value for key, value in width["peaks"].items() if key in often},
         ),
         Check(
             "for peaks the single model becomes as good when feeds are refreshed rarely",
@@ -110,6 +120,7 @@ def check_errors(errors: ErrorsByKey, hours: Sequence[float]) -> list[Check]:
             "ratio above .9 from eight hours on",
             rare,
             "thesis fig. 7.8a",
+            intervals={key: value for key, value in width["peaks"].items() if key in rare},
         ),
         Check(
             "for uniform feeds both models do alike",
@@ -117,6 +128,7 @@ def check_errors(errors: ErrorsByKey, hours: Sequence[float]) -> list[Check]:
             "ratio within .9 … 1.15 at every refresh rate",
             flat,
             "thesis fig. 7.8b",
+            intervals=width["uniform"],
         ),
         Check(
             "the hybrid model follows the better of the two",

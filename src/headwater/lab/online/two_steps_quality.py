@@ -14,7 +14,15 @@ import numpy as np
 
 from headwater.arrays import Floats
 from headwater.estimate.models.smoothing import PeriodicRate
-from headwater.lab.experiment import Check, LabSettings, Progress, Row, make_strategy, mean_sd
+from headwater.lab.experiment import (
+    Check,
+    LabSettings,
+    Progress,
+    Row,
+    make_strategy,
+    mean_sd,
+    measure_intervals,
+)
 from headwater.lab.figures import line_style
 from headwater.lab.online.shaped_feeds import FEEDS, SHAPES, draw_counts, make_model, select_real_counts
 from headwater.lab.simulation.cycles import CycleScores, CycleSettings, make_random_world, make_rng, run_cycles
@@ -30,20 +38,33 @@ WINDOW = 20
 
 
 def run_two_steps(
-    shape: str, name: str, hours: float, seed: int, carried: bool = False, window: int = WINDOW
+    shape: str,
+    name: str,
+    hours: float,
+    seed: int,
+    carried: bool = False,
+    window: int = WINDOW,
+    strategy: str = "two_steps",
 ) -> CycleScores:
     """Run two_steps with a model on ten feeds of one shape, with a budget of one refresh per feed and `hours`.
 
-    With `carried` a refresh that is owed and not used stays owed.
+    With `carried` a refresh that is owed and not used stays owed. `strategy` names another one, or its parameters.
     """
     days = 7 + QUALITY_DAYS
     rng = make_rng(seed, SHAPES.index(shape), 8)
     counts = draw_counts(shape, FEEDS, days, rng)
-    return _run_two_steps(counts, name, hours, seed, carried, rng, window)
+    return _run_two_steps(counts, name, hours, seed, carried, rng, window, strategy)
 
 
 def _run_two_steps(
-    counts: ItemCounts, name: str, hours: float, seed: int, carried: bool, rng: np.random.Generator, window: int
+    counts: ItemCounts,
+    name: str,
+    hours: float,
+    seed: int,
+    carried: bool,
+    rng: np.random.Generator,
+    window: int,
+    strategy: str,
 ) -> CycleScores:
     feeds = counts.shape[1]
     size = CycleSettings(
@@ -55,14 +76,14 @@ def _run_two_steps(
     )
     world = make_random_world(size, counts, np.ones(feeds), rng)
     estimator = _make_known_model(counts) if name == "known" else make_model(name, 0.1)
-    strategy = make_strategy("two_steps", feeds, estimator=estimator, rng=make_rng(seed, 9))
-    return run_cycles(world, strategy, feeds / (hours * 6), knowledge="nothing", censored=False, carried=carried)
+    made = make_strategy(strategy, feeds, estimator=estimator, rng=make_rng(seed, 9))
+    return run_cycles(world, made, feeds / (hours * 6), knowledge="nothing", censored=False, carried=carried)
 
 
-def run_trace_two_steps(shape: str, name: str, hours: float, path: Path, window: int) -> CycleScores:
+def run_trace_two_steps(shape: str, name: str, hours: float, path: Path, window: int, strategy: str) -> CycleScores:
     """Run two_steps with a model on real feeds of one shape, over the last twelve days of a trace (thesis 7.3.3)."""
     counts = select_real_counts(path)[shape][-12 * CYCLES_PER_DAY :]
-    return _run_two_steps(counts, name, hours, 0, False, make_rng(0, 8), window)
+    return _run_two_steps(counts, name, hours, 0, False, make_rng(0, 8), window, strategy)
 
 
 def _make_known_model(counts: ItemCounts) -> PeriodicRate:
@@ -80,19 +101,21 @@ def add_quality_rows(
     hours: tuple[float, ...],
     models: Sequence[str],
     rows: list[Row],
+    strategy: str,
 ) -> dict[tuple[str, str, float], tuple[Floats, Floats]]:
-    """Run two_steps with each model over the budgets; add the rows by budget and those at equal cost, and return
-    completeness and freshness at equal cost."""
+    """Run two_steps, or another strategy, with each model over the budgets; add the rows by budget and those at equal
+    cost, and return completeness and freshness at equal cost."""
     names = ("known", *models)
     keys = [(shape, name, each) for shape in SHAPES for name in names for each in hours]
-    runs = run_grid(run_two_steps, keys, seeds, given, progress, "two_steps", window=given.window or WINDOW)
-    rows += [_make_quality_row(*key, mine) for key, mine in runs.items()]
+    shared = {"window": given.window or WINDOW, "strategy": strategy}
+    runs = run_grid(run_two_steps, keys, seeds, given, progress, strategy, **shared)
+    rows += [_make_quality_row(strategy, *key, mine) for key, mine in runs.items()]
     quality = {}
     for shape in SHAPES:
         for name in names:
             for cost in select_costs(runs, shape, names, hours):
                 quality[shape, name, cost] = interpolate_quality(runs, shape, name, hours, cost)
-                rows.append(_make_equal_row(shape, name, cost, quality[shape, name, cost]))
+                rows.append(_make_equal_row(strategy, shape, name, cost, quality[shape, name, cost]))
     return quality
 
 
@@ -134,14 +157,17 @@ def add_carried_rows(
     keys = [("waves", name, each) for name in ("single", "periodic") for each in CARRIED_HOURS]
     window = given.window or WINDOW
     runs = run_grid(run_two_steps, keys, seeds, given, progress, "two_steps, carrying", carried=True, window=window)
-    rows += [_make_quality_row(shape, f"{name}, unused kept", each, mine) for (shape, name, each), mine in runs.items()]
+    rows += [
+        _make_quality_row("two_steps", shape, f"{name}, unused kept", each, mine)
+        for (shape, name, each), mine in runs.items()
+    ]
     return {(name, each): mine for (_, name, each), mine in runs.items()}
 
 
-def _make_quality_row(shape: str, name: str, hours: float, mine: Sequence[CycleScores]) -> Row:
+def _make_quality_row(strategy: str, shape: str, name: str, hours: float, mine: Sequence[CycleScores]) -> Row:
     return {
         "shape": shape,
-        "strategy": f"two_steps, {name}",
+        "strategy": f"{strategy}, {name}",
         "hours": hours,
         "budget": 24.0 / hours,
         "requests": float(np.mean([score.requests for score in mine])),
@@ -150,28 +176,31 @@ def _make_quality_row(shape: str, name: str, hours: float, mine: Sequence[CycleS
     }
 
 
-def _make_equal_row(shape: str, name: str, cost: float, quality: tuple[Floats, Floats]) -> Row:
-    row: Row = {"shape": shape, "strategy": f"two_steps, {name}, equal cost", "hours": cost, "budget": 24.0 / cost}
+def _make_equal_row(strategy: str, shape: str, name: str, cost: float, quality: tuple[Floats, Floats]) -> Row:
+    row: Row = {"shape": shape, "strategy": f"{strategy}, {name}, equal cost", "hours": cost, "budget": 24.0 / cost}
     row |= {"requests": _count_requests(cost)}
     return row | {"completeness": mean_sd(quality[0]), "freshness": mean_sd(quality[1])}
 
 
-def _measure_gaps(quality: QualityByKey, shape: str, measure: int) -> dict[str, float]:
-    """Return the measure with periodic less that with single, by cost."""
+def _measure_gaps(quality: QualityByKey, shape: str, measure: int) -> dict[str, Floats]:
+    """Return the measure with periodic less that with single of each world, by cost."""
     costs = [cost for each, name, cost in quality if (each, name) == (shape, "periodic")]
     return {
-        f"{cost:g} h": float(
-            (quality[shape, "periodic", cost][measure] - quality[shape, "single", cost][measure]).mean()
-        )
+        f"{cost:g} h": quality[shape, "periodic", cost][measure] - quality[shape, "single", cost][measure]
         for cost in costs
     }
 
 
+def _average(by_name: Mapping[str, Floats]) -> dict[str, float]:
+    return {name: float(values.mean()) for name, values in by_name.items()}
+
+
 def check_quality(quality: QualityByKey) -> list[Check]:
     """Check figures 7.9 and 7.10: what the models are worth to two_steps at the same number of refreshes made."""
-    waves, fresh = _measure_gaps(quality, "waves", 0), _measure_gaps(quality, "waves", 1)
-    flat, peaks = _measure_gaps(quality, "uniform", 0), _measure_gaps(quality, "peaks", 0)
-    peaks_fresh = _measure_gaps(quality, "peaks", 1)
+    parts = (("waves", 0), ("waves", 1), ("uniform", 0), ("peaks", 0), ("peaks", 1))
+    gaps = [_measure_gaps(quality, shape, measure) for shape, measure in parts]
+    waves, fresh, flat, peaks, peaks_fresh = (_average(each) for each in gaps)
+    width = [measure_intervals(each) for each in gaps]
     often, rare = next(iter(peaks)), list(peaks)[-1]
     generous = {
         f"{shape}, {name}": float(quality[shape, name, float(often[:-2])][0].mean())
@@ -193,6 +222,7 @@ def check_quality(quality: QualityByKey) -> list[Check]:
             "completeness with periodic less that with single above 0 at every cost",
             waves,
             "thesis fig. 7.9c",
+            intervals=width[0],
         ),
         Check(
             "for waves two_steps is fresher with the periodic model at equal cost",
@@ -201,6 +231,7 @@ def check_quality(quality: QualityByKey) -> list[Check]:
             fresh,
             "thesis fig. 7.10c",
             because="saturated feeds come first with either model, which serves completeness; freshness is within .03",
+            intervals=width[1],
         ),
         Check(
             "for uniform feeds both models serve two_steps alike",
@@ -208,6 +239,7 @@ def check_quality(quality: QualityByKey) -> list[Check]:
             "completeness within .03 of each other at every cost",
             flat,
             "thesis fig. 7.9b",
+            intervals=width[2],
         ),
         Check(
             "for peaks two_steps is fresher with the periodic model when refreshes are frequent",
@@ -216,6 +248,7 @@ def check_quality(quality: QualityByKey) -> list[Check]:
             peaks_fresh,
             "thesis fig. 7.10a",
             because="at equal cost both models are equally fresh, within .02",
+            intervals=width[4],
         ),
         Check(
             "for peaks both models serve two_steps alike when refreshes are rare",
@@ -223,6 +256,7 @@ def check_quality(quality: QualityByKey) -> list[Check]:
             f"at one refresh per {rare}: within .05 of each other",
             {"completeness": peaks[rare], "freshness": peaks_fresh[rare]},
             "thesis figs 7.9a, 7.10a",
+            intervals=measure_intervals({"completeness": gaps[3][rare], "freshness": gaps[4][rare]}),
         ),
     ]
 
@@ -230,11 +264,12 @@ def check_quality(quality: QualityByKey) -> list[Check]:
 def check_carried(carried: Mapping[tuple[str, float], Sequence[CycleScores]], quality: QualityByKey) -> list[Check]:
     """Check that refreshes which stay owed cost the periodic model most of its gain."""
     lost = _measure_gaps(quality, "waves", 0)
-    figures = {}
+    gaps = {}
     for cost in (each for each in CARRIED_HOURS if f"{each:g} h" in lost):
         pairs = zip(carried["periodic", cost], carried["single", cost], strict=True)
-        figures[f"{cost:g} h, unused kept"] = float(np.mean([p.completeness - s.completeness for p, s in pairs]))
-        figures[f"{cost:g} h, unused lost"] = lost[f"{cost:g} h"]
+        gaps[f"{cost:g} h, unused kept"] = np.array([p.completeness - s.completeness for p, s in pairs])
+        gaps[f"{cost:g} h, unused lost"] = lost[f"{cost:g} h"]
+    figures = _average(gaps)
     values = list(figures.values())
     return [
         Check(
@@ -244,6 +279,7 @@ def check_carried(carried: Mapping[tuple[str, float], Sequence[CycleScores]], qu
             "gain of completeness at equal cost less than half of that with unused refreshes lost",
             figures,
             "ours",
+            intervals=measure_intervals(gaps),
         )
     ]
 
