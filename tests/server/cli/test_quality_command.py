@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
-from headwater.schedule.quality.tally import DelaySummary, TallyPeriod
+from headwater.schedule.quality.tally_period import DelaySummary, TallyPeriod
 from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.readers.subscriptions import add_and_subscribe

@@ -16,7 +16,7 @@ from starlette.types import Message
 from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.quality.quality_history import QualityPoint
 from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
-from headwater.schedule.quality.tally import DelaySummary, TallyPeriod
+from headwater.schedule.quality.tally_period import DelaySummary, TallyPeriod
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import summarise_activity
 from headwater.store.readers.accounts import change_user

@@ -13,7 +13,7 @@ from headwater.times import format_number, format_relative, format_share
 
 if TYPE_CHECKING:
     from headwater.node.quality.quality_report import QualityReport
-    from headwater.schedule.quality.tally import TallyPeriod
+    from headwater.schedule.quality.tally_period import TallyPeriod
 
 
 def render_quality(report: QualityReport) -> None:

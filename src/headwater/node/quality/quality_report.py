@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import msgspec
 
 from headwater.estimate.learned.forecast_record import ForecastRecord
-from headwater.schedule.quality.tally import TallyPeriod
-from headwater.schedule.value.plan_calibration import PlanCheck
+from headwater.schedule.quality.tally_period import TallyPeriod
+from headwater.schedule.value.plan_check import PlanCheck
 from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 

@@ -7,7 +7,6 @@ feeds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,34 +14,13 @@ from numpy.typing import NDArray
 
 from headwater.arrays import Floats
 from headwater.schedule.quality.promise_record import PromiseCounts
+from headwater.schedule.quality.tally_period import DelaySummary, TallyPeriod
 from headwater.times import DAY, HOUR
 
 HOURS_KEPT = 25  # a day and the current hour
 DELAY_EDGES = np.geomspace(1.0, 31 * DAY, 80)  # the bins make delays accurate to a fifth
 MEDIAN_ITEMS, P95_ITEMS = 5, 20  # a quantile of fewer says nothing
 _SUMS = ("requests", "bytes", "got", "lost", "dated", "waited", "missing")
-
-
-@dataclass(frozen=True, slots=True)
-class DelaySummary:
-    """The time between publication and refresh of items, in seconds; a quantile of too few items is None."""
-
-    items: int
-    mean: float
-    median: float | None
-    p95: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class TallyPeriod:
-    """The counts of some hours; `completeness` is got / (got + lost), None before anything was published."""
-
-    requests: int
-    bytes: int
-    got: int
-    lost: float
-    completeness: float | None
-    delay: DelaySummary | None
 
 
 class Tally:

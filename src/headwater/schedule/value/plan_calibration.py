@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ import numpy as np
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column, FeedColumns
 from headwater.schedule.promise import Calibration, Plan
-from headwater.schedule.quality.promise_record import MIN_ITEMS
 from headwater.schedule.strategy import Observed
-from headwater.times import DAY, HOUR, format_duration, format_share
+from headwater.schedule.value.plan_check import PlanCheck
+from headwater.times import DAY, HOUR
 
 SETTLED_POLLS = 6  # polls after which a feed's items count
 DELAY_DOUBT = 20.0  # items by which the ratio of delays is drawn to 1
@@ -29,40 +28,6 @@ FIRST_USE, MIN_USE, MAX_USE, USE_STEP = 1.0, 0.7, 1.5, 0.15  # the share of the 
 GAP_POLLS, GAP_DOUBT = 50.0, 5.0  # polls of a feed that its gaps remember; polls for which the next, planned one stands
 GAP_RANGE = (0.1, 10.0)  # intervals that a gap counts as
 QUEUE_SHARE = 0.1  # of the median interval: the wait in the queue that is too long
-
-
-@dataclass(frozen=True, slots=True)
-class PlanCheck:
-    """What the plan had predicted for the items of about the last day, with its corrections, and what was measured.
-
-    The delay (seconds) is that of `dated` items, completeness that of `published` ones.
-    """
-
-    dated: int
-    delay_predicted: float | None
-    delay_measured: float | None
-    published: int
-    completeness_predicted: float | None
-    completeness_measured: float | None
-
-    def describe(self) -> str:
-        """Write both in a sentence; nothing while there are too few items.
-
-        >>> said = PlanCheck(200, 240.0, 300.0, 250, 0.99, 0.984).describe()
-        >>> said.replace("of about the last day:", "…")
-        'For the same 250 items … predicted 4 min of delay, measured 5 min; predicted 99.0 % caught, measured 98.4 %.'
-        """
-        parts = []
-        if self.delay_predicted is not None and self.delay_measured is not None and self.dated >= MIN_ITEMS:
-            said, came = format_duration(self.delay_predicted), format_duration(self.delay_measured)
-            parts.append(f"predicted {said} of delay, measured {came}")
-        predicted, measured = self.completeness_predicted, self.completeness_measured
-        if predicted is not None and measured is not None and self.published >= MIN_ITEMS:
-            said, came = format_share(predicted, self.published), format_share(measured, self.published)
-            parts.append(f"predicted {said} caught, measured {came}")
-        if not parts:
-            return ""
-        return f"For the same {self.published:,} items of about the last day: {'; '.join(parts)}."
 
 
 class PlanCalibration(FeedColumns):
