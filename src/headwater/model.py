@@ -51,7 +51,7 @@ class Chapter(msgspec.Struct, frozen=True):
 
 
 class Episode(msgspec.Struct, frozen=True):
-    """What a podcast says about an episode. `kind` is full, trailer or bonus.
+    """The details that a podcast gives of an episode. `kind` is full, trailer or bonus.
 
     `chapters` is a file of chapters, `inline_chapters` are those that stand in the document.
     """

@@ -44,7 +44,7 @@ PACKAGES = ("numpy", "matplotlib", "pyarrow", "numba")
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """How far our values of one measure are from the published ones, as shares of these.
+    """The distance of our values of one measure from the published ones, as a share of these.
 
     `where` names the row that is farthest off, with both of its values.
     """

@@ -44,7 +44,6 @@ from headwater.store.content.outbox import list_outbox_entries, read_checkpoint
 from headwater.store.queries.hits import StoredHit
 from headwater.store.store import Store
 
-LOOK = 2.0
 LEASE = 300.0
 BATCH = 500
 MAX_CONCURRENT = 4

@@ -33,7 +33,7 @@ class WaitingRequest:
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """How many requests may run at once. A lane without a limit of its own may use the whole pool."""
+    """The most requests that run at once. A lane without a limit of its own may use the whole pool."""
 
     total: int
     per_host: int

@@ -35,7 +35,7 @@ class RequestCap:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRecord:
-    """What a budget has spent, with ages instead of times: no clock of the process that made it matters.
+    """The spending of a budget, with ages instead of times, so that the clock of the process does not matter.
 
     `spent` has (age in seconds, requests, bytes), oldest first; `open_requests` had not ended.
     """

@@ -52,7 +52,7 @@ class Why(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Beliefs:
-    """What is believed of each feed.
+    """The beliefs about feeds, one row each.
 
     `rate` is in items per day and `sure` the items' worth of evidence behind it. `burst` has weights over
     `overflow.DISPERSIONS`. `worth` is the sum of importance × selectivity over queries and readers, `wanted` the share

@@ -26,7 +26,7 @@ class Pressure:
 
     @property
     def stretch(self) -> float:
-        """How many times fewer ordinary refreshes than requests fit."""
+        """The factor by which ordinary refreshes exceed what the scarcest resource allows; 1 if they fit."""
         return max(self.bytes, self.seconds, 1.0)
 
 

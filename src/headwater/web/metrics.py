@@ -158,7 +158,7 @@ class PromiseCollector(Collector):
 
 
 class BrokenQueriesCollector(Collector):
-    """How many query feeds cannot run, or read a source that does not exist."""
+    """Counts the query feeds that cannot run, or read a source that does not exist."""
 
     def __init__(self, count: int) -> None:
         self._count = count

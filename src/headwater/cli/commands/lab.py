@@ -39,7 +39,6 @@ Columns = Annotated[
 Seeds = Annotated[int | None, typer.Option("--seeds", metavar="N", help="How many random worlds.")]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="J", help="Processes; 0 means one per core.")]
 Dask = Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask scheduler, tcp://…")]
-PerDay = Annotated[list[float] | None, typer.Option("--per-day", metavar="R", help="Polls per feed and day.")]
 PlotFile = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw into FILE: .png or .svg.")]
 
 

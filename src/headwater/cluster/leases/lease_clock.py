@@ -22,32 +22,32 @@ class LeaseTiming:
 
     @property
     def leader_seconds(self) -> float:
-        """After which a silent leader is replaced."""
+        """The time after which a silent leader is replaced."""
         return self.lease / 6
 
     @property
     def heartbeat_seconds(self) -> float:
-        """Between two heartbeats."""
+        """The time between two heartbeats."""
         return self.lease / 12
 
     @property
     def fetch_seconds(self) -> float:
-        """That a fetch may take: it must end before its partition can pass on."""
+        """The longest time of a fetch: it must end before its partition can pass on."""
         return min(MAX_FETCH_SECONDS, self.lease / 2)
 
     @property
     def begin_seconds(self) -> float:
-        """Within which the request of a job begins, or not at all: well before another terminal gets the job."""
+        """The time within which the request of a job begins, or not at all: another terminal gets the job later."""
         return self.lease
 
     @property
     def ack_seconds(self) -> float:
-        """After which a job in hand goes to another terminal: the lease has passed by then."""
+        """The time after which an unfinished job goes to another terminal: the lease has ended by then."""
         return self.lease * 1.5
 
     @property
     def in_flight_seconds(self) -> float:
-        """After which the leader sends a job again that brought no result."""
+        """The time after which the leader repeats a job without a result."""
         return self.lease * 3
 
 

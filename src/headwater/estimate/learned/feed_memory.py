@@ -44,7 +44,7 @@ class SeenItems:
 
 
 class FeedMemory(FeedColumns):
-    """What is remembered of each feed, about 1.4 kB."""
+    """Remembers about 1.4 kB of each feed's past."""
 
     name = "feed_memory"
 

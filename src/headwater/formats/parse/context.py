@@ -17,7 +17,7 @@ XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
-    """What a caller wants of a document: its HTML cleaned or not, and content for the summary that an item lacks."""
+    """The wishes of a caller: HTML cleaned or not, and the content taken as the summary of an item without one."""
 
     html: HtmlReader
     summaries: bool = True

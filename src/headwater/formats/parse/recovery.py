@@ -20,7 +20,7 @@ _ITEM_TOKEN = re.compile(
     r"<!\[CDATA\[|\]\]>|<!--|-->|<(?P<slash>/?)(?:[\w.-]{1,30}:)?(?P<name>item|entry)(?=[\s/<>]|\Z)[^<>]*>?",
     re.IGNORECASE,
 )
-# What follows the end of a real item. Inside a CDATA section or a comment it shows that their own end is missing.
+# A tag that follows the end of a real item. Inside a CDATA section or a comment it shows that their own end is missing.
 _BEHIND_ITEM = re.compile(r"\s*</?(?:[\w.-]{1,30}:)?(?:item|entry|channel|rss|rdf|feed)[\s>]", re.IGNORECASE)
 _FIELD_TAG = re.compile(r"""<(?P<slash>/?)(?P<name>[A-Za-z_][\w.:-]{0,60})(?P<rest>(?:[^<>"']|"[^"<]*"|'[^'<]*')*)>""")
 _ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")

@@ -79,7 +79,7 @@ _WEEKDAY_ROWS = {
 }
 WEEKDAYS: frozenset[str] = frozenset(name for row in _WEEKDAY_ROWS.values() for name in row.split())
 
-# What stands between the parts of a date and says nothing: `2nd of January`, `2 de enero de 2006`.
+# Words between the parts of a date that carry no information: `2nd of January`, `2 de enero de 2006`.
 FILLERS = frozenset({
     "-", "of", "the", "at", "de", "del", "den", "der", "le", "el", "il", "um", "à", "às", "kl", "klo", "в", "г", "року",
 })  # fmt: skip

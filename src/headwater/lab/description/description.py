@@ -22,11 +22,10 @@ from headwater.lab.traces.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class PatternClusters:
-    """K centres, largest cluster first, the cluster of each point, and the mean squared distance to the centres."""
+    """K centres, largest cluster first, and the cluster of each point."""
 
     centres: Floats
     of: Rows
-    inertia: float
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -46,7 +45,7 @@ def cluster_patterns(points: Floats, k: int) -> PatternClusters:
     order = np.argsort(-np.bincount(of, minlength=len(centres)), kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    return PatternClusters(centres[order], place[of], float(((points - centres[of]) ** 2).sum(1).mean()))
+    return PatternClusters(centres[order], place[of])
 
 
 @dataclass(frozen=True, slots=True)

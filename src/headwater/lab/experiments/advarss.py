@@ -41,7 +41,7 @@ STRATEGY_NAMES = ("advarss", "min_delay", "round_robin")
 FEEDS, DAYS, PER_DAY = 460, 90.0, 3.6  # 15 % of the feeds an hour
 LEARN_DAYS = 7.0
 TICK = 600.0
-# How many more items wait than with advaRSS: in the fullest feed (figure 4), in all feeds (figure 5).
+# By which share more items wait than with advaRSS: in the fullest feed (figure 4), in all feeds (figure 5).
 PAPER = {"min_delay": (0.112, 0.075), "round_robin": (0.334, 0.085)}
 
 MIN_DELAY_WAITS_LESS = "min_delay takes the greatest accumulated delay first, and pending items are rate times delay"

@@ -28,7 +28,9 @@ MakeStrategy = Callable[[float], tuple[Strategy, float, float]]  # constant → 
 
 @dataclass(frozen=True, slots=True)
 class CostKnob:
-    """How a constant makes a strategy, where the search starts, and the elasticity d log requests / d log constant.
+    """A constant of a strategy that sets its cost: `make` builds the strategy with it, the search begins at `start`.
+
+    `answer` is the elasticity d log requests / d log constant.
 
     A strategy that knows something of each feed of the trace cannot be tried on a sample of them (`sampled`).
     """

@@ -36,7 +36,7 @@ HEADER_BYTES, ENTRY_BYTES = (
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
-    """How a trace is replayed: the window W, days of visible history and of warm-up, seconds between rankings."""
+    """The settings of a replay: the window W, days of visible history and of warm-up, seconds between rankings."""
 
     window: int = 20
     history_days: float = 7.0

@@ -38,7 +38,7 @@ COMPARED_REFRESHES = 20_000  # of one replay that compares delays
 
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
-    """What is trained on, and how: traces, rows in all, epochs, the share of feeds held out, the seed, processes."""
+    """The traces of a training, the rows in all, epochs, the share of feeds held out, the seed, and processes."""
 
     traces: tuple[Path, ...]
     rows: int = 2_400_000

@@ -62,7 +62,7 @@ class JobFactory(Protocol):
 
 
 class LeaderMessages(NamedTuple):
-    """What other processes wrote for the leader of a cluster.
+    """Messages of other processes to the leader of a cluster.
 
     `requested` are feeds that people asked for, with the time of the last refresh that they know of: a later one ends
     the request. `announced` are those of which a hub says that something is new.

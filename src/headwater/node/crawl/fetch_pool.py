@@ -80,7 +80,7 @@ class AllHoldings:
 
 
 class JobDecision(Enum):
-    """What becomes of a job in a terminal's hands."""
+    """The ways to go on with a job that a terminal has received."""
 
     BEGIN = "its request may begin"
     DROP = "its leader was replaced: the next one sees that it is gone, and chooses for itself"
@@ -181,7 +181,7 @@ class FetchPool:
 
     @property
     def room(self) -> int:
-        """How many more jobs are welcome."""
+        """The number of jobs that it would take now."""
         return QUEUE_FACTOR * self.concurrency - self.jobs_in_hand
 
     @property

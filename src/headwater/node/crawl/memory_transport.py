@@ -39,7 +39,7 @@ class MemoryTransport:
 
     @property
     def open_count(self) -> int:
-        """How many jobs wait or are being fetched."""
+        """The number of jobs that wait or are being fetched."""
         return len(self._open)
 
     async def list_in_flight(self) -> set[int]:

@@ -33,7 +33,7 @@ BUDGET_FACTORS = (1 / 8, 1 / 4, 1 / 2, 1 / math.sqrt(2), 1.0, math.sqrt(2), 2.0,
 
 @dataclass(frozen=True, slots=True)
 class BeliefSample:
-    """What a plan of some feeds that stand for all depends on, and the current budget."""
+    """The inputs of a plan for some feeds that stand for all, and the current budget."""
 
     inputs: PlanInputs
     budget: float

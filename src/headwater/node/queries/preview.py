@@ -131,7 +131,7 @@ class PastRun:
 
     @property
     def evaluated(self) -> int:
-        """How many items have been evaluated."""
+        """The number of items evaluated so far."""
         return self._next
 
     @property

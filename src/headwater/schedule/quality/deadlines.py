@@ -21,7 +21,7 @@ NO_FEED = "It reads no feed, so nothing can be promised: name feeds or folders t
 
 @dataclass(frozen=True, slots=True)
 class DeadlinePlan:
-    """Which feeds get a deadline, the share of items that then comes in time, and why it is not enough if so.
+    """The feeds that get a deadline, the share of items that then comes in time, and the reason if that is too few.
 
     `seconds` is the wanted delay, or the one that the budget allows.
     """

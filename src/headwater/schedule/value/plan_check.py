@@ -10,7 +10,7 @@ from headwater.times import format_duration, format_share
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """What the plan had predicted for the items of about the last day, with its corrections, and what was measured.
+    """Predicted and measured figures of the items of about the last day; the predictions include corrections.
 
     The delay (seconds) is that of `dated` items, completeness that of `published` ones.
     """

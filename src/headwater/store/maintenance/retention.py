@@ -36,7 +36,7 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PrunedCounts:
-    """How many rows retention deleted."""
+    """The numbers of rows that retention deleted."""
 
     items: int = 0
     refreshes: int = 0

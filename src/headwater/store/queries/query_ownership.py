@@ -28,7 +28,10 @@ class LimitReached(InputError):
 
 @dataclass(frozen=True, slots=True)
 class ReaderLimits:
-    """How many query feeds and deliveries a reader may have; None is no limit. `feeds` checks the addresses given."""
+    """The most query feeds and deliveries that a reader may have; None is no limit.
+
+    `feeds` checks the addresses in a query.
+    """
 
     queries: int | None = None
     deliveries: int | None = None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selectivity:
-    """How much of one feed a query feed keeps: `kept` of `offered` items."""
+    """The part of one feed that a query feed keeps: `kept` of `offered` items."""
 
     query_id: int
     feed_id: int

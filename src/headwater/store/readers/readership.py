@@ -22,9 +22,10 @@ _TOPIC = re.compile(r"(/(?:feeds|tags)/.+)\.(?:rss|atom|json|html)$")
 
 @dataclass(frozen=True, slots=True)
 class Readership:
-    """Who reads what. `visitors` read published documents or get them from our hub, without an account.
+    """The readers of feeds and query feeds.
 
-    `subscriptions` are pairs of feed and account, `query_accounts` the accounts by query feed.
+    `visitors` read published documents or get them from our hub, without an account. `subscriptions` are pairs of
+    feed and account, `query_accounts` the accounts by query feed.
     """
 
     subscriptions: Sequence[tuple[int, int]] = ()

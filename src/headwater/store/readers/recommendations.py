@@ -75,7 +75,7 @@ def list_popular_feeds(connection: Connection, user_id: int, limit: int = 10) ->
 
 @dataclass(frozen=True, slots=True)
 class FeedInterest:
-    """Who took an interest in a feed lately: accounts that read or starred its items, or subscribed to it.
+    """The accounts that took an interest in a feed lately: they read or starred its items, or subscribed to it.
 
     The sets never leave the server: pages show rounded numbers of enough people (`round_down`).
     """

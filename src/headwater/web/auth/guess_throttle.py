@@ -27,7 +27,7 @@ MAX_REMEMBERED_KEYS = 100_000  # keys that are remembered
 TOKEN = "token"
 
 GuessKey = tuple[str, str]
-"""What is guessed, or who guesses: ("name", "ada"), ("address", "192.0.2.1"), ("token", "192.0.2.1")."""
+"""The name that is guessed, or the address that guesses: ("name", "ada"), ("address", …), ("token", …)."""
 
 
 class TooManyAttempts(RequestRefused):

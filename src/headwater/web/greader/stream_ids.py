@@ -11,9 +11,7 @@ from headwater.store.readers.streams import HIT_ID_OFFSET, Stream
 LONG_PREFIX = "tag:google.com,2005:reader/item/"
 STATE_PREFIX = "user/-/state/com.google/"
 LABEL_PREFIX = "user/-/label/"
-READING_LIST, READ, STARRED, KEPT_UNREAD = (
-    f"{STATE_PREFIX}{name}" for name in ("reading-list", "read", "starred", "kept-unread")
-)
+READING_LIST, READ, STARRED = (f"{STATE_PREFIX}{name}" for name in ("reading-list", "read", "starred"))
 _HEX = re.compile("[0-9a-fA-F]{16}")
 _DECIMAL = re.compile("-?[0-9]{1,19}")
 ALL = Stream()

@@ -117,8 +117,7 @@ def _count_labels(connection: Connection, user_id: int) -> dict[str, int]:
 
 
 async def count_unread_by_path(store: Store, user_id: int, feeds: Collection[int]) -> dict[str, int]:
-    """What stands behind each line of the sidebar, with these feeds, now: by its path; lines without a number are left
-    out."""
+    """Return the unread count of each line of the sidebar, by path. Lines that show no number are left out."""
     counts = await store.read(count_unread, user_id)
     names = await store.read(find_query_names, counts.queries)
     labels = await store.read(_count_labels, user_id)
