@@ -30,6 +30,7 @@ LIMITS = {
     "headwater --help, CPU s": 0.5,
     "headwater version, CPU s": 0.5,
     "headwater feeds list, CPU s": 0.5,
+    "headwater users list, CPU s": 0.5,
 }
 SETTLE = 10.0  # seconds until the work of starting is over
 LONGEST = 300.0  # seconds until the feeds must have been refreshed
@@ -168,8 +169,12 @@ def measure_server_with_feeds(folder: Path, feeds: int, seconds: float, settle: 
 
 def measure_commands(folder: Path, runs: int) -> dict[str, float]:
     """Measure the CPU of commands."""
-    commands = {"--help": ["--help"], "version": ["version"], "feeds list": ["feeds", "list", "--data", str(folder)]}
-    return {f"headwater {name}, CPU s": measure_command(*arguments, runs=runs) for name, arguments in commands.items()}
+    data = ["--data", str(folder)]
+    commands = {"--help": [], "version": [], "feeds list": data, "users list": data}
+    return {
+        f"headwater {name}, CPU s": measure_command(*name.split(), *options, runs=runs)
+        for name, options in commands.items()
+    }
 
 
 def main(small: bool = False, seconds: float | None = None) -> dict[str, float]:

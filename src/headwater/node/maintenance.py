@@ -108,14 +108,14 @@ class Maintenance:
     def start_tasks(self, definitions: DefinitionSource, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         """Start a task for each kind of periodic work, until `stop` is set."""
 
-        async def look() -> None:
+        async def follow_changes() -> None:
             await self.follow_feed_changes(definitions)
 
-        async def want() -> None:
+        async def weigh_feeds() -> None:
             await self.update_demand(definitions)
 
         works: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
-            (DEMAND_SECONDS, want),
+            (DEMAND_SECONDS, weigh_feeds),
             (SAVE_SECONDS, self.save_state),
             (REPORT_SECONDS, self.publish_report),
             (RETARGET, self.update_target_budget),
@@ -123,16 +123,18 @@ class Maintenance:
         ]
         changes = self._store.changes
         return [
-            asyncio.create_task(run_after_changes(changes, look, stop)),
+            asyncio.create_task(run_after_changes(changes, follow_changes, stop)),
             asyncio.create_task(run_after_changes(changes, self.index_items, stop, INDEX_SECONDS)),
             *(asyncio.create_task(run_every(seconds, work, stop)) for seconds, work in works),
         ]
 
     async def save_state(self) -> None:
         """Save the learned state."""
-        one = self._scheduler
+        learned = self._scheduler
         self._has_saved = True
-        await snapshot.save_snapshot(self._store, one.feed_table, one.strategy, one.politeness, self._clock())
+        await snapshot.save_snapshot(
+            self._store, learned.feed_table, learned.strategy, learned.politeness, self._clock()
+        )
 
     async def measure_quality(self) -> QualityReport:
         """Measure the quality now."""
@@ -171,10 +173,10 @@ class Maintenance:
 
     async def measure_server_promise(self, report: QualityReport) -> None:
         """Record the server's quality of the hours since the last record, as far as the tally reaches."""
-        this = int(report.at // HOUR)
-        latest = (await self._store.read(find_latest_hours)).get(SERVER, this - HOURS_KEPT)
-        first = min(max(latest, this - HOURS_KEPT + 1), this)
-        hours = {hour: self.monitor.tally.count_hour(hour, report.feeds) for hour in range(first, this + 1)}
+        current = int(report.at // HOUR)
+        latest = (await self._store.read(find_latest_hours)).get(SERVER, current - HOURS_KEPT)
+        first = min(max(latest, current - HOURS_KEPT + 1), current)
+        hours = {hour: self.monitor.tally.count_hour(hour, report.feeds) for hour in range(first, current + 1)}
         await self._promises.measure_server(hours, self.settings.target, self._scheduler.target_result)
         self._scheduler.target_broken = self._promises.broken.get(SERVER)
 
@@ -186,7 +188,7 @@ class Maintenance:
         now: float,
         every: float = PROMISE_SECONDS,
     ) -> None:
-        """Measure the TARGETs of queries, at most every so many seconds; `outcomes` are what the plan expects."""
+        """Measure the TARGETs of queries, at most every so many seconds; `outcomes` are the plan's expectations."""
         if now - self._promises_measured >= every:
             self._promises_measured = now
             await self._promises.measure_queries(definitions, model, outcomes, now, self.settings.alert_hours)
@@ -212,12 +214,13 @@ class Maintenance:
         self._scheduler.on_changed()
 
     async def update_target_budget(self) -> None:
-        settings, one = self.settings, self._scheduler
-        apply_thrift(one.strategy, settings)
+        """Find the budget that reaches the target, if there is one."""
+        settings, scheduler = self.settings, self._scheduler
+        apply_thrift(scheduler.strategy, settings)
         if settings.target is None:
-            one.target_result, one.target_broken, self._budget_floor = None, None, 0.0
+            scheduler.target_result, scheduler.target_broken, self._budget_floor = None, None, 0.0
         else:
-            await find_target_budget(one, settings.target, settings.max_budget, self._clock(), self._budget_floor)
+            await find_target_budget(scheduler, settings.target, settings.max_budget, self._clock(), self._budget_floor)
 
     async def follow_feed_changes(self, definitions: DefinitionSource) -> None:
         """Load feeds that a command or another process has added, changed or removed."""
@@ -292,6 +295,7 @@ class Maintenance:
         self._scheduler.target_outcomes = found
 
     async def prune_store(self) -> None:
+        """Delete what the retention policy does not keep, in batches, and compact marks."""
         keep = RetentionPolicy(days=self.settings.keep_days, per_feed=self.settings.keep_per_feed)
         while True:
             pruned = await self._store.write(delete_expired, keep, self._clock())

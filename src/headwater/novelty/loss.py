@@ -15,18 +15,18 @@ ENOUGH_GAPS = 5.0  # between items, to tell the rate of a window from its dates 
 
 
 def overlaps_known(new: Sequence[float | None], old: Sequence[Entry[Markup]]) -> bool:
-    """Say whether the document shows a known item behind its new ones.
+    """Whether the document shows a known item behind its new ones.
 
     An item pinned to the top is known too but proves nothing: if all items have dates, a known item must be as old as
     the oldest new one.
     """
-    dates = [entry.published for entry in old if entry.published is not None]
     if not old:
         return False
-    known = [date for date in new if date is not None]
-    if len(dates) < len(old) or len(known) < len(new):
+    old_dates = [entry.published for entry in old if entry.published is not None]
+    new_dates = [date for date in new if date is not None]
+    if len(old_dates) < len(old) or len(new_dates) < len(new):
         return True
-    return min(dates) <= min(known)
+    return min(old_dates) <= min(new_dates)
 
 
 def estimate_lost_items(new: Sequence[float | None], last: float, now: float, rate: float | None) -> float:

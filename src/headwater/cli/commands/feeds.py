@@ -336,8 +336,8 @@ async def explain_feed(
     from headwater.node.quality.quality_report import load_last_report
 
     effective = await load_effective_settings(store, settings)
-    told = await feed_explanation.explain_feed_schedule(store, effective, feed, time.time())
-    return told, await load_last_report(store)
+    explanation = await feed_explanation.explain_feed_schedule(store, effective, feed, time.time())
+    return explanation, await load_last_report(store)
 
 
 opml.add_commands(feeds)

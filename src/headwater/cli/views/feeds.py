@@ -189,32 +189,32 @@ def render_refreshes(result: tuple[list[dict[str, Any]], bool]) -> None:
     out.print(f"{len(results) - len(failed):,} of {format_count(len(results), 'feed')} refreshed, {new}")
 
 
-def explanation_as_json(told: ScheduleExplanation) -> dict[str, object]:
+def explanation_as_json(explanation: ScheduleExplanation) -> dict[str, object]:
     return {
-        "feed": FeedRow(told.feed, told.known).as_json(),
-        "strategy": told.strategy,
-        "belief": told.belief,
-        "asked": told.asked,
-        "push": told.push,
-        "held_until": told.held_until,
-        "held_by": told.held_by,
-        "value": told.value,
-        "price": told.price,
-        "interval": told.interval,
-        "forecast": told.forecast,
-        "why": told.why,
-        "next_refresh": told.next_refresh,
-        "last": told.last,
-        "kinds": told.kinds,
+        "feed": FeedRow(explanation.feed, explanation.known).as_json(),
+        "strategy": explanation.strategy,
+        "belief": explanation.belief,
+        "asked": explanation.asked,
+        "push": explanation.push,
+        "held_until": explanation.held_until,
+        "held_by": explanation.held_by,
+        "value": explanation.value,
+        "price": explanation.price,
+        "interval": explanation.interval,
+        "forecast": explanation.forecast,
+        "why": explanation.why,
+        "next_refresh": explanation.next_refresh,
+        "last": explanation.last,
+        "kinds": explanation.kinds,
     }
 
 
 def render_explanation(result: tuple[ScheduleExplanation, QualityReport | None]) -> None:
-    told, report = result
+    explanation, report = result
     now = time.time()
-    for line in _write_explanation(told, now):
+    for line in _write_explanation(explanation, now):
         out.print(line)
-    if report is not None and report.strategy != told.strategy:
+    if report is not None and report.strategy != explanation.strategy:
         # The command got other options, or the server runs a strategy of its own package.
         out.print(
             f"The server that reported {format_relative(report.at, now)} uses {escape(report.strategy)} and other "
@@ -222,33 +222,34 @@ def render_explanation(result: tuple[ScheduleExplanation, QualityReport | None])
         )
 
 
-def _write_explanation(told: ScheduleExplanation, now: float) -> list[str]:
-    lines = [f"[bold]{escape(told.feed.title or told.feed.url)}[/bold] is {describe_state(told.feed, told.known)}."]
-    if told.interval:
-        lines.append(escape(told.interval))
-    if told.forecast:
-        lines.append(escape(told.forecast))
-    if told.last:
-        ended = describe_refresh(told.last)
+def _write_explanation(explanation: ScheduleExplanation, now: float) -> list[str]:
+    state = describe_state(explanation.feed, explanation.known)
+    lines = [f"[bold]{escape(explanation.feed.title or explanation.feed.url)}[/bold] is {state}."]
+    if explanation.interval:
+        lines.append(escape(explanation.interval))
+    if explanation.forecast:
+        lines.append(escape(explanation.forecast))
+    if explanation.last:
+        ended = describe_refresh(explanation.last)
         stop = "" if ended.endswith((".", "?")) else "."  # most errors are sentences already
-        last = f"{format_relative(told.last.at, now)} ({format_local_time(told.last.at)})"
+        last = f"{format_relative(explanation.last.at, now)} ({format_local_time(explanation.last.at)})"
         lines.append(f"Last refreshed {last}: {ended}{stop}")
-        lines.append(f"Reason: {escape(told.last.reason or 'not recorded')}.")
-    if told.belief:
-        lines += _write_belief(told.belief)
+        lines.append(f"Reason: {escape(explanation.last.reason or 'not recorded')}.")
+    if explanation.belief:
+        lines += _write_belief(explanation.belief)
     else:
         lines.append("Its pace is not known yet.")
-    lines += [f"Unusual: {kind}." for kind in told.kinds]
-    lines += [f"Server hint: {one.hint} = {escape(one.value)} – {one.effect}." for one in told.asked]
-    lines.append(escape(told.push))
-    if told.held_until is not None:
-        lines.append(f"On hold until {format_local_time(told.held_until)}: {told.held_by}.")
-    lines.append(f"By {told.strategy}: {escape(told.why)}.")
-    if told.next_refresh is not None:
-        when = f"{format_relative(told.next_refresh, now)} ({format_local_time(told.next_refresh)})"
+    lines += [f"Unusual: {kind}." for kind in explanation.kinds]
+    lines += [f"Server hint: {one.hint} = {escape(one.value)} – {one.effect}." for one in explanation.asked]
+    lines.append(escape(explanation.push))
+    if explanation.held_until is not None:
+        lines.append(f"On hold until {format_local_time(explanation.held_until)}: {explanation.held_by}.")
+    lines.append(f"By {explanation.strategy}: {escape(explanation.why)}.")
+    if explanation.next_refresh is not None:
+        when = f"{format_relative(explanation.next_refresh, now)} ({format_local_time(explanation.next_refresh)})"
         lines.append(f"Next refresh probably {when}.")
     else:
-        lines.append(f"It will not be refreshed: {told.held_by}.")
+        lines.append(f"It will not be refreshed: {explanation.held_by}.")
     return lines
 
 

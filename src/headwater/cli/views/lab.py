@@ -142,8 +142,8 @@ def render_description(found: dict[str, Any]) -> None:
     regular = found["periodicity"]
     for above in ("10", "48"):
         part = regular[f"cv_at_most_1_above_{above}_per_day"]
-        told = "there are none" if part is None else f"{part:.0%} repeat their day (CV ≤ 1)"
-        out.print(f"of the feeds with more than {above} items a day {told}", highlight=False)
+        share = "there are none" if part is None else f"{part:.0%} repeat their day (CV ≤ 1)"
+        out.print(f"of the feeds with more than {above} items a day {share}", highlight=False)
     out.print(f"17 % of the feeds produce {found['top_17_percent_produce']:.0%} of the items", highlight=False)
     if found["power_law"]:
         law = found["power_law"]

@@ -254,19 +254,19 @@ def verification_as_json(found: Verification) -> dict[str, Any]:
     }
 
 
-def render_query_explanation(told: QueryExplanation) -> None:
-    out.print(Text.assemble((told.query.name, "bold"), f"  {describe_state(told.query)}"))
-    if told.reads:
-        out.print(Text(f"reads {', '.join(told.reads)}"))
-    if told.read_by:
-        out.print(Text(f"read by {', '.join(told.read_by)}"))
-    for way in told.ways:
+def render_query_explanation(explanation: QueryExplanation) -> None:
+    out.print(Text.assemble((explanation.query.name, "bold"), f"  {describe_state(explanation.query)}"))
+    if explanation.reads:
+        out.print(Text(f"reads {', '.join(explanation.reads)}"))
+    if explanation.read_by:
+        out.print(Text(f"read by {', '.join(explanation.read_by)}"))
+    for way in explanation.ways:
         found = f"items with {' or '.join(way.terms)} ({way.share:.2%} of all)" if way.terms else "every item"
         out.print(Text(f"from {way.source}: looks at {found}"))
     table = Table("Source", box=None, header_style="bold", pad_edge=False)
     for heading in ("Kept", "Share", "Items", "Wanted", "Polls", "Weight", "Of it"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for source in sorted(told.sources, key=lambda source: -source.wanted_per_day)[:MAX_SOURCES]:
+    for source in sorted(explanation.sources, key=lambda source: -source.wanted_per_day)[:MAX_SOURCES]:
         table.add_row(
             escape(source.name.removeprefix("https://").removeprefix("http://")),
             f"{source.kept:,}/{source.offered:,}",
@@ -277,22 +277,23 @@ def render_query_explanation(told: QueryExplanation) -> None:
             f"{source.weight:.3g}",
             f"{source.due_to_query:.3g}",
         )
-    if told.sources:
+    if explanation.sources:
         out.print()
         out.print(table)
-        if len(told.sources) > MAX_SOURCES:
-            out.print(f"… and {format_count(len(told.sources) - MAX_SOURCES, 'other feed')}; --json lists all.")
+        if len(explanation.sources) > MAX_SOURCES:
+            out.print(f"… and {format_count(len(explanation.sources) - MAX_SOURCES, 'other feed')}; --json lists all.")
         out.print("Items, wanted items and polls are per day. “Of it” is the part of the weight due to the query.\n")
     out.print(
-        f"It should return {told.expected_per_day:.1f} items a day. Its {format_count(len(told.sources), 'feed')} cost "
-        f"{told.refreshes_per_day:.1f} refreshes a day; {told.share_of_weight:.0%} of their weight is due to it."
+        f"It should return {explanation.expected_per_day:.1f} items a day. "
+        f"Its {format_count(len(explanation.sources), 'feed')} cost {explanation.refreshes_per_day:.1f} refreshes a "
+        f"day; {explanation.share_of_weight:.0%} of their weight is due to it."
     )
-    if told.target is not None:
-        out.print(Text(f"TARGET: {told.target.message}"))
-    elif told.asks:
+    if explanation.target is not None:
+        out.print(Text(f"TARGET: {explanation.target.message}"))
+    elif explanation.asks:
         out.print("TARGET: not evaluated yet; the server does so once a minute.")
-    if told.promise is not None:
-        for line in write_promise(told.promise):
+    if explanation.promise is not None:
+        for line in write_promise(explanation.promise):
             out.print(Text(line))
 
 
@@ -312,22 +313,22 @@ def write_promise(promise: PromiseReport) -> list[str]:
     return lines
 
 
-def explanation_as_json(told: QueryExplanation) -> dict[str, Any]:
+def explanation_as_json(explanation: QueryExplanation) -> dict[str, Any]:
     return {
-        "name": told.query.name,
-        "state": describe_state(told.query),
-        "text": told.query.text,
-        "importance": told.query.importance,
-        "reads": told.reads,
-        "read_by": told.read_by,
-        "access": told.ways,
-        "sources": told.sources,
-        "expected_items_per_day": told.expected_per_day,
-        "items_per_day": told.statistics.per_day,
-        "refreshes_per_day": told.refreshes_per_day,
-        "share_of_weight": told.share_of_weight,
-        "target": told.target,
-        "promise": told.promise,
+        "name": explanation.query.name,
+        "state": describe_state(explanation.query),
+        "text": explanation.query.text,
+        "importance": explanation.query.importance,
+        "reads": explanation.reads,
+        "read_by": explanation.read_by,
+        "access": explanation.ways,
+        "sources": explanation.sources,
+        "expected_items_per_day": explanation.expected_per_day,
+        "items_per_day": explanation.statistics.per_day,
+        "refreshes_per_day": explanation.refreshes_per_day,
+        "share_of_weight": explanation.share_of_weight,
+        "target": explanation.target,
+        "promise": explanation.promise,
     }
 
 
@@ -345,9 +346,9 @@ def render_previews(previews: list[QueryPreview]) -> None:
 
 def _describe_sources(sources: dict[str, int]) -> str:
     """Name the feeds that bring most: “; from A 15, B 12 and 3 other feeds”."""
-    told = ", ".join(f"{name} {number:,}" for name, number in list(sources.items())[:MAX_NAMED_SOURCES])
+    named = ", ".join(f"{name} {number:,}" for name, number in list(sources.items())[:MAX_NAMED_SOURCES])
     others = len(sources) - MAX_NAMED_SOURCES
-    return (f"; from {told}" if told else "") + (f" and {format_count(others, 'other feed')}" if others > 0 else "")
+    return (f"; from {named}" if named else "") + (f" and {format_count(others, 'other feed')}" if others > 0 else "")
 
 
 def preview_as_json(one: QueryPreview) -> dict[str, Any]:

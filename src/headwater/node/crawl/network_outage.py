@@ -74,7 +74,7 @@ class OutageDetector(Generic[T]):
     def sort_results(self, batch: Sequence[T], hosts: int, requested: Collection[int], now: float) -> SortedResults[T]:
         """Sort results into counting ones and ones to fetch again; suspects are in neither.
 
-        `hosts` is how many the server knows: with fewer than three nothing can be told. A feed that a person has
+        `hosts` is how many the server knows: with fewer than three nothing can be concluded. A feed that a person has
         `requested` counts at once.
         """
         found: SortedResults[T] = SortedResults()

@@ -50,8 +50,10 @@ class QualityMonitor:
         for one in refreshes:
             hours.setdefault(one[0].at // HOUR, []).append(one)
         for hour, ended in hours.items():
-            told = [(one, measure_delays(one, before)) for one, before in ended if before is not None and one.published]
-            waited = [delays for _, delays in told]
+            measured = [
+                (one, measure_delays(one, before)) for one, before in ended if before is not None and one.published
+            ]
+            waited = [delays for _, delays in measured]
             self.tally.record(
                 hour * HOUR,
                 requests=len(ended),
@@ -59,7 +61,7 @@ class QualityMonitor:
                 got=sum(refresh.new for refresh, before in ended if before is not None),
                 lost=sum(refresh.lost for refresh, _ in ended),
                 delays=np.concatenate(waited) if waited else np.empty(0),
-                missing=sum(float(delays.sum()) / max(one.window or 1, 1) for one, delays in told),
+                missing=sum(float(delays.sum()) / max(one.window or 1, 1) for one, delays in measured),
             )
 
     async def make_report(self, now: float) -> QualityReport:

@@ -57,11 +57,11 @@ def validate_time_zone(given: str) -> str:
 
 
 @account_group.get("/users", ADMIN)
-async def list_users(call: ApiCall, asked: ListParameters) -> ListPage[UserView]:
+async def list_users(call: ApiCall, parameters: ListParameters) -> ListPage[UserView]:
     """List the accounts in the order in which they were created."""
-    after = decode_cursor(asked.cursor, int)
+    after = decode_cursor(parameters.cursor, int)
     rows = [user for user in await call.store.read(accounts.list_users) if after is None or user.id > after[0]]
-    return paginate(rows[: asked.limit + 1], asked.limit, UserView.from_row, lambda user: (user.id,))
+    return paginate(rows[: parameters.limit + 1], parameters.limit, UserView.from_row, lambda user: (user.id,))
 
 
 class UserRequest(RequestBody, frozen=True):
@@ -71,16 +71,16 @@ class UserRequest(RequestBody, frozen=True):
 
 
 @account_group.post("/users", ADMIN, status=201)
-async def add_user(call: ApiCall, given: UserRequest) -> UserView:
+async def add_user(call: ApiCall, body: UserRequest) -> UserView:
     """Create an account."""
-    kept = await asyncio.to_thread(hash_password, given.password)
-    return UserView.from_row(await call.store.write(accounts.add_user, given.name, kept, call.now, role=given.role))
+    kept = await asyncio.to_thread(hash_password, body.password)
+    return UserView.from_row(await call.store.write(accounts.add_user, body.name, kept, call.now, role=body.role))
 
 
 @account_group.get("/users/{id}", ADMIN)
-async def show_user(call: ApiCall, asked: IdParameters) -> UserView:
+async def show_user(call: ApiCall, parameters: IdParameters) -> UserView:
     """Show an account."""
-    return UserView.from_row(await call.store.read(find_user, asked.id))
+    return UserView.from_row(await call.store.read(find_user, parameters.id))
 
 
 class UserChange(RequestBody, frozen=True):
@@ -93,25 +93,25 @@ class UserChange(RequestBody, frozen=True):
 
 
 @account_group.patch("/users/{id}", ADMIN)
-async def change_user(call: ApiCall, asked: IdParameters, given: UserChange) -> UserView:
+async def change_user(call: ApiCall, parameters: IdParameters, body: UserChange) -> UserView:
     """Change an account's name, role, password or time zone."""
     changes: dict[str, str] = {}
     for name in ("name", "role"):
-        if not isinstance(value := getattr(given, name), UnsetType):
+        if not isinstance(value := getattr(body, name), UnsetType):
             changes[name] = value
-    if not isinstance(given.time_zone, UnsetType):
-        changes["time_zone"] = validate_time_zone(given.time_zone)
-    if not isinstance(given.password, UnsetType):
-        changes["password"] = await asyncio.to_thread(hash_password, given.password)
-    found = await call.store.read(find_user, asked.id)
+    if not isinstance(body.time_zone, UnsetType):
+        changes["time_zone"] = validate_time_zone(body.time_zone)
+    if not isinstance(body.password, UnsetType):
+        changes["password"] = await asyncio.to_thread(hash_password, body.password)
+    found = await call.store.read(find_user, parameters.id)
     return UserView.from_row(await call.store.write(accounts.change_user, found.id, **changes) if changes else found)
 
 
 @account_group.delete("/users/{id}", ADMIN)
-async def remove_user(call: ApiCall, asked: IdParameters) -> RemovedView:
+async def remove_user(call: ApiCall, parameters: IdParameters) -> RemovedView:
     """Remove an account and its private data; its sessions and tokens end immediately."""
-    await call.store.read(find_user, asked.id)
-    return RemovedView(undo=await call.store.write(move_user_to_trash, asked.id, by=call.remover))
+    await call.store.read(find_user, parameters.id)
+    return RemovedView(undo=await call.store.write(move_user_to_trash, parameters.id, by=call.remover))
 
 
 # the caller's own account
@@ -138,12 +138,12 @@ class MyAccountChange(RequestBody, frozen=True):
 
 
 @account_group.patch("/me")
-async def change_me(call: ApiCall, given: MyAccountChange) -> UserView:
+async def change_me(call: ApiCall, body: MyAccountChange) -> UserView:
     """Change your time zone."""
-    if isinstance(given.time_zone, UnsetType):
+    if isinstance(body.time_zone, UnsetType):
         return UserView.from_row(call.user)
     return UserView.from_row(
-        await call.store.write(accounts.change_user, call.user.id, time_zone=validate_time_zone(given.time_zone))
+        await call.store.write(accounts.change_user, call.user.id, time_zone=validate_time_zone(body.time_zone))
     )
 
 
@@ -153,13 +153,13 @@ class PasswordChange(RequestBody, frozen=True):
 
 
 @account_group.post("/me/password")
-async def change_password(call: ApiCall, given: PasswordChange) -> None:
+async def change_password(call: ApiCall, body: PasswordChange) -> None:
     """Change your password and end all your sessions."""
     try:
-        await call.site.login.check_password(call.request, call.user.name, given.old)
+        await call.site.login.check_password(call.request, call.user.name, body.old)
     except WrongPassword as error:
         raise InputError("The old password is wrong.", "old") from error
-    changed = await asyncio.to_thread(hash_password, given.new)
+    changed = await asyncio.to_thread(hash_password, body.new)
     await call.store.write(accounts.change_user, call.user.id, password=changed)
 
 
@@ -172,13 +172,13 @@ class ApiTokenView(ResponseBody, frozen=True):
 
 
 @account_group.get("/tokens")
-async def list_tokens(call: ApiCall, asked: ListParameters) -> ListPage[ApiTokenView]:
+async def list_tokens(call: ApiCall, parameters: ListParameters) -> ListPage[ApiTokenView]:
     """List your API tokens, without the secrets."""
-    after = decode_cursor(asked.cursor, int)
+    after = decode_cursor(parameters.cursor, int)
     rows = [one for one in await call.store.read(list_api_tokens, call.user.id) if after is None or one.id > after[0]]
     return paginate(
-        sorted(rows, key=lambda one: one.id)[: asked.limit + 1],
-        asked.limit,
+        sorted(rows, key=lambda one: one.id)[: parameters.limit + 1],
+        parameters.limit,
         ApiTokenView.from_row,
         lambda one: (one.id,),
     )
@@ -197,16 +197,18 @@ class CreatedApiToken(ResponseBody, frozen=True):
 
 
 @account_group.post("/tokens", status=201)
-async def make_token(call: ApiCall, given: ApiTokenRequest) -> CreatedApiToken:
+async def make_token(call: ApiCall, body: ApiTokenRequest) -> CreatedApiToken:
     """Create an API token; its scopes are limited to those of this session or token."""
-    if lacking := set(given.scopes) - call.who.scopes:
+    if lacking := set(body.scopes) - call.who.scopes:
         raise InputError(f"You lack the scopes {', '.join(sorted(lacking))}. Leave them out.", "scopes")
     secret = make_secret()
-    made = await call.store.write(add_api_token, call.user.id, hash_secret(secret), given.label, given.scopes, call.now)
+    made = await call.store.write(add_api_token, call.user.id, hash_secret(secret), body.label, body.scopes, call.now)
     return CreatedApiToken(token=secret, about=ApiTokenView.from_row(made))
 
 
 @account_group.delete("/tokens/{id}")
-async def revoke_token(call: ApiCall, asked: IdParameters) -> RemovedView:
+async def revoke_token(call: ApiCall, parameters: IdParameters) -> RemovedView:
     """Revoke one of your API tokens immediately."""
-    return RemovedView(undo=await call.store.write(move_api_token_to_trash, call.user.id, asked.id, by=call.remover))
+    return RemovedView(
+        undo=await call.store.write(move_api_token_to_trash, call.user.id, parameters.id, by=call.remover)
+    )

@@ -116,15 +116,15 @@ def _answer_by_method(site: Site, endpoints: dict[str, Endpoint]) -> Any:
 
 async def _call_endpoint(site: Site, endpoint: Endpoint, request: Request) -> Response:
     who = await require_scope(request, endpoint.scope)
-    given: dict[str, Any] = {}
-    if endpoint.asked is not None:
-        given["asked"] = read_parameters(endpoint, request)
+    arguments: dict[str, Any] = {}
+    if endpoint.parameters is not None:
+        arguments["parameters"] = read_parameters(endpoint, request)
     elif request.query_params:
         name = next(iter(request.query_params))[:100]
         raise InputError(f"Unknown parameter “{name}”: this endpoint has no parameters.")
-    if endpoint.given is not None:
-        given["given"] = await read_request_body(endpoint, request)
-    result = await endpoint.handler(ApiCall(site, request, who, site.clock()), **given)
+    if endpoint.body is not None:
+        arguments["body"] = await read_request_body(endpoint, request)
+    result = await endpoint.handler(ApiCall(site, request, who, site.clock()), **arguments)
     if isinstance(result, RawBody):
         return Response(result.body, endpoint.status, media_type=result.type)
     if endpoint.answer is None:

@@ -1,10 +1,10 @@
 """Declares endpoints: handlers whose signature states parameters, body and response.
 
     @feeds.patch("/feeds/{id}", scope="write")
-    async def change_feed(call: ApiCall, asked: IdParameters, given: FeedChange) -> FeedView:
+    async def change_feed(call: ApiCall, parameters: IdParameters, body: FeedChange) -> FeedView:
         '''Change a feed's title, weight, tags or address, or pause it.'''
 
-`asked` are the parameters in path and query, `given` is the body, and the return type is the response; each is a
+`parameters` are those in path and query, `body` is that of the request, and the return type is the response; each is a
 msgspec struct. The same types parse requests (`parameters`), encode responses and become the OpenAPI description
 (`openapi`), so the description cannot differ from the code. The first line of the docstring is the summary.
 """
@@ -98,8 +98,8 @@ class Endpoint:
     noun: str
     handler: Handler
     status: int
-    asked: type[Parameters] | None
-    given: Any
+    parameters: type[Parameters] | None
+    body: Any
     answer: Any
 
     @property
@@ -155,8 +155,8 @@ class EndpointGroup:
                     self.name,
                     handler,
                     204 if nothing else 200 if status == 204 else status,
-                    hints.get("asked"),
-                    hints.get("given"),
+                    hints.get("parameters"),
+                    hints.get("body"),
                     None if nothing else answer,
                 )
             )

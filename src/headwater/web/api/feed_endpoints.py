@@ -107,13 +107,13 @@ class FeedListParameters(ListParameters, frozen=True):
 
 
 @feed_group.get("/feeds")
-async def list_feeds(call: ApiCall, asked: FeedListParameters) -> ListPage[FeedView]:
+async def list_feeds(call: ApiCall, parameters: FeedListParameters) -> ListPage[FeedView]:
     """List feeds by id."""
-    after = decode_cursor(asked.cursor, int)
+    after = decode_cursor(parameters.cursor, int)
     mine = None if call.user.is_owner else call.user.id
-    which = FeedFilter(asked.tag, asked.search, asked.state, subscriber=mine)
-    rows = await call.store.read(list_feed_overviews, which, after=after[0] if after else 0, limit=asked.limit + 1)
-    return paginate(rows, asked.limit, view_feed, lambda row: (row.feed.id,))
+    which = FeedFilter(parameters.tag, parameters.search, parameters.state, subscriber=mine)
+    rows = await call.store.read(list_feed_overviews, which, after=after[0] if after else 0, limit=parameters.limit + 1)
+    return paginate(rows, parameters.limit, view_feed, lambda row: (row.feed.id,))
 
 
 class FeedRequest(RequestBody, frozen=True):
@@ -141,30 +141,30 @@ class AddedFeedView(ResponseBody, frozen=True):
 
 
 @feed_group.post("/feeds", status=201)
-async def add_feed(call: ApiCall, given: FeedRequest) -> AddedFeedView:
+async def add_feed(call: ApiCall, body: FeedRequest) -> AddedFeedView:
     """Find the feed at an address, add it and subscribe to it.
 
     Only owners can set a name or a weight.
     """
-    if given.name is not None or given.weight is not None:
+    if body.name is not None or body.weight is not None:
         require_owner(call, "can set the name or the weight of a feed")
-    await call.site.reader_quota.check_additions(call.user, [given.url])
+    await call.site.reader_quota.check_additions(call.user, [body.url])
 
     def choose(address: str, found: object) -> object:
         offers = list(found)  # type: ignore[call-overload]
-        if given.choose > len(offers):
+        if body.choose > len(offers):
             raise InputError(f"The page offers {len(offers)} feeds: `choose` must be 1 to {len(offers)}.", "choose")
-        return offers[given.choose - 1]
+        return offers[body.choose - 1]
 
     done = await add_feed_from_address(
         call.store,
         call.aggregator.fetcher,
-        given.url,
+        body.url,
         now=call.now,
         choose=choose,  # type: ignore[arg-type]
-        name=given.name,
-        tags=given.tags,
-        weight=1.0 if given.weight is None else given.weight,
+        name=body.name,
+        tags=body.tags,
+        weight=1.0 if body.weight is None else body.weight,
         subscriber=call.user.id,
         allowed=call.site.reader_quota.limit_for(call.user),
     )
@@ -177,9 +177,9 @@ class AddressRequest(RequestBody, frozen=True):
 
 
 @feed_group.post("/feeds/discover")
-async def discover_feeds(call: ApiCall, given: AddressRequest) -> ListPage[OfferedFeed]:
+async def discover_feeds(call: ApiCall, body: AddressRequest) -> ListPage[OfferedFeed]:
     """List the feeds that an address offers, without adding any."""
-    found = await discover_candidates(call.aggregator.fetcher, given.url)
+    found = await discover_candidates(call.aggregator.fetcher, body.url)
     return ListPage(items=[OfferedFeed.from_row(one) for one in found[:100]], next=None)
 
 
@@ -190,9 +190,9 @@ async def find_visible_feed(call: ApiCall, feed_id: int) -> FeedView:
 
 
 @feed_group.get("/feeds/{id}")
-async def show_feed(call: ApiCall, asked: IdParameters) -> FeedView:
+async def show_feed(call: ApiCall, parameters: IdParameters) -> FeedView:
     """Show one feed."""
-    return await find_visible_feed(call, asked.id)
+    return await find_visible_feed(call, parameters.id)
 
 
 class FeedChange(RequestBody, frozen=True):
@@ -211,10 +211,10 @@ class FeedChange(RequestBody, frozen=True):
 
 
 @feed_group.patch("/feeds/{id}", ADMIN)
-async def change_feed(call: ApiCall, asked: IdParameters, given: FeedChange) -> FeedView:
+async def change_feed(call: ApiCall, parameters: IdParameters, body: FeedChange) -> FeedView:
     """Change a feed's title, name, weight, interval, tags or address for everybody, or pause it."""
     named = ("title", "name", "weight", "interval", "paused", "tags", "url")
-    changes = {name: getattr(given, name) for name in named if getattr(given, name) is not UNSET}
+    changes = {name: getattr(body, name) for name in named if getattr(body, name) is not UNSET}
     if "tags" in changes:
         changes["tags"] = tuple(dict.fromkeys(changes["tags"]))
     if "url" in changes and not changes["url"].lower().startswith(("http://", "https://")):
@@ -222,8 +222,8 @@ async def change_feed(call: ApiCall, asked: IdParameters, given: FeedChange) -> 
     if changes.get("interval") is not None:
         check_interval(changes["interval"], call.site.settings.least_interval)
     if changes:
-        await call.store.write(stored_feeds.change_feed, asked.id, **changes)
-    return await find_visible_feed(call, asked.id)
+        await call.store.write(stored_feeds.change_feed, parameters.id, **changes)
+    return await find_visible_feed(call, parameters.id)
 
 
 class RemovalParameters(IdParameters, frozen=True):
@@ -231,9 +231,9 @@ class RemovalParameters(IdParameters, frozen=True):
 
 
 @feed_group.delete("/feeds/{id}", ADMIN)
-async def remove_feed(call: ApiCall, asked: RemovalParameters) -> RemovedView:
+async def remove_feed(call: ApiCall, parameters: RemovalParameters) -> RemovedView:
     """Remove a feed and its items for everybody. A feed that queries name is removed with `cascade` only."""
-    undo = await call.store.write(move_feed_to_trash, asked.id, by=call.remover, cascade=asked.cascade)
+    undo = await call.store.write(move_feed_to_trash, parameters.id, by=call.remover, cascade=parameters.cascade)
     return RemovedView(undo=undo)
 
 
@@ -242,10 +242,10 @@ class ArticleWish(RequestBody, frozen=True):
 
 
 @feed_group.put("/feeds/{id}/articles", ADMIN)
-async def want_articles(call: ApiCall, asked: IdParameters, given: ArticleWish) -> None:
+async def want_articles(call: ApiCall, parameters: IdParameters, body: ArticleWish) -> None:
     """Turn fetching the full articles of a feed on or off."""
-    feed = await call.store.read(find_feed, asked.id)
-    await call.store.write(articles.want_articles, "feed", feed.id, given.wanted)
+    feed = await call.store.read(find_feed, parameters.id)
+    await call.store.write(articles.want_articles, "feed", feed.id, body.wanted)
 
 
 class MergedFeedsView(ResponseBody, frozen=True):
@@ -258,10 +258,10 @@ class MergeRequest(RequestBody, frozen=True):
 
 
 @feed_group.post("/feeds/{id}/merge", ADMIN)
-async def merge_feeds(call: ApiCall, asked: IdParameters, given: MergeRequest) -> MergedFeedsView:
+async def merge_feeds(call: ApiCall, parameters: IdParameters, body: MergeRequest) -> MergedFeedsView:
     """Merge another feed into this one: its items move here, and it is removed. This cannot be undone."""
-    moved = await call.store.write(stored_feeds.merge_feeds, asked.id, given.other)
-    return MergedFeedsView(moved=moved, feed=await find_visible_feed(call, asked.id))
+    moved = await call.store.write(stored_feeds.merge_feeds, parameters.id, body.other)
+    return MergedFeedsView(moved=moved, feed=await find_visible_feed(call, parameters.id))
 
 
 class SimilarFeed(ResponseBody, frozen=True):
@@ -271,9 +271,9 @@ class SimilarFeed(ResponseBody, frozen=True):
 
 
 @feed_group.get("/feeds/{id}/alike", ADMIN)
-async def list_alike_feeds(call: ApiCall, asked: IdParameters) -> ListPage[SimilarFeed]:
+async def list_alike_feeds(call: ApiCall, parameters: IdParameters) -> ListPage[SimilarFeed]:
     """List feeds that may be duplicates: those with the same title or the same web page."""
-    found = await call.store.read(find_similar_feeds, asked.id, 100)
+    found = await call.store.read(find_similar_feeds, parameters.id, 100)
     return ListPage(items=[SimilarFeed.from_row(feed) for feed in found], next=None)
 
 
@@ -293,7 +293,7 @@ async def list_troubles(call: ApiCall) -> ListPage[FailureGroupView]:
     """List the causes why feeds fail, the most frequent first."""
     found = await call.store.read(group_failures)
     other = ("Another cause", "The feed's page has the details.")
-    told = [
+    views = [
         FailureGroupView(
             ending=one.ending.value,
             cause=FAILURE_ADVICE.get(one.ending, other)[0],
@@ -304,7 +304,7 @@ async def list_troubles(call: ApiCall) -> ListPage[FailureGroupView]:
         )
         for one in found
     ]
-    return ListPage(items=told, next=None)
+    return ListPage(items=views, next=None)
 
 
 # suggestions

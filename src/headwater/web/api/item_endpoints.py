@@ -141,22 +141,22 @@ async def find_stream_named(call: ApiCall, feed: int | None, query: str | None, 
 
 
 @item_group.get("/items")
-async def list_items(call: ApiCall, asked: StreamParameters) -> ListPage[ItemView]:
+async def list_items(call: ApiCall, parameters: StreamParameters) -> ListPage[ItemView]:
     """List the items of a stream, the newest first."""
-    which = await find_stream_named(call, asked.feed, asked.query, asked.tag)
-    before = decode_cursor(asked.cursor, float, int)
+    which = await find_stream_named(call, parameters.feed, parameters.query, parameters.tag)
+    before = decode_cursor(parameters.cursor, float, int)
     found = await call.store.read(
         list_reader_items,
         call.user.id,
         which,
         StreamQuery(
-            unread=asked.unread,
-            starred=asked.starred,
-            since=asked.since,
-            until=asked.until,
+            unread=parameters.unread,
+            starred=parameters.starred,
+            since=parameters.since,
+            until=parameters.until,
             before=(before[0], before[1]) if before else None,
-            limit=asked.limit,
-            oldest_first=asked.oldest_first,
+            limit=parameters.limit,
+            oldest_first=parameters.oldest_first,
         ),
     )
     return ListPage(
@@ -208,9 +208,9 @@ async def _find_reader_item(call: ApiCall, id: str) -> ReaderItem:
 
 
 @item_group.get("/items/{id}")
-async def show_item(call: ApiCall, asked: ItemParameters) -> FullItemView:
+async def show_item(call: ApiCall, parameters: ItemParameters) -> FullItemView:
     """Show one item with its content, and the query feeds that show it."""
-    one = await _find_reader_item(call, asked.id)
+    one = await _find_reader_item(call, parameters.id)
     item = one.item
     emitted = await call.store.read(find_showing_queries, [item.id] if item.id is not None else [])
     shown = emitted[item.id].by if item.id in emitted else set()
@@ -260,11 +260,11 @@ class MarkRequest(RequestBody, frozen=True):
 
 
 @item_group.patch("/items/{id}")
-async def mark_item(call: ApiCall, asked: ItemParameters, given: MarkRequest) -> ItemView:
+async def mark_item(call: ApiCall, parameters: ItemParameters, body: MarkRequest) -> ItemView:
     """Mark one item read or unread, star or unstar it."""
-    await _find_reader_item(call, asked.id)
-    await _save_marks(call, [asked.id], given.read, given.starred)
-    return view_item(await _find_reader_item(call, asked.id))
+    await _find_reader_item(call, parameters.id)
+    await _save_marks(call, [parameters.id], body.read, body.starred)
+    return view_item(await _find_reader_item(call, parameters.id))
 
 
 class MarkManyRequest(RequestBody, frozen=True):
@@ -278,9 +278,9 @@ class MarkedItemsView(ResponseBody, frozen=True):
 
 
 @item_group.post("/items/marks")
-async def mark_items(call: ApiCall, given: MarkManyRequest) -> MarkedItemsView:
+async def mark_items(call: ApiCall, body: MarkManyRequest) -> MarkedItemsView:
     """Mark or star up to a thousand items at once."""
-    return MarkedItemsView(marked=await _save_marks(call, given.ids, given.read, given.starred))
+    return MarkedItemsView(marked=await _save_marks(call, body.ids, body.read, body.starred))
 
 
 async def _save_marks(call: ApiCall, ids: list[str], read: bool | UnsetType, starred: bool | UnsetType) -> int:
@@ -312,16 +312,16 @@ class MarkedStreamView(ResponseBody, frozen=True):
 
 
 @item_group.post("/items/read-all")
-async def mark_all_read(call: ApiCall, given: MarkAllRequest) -> MarkedStreamView:
+async def mark_all_read(call: ApiCall, body: MarkAllRequest) -> MarkedStreamView:
     """Mark a whole stream as read."""
-    which = await find_stream_named(call, given.feed, given.query, given.tag)
+    which = await find_stream_named(call, body.feed, body.query, body.tag)
     done = await call.store.write(
         mark_stream_read,
         call.user.id,
         which,
         now=call.now,
-        up_to=None if given.up_to is None else parse_item_id(given.up_to),
-        until=given.until,
+        up_to=None if body.up_to is None else parse_item_id(body.up_to),
+        until=body.until,
     )
     return MarkedStreamView(count=done.count, undo=done.undo)
 
@@ -331,9 +331,9 @@ class UndoMarkRequest(RequestBody, frozen=True):
 
 
 @item_group.post("/items/undo")
-async def undo_read_all(call: ApiCall, given: UndoMarkRequest) -> None:
+async def undo_read_all(call: ApiCall, body: UndoMarkRequest) -> None:
     """Undo a “mark all read”."""
-    await call.store.write(undo_mark_read, call.user.id, given.undo, call.now)
+    await call.store.write(undo_mark_read, call.user.id, body.undo, call.now)
 
 
 search_group = EndpointGroup(
@@ -376,25 +376,27 @@ class SearchResultView(ResponseBody, frozen=True):
 
 
 @search_group.get("/search")
-async def search_items(call: ApiCall, asked: SearchParameters) -> SearchResultView:
+async def search_items(call: ApiCall, parameters: SearchParameters) -> SearchResultView:
     """Find items by words or by a condition of the query language."""
-    after = decode_cursor(asked.cursor, int)
+    after = decode_cursor(parameters.cursor, int)
     before = after[0] if after else None
-    if asked.feed is None and asked.query is None and asked.tag is None:
-        found = await run_search(call.store, call.user.id, asked.q, call.now, before_id=before, limit=asked.limit)
+    if parameters.feed is None and parameters.query is None and parameters.tag is None:
+        found = await run_search(
+            call.store, call.user.id, parameters.q, call.now, before_id=before, limit=parameters.limit
+        )
         if found.said:
             raise InputError(found.said)
         return SearchResultView(
-            items=[view_item(one) for one in found.readings[: asked.limit]],
+            items=[view_item(one) for one in found.readings[: parameters.limit]],
             next=None if found.next_id is None else encode_cursor(found.next_id),
             waiting=found.waiting,
             read_as=found.query,
             kept=found.kept,
             looked_at=found.looked_at,
         )
-    which = await find_stream_named(call, asked.feed, asked.query, asked.tag)
+    which = await find_stream_named(call, parameters.feed, parameters.query, parameters.tag)
     page, items = await search_reader_items(
-        call.store, call.user.id, asked.q, which, limit=asked.limit, before_id=before
+        call.store, call.user.id, parameters.q, which, limit=parameters.limit, before_id=before
     )
     more = encode_cursor(page.items[-1].id) if page.more and page.items else None
     return SearchResultView(items=[view_item(one) for one in items], next=more, waiting=page.waiting)

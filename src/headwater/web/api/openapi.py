@@ -61,7 +61,7 @@ def describe_api(nouns: Iterable[EndpointGroup], base: str) -> dict[str, Any]:
         paths.setdefault(PREFIX + endpoint.path, {})[endpoint.method.lower()] = _describe_operation(
             endpoint, named, components
         )
-    asked = {endpoint.asked.__name__ for endpoint in endpoints if endpoint.asked is not None}
+    parameter_types = {endpoint.parameters.__name__ for endpoint in endpoints if endpoint.parameters is not None}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -87,7 +87,7 @@ def describe_api(nouns: Iterable[EndpointGroup], base: str) -> dict[str, Any]:
                     "description": "the session of a browser; changes are accepted from the server's own pages only",
                 },
             },
-            "schemas": {name: schema for name, schema in components.items() if name not in asked},
+            "schemas": {name: schema for name, schema in components.items() if name not in parameter_types},
         },
     }
 
@@ -97,7 +97,7 @@ def _type_key(kind: Any) -> str:
 
 
 def _list_types(endpoint: Endpoint) -> list[Any]:
-    kinds = (endpoint.asked, endpoint.given, endpoint.answer)
+    kinds = (endpoint.parameters, endpoint.body, endpoint.answer)
     return [kind for kind in kinds if kind is not None and kind is not RawBody]
 
 
@@ -111,13 +111,13 @@ def _describe_operation(endpoint: Endpoint, named: dict[str, Any], components: d
     }
     if endpoint.description:
         operation["description"] = endpoint.description
-    if endpoint.asked is not None:
-        operation["parameters"] = _describe_parameters(endpoint, components[endpoint.asked.__name__])
-    if endpoint.given is RawBody:
+    if endpoint.parameters is not None:
+        operation["parameters"] = _describe_parameters(endpoint, components[endpoint.parameters.__name__])
+    if endpoint.body is RawBody:
         content = {OPML: {"schema": {"type": "string"}}}
         operation["requestBody"] = {"required": True, "content": content}
-    elif endpoint.given is not None:
-        schema = named[_type_key(endpoint.given)]
+    elif endpoint.body is not None:
+        schema = named[_type_key(endpoint.body)]
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return operation
 
@@ -165,7 +165,7 @@ def _describe_responses(endpoint: Endpoint, named: dict[str, Any]) -> dict[str, 
     }
     if endpoint.path_names:
         told["404"] = "not found, or not visible to you"
-    if endpoint.given is not None:
+    if endpoint.body is not None:
         told |= {"413": "the body is too large", "415": "the body has the wrong content type"}
     told |= {"default": "another error"}
     return {str(endpoint.status): good} | {code: {"description": said, "content": bad} for code, said in told.items()}

@@ -38,21 +38,21 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,2})?")
 
 def read_parameters(endpoint: Endpoint, request: Request) -> Any:
     """Return the parameters in path and query. Raise InputError for unknown, repeated or invalid ones."""
-    assert endpoint.asked is not None
+    assert endpoint.parameters is not None
     given: dict[str, Any] = {}
-    known = _parameter_fields(endpoint.asked)
+    known = _parameter_fields(endpoint.parameters)
     for name, text in [*request.path_params.items(), *request.query_params.multi_items()]:
         if name not in known:
             raise InputError(f"Unknown parameter “{name[:100]}”. Use {', '.join(known)}.", name[:100])
         if name in given:
             raise InputError(f"The parameter {name} is repeated. Send it once.", name)
         given[name] = _convert_parameter(text, known[name], name)
-    return _decode_body(lambda: msgspec.convert(given, endpoint.asked))
+    return _decode_body(lambda: msgspec.convert(given, endpoint.parameters))
 
 
 @cache
-def _parameter_fields(asked: type[Parameters]) -> dict[str, kinds.Type]:
-    return {field.encode_name: field.type for field in kinds.type_info(asked).fields}  # type: ignore[attr-defined]
+def _parameter_fields(parameters: type[Parameters]) -> dict[str, kinds.Type]:
+    return {field.encode_name: field.type for field in kinds.type_info(parameters).fields}  # type: ignore[attr-defined]
 
 
 def _convert_parameter(text: str, kind: kinds.Type, name: str) -> Any:
@@ -78,14 +78,14 @@ def _convert_parameter(text: str, kind: kinds.Type, name: str) -> Any:
 
 async def read_request_body(endpoint: Endpoint, request: Request) -> Any:
     """Return the body as a value of its type. Nothing is read beyond the size limit."""
-    raw_wanted = endpoint.given is RawBody
+    raw_wanted = endpoint.body is RawBody
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not raw_wanted and media_type != "application/json":
         raise RequestRefused("The body must be JSON. Send it with Content-Type: application/json.", 415)
     raw = await read_body(request, MAX_BODY_BYTES, f"The body is larger than {MAX_BODY_BYTES // 1_000_000} MB.")
     if raw_wanted:
         return RawBody(raw, media_type or OPML)
-    return _decode_body(lambda: msgspec.json.decode(raw, type=endpoint.given))
+    return _decode_body(lambda: msgspec.json.decode(raw, type=endpoint.body))
 
 
 def _decode_body(read: Any) -> Any:

@@ -47,17 +47,17 @@ class DeliveryListParameters(Parameters, frozen=True):
 
 
 @delivery_group.get("/deliveries", ADMIN)
-async def list_deliveries(call: ApiCall, asked: DeliveryListParameters) -> ListPage[Delivery]:
+async def list_deliveries(call: ApiCall, parameters: DeliveryListParameters) -> ListPage[Delivery]:
     """List deliveries, the latest first."""
-    before = decode_cursor(asked.cursor, float, int)
+    before = decode_cursor(parameters.cursor, float, int)
     rows = await call.store.read(
         deliveries.list_deliveries,
-        (asked.state,) if asked.state else (),
-        limit=asked.limit + 1,
+        (parameters.state,) if parameters.state else (),
+        limit=parameters.limit + 1,
         before=(before[0], before[1]) if before else None,
         of_server=True,
     )
-    return paginate(rows, asked.limit, lambda one: one, lambda one: (one.at, one.id))
+    return paginate(rows, parameters.limit, lambda one: one, lambda one: (one.at, one.id))
 
 
 class DeliveryCounts(ResponseBody, frozen=True):
@@ -86,12 +86,12 @@ class ResendCount(ResponseBody, frozen=True):
 
 
 @delivery_group.post("/deliveries/resend", ADMIN)
-async def resend_deliveries(call: ApiCall, given: ResendRequest) -> ResendCount:
+async def resend_deliveries(call: ApiCall, body: ResendRequest) -> ResendCount:
     """Send dead or failed deliveries again now."""
-    if bool(given.ids) == given.dead:
+    if bool(body.ids) == body.dead:
         raise InputError("Send either the ids of deliveries, or dead: true for all dead ones.", "ids")
-    number = await call.store.write(retry_deliveries, given.ids, call.now)
-    if given.ids and not number:
+    number = await call.store.write(retry_deliveries, body.ids, call.now)
+    if body.ids and not number:
         raise InputError("None of these deliveries can be sent again: only dead and failed ones can.", "ids")
     call.aggregator.wake_deliveries()
     return ResendCount(due=number)
@@ -103,9 +103,9 @@ class TestMessageRequest(RequestBody, frozen=True):
 
 
 @delivery_group.post("/deliveries/test", ADMIN)
-async def send_test_message(call: ApiCall, given: TestMessageRequest) -> None:
+async def send_test_message(call: ApiCall, body: TestMessageRequest) -> None:
     """Send a test message now; the error says why it was not accepted."""
-    await call.aggregator.send_test_message(given.kind, given.address)
+    await call.aggregator.send_test_message(body.kind, body.address)
 
 
 publication_group = EndpointGroup(
@@ -151,25 +151,25 @@ class PrivacyView(ResponseBody, frozen=True):
 
 
 @publication_group.put("/published/{kind}/{name}", ADMIN)
-async def set_private(call: ApiCall, asked: PublicationParameters, given: PrivacyRequest) -> PrivacyView:
+async def set_private(call: ApiCall, parameters: PublicationParameters, body: PrivacyRequest) -> PrivacyView:
     """Make a query feed of the server or a tag public, or private again."""
-    path = await _find_own_path(call, asked)
-    await call.store.write(private_feeds.set_private, path, given.private)
-    return PrivacyView(path=path, private=given.private)
+    path = await _find_own_path(call, parameters)
+    await call.store.write(private_feeds.set_private, path, body.private)
+    return PrivacyView(path=path, private=body.private)
 
 
 @publication_group.put("/published/feeds.opml", ADMIN)
-async def set_list_private(call: ApiCall, given: PrivacyRequest) -> PrivacyView:
+async def set_list_private(call: ApiCall, body: PrivacyRequest) -> PrivacyView:
     """Make the subscription list `/feeds.opml` public, or private again."""
-    await call.store.write(private_feeds.set_private, LIST_PATH, given.private)
-    return PrivacyView(path=LIST_PATH, private=given.private)
+    await call.store.write(private_feeds.set_private, LIST_PATH, body.private)
+    return PrivacyView(path=LIST_PATH, private=body.private)
 
 
-async def _find_own_path(call: ApiCall, asked: PublicationParameters | FeedTokenParameters) -> str:
+async def _find_own_path(call: ApiCall, parameters: PublicationParameters | FeedTokenParameters) -> str:
     """Return the path of a tag or of a query feed that the caller owns. Raises NotFound or Forbidden."""
-    if asked.kind == "feeds":
-        return f"/feeds/{(await find_own_query(call.store, call.user, asked.name)).name}"
-    return await channels.find_path(call.store, f"{asked.kind}/{asked.name}")
+    if parameters.kind == "feeds":
+        return f"/feeds/{(await find_own_query(call.store, call.user, parameters.name)).name}"
+    return await channels.find_path(call.store, f"{parameters.kind}/{parameters.name}")
 
 
 class FeedTokenRequest(RequestBody, frozen=True):
@@ -186,10 +186,10 @@ class CreatedFeedToken(ResponseBody, frozen=True):
 
 
 @publication_group.post("/published/{kind}/{name}/tokens", ADMIN, status=201)
-async def give_token(call: ApiCall, asked: PublicationParameters, given: FeedTokenRequest) -> CreatedFeedToken:
+async def give_token(call: ApiCall, parameters: PublicationParameters, body: FeedTokenRequest) -> CreatedFeedToken:
     """Create a token for a private feed."""
-    path = await _find_own_path(call, asked)
-    made = await channels.create_feed_token(call.store, path, given.label, call.site.base_url, call.now)
+    path = await _find_own_path(call, parameters)
+    made = await channels.create_feed_token(call.store, path, body.label, call.site.base_url, call.now)
     return CreatedFeedToken(path=made.path, token=made.token, url=made.url, private=made.private)
 
 
@@ -204,10 +204,10 @@ class RevokedTokensView(RemovedView, frozen=True):
 
 
 @publication_group.delete("/published/{kind}/{name}/tokens", ADMIN)
-async def revoke_tokens(call: ApiCall, asked: FeedTokenParameters) -> RevokedTokensView:
+async def revoke_tokens(call: ApiCall, parameters: FeedTokenParameters) -> RevokedTokensView:
     """Revoke the tokens of a private feed."""
-    path = f"/{asked.kind}/{asked.name}"
-    if asked.kind == "feeds":
-        path = await _find_own_path(call, asked)
-    number, undo = await call.store.write(revoke_feed_tokens, path, asked.label, by=call.remover)
+    path = f"/{parameters.kind}/{parameters.name}"
+    if parameters.kind == "feeds":
+        path = await _find_own_path(call, parameters)
+    number, undo = await call.store.write(revoke_feed_tokens, path, parameters.label, by=call.remover)
     return RevokedTokensView(revoked=number, undo=undo)

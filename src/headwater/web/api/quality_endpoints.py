@@ -91,9 +91,9 @@ class UpcomingRefreshView(ResponseBody, frozen=True):
 
 
 @scheduler_group.get("/scheduler/candidates", ADMIN)
-async def list_candidates(call: ApiCall, asked: UpcomingParameters) -> ListPage[UpcomingRefreshView]:
+async def list_candidates(call: ApiCall, parameters: UpcomingParameters) -> ListPage[UpcomingRefreshView]:
     """List the next feeds to refresh, with the strategy's reasons."""
-    found = await call.aggregator.crawl.list_upcoming(call.now, asked.limit)
+    found = await call.aggregator.crawl.list_upcoming(call.now, parameters.limit)
     feeds = await call.store.read(find_feeds, [one.feed_id for one in found])
     return ListPage(
         items=[
@@ -170,13 +170,13 @@ class QualitySeriesParameters(Parameters, frozen=True):
 
 
 @quality_group.get("/quality/series")
-async def list_quality(call: ApiCall, asked: QualitySeriesParameters) -> ListPage[QualityPointView]:
+async def list_quality(call: ApiCall, parameters: QualitySeriesParameters) -> ListPage[QualityPointView]:
     """List past quality, the oldest first: by the minute for some hours, by ten minutes for two weeks."""
-    after = decode_cursor(asked.cursor, float)
+    after = decode_cursor(parameters.cursor, float)
     history = await load_history(call.store)
-    since = asked.since if asked.since is not None else 0.0
+    since = parameters.since if parameters.since is not None else 0.0
     lines = [one for one in history.list_since(since) if after is None or one.at > after[0]]
-    return paginate(lines[: asked.limit + 1], asked.limit, _view_quality_point, lambda one: (one.at,))
+    return paginate(lines[: parameters.limit + 1], parameters.limit, _view_quality_point, lambda one: (one.at,))
 
 
 class WhatIfParameters(Parameters, frozen=True):
@@ -189,9 +189,9 @@ class WhatIfParameters(Parameters, frozen=True):
 
 
 @quality_group.get("/quality/what-if")
-async def show_what_if(call: ApiCall, asked: WhatIfParameters) -> ListPage[PredictedQuality]:
+async def show_what_if(call: ApiCall, parameters: WhatIfParameters) -> ListPage[PredictedQuality]:
     """Predict quality at other budgets; the list is empty until there are estimates of the feeds."""
-    wanted = None if asked.budget is None else [asked.budget]
+    wanted = None if parameters.budget is None else [parameters.budget]
     found = await estimate_quality_by_budget(await call.aggregator.crawl.sample_beliefs(call.now), wanted)
     return ListPage(items=found, next=None)
 
@@ -203,9 +203,9 @@ class ComparisonParameters(Parameters, frozen=True):
 
 
 @quality_group.post("/quality/comparison", ADMIN, status=202)
-async def compare_strategies(call: ApiCall, asked: ComparisonParameters) -> BackgroundJobView:
+async def compare_strategies(call: ApiCall, parameters: ComparisonParameters) -> BackgroundJobView:
     """Start a job that replays this server's history with every strategy; one runs at a time."""
-    names = list_compared(call.site.settings.strategy, asked.strategy)
+    names = list_compared(call.site.settings.strategy, parameters.strategy)
     running = call.site.background_jobs.find_running("comparison")
     if running is not None:
         return view_job(running)

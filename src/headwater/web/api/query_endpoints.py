@@ -94,11 +94,11 @@ async def find_visible_query(call: ApiCall, name: str) -> QueryFeed:
 
 
 @query_group.get("/queries")
-async def list_queries(call: ApiCall, asked: ListParameters) -> ListPage[QueryView]:
+async def list_queries(call: ApiCall, parameters: ListParameters) -> ListPage[QueryView]:
     """List the query feeds that you may read, in the order in which they were created."""
-    after = decode_cursor(asked.cursor, int)
+    after = decode_cursor(parameters.cursor, int)
     rows = await call.store.read(
-        list_readable_queries, call.user, after=after[0] if after else 0, limit=asked.limit + 1
+        list_readable_queries, call.user, after=after[0] if after else 0, limit=parameters.limit + 1
     )
     counts = await call.store.read(count_hits_by_query, [query.id for query in rows])
 
@@ -106,7 +106,7 @@ async def list_queries(call: ApiCall, asked: ListParameters) -> ListPage[QueryVi
         items, last = counts.get(query.id, (0, None))
         return view_query(query, call.user, items, last)
 
-    return paginate(rows, asked.limit, counted, lambda query: (query.id,))
+    return paginate(rows, parameters.limit, counted, lambda query: (query.id,))
 
 
 class ScriptRequest(RequestBody, frozen=True):
@@ -123,11 +123,11 @@ class CheckedScriptView(ResponseBody, frozen=True):
 
 
 @query_group.post("/queries/check", "read")
-async def check_script(call: ApiCall, given: ScriptRequest) -> CheckedScriptView:
+async def check_script(call: ApiCall, body: ScriptRequest) -> CheckedScriptView:
     """Check a script: list its errors and warnings with their positions and hints."""
     catalogue = await call.store.read(load_catalogue, _reader_id(call))
     try:
-        script = parse(given.text, catalogue)
+        script = parse(body.text, catalogue)
     except QueryError as error:
         return CheckedScriptView(ok=False, statements=0, queries=[], messages=script_messages(error.messages))
     return CheckedScriptView(
@@ -143,9 +143,9 @@ class FormattedScriptView(ResponseBody, frozen=True):
 
 
 @query_group.post("/queries/fmt", "read")
-async def format_query(call: ApiCall, given: ScriptRequest) -> FormattedScriptView:
+async def format_query(call: ApiCall, body: ScriptRequest) -> FormattedScriptView:
     """Format a script: keywords in capitals, one clause per line."""
-    return FormattedScriptView(text=format_script(parse(given.text)))
+    return FormattedScriptView(text=format_script(parse(body.text)))
 
 
 class PreviewRequest(RequestBody, frozen=True):
@@ -179,16 +179,16 @@ def _view_matched_item(item: Item) -> MatchedItemView:
 
 
 @query_group.post("/queries/preview", "read")
-async def preview_script(call: ApiCall, given: PreviewRequest) -> ListPage[QueryPreviewView]:
+async def preview_script(call: ApiCall, body: PreviewRequest) -> ListPage[QueryPreviewView]:
     """Run the queries of a script over stored items without creating anything."""
     reader_id = _reader_id(call)
-    script = parse(given.text, await call.store.read(load_catalogue, reader_id), replacing=EVERY)
+    script = parse(body.text, await call.store.read(load_catalogue, reader_id), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
     found = await preview_queries(
-        call.store, creates, given.days, call.now, make_language_detector(), given.items, reader_id
+        call.store, creates, body.days, call.now, make_language_detector(), body.items, reader_id
     )
-    told = [QueryPreviewView.from_row(one, items=[_view_matched_item(item) for item in one.latest]) for one in found]
-    return ListPage(items=told, next=None)
+    views = [QueryPreviewView.from_row(one, items=[_view_matched_item(item) for item in one.latest]) for one in found]
+    return ListPage(items=views, next=None)
 
 
 class ScriptResultView(ResponseBody, frozen=True):
@@ -200,13 +200,11 @@ class ScriptResultView(ResponseBody, frozen=True):
 
 
 @query_group.post("/queries", status=201)
-async def run_script(call: ApiCall, given: ScriptRequest) -> ScriptResultView:
+async def run_script(call: ApiCall, body: ScriptRequest) -> ScriptResultView:
     """Run a script that creates, replaces or drops query feeds or registers sources, in one transaction."""
-    check_deliveries(given.text, call.site.settings)
+    check_deliveries(body.text, call.site.settings)
     limits = call.site.reader_quota.limits_for(call.user)
-    done = await call.store.write(
-        query_scripts.run_script, given.text, call.now, subscriber=call.user.id, limits=limits
-    )
+    done = await call.store.write(query_scripts.run_script, body.text, call.now, subscriber=call.user.id, limits=limits)
     return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
 
 
@@ -231,9 +229,9 @@ class FullQueryView(QueryView, frozen=True):
 
 
 @query_group.get("/queries/{name}")
-async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
+async def show_query(call: ApiCall, parameters: QueryParameters) -> FullQueryView:
     """Show a query feed with its definition, statistics and sources."""
-    query = await find_visible_query(call, asked.name)
+    query = await find_visible_query(call, parameters.name)
     statistics = await call.store.read(compute_query_statistics, query.id, call.now)
     base = view_query(query, call.user, statistics.hits, statistics.last)
     origins = await call.store.read(load_item_origins) if base.mine else {}
@@ -256,20 +254,20 @@ async def show_query(call: ApiCall, asked: QueryParameters) -> FullQueryView:
 
 
 @query_group.put("/queries/{name}")
-async def put_query(call: ApiCall, asked: QueryParameters, given: ScriptRequest) -> ScriptResultView:
+async def put_query(call: ApiCall, parameters: QueryParameters, body: ScriptRequest) -> ScriptResultView:
     """Create or replace this query feed; the script must define it and nothing else.
 
     The script does not need OR REPLACE.
     """
-    mine = {asked.name.casefold()}
-    check_deliveries(given.text, call.site.settings)
-    script = parse(given.text, await call.store.read(load_catalogue, _reader_id(call)), replacing=mine)
+    mine = {parameters.name.casefold()}
+    check_deliveries(body.text, call.site.settings)
+    script = parse(body.text, await call.store.read(load_catalogue, _reader_id(call)), replacing=mine)
     named = [statement.name.name for statement in script.statements if isinstance(statement, CreateFeed)]
-    if len(script.statements) != 1 or [name.casefold() for name in named] != [asked.name.casefold()]:
-        raise InputError(f"The script must define {asked.name} and nothing else.", "text")
+    if len(script.statements) != 1 or [name.casefold() for name in named] != [parameters.name.casefold()]:
+        raise InputError(f"The script must define {parameters.name} and nothing else.", "text")
     done = await call.store.write(
         query_scripts.run_script,
-        given.text,
+        body.text,
         call.now,
         subscriber=call.user.id,
         replacing=mine,
@@ -286,13 +284,13 @@ class SharingRequest(RequestBody, frozen=True):
 
 
 @query_group.put("/queries/{name}/sharing")
-async def share_query(call: ApiCall, asked: QueryParameters, given: SharingRequest) -> None:
+async def share_query(call: ApiCall, parameters: QueryParameters, body: SharingRequest) -> None:
     """Set who may read the items of your query feed, and its description."""
-    query = await find_own_query(call.store, call.user, asked.name)
-    if not isinstance(given.description, UnsetType):
-        await call.store.write(change_description, query.id, given.description)
-    if not isinstance(given.visibility, UnsetType):
-        await call.store.write(set_visibility, f"/feeds/{query.name}", given.visibility)
+    query = await find_own_query(call.store, call.user, parameters.name)
+    if not isinstance(body.description, UnsetType):
+        await call.store.write(change_description, query.id, body.description)
+    if not isinstance(body.visibility, UnsetType):
+        await call.store.write(set_visibility, f"/feeds/{query.name}", body.visibility)
 
 
 class DropQueryParameters(Parameters, frozen=True):
@@ -305,18 +303,18 @@ class DroppedQueryView(RemovedView, frozen=True):
 
 
 @query_group.delete("/queries/{name}")
-async def drop_query(call: ApiCall, asked: DropQueryParameters) -> DroppedQueryView:
+async def drop_query(call: ApiCall, parameters: DropQueryParameters) -> DroppedQueryView:
     """Drop a query feed and its results; its sources stay."""
-    query = await find_own_query(call.store, call.user, asked.name)
-    gone = await call.store.write(drop_query_feed, query.name, asked.cascade, by=call.remover)
+    query = await find_own_query(call.store, call.user, parameters.name)
+    gone = await call.store.write(drop_query_feed, query.name, parameters.cascade, by=call.remover)
     return DroppedQueryView(dropped=list(gone.names), undo=gone.undo)
 
 
 @query_group.put("/queries/{name}/articles", ADMIN)
-async def want_query_articles(call: ApiCall, asked: QueryParameters, given: ArticleWish) -> None:
+async def want_query_articles(call: ApiCall, parameters: QueryParameters, body: ArticleWish) -> None:
     """Turn fetching the full articles of a query feed on or off."""
-    query = await find_own_query(call.store, call.user, asked.name)
-    await call.store.write(want_articles, "query", query.id, given.wanted)
+    query = await find_own_query(call.store, call.user, parameters.name)
+    await call.store.write(want_articles, "query", query.id, body.wanted)
 
 
 class QueryExplanationView(ResponseBody, frozen=True):
@@ -335,21 +333,21 @@ class QueryExplanationView(ResponseBody, frozen=True):
 
 
 @query_group.get("/queries/{name}/explanation", ADMIN)
-async def explain_query_feed(call: ApiCall, asked: QueryParameters) -> QueryExplanationView:
+async def explain_query_feed(call: ApiCall, parameters: QueryParameters) -> QueryExplanationView:
     """Explain a query feed: its sources, its index access, its cost and yield."""
-    query = await find_own_query(call.store, call.user, asked.name)
-    told = await explain_query(call.store, call.site.settings, query.name, call.now)
+    query = await find_own_query(call.store, call.user, parameters.name)
+    explanation = await explain_query(call.store, call.site.settings, query.name, call.now)
     return QueryExplanationView(
-        name=told.query.name,
-        reads=list(told.reads),
-        read_by=list(told.read_by),
-        access=list(told.ways),
-        sources=sorted(told.sources, key=lambda source: -source.wanted_per_day)[:1000],
-        expected_per_day=told.expected_per_day,
-        per_day=told.statistics.per_day,
-        refreshes_per_day=told.refreshes_per_day,
-        share_of_weight=told.share_of_weight,
-        promise=told.promise,
+        name=explanation.query.name,
+        reads=list(explanation.reads),
+        read_by=list(explanation.read_by),
+        access=list(explanation.ways),
+        sources=sorted(explanation.sources, key=lambda source: -source.wanted_per_day)[:1000],
+        expected_per_day=explanation.expected_per_day,
+        per_day=explanation.statistics.per_day,
+        refreshes_per_day=explanation.refreshes_per_day,
+        share_of_weight=explanation.share_of_weight,
+        promise=explanation.promise,
     )
 
 
@@ -377,11 +375,11 @@ def _view_hit(hit: StoredHit) -> HitView:
 
 
 @query_group.get("/queries/{name}/items")
-async def list_hits(call: ApiCall, asked: HitListParameters) -> ListPage[HitView]:
+async def list_hits(call: ApiCall, parameters: HitListParameters) -> ListPage[HitView]:
     """List the results of a query feed, the latest first."""
-    query = await find_visible_query(call, asked.name)
-    before = decode_cursor(asked.cursor, int)
+    query = await find_visible_query(call, parameters.name)
+    before = decode_cursor(parameters.cursor, int)
     rows = await call.store.read(
-        list_latest_hits, query.id, before=before[0] if before else None, limit=asked.limit + 1
+        list_latest_hits, query.id, before=before[0] if before else None, limit=parameters.limit + 1
     )
-    return paginate(rows, asked.limit, _view_hit, lambda hit: (hit.id,))
+    return paginate(rows, parameters.limit, _view_hit, lambda hit: (hit.id,))

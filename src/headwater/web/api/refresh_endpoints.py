@@ -58,10 +58,10 @@ class RefreshView(ResponseBody, frozen=True):
 
 
 @refresh_group.post("/feeds/{id}/refresh")
-async def refresh_feed(call: ApiCall, asked: IdParameters) -> RefreshView:
+async def refresh_feed(call: ApiCall, parameters: IdParameters) -> RefreshView:
     """Refresh a feed now and show the result; 409 while its server asks to wait."""
-    await require_visible_feed(call, asked.id)
-    settled = await call.aggregator.crawl.request_refresh(asked.id)
+    await require_visible_feed(call, parameters.id)
+    settled = await call.aggregator.crawl.request_refresh(parameters.id)
     return RefreshView.from_row(settled.verdict.refresh)
 
 
@@ -73,18 +73,18 @@ class RefreshListParameters(Parameters, frozen=True):
 
 
 @refresh_group.get("/feeds/{id}/refreshes")
-async def list_refreshes(call: ApiCall, asked: RefreshListParameters) -> ListPage[RefreshView]:
+async def list_refreshes(call: ApiCall, parameters: RefreshListParameters) -> ListPage[RefreshView]:
     """List the refreshes of a feed, the latest first."""
-    await require_visible_feed(call, asked.id)
-    before = decode_cursor(asked.cursor, float)
+    await require_visible_feed(call, parameters.id)
+    before = decode_cursor(parameters.cursor, float)
     rows = await call.store.read(
         stored_refreshes.list_refreshes,
-        asked.id,
-        since=asked.since,
+        parameters.id,
+        since=parameters.since,
         before=before[0] if before else None,
-        limit=asked.limit + 1,
+        limit=parameters.limit + 1,
     )
-    return paginate(rows, asked.limit, RefreshView.from_row, lambda one: (one.at,))
+    return paginate(rows, parameters.limit, RefreshView.from_row, lambda one: (one.at,))
 
 
 class FeedExplanationView(ResponseBody, frozen=True):
@@ -106,19 +106,21 @@ class FeedExplanationView(ResponseBody, frozen=True):
 
 
 @refresh_group.get("/feeds/{id}/explanation")
-async def explain_feed(call: ApiCall, asked: IdParameters) -> FeedExplanationView:
+async def explain_feed(call: ApiCall, parameters: IdParameters) -> FeedExplanationView:
     """Explain a feed's schedule: the estimates, the server's hints, and when and why it is refreshed."""
-    await require_visible_feed(call, asked.id)
-    told: ScheduleExplanation = await explain_feed_schedule(call.store, call.site.settings, asked.id, call.now)
-    refreshes = await call.store.read(stored_refreshes.list_refreshes, asked.id, limit=300)
+    await require_visible_feed(call, parameters.id)
+    explanation: ScheduleExplanation = await explain_feed_schedule(
+        call.store, call.site.settings, parameters.id, call.now
+    )
+    refreshes = await call.store.read(stored_refreshes.list_refreshes, parameters.id, limit=300)
     return FeedExplanationView.from_row(
-        told,
-        sentences=list(explain_schedule(told, refreshes, call.now)),
-        held_until=finite_or_none(told.held_until),
-        value=finite_or_none(told.value),
-        price=finite_or_none(told.price),
-        next_refresh=finite_or_none(told.next_refresh),
-        last=RefreshView.from_row(told.last) if told.last else None,
+        explanation,
+        sentences=list(explain_schedule(explanation, refreshes, call.now)),
+        held_until=finite_or_none(explanation.held_until),
+        value=finite_or_none(explanation.value),
+        price=finite_or_none(explanation.price),
+        next_refresh=finite_or_none(explanation.next_refresh),
+        last=RefreshView.from_row(explanation.last) if explanation.last else None,
     )
 
 
@@ -131,8 +133,8 @@ class WeeklyPatternView(ResponseBody, frozen=True):
 
 
 @refresh_group.get("/feeds/{id}/pattern")
-async def show_pattern(call: ApiCall, asked: IdParameters) -> WeeklyPatternView:
+async def show_pattern(call: ApiCall, parameters: IdParameters) -> WeeklyPatternView:
     """Show at which hours of the week a feed publishes."""
-    await require_visible_feed(call, asked.id)
-    told = await explain_feed_schedule(call.store, call.site.settings, asked.id, call.now)
-    return WeeklyPatternView.from_row(await load_weekly_pattern(call.store, told, call.now))
+    await require_visible_feed(call, parameters.id)
+    explanation = await explain_feed_schedule(call.store, call.site.settings, parameters.id, call.now)
+    return WeeklyPatternView.from_row(await load_weekly_pattern(call.store, explanation, call.now))

@@ -63,9 +63,9 @@ class JobParameters(Parameters, frozen=True):
 
 
 @job_group.get("/jobs/{id}")
-async def show_job(call: ApiCall, asked: JobParameters) -> BackgroundJobView:
+async def show_job(call: ApiCall, parameters: JobParameters) -> BackgroundJobView:
     """Show the progress of a job to anybody who knows its id."""
-    job = call.site.background_jobs.find_job(asked.id)
+    job = call.site.background_jobs.find_job(parameters.id)
     if job is None:
         raise NotFound("There is no such job. It ended long ago or the server was restarted: check for its result.")
     return view_job(job)
@@ -107,12 +107,12 @@ class RestoredView(ResponseBody, frozen=True):
 
 
 @removal_group.post("/removals/undo")
-async def undo_removal(call: ApiCall, given: RestoreRequest) -> RestoredView:
+async def undo_removal(call: ApiCall, body: RestoreRequest) -> RestoredView:
     """Undo a removal.
 
     If another thing has taken the name or address meanwhile, nothing changes and the error names it.
     """
-    back = await call.store.write(restore_from_trash, given.undo, call.user.id, call.now, scopes=call.who.scopes)
+    back = await call.store.write(restore_from_trash, body.undo, call.user.id, call.now, scopes=call.who.scopes)
     return RestoredView(kind=back.kind, label=back.label)
 
 
@@ -223,9 +223,9 @@ class SettingsChange(RequestBody, frozen=True):
 
 
 @settings_group.patch("/settings", ADMIN)
-async def change_settings(call: ApiCall, given: SettingsChange) -> SettingsView:
+async def change_settings(call: ApiCall, body: SettingsChange) -> SettingsView:
     """Change settings while the server runs."""
-    changes = {name: value for name in CHANGEABLE if (value := getattr(given, name)) is not UNSET}
+    changes = {name: value for name in CHANGEABLE if (value := getattr(body, name)) is not UNSET}
     if changes:
         await call.aggregator.change_settings(changes)
     return view_settings(call)

@@ -70,13 +70,13 @@ class SubscriptionListParameters(Parameters, frozen=True):
 
 
 @subscription_group.get("/subscriptions")
-async def list_subscriptions(call: ApiCall, asked: SubscriptionListParameters) -> ListPage[SubscriptionView]:
+async def list_subscriptions(call: ApiCall, parameters: SubscriptionListParameters) -> ListPage[SubscriptionView]:
     """List your subscriptions: feeds, then query feeds."""
-    after = decode_cursor(asked.cursor, int, int)
+    after = decode_cursor(parameters.cursor, int, int)
     rows = await call.store.read(
-        list_subscription_page, call.user.id, after=after, limit=asked.limit + 1, tag=asked.tag
+        list_subscription_page, call.user.id, after=after, limit=parameters.limit + 1, tag=parameters.tag
     )
-    return paginate(rows, asked.limit, view_subscription, _subscription_key)
+    return paginate(rows, parameters.limit, view_subscription, _subscription_key)
 
 
 def _subscription_key(one: Subscription) -> tuple[int, int]:
@@ -101,21 +101,21 @@ class SubscriptionChange(RequestBody, frozen=True):
 
 
 async def _save_change(
-    call: ApiCall, given: SubscriptionChange, *, feed_id: int | None = None, query_id: int | None = None
+    call: ApiCall, body: SubscriptionChange, *, feed_id: int | None = None, query_id: int | None = None
 ) -> SubscriptionView:
     before = await _find_subscription(call, feed_id=feed_id, query_id=query_id)
-    if not isinstance(given.title, UnsetType):
-        await call.store.write(change_subscription_title, call.user.id, given.title, feed_id=feed_id, query_id=query_id)
-    if not isinstance(given.tags, UnsetType):
-        add, remove = set(given.tags) - set(before.tags), set(before.tags) - set(given.tags)
+    if not isinstance(body.title, UnsetType):
+        await call.store.write(change_subscription_title, call.user.id, body.title, feed_id=feed_id, query_id=query_id)
+    if not isinstance(body.tags, UnsetType):
+        add, remove = set(body.tags) - set(before.tags), set(before.tags) - set(body.tags)
         await call.store.write(change_tags, call.user.id, feed_id=feed_id, query_id=query_id, add=add, remove=remove)
     return await _find_subscription(call, feed_id=feed_id, query_id=query_id)
 
 
 @subscription_group.get("/subscriptions/feeds/{id}")
-async def show_subscription(call: ApiCall, asked: IdParameters) -> SubscriptionView:
+async def show_subscription(call: ApiCall, parameters: IdParameters) -> SubscriptionView:
     """Show your subscription to a feed."""
-    return await _find_subscription(call, feed_id=asked.id)
+    return await _find_subscription(call, feed_id=parameters.id)
 
 
 class SubscribeRequest(RequestBody, frozen=True):
@@ -123,37 +123,41 @@ class SubscribeRequest(RequestBody, frozen=True):
 
 
 @subscription_group.put("/subscriptions/feeds/{id}")
-async def subscribe(call: ApiCall, asked: IdParameters, given: SubscribeRequest) -> SubscriptionView:
+async def subscribe(call: ApiCall, parameters: IdParameters, body: SubscribeRequest) -> SubscriptionView:
     """Subscribe to a feed of this server; readers only to one that several people read."""
-    await join_feed(call.store, call.user, asked.id, call.now, given.tags)
-    return await _find_subscription(call, feed_id=asked.id)
+    await join_feed(call.store, call.user, parameters.id, call.now, body.tags)
+    return await _find_subscription(call, feed_id=parameters.id)
 
 
 @subscription_group.patch("/subscriptions/feeds/{id}")
-async def change_subscription(call: ApiCall, asked: IdParameters, given: SubscriptionChange) -> SubscriptionView:
+async def change_subscription(call: ApiCall, parameters: IdParameters, body: SubscriptionChange) -> SubscriptionView:
     """Change your title and tags of a feed."""
-    return await _save_change(call, given, feed_id=asked.id)
+    return await _save_change(call, body, feed_id=parameters.id)
 
 
 @subscription_group.delete("/subscriptions/feeds/{id}")
-async def unsubscribe(call: ApiCall, asked: IdParameters) -> RemovedView:
+async def unsubscribe(call: ApiCall, parameters: IdParameters) -> RemovedView:
     """Unsubscribe from a feed; your starred items stay, and so does the feed for others."""
-    await _find_subscription(call, feed_id=asked.id)
-    return RemovedView(undo=await call.store.write(move_subscription_to_trash, call.user.id, asked.id, by=call.remover))
+    await _find_subscription(call, feed_id=parameters.id)
+    return RemovedView(
+        undo=await call.store.write(move_subscription_to_trash, call.user.id, parameters.id, by=call.remover)
+    )
 
 
 @subscription_group.patch("/subscriptions/queries/{id}")
-async def change_query_subscription(call: ApiCall, asked: IdParameters, given: SubscriptionChange) -> SubscriptionView:
+async def change_query_subscription(
+    call: ApiCall, parameters: IdParameters, body: SubscriptionChange
+) -> SubscriptionView:
     """Change your title and tags of a query feed."""
-    return await _save_change(call, given, query_id=asked.id)
+    return await _save_change(call, body, query_id=parameters.id)
 
 
 @subscription_group.delete("/subscriptions/queries/{id}")
-async def unsubscribe_query(call: ApiCall, asked: IdParameters) -> RemovedView:
+async def unsubscribe_query(call: ApiCall, parameters: IdParameters) -> RemovedView:
     """Unsubscribe from a query feed; the query feed itself stays."""
-    await _find_subscription(call, query_id=asked.id)
+    await _find_subscription(call, query_id=parameters.id)
     return RemovedView(
-        undo=await call.store.write(move_query_subscription_to_trash, call.user.id, asked.id, by=call.remover)
+        undo=await call.store.write(move_query_subscription_to_trash, call.user.id, parameters.id, by=call.remover)
     )
 
 
@@ -181,15 +185,15 @@ class TagRenameRequest(RequestBody, frozen=True):
 
 
 @subscription_group.patch("/tags/{name}")
-async def rename_tag(call: ApiCall, asked: TagParameters, given: TagRenameRequest) -> None:
+async def rename_tag(call: ApiCall, parameters: TagParameters, body: TagRenameRequest) -> None:
     """Rename one of your tags."""
-    await call.store.write(rename_subscription_tag, call.user.id, asked.name, given.name)
+    await call.store.write(rename_subscription_tag, call.user.id, parameters.name, body.name)
 
 
 @subscription_group.delete("/tags/{name}")
-async def remove_tag(call: ApiCall, asked: TagParameters) -> RemovedView:
+async def remove_tag(call: ApiCall, parameters: TagParameters) -> RemovedView:
     """Remove a tag from all your subscriptions."""
-    return RemovedView(undo=await call.store.write(move_tag_to_trash, call.user.id, asked.name, by=call.remover))
+    return RemovedView(undo=await call.store.write(move_tag_to_trash, call.user.id, parameters.name, by=call.remover))
 
 
 # OPML
@@ -206,10 +210,10 @@ class ImportParameters(Parameters, frozen=True):
 
 
 @subscription_group.post("/opml", status=202)
-async def import_opml(call: ApiCall, asked: ImportParameters, given: RawBody) -> BackgroundJobView:
+async def import_opml(call: ApiCall, parameters: ImportParameters, body: RawBody) -> BackgroundJobView:
     """Subscribe to all feeds of an OPML list, or of a list with one address per line; folders become tags.
 
     The import runs in the background; /jobs/{id} shows its progress and its result.
     """
-    job = await start_import(call.site, given.body, call.user.id, (asked.tag,) if asked.tag else ())
+    job = await start_import(call.site, body.body, call.user.id, (parameters.tag,) if parameters.tag else ())
     return view_job(job)

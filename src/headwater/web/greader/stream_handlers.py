@@ -61,11 +61,11 @@ class StreamHandlers:
         )
 
     async def list_item_ids(self, call: GReaderCall) -> Response:
-        asked = await self._read_stream(call, call.given.first_value("s") or stream_ids.READING_LIST)
-        if asked.nothing:
+        requested = await self._read_stream(call, call.given.first_value("s") or stream_ids.READING_LIST)
+        if requested.nothing:
             return json_response({"itemRefs": []})
-        wanted = read_stream_query(asked, call.given, MAX_IDS)
-        places = await self._store.read(list_stream_positions, call.user.id, asked.which, wanted)
+        wanted = read_stream_query(requested, call.given, MAX_IDS)
+        places = await self._store.read(list_stream_positions, call.user.id, requested.which, wanted)
         answer: dict[str, object] = {"itemRefs": [{"id": str(id)} for _, id in places[: wanted.limit]]}
         if len(places) > wanted.limit:
             answer["continuation"] = format_continuation(places[wanted.limit - 1])
@@ -74,13 +74,13 @@ class StreamHandlers:
     async def show_contents(self, call: GReaderCall) -> Response:
         """Return a page of the stream named in the path or by `s`, by default the reading list."""
         name = call.request.path_params.get("stream") or call.given.first_value("s") or stream_ids.READING_LIST
-        asked = await self._read_stream(call, name)
-        page, subscriptions, labels = await self._load_page(call, asked)
+        requested = await self._read_stream(call, name)
+        page, subscriptions, labels = await self._load_page(call, requested)
         shape = self._make_shaper(call, subscriptions, labels)
         answer: dict[str, object] = {
             "direction": "ltr",
             "id": name,
-            "title": self._stream_title(asked, subscriptions),
+            "title": self._stream_title(requested, subscriptions),
             "updated": int(self._site.clock()),
             "items": [shape(one) for one in page.items],
         }
@@ -89,17 +89,17 @@ class StreamHandlers:
         return json_response(answer)
 
     async def _load_page(
-        self, call: GReaderCall, asked: stream_ids.StreamRequest
+        self, call: GReaderCall, requested: stream_ids.StreamRequest
     ) -> tuple[StreamPage, list[Subscription], ItemLabels]:
-        if asked.nothing:
+        if requested.nothing:
             return StreamPage(), [], {}
-        part = read_stream_query(asked, call.given, MAX_ITEMS)
-        return await self._store.read(_list_items, call.user.id, asked.which, part)
+        part = read_stream_query(requested, call.given, MAX_ITEMS)
+        return await self._store.read(_list_items, call.user.id, requested.which, part)
 
     @staticmethod
-    def _stream_title(asked: stream_ids.StreamRequest, subscriptions: list[Subscription]) -> str:
-        one = next((one for one in subscriptions if _is_visible(one, asked.which)), None)
-        return one.title if one is not None else asked.which.tag or "Headwater"
+    def _stream_title(requested: stream_ids.StreamRequest, subscriptions: list[Subscription]) -> str:
+        one = next((one for one in subscriptions if _is_visible(one, requested.which)), None)
+        return one.title if one is not None else requested.which.tag or "Headwater"
 
     async def show_items(self, call: GReaderCall) -> Response:
         """Return the items with the given ids; those that this reader cannot see are left out."""
@@ -143,38 +143,38 @@ class StreamHandlers:
         name = call.given.first_value("s")
         if not name:
             raise InputError("Missing field `s`: the stream to mark as read.")
-        asked = await self._read_stream(call, name)
+        requested = await self._read_stream(call, name)
         upto = parse_mark_time(call.given.parse_number("ts"))
-        if asked.nothing or asked.unread is False:
+        if requested.nothing or requested.unread is False:
             return ok_response()
-        if asked.starred:
-            wanted = read_stream_query(asked, call.given, MAX_IDS)
-            places = await self._store.read(list_stream_positions, call.user.id, asked.which, wanted)
+        if requested.starred:
+            wanted = read_stream_query(requested, call.given, MAX_IDS)
+            places = await self._store.read(list_stream_positions, call.user.id, requested.which, wanted)
             chosen = [id for at, id in places if upto is None or at < upto]
             await self._store.write(mark_items, call.user.id, chosen, self._site.clock(), read=True)
         else:
-            await self._store.write(mark_stream_read, call.user.id, asked.which, now=self._site.clock(), until=upto)
+            await self._store.write(mark_stream_read, call.user.id, requested.which, now=self._site.clock(), until=upto)
         return ok_response()
 
     async def show_atom(self, call: GReaderCall) -> Response:
         """Return a page of a stream as an Atom document."""
         name = call.request.path_params["stream"]
-        asked = await self._read_stream(call, name)
-        page, subscriptions, _ = await self._load_page(call, asked)
+        requested = await self._read_stream(call, name)
+        page, subscriptions, _ = await self._load_page(call, requested)
         here = f"{self._site.base_url}/reader/atom/{quote(name)}"
-        title = self._stream_title(asked, subscriptions)
+        title = self._stream_title(requested, subscriptions)
         document = Document("atom 1.0", title, id=here, items=tuple(map(_to_entry, page.items)))
         labels = {stream_ids.format_item_id(one.id): _state_categories(one) for one in page.items}
         body = write_atom(document, self_url=here, labels=labels)
         return Response(body, media_type="application/atom+xml; charset=utf-8")
 
     async def _read_stream(self, call: GReaderCall, name: str) -> stream_ids.StreamRequest:
-        asked = stream_ids.parse_stream(name)
-        if asked.url is None:
-            return asked
-        feed = await self._store.read(find_feed, asked.url)
+        requested = stream_ids.parse_stream(name)
+        if requested.url is None:
+            return requested
+        feed = await self._store.read(find_feed, requested.url)
         if await self._store.read(find_subscription, call.user.id, feed_id=feed.id) is None:
-            raise NotFound(f"You are not subscribed to {asked.url[:200]}.")
+            raise NotFound(f"You are not subscribed to {requested.url[:200]}.")
         return stream_ids.StreamRequest(Stream(feed=feed.id))
 
 

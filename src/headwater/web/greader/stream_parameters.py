@@ -59,12 +59,12 @@ def _parse_fields(text: str) -> list[tuple[str, str]]:
         raise InputError(f"The form cannot be read, or has more than {MAX_FIELDS:,} fields.") from error
 
 
-def read_stream_query(asked: stream_ids.StreamRequest, given: FormFields, limit: int) -> StreamQuery:
+def read_stream_query(requested: stream_ids.StreamRequest, given: FormFields, limit: int) -> StreamQuery:
     """Return the part of a stream that the fields n, c, r, ot, nt, xt and it select, at most `limit` items."""
     wanted = given.parse_number("n", DEFAULT_COUNT)
     found = StreamQuery(
-        unread=asked.unread,
-        starred=asked.starred,
+        unread=requested.unread,
+        starred=requested.starred,
         since=_to_seconds(given.parse_number("ot")),
         until=_parse_position(given.parse_number("nt")),
         before=parse_continuation(given.first_value("c")),

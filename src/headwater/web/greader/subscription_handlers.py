@@ -101,30 +101,30 @@ class SubscriptionHandlers:
         titles = given.list_values("t")
         for place, stream in enumerate(streams):
             title = titles[place] if place < len(titles) else None
-            asked = stream_ids.parse_stream(stream)
+            requested = stream_ids.parse_stream(stream)
             if action == "subscribe":
-                await self._subscribe(call, asked, title, add)
+                await self._subscribe(call, requested, title, add)
             elif action == "unsubscribe":
-                await self._unsubscribe(call, await self._find_target(call, asked))
+                await self._unsubscribe(call, await self._find_target(call, requested))
             elif action == "edit":
-                await self._change_subscription(call, await self._find_target(call, asked), title, add, remove)
+                await self._change_subscription(call, await self._find_target(call, requested), title, add, remove)
             else:
                 raise InputError(f"`ac` must be subscribe, unsubscribe or edit, not “{(action or '')[:100]}”.")
         return ok_response()
 
     async def _subscribe(
-        self, call: GReaderCall, asked: stream_ids.StreamRequest, title: str | None, add: list[str]
+        self, call: GReaderCall, requested: stream_ids.StreamRequest, title: str | None, add: list[str]
     ) -> None:
-        if asked.which.query is not None:
-            if not await self._store.read(may_read_query_id, call.user, asked.which.query):
-                raise NotFound(f"There is no query feed {asked.which.query}.")
-            await self._store.write(subscribe_to_query_feed, call.user.id, asked.which.query, self._site.clock())
-            which = asked.which
-        elif asked.url is not None:
-            feed = (await self._site.add_feed(asked.url, call.user.id)).feed
+        if requested.which.query is not None:
+            if not await self._store.read(may_read_query_id, call.user, requested.which.query):
+                raise NotFound(f"There is no query feed {requested.which.query}.")
+            await self._store.write(subscribe_to_query_feed, call.user.id, requested.which.query, self._site.clock())
+            which = requested.which
+        elif requested.url is not None:
+            feed = (await self._site.add_feed(requested.url, call.user.id)).feed
             which = Stream(feed=feed.id)
         else:
-            which = await self._find_target(call, asked)
+            which = await self._find_target(call, requested)
         await self._change_subscription(call, which, title, add, [])
 
     async def _unsubscribe(self, call: GReaderCall, which: Stream) -> None:
@@ -143,16 +143,16 @@ class SubscriptionHandlers:
         if add or remove:
             await self._store.write(change_tags, user, feed_id=which.feed, query_id=which.query, add=add, remove=remove)
 
-    async def _find_target(self, call: GReaderCall, asked: stream_ids.StreamRequest) -> Stream:
+    async def _find_target(self, call: GReaderCall, requested: stream_ids.StreamRequest) -> Stream:
         """Return the feed or query feed that a request names by number or address.
 
         Raise InputError for other streams and NotFound for a feed that the reader is not subscribed to.
         """
-        if asked.url is not None:
-            return Stream(feed=(await self._find_feed_by_address(call, asked.url)))
-        if asked.which.feed is None and asked.which.query is None:
+        if requested.url is not None:
+            return Stream(feed=(await self._find_feed_by_address(call, requested.url)))
+        if requested.which.feed is None and requested.which.query is None:
             raise InputError("Only feeds can be subscribed to: `s` must be feed/….")
-        return asked.which
+        return requested.which
 
     async def _find_feed_by_address(self, call: GReaderCall, url: str) -> int:
         feed: Feed = await self._store.read(find_feed, url)

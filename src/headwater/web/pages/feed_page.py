@@ -59,7 +59,7 @@ pages = PageGroup(FLASH)
 class FeedPage:
     """The values of the page; charts are None while there is nothing to draw."""
 
-    told: ScheduleExplanation
+    explanation: ScheduleExplanation
     sentences: tuple[str, ...]
     pattern: Chart | None
     strip: Chart | None
@@ -70,21 +70,21 @@ class FeedPage:
 
     @property
     def feed(self) -> Feed:
-        return self.told.feed
+        return self.explanation.feed
 
 
 async def load_feed_page(
     store: Store, settings: Settings, user: User, feed_id: int, now: float, zone: tzinfo = UTC
 ) -> FeedPage:
     """Load the values of the page. Raises NotFound."""
-    told = await explain_feed_schedule(store, settings, feed_id, now)
+    explanation = await explain_feed_schedule(store, settings, feed_id, now)
     refreshes = await store.read(list_refreshes, feed_id, since=now - WEEK, limit=SHOWN_REFRESHES)
     sources = [one.query_id for one in await store.read(list_selectivity) if one.feed_id == feed_id and one.kept]
     queries = [query for query in await store.read(find_query_feeds, sources) if may_read_query(user, query)]
     return FeedPage(
-        told=told,
-        sentences=explain_schedule(told, refreshes, now, zone),
-        pattern=await _draw_pattern(store, told, now, zone),
+        explanation=explanation,
+        sentences=explain_schedule(explanation, refreshes, now, zone),
+        pattern=await _draw_pattern(store, explanation, now, zone),
         strip=_draw_refreshes(refreshes[::-1], now, zone),
         refreshes=tuple(refreshes[:20]),
         items=await store.read(count_items, feed_id),
@@ -93,8 +93,8 @@ async def load_feed_page(
     )
 
 
-async def _draw_pattern(store: Store, told: ScheduleExplanation, now: float, zone: tzinfo) -> Chart | None:
-    found = await load_weekly_pattern(store, told, now, zone)
+async def _draw_pattern(store: Store, explanation: ScheduleExplanation, now: float, zone: tzinfo) -> Chart | None:
+    found = await load_weekly_pattern(store, explanation, now, zone)
     if found.believed is None:
         return None
     name = name_zone(now, zone)

@@ -119,8 +119,8 @@ async def check_query(store: Store, text: str, reader_id: int | None = None) -> 
     return _collect_messages(script.warnings)
 
 
-def _collect_messages(told: tuple[object, ...]) -> tuple[Message, ...]:
-    return tuple(one for one in told if isinstance(one, Message))
+def _collect_messages(details: tuple[object, ...]) -> tuple[Message, ...]:
+    return tuple(one for one in details if isinstance(one, Message))
 
 
 async def list_queries(store: Store, user: User, after: int, limit: int) -> list[ListedQuery]:

@@ -14,20 +14,20 @@ from headwater.times import format_duration, format_number, format_relative, nam
 
 
 def explain_schedule(
-    told: ScheduleExplanation, refreshes: Sequence[Refresh], now: float, zone: tzinfo = UTC
+    explanation: ScheduleExplanation, refreshes: Sequence[Refresh], now: float, zone: tzinfo = UTC
 ) -> tuple[str, ...]:
     """`refreshes` are the latest, newest first."""
     lines = [
-        told.interval,
-        told.forecast,
+        explanation.interval,
+        explanation.forecast,
         _explain_rhythm(refreshes, zone),
-        _explain_next(told, now, zone),
-        *_explain_hints(told),
-        told.push,
-        _explain_loss(told, refreshes),
+        _explain_next(explanation, now, zone),
+        *_explain_hints(explanation),
+        explanation.push,
+        _explain_loss(explanation, refreshes),
     ]
-    if told.kinds:
-        lines.append(f"It is a special kind of feed: {', '.join(told.kinds)}.")
+    if explanation.kinds:
+        lines.append(f"It is a special kind of feed: {', '.join(explanation.kinds)}.")
     return tuple(line for line in lines if line)
 
 
@@ -53,48 +53,47 @@ def _explain_rhythm(refreshes: Sequence[Refresh], zone: tzinfo = UTC) -> str:
     return f"Refreshed about every {format_duration(middle)}."
 
 
-def _explain_next(told: ScheduleExplanation, now: float, zone: tzinfo) -> str:
-    if told.feed.gone_since is not None:
-        return (
-            f"Its server said {format_relative(told.feed.gone_since, now)} that the feed is permanently removed (410)."
-        )
-    if told.feed.paused:
+def _explain_next(explanation: ScheduleExplanation, now: float, zone: tzinfo) -> str:
+    if explanation.feed.gone_since is not None:
+        since = format_relative(explanation.feed.gone_since, now)
+        return f"Its server said {since} that the feed is permanently removed (410)."
+    if explanation.feed.paused:
         return "It is paused, so there is no next refresh."
-    if told.next_refresh is None:
+    if explanation.next_refresh is None:
         return "No refresh is planned."
-    soon = told.next_refresh <= now + 1
-    at = datetime.fromtimestamp(told.next_refresh, zone)
+    soon = explanation.next_refresh <= now + 1
+    at = datetime.fromtimestamp(explanation.next_refresh, zone)
     said = "The next refresh is due now" if soon else f"The next refresh is planned for {at:%H:%M %Z}"
     if not soon:
-        said += f", {format_relative(told.next_refresh, now)}"
-    if told.held_until is not None and told.held_by:
-        earlier = told.next_refresh - told.held_until > 1
-        wait = f"; not within the next {format_duration(told.held_until - now)}" if earlier else ""
-        return f"{said}{wait}: {told.held_by}."
-    if told.value is not None and told.price is not None and math.isfinite(told.value):
+        said += f", {format_relative(explanation.next_refresh, now)}"
+    if explanation.held_until is not None and explanation.held_by:
+        earlier = explanation.next_refresh - explanation.held_until > 1
+        wait = f"; not within the next {format_duration(explanation.held_until - now)}" if earlier else ""
+        return f"{said}{wait}: {explanation.held_by}."
+    if explanation.value is not None and explanation.price is not None and math.isfinite(explanation.value):
         saved, cost = (
-            (f"saves {describe_waiting(told.value)} of waiting", describe_waiting(told.price))
-            if told.strategy == "value"
-            else (f"is worth {format_number(told.value)}", format_number(told.price))
+            (f"saves {describe_waiting(explanation.value)} of waiting", describe_waiting(explanation.price))
+            if explanation.strategy == "value"
+            else (f"is worth {format_number(explanation.value)}", format_number(explanation.price))
         )
         worth = f"a refresh {saved} now, and the price is {cost}"
-        waiting = f"{told.belief.expected_new:.1f} new items are expected and " if told.belief else ""
+        waiting = f"{explanation.belief.expected_new:.1f} new items are expected and " if explanation.belief else ""
         return f"{said}, because {waiting}{worth}."
-    return f"{said}: {told.why}." if told.why else f"{said}."
+    return f"{said}: {explanation.why}." if explanation.why else f"{said}."
 
 
-def _explain_hints(told: ScheduleExplanation) -> list[str]:
-    if not told.asked:
+def _explain_hints(explanation: ScheduleExplanation) -> list[str]:
+    if not explanation.asked:
         return ["The server sends no polling hints."]
-    return [f"The server's {one.hint} is {one.value}: {one.effect}." for one in told.asked]
+    return [f"The server's {one.hint} is {one.value}: {one.effect}." for one in explanation.asked]
 
 
-def _explain_loss(told: ScheduleExplanation, refreshes: Sequence[Refresh]) -> str:
+def _explain_loss(explanation: ScheduleExplanation, refreshes: Sequence[Refresh]) -> str:
     lost = sum(one.lost for one in refreshes)
     said = ""
     if lost >= 0.5:
         got = sum(one.new for one in refreshes)
         said = f"About {lost:.0f} of {got + lost:.0f} items were lost in the last week."
-    if told.belief is not None and told.belief.chance_of_loss > 0.05:
-        said += f" Right now the chance that its window has overflowed is {told.belief.chance_of_loss:.0%}."
+    if explanation.belief is not None and explanation.belief.chance_of_loss > 0.05:
+        said += f" Right now the chance that its window has overflowed is {explanation.belief.chance_of_loss:.0%}."
     return said.strip()

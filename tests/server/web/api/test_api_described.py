@@ -152,7 +152,7 @@ def tried(running: Running, endpoint: Any, examples: int) -> int:
     headers = {"Authorization": f"Bearer {running.new_token()}"}
     answered = 0
     for mode in GenerationMode:
-        if mode is GenerationMode.NEGATIVE and endpoint.asked is None and endpoint.given in (None, RawBody):
+        if mode is GenerationMode.NEGATIVE and endpoint.parameters is None and endpoint.body in (None, RawBody):
             continue  # no invalid value exists
 
         @settings(
