@@ -17,6 +17,7 @@ import aiohttp
 import pytest
 import trustme
 import uvicorn
+from cryptography.hazmat.primitives import serialization
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -64,10 +65,16 @@ def test_a_certificate_that_cannot_be_used_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     _, other, _ = issued(tmp_path / "other")
     (tmp_path / "text").write_text("no certificate")
-    openssl = ["openssl", "ec", "-in", str(key), "-out", str(tmp_path / "locked"), "-aes256", "-passout", "pass:abcd"]
-    subprocess.run(openssl, check=False, capture_output=True)
-    locked = [(cert, tmp_path / "locked")] if (tmp_path / "locked").exists() else []
-    for file, secret in [(cert, other), (tmp_path / "text", key), (tmp_path / "none", key), *locked]:
+    locked = tmp_path / "locked"
+    loaded = serialization.load_pem_private_key(key.read_bytes(), None)
+    locked.write_bytes(
+        loaded.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.BestAvailableEncryption(b"abcd"),
+        )
+    )
+    for file, secret in [(cert, other), (tmp_path / "text", key), (tmp_path / "none", key), (cert, locked)]:
         with pytest.raises(SettingsError, match=r"TLS certificate .*(cannot be used|cannot be read)"):
             Certificate(file, secret)
     with pytest.raises(SettingsError, match="needs its key"):
