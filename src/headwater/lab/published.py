@@ -181,7 +181,7 @@ class FigureVerdict:
 
 
 def judge_figures(results: Mapping[str, ExperimentResult]) -> dict[str, list[FigureVerdict]]:
-    """Return what came of every published figure, by document. `results` are by experiment."""
+    """Return our result for every published figure, by document. `results` are by experiment."""
     found: dict[str, list[FigureVerdict]] = {name: [] for name in DOCUMENTS}
     for figure in PUBLISHED_FIGURES:
         result = results.get(figure.experiment)

@@ -1,6 +1,6 @@
 """Renders all experiments as one HTML page.
 
-It opens with every table and figure of the five documents: what came of it, and where it differs. Then each experiment
+It opens with every table and figure of the five documents: our result, and where it differs. Then each experiment
 has a section of the same form: the question, the setup, the figure, what came out, our values beside the paper's with
 intervals, every statement with its figures, and every measurement.
 """

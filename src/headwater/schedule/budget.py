@@ -119,7 +119,7 @@ class RequestBudget:
         self._held_back = requests
 
     def make_record(self, now: float) -> BudgetRecord:
-        """Record what the next process must count; ages are whole seconds, rounded down."""
+        """Record the spending that the next process must count; ages are whole seconds, rounded down."""
         self._drop_expired(now)
         ages: dict[float, tuple[int, float]] = {}
         for at, requests, weight in self._spent:

@@ -68,7 +68,7 @@ def _format_default(value: Any) -> str:
 
 
 def render_training(report: dict[str, Any]) -> None:
-    """Print what a training found on held-out feeds."""
+    """Print the results of a training on held-out feeds."""
     out.print(
         f"{report['rows']:,} rows, {report['rows_held_out']:,} of feeds that chose the epoch. Loss per bin there "
         f"{report['loss']:.5f}, of the belief alone {report['loss_of_belief']:.5f}.",

@@ -1,4 +1,4 @@
-"""Remembers of each feed what the learned forecast looks at: when it published, and how regularly.
+"""Remembers when and how regularly each feed published, for the learned forecast.
 
 Nothing here grows with the calendar: counts fade, rings forget, ages are capped where they become inputs. The
 histograms fade over 30 days. They are kept in units of an older day, so that a frequent refresh does not lose its small

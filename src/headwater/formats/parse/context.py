@@ -1,4 +1,4 @@
-"""Holds what the elements of one document share: names, base address, language and options."""
+"""Holds the names, base address, language and options that the elements of one document share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws what the thesis explains by pictures: divergence, saturation, utility, daily behaviour and models of it.
+"""Draws the thesis's pictures of divergence, saturation, utility, daily behaviour and its models.
 
 Figures 2.1–2.3, 4.1, 6.3–6.5, 7.2 and 7.6. Everything comes from one small world, or for chapter 6 from the trace, and
 every picture has a statement that is checked.

@@ -105,7 +105,7 @@ class Trace:
         )
 
     def fill_table(self, table: Table) -> None:
-        """Set what the strategies see of readers and costs; feeds weigh by their readers, 1 on average."""
+        """Set the readers and costs that the strategies see; feeds weigh by their readers, 1 on average."""
         if self.readers is not None:
             table.subscribers[:] = self.readers
             known = np.maximum(self.readers, 1.0)

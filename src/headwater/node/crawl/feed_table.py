@@ -159,7 +159,7 @@ class FeedTable:
         table.weight[row], table.selectivity[row], table.subscribers[row] = wanted
 
     def note_costs(self, rows: Rows, size: Floats, seconds: Floats) -> None:
-        """Learn what the refreshes of these rows took."""
+        """Learn the bytes and seconds that the refreshes of these rows took."""
         self.mean_bytes[rows] = update_means(self.mean_bytes[rows], size)
         self.mean_seconds[rows] = update_means(self.mean_seconds[rows], seconds)
 

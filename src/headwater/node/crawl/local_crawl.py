@@ -73,8 +73,8 @@ class LocalCrawl:
         await self.dispatcher.adopt_in_flight()
         self.grants.is_ready.set()
         async with asyncio.TaskGroup() as group:
-            group.create_task(_then(self.dispatcher.run(stop), fetched))
-            group.create_task(_then(self._pool.run(fetched), stored))
+            group.create_task(_signal_after(self.dispatcher.run(stop), fetched))
+            group.create_task(_signal_after(self._pool.run(fetched), stored))
             group.create_task(self._ingest.run(self._transport, stored))
 
     @property
@@ -113,7 +113,7 @@ class LocalCrawl:
         self._on_stored(batch)
 
 
-async def _then(work: Coroutine[Any, Any, None], done: asyncio.Event) -> None:
+async def _signal_after(work: Coroutine[Any, Any, None], done: asyncio.Event) -> None:
     try:
         await work
     finally:

@@ -205,7 +205,7 @@ class Scheduler:
         return self._paces
 
     def _price_refreshes(self) -> None:
-        """Set what a refresh of each feed costs: bytes and seconds, where they are scarcer than requests."""
+        """Set the cost of a refresh of each feed: its bytes and seconds, where these are scarcer than requests."""
         table = self.feed_table
         costs = self.budget.compute_costs(table.mean_bytes, table.mean_seconds)
         if (np.abs(costs - table.table.cost) > 0.1 * costs).any():

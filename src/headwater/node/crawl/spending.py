@@ -59,7 +59,7 @@ class BudgetAccount:
         )
 
     def compute_costs(self, size: Floats, seconds: Floats) -> Floats:
-        """Return what a refresh of each feed costs, from its mean bytes and seconds (NaN: none yet)."""
+        """Return the cost of a refresh of each feed, from its mean bytes and seconds (NaN: none yet)."""
         return compute_costs(size, seconds, self._typical_bytes, self._typical_seconds, self.pressure)
 
     def note_seconds(self, seconds: Floats) -> None:
@@ -138,7 +138,7 @@ class BudgetAccount:
         self._budget.hold_back(requests)
 
     def make_record(self, now: float) -> BudgetRecord:
-        """Record what the next process must count."""
+        """Record the spending that the next process must count."""
         return self._budget.make_record(now + self._clock_setback)
 
     def inherit(self, now: float, record: BudgetRecord, age: float, open_seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Samples what a server's plan depends on, and predicts the quality of other budgets by the same plan.
+"""Samples the inputs of a server's plan, and predicts the quality of other budgets by the same plan.
 
 A strategy that makes no plan (every one but `value`) has rates only: the prediction is then that of `value`, without
 bursts and calibration.
@@ -86,7 +86,7 @@ def sample_beliefs(scheduler: Scheduler, now: float) -> BeliefSample | None:
 
 
 def gather_inputs(scheduler: Scheduler, rows: Rows, many: Floats, now: float) -> PlanInputs:
-    """Return what the plan of some feeds depends on, each standing for `many`."""
+    """Return the inputs of a plan for some feeds, each standing for `many`."""
     feeds, strategy = scheduler.feed_table, scheduler.strategy
     if isinstance(strategy, Value):
         return strategy.gather_inputs(feeds.table, rows, many, scheduler.limit_host_paces(now))

@@ -127,7 +127,9 @@ class BackfillBatch:
         for feed, origin in origins.items():
             self.engine.set_origin(feed, origin)
         for query, definition in group:
-            text = query.text if query.reader_id is None else ""  # a reader's is limited: its text is not what is run
+            text = (
+                query.text if query.reader_id is None else ""
+            )  # a reader's query runs with limits, so not as its text says
             self.engine.add_query(CreateFeed(FeedName(query.name), definition, text=text))
             self._ids[query.name] = query.id
 

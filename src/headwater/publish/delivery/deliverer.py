@@ -110,7 +110,7 @@ class Deliverer(StepLoop):
         self._renderers = start_renderers()
 
     async def step(self) -> bool:
-        """Settle what has ended, start what is due, and wait for progress. Return whether anything runs."""
+        """Settle ended deliveries, start due ones, and wait for progress. Return whether anything runs."""
         had_tasks = any(pool.tasks for pool in self._pools.values())
         await self._settle()
         await self._start_due()

@@ -1,4 +1,4 @@
-"""Remembers what a source repeats: words of its recent titles, and the forms of its series."""
+"""Remembers the words that a source repeats in recent titles, and the forms of its series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learns of each feed what the plan needs beside a forecast: a counted rate, bursts, failures and noticed losses.
+"""Learns the counted rate, bursts, failures and noticed losses of each feed, which the plan needs beside a forecast.
 
 A forecast says when to refresh; the plan asks how much a feed publishes, how it is spread, and how sure that is. Rates
 are counted with a week's memory. The law of bursts is believed as weights over those of `overflow`: each refresh adds

@@ -1,4 +1,4 @@
-"""Compares what a plan said with what came, and corrects the next plan: slowly, since faster corrections swing.
+"""Compares a plan with the items that came, and corrects the next plan: slowly, since faster corrections swing.
 
 `demand` is refreshes planned ÷ those of the plan. At any instant the mean of 1/pause over the feeds is the rate of
 requests, so it is known at once and a full queue cannot hide it. `use` is the share of the budget to plan for: it rises
@@ -105,7 +105,7 @@ class PlanCalibration(FeedColumns):
         )
 
     def check_plan(self) -> PlanCheck:
-        """Compare what was predicted for the items of about the last day with what was measured."""
+        """Compare prediction and measurement for the items of about the last day."""
         dated, waited, _, quoted = self._shared["measured"].tolist()
         published, lost, expected = self._shared["counted"].tolist()
         return PlanCheck(

@@ -285,7 +285,7 @@ class Value(IntervalStrategy):
         self.calibration.note_plan(rows, made, pause, now)
 
     def gather_inputs(self, table: Table, rows: Rows, many: Floats, pace: Floats | None) -> PlanInputs:
-        """Return what a plan of some feeds depends on, each standing for `many`.
+        """Return the inputs of a plan for some feeds, each standing for `many`.
 
         `pace` limits the requests per minute of each host. Feeds that stand for others cannot show how full a host is.
         """
@@ -334,7 +334,7 @@ class Value(IntervalStrategy):
         )
 
     def predict(self, table: Table, rows: Rows) -> Plan | None:
-        """Return what the current prices bring at some feeds; None before the first plan."""
+        """Return the intervals and results of some feeds at the current prices; None before the first plan."""
         if self.current is None:
             return None
         constraints = self.constrain(table, rows)

@@ -298,7 +298,7 @@ async def _load_labels(visit: Visit, item: Item) -> tuple[str, ...]:
 
 
 async def _load_changes(store: Store, item: Item) -> tuple[VersionChange, ...]:
-    """Load what the publisher has changed in an item."""
+    """Load the publisher's changes of an item."""
     if item.id is None or item.version == 1:
         return ()
     earlier = (await store.read(find_earlier_versions, [item.id])).get(item.id, [])
