@@ -162,7 +162,7 @@ class ExperimentResult:
     seconds: float = 0.0
 
     def add_trace(self, rows: Sequence[Row], checks: Sequence[Check], trace_name: str) -> None:
-        """Add the rows and checks of a real trace. The rows are named after it and have no published values beside them."""
+        """Add the rows and checks of a real trace. Rows get its name and have no published values beside them."""
         self.settings["trace"] = trace_name
         for row in rows:
             measured = {key: value for key, value in row.items() if key not in PUBLISHED_VALUES}

@@ -1,4 +1,4 @@
-"""From an address somebody gave to a feed in the store, with its first items, in as few requests as possible."""
+"""Finds the feed behind an address and adds it with its first items, in as few requests as possible."""
 
 from __future__ import annotations
 

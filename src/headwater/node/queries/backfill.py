@@ -78,9 +78,9 @@ async def backfill_queries(
     many = [(query, definition) for query, definition in group if is_plain(definition, names)]
     filled = {}
     if len(many) > FEW:
-        together = await asyncio.to_thread(BackfillBatch, many, origins, engine.detect)
-        filled = await together.backfill(store, scope, now, len(many))
-        engine.adopt_word_counts(together.engine)
+        batch = await asyncio.to_thread(BackfillBatch, many, origins, engine.detect)
+        filled = await batch.backfill(store, scope, now, len(many))
+        engine.adopt_word_counts(batch.engine)
     found: list[tuple[QueryFeed, Backfill]] = []
     published: dict[str, Mapping[int, Item]] = {}
     for query, definition in _sort_by_dependency(group):
@@ -96,17 +96,17 @@ def _sort_by_dependency(group: Sequence[tuple[QueryFeed, Query]]) -> list[tuple[
     return [by_name[create.name.name] for create in sort_by_dependency(creates)]
 
 
-def write_backfills(connection: Connection, fillings: Sequence[tuple[QueryFeed, Backfill]]) -> set[int]:
+def write_backfills(connection: Connection, backfills: Sequence[tuple[QueryFeed, Backfill]]) -> set[int]:
     """Write windows and selectivities and activate the definitions, in one transaction. Return the ids of the query
     feeds that were not replaced or dropped meanwhile."""
-    running = query_feeds.activate_definitions(connection, [query for query, _ in fillings])
-    done = {query.id: filling for query, filling in fillings if query.id in running}
-    for looked_at in {id(filling.offered): filling.offered for filling in done.values()}.values():  # many share one
-        selectivity.raise_offered_counts(connection, looked_at)
-    selectivity.set_selectivity(connection, {query: filling.kept for query, filling in done.items()})
+    running = query_feeds.activate_definitions(connection, [query for query, _ in backfills])
+    done = {query.id: backfill for query, backfill in backfills if query.id in running}
+    for offered in {id(one.offered): one.offered for one in done.values()}.values():  # many share one
+        selectivity.raise_offered_counts(connection, offered)
+    selectivity.set_selectivity(connection, {query: backfill.kept for query, backfill in done.items()})
     # A query feed without a running definition has no hits, or was restored with hits of this definition.
-    replaced = [query.id for query, _ in fillings if query.id in running and query.active is not None]
-    hits.replace_windows(connection, {query: filling.window for query, filling in done.items()}, replaced)
+    replaced = [query.id for query, _ in backfills if query.id in running and query.active is not None]
+    hits.replace_windows(connection, {query: backfill.window for query, backfill in done.items()}, replaced)
     return running
 
 
@@ -127,9 +127,8 @@ class BackfillBatch:
         for feed, origin in origins.items():
             self.engine.set_origin(feed, origin)
         for query, definition in group:
-            text = (
-                query.text if query.reader_id is None else ""
-            )  # a reader's query runs with limits, so not as its text says
+            # A reader's query runs with limits, so not as its text says.
+            text = query.text if query.reader_id is None else ""
             self.engine.add_query(CreateFeed(FeedName(query.name), definition, text=text))
             self._ids[query.name] = query.id
 
