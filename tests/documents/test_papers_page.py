@@ -16,7 +16,7 @@ from headwater.web.app import find_page_groups
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 PAGE = (DOCS / "papers.md").read_text()
-HEADS = ("| term", "| short", "| table")
+HEADS = ("| term", "| short", "| table", "| symbol")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(HEADS)]
 PLACED = [line for line in ROWS if not re.match(r"\| [TPSAU] \| ", line)]
 CODE = re.compile(r"`([^`]+)`")
@@ -32,6 +32,23 @@ def test_every_word_has_a_place_or_says_that_it_has_none() -> None:
             without.append(row)
     assert without == []
     assert len(PLACED) > 100
+
+
+TERMS = """publication stream; publication window; window divergence; stream divergence; saturation; saturation
+coefficient; item loss; ideal stream; feed completeness; window freshness; best effort; 2Steps;
+topKUtility; refresh threshold; utility monotonicity; single variable; periodic (daily) publication
+model; hybrid model; stability indicator; publication model; publication frequency; publication profile;
+maximum likelihood; coefficient of variation; publication shapes; publication habits; aggregation
+network; aggregation query; subscription graph; node profile; Jaccard; filtered union; Lagrange; uniform
+random; RoSeS; PubSubHubbub; SMS; estimation window; inhomogeneous Poisson; square-root rule; Corollary
+1; Example 1; posting patterns; retrieval delay; resource constraint; min delay policy; round-robin; MD5;
+pending articles; timeliness; TUDCS; posting rate; individual-based history adaptive; virtual item; polls
+per item; autodiscovery; update interval"""
+
+
+@pytest.mark.parametrize("term", [" ".join(term.split()) for term in TERMS.split(";")])
+def test_a_term_of_the_papers_is_named(term: str) -> None:
+    assert term.lower() in " ".join(PAGE.split()).lower()
 
 
 NAMES = sorted({code for code in CODE.findall(PAGE) if re.fullmatch(r"headwater(\.\w+)+", code)})

@@ -19,6 +19,7 @@ DOCUMENTS = {
     "A": "Adam, Bouras, Poulopoulos: Monitoring RSS Feeds (advaRSS)",
     "U": "Urbansky et al.: An Optimized Web Feed Aggregation Approach for Generic Feed Types",
 }
+NAMED_STATEMENTS = 3  # that do not hold; of more only the number is told
 DESCRIPTION = "describe"  # the section on a trace, which is not an experiment
 
 
@@ -174,9 +175,12 @@ class FigureVerdict:
         for because, statements in missed.items():
             if because:
                 found.append(f"It does not hold that {'; '.join(statements)}: {because}.")
+            elif len(statements) <= NAMED_STATEMENTS:
+                found.append(f"It does not hold that {'; '.join(statements)}. No reason is known.")
             else:
-                number = f"{len(statements)} statements do" if len(statements) > 1 else "One statement does"
-                found.append(f"{number} not hold without a known reason; the section lists them.")
+                found.append(
+                    f"{len(statements)} statements do not hold without a known reason; the section lists them."
+                )
         return found
 
 

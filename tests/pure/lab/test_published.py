@@ -58,8 +58,10 @@ def test_differences_are_grouped_by_their_reason() -> None:
     assert found.differences == [
         "Ours is another world.",
         "It does not hold that b; c: it rains.",
-        "One statement does not hold without a known reason; the section lists them.",
+        "It does not hold that d. No reason is known.",
     ]
+    many = FigureVerdict(figure, [Check(str(k), False, "") for k in range(4)], present=True)
+    assert many.differences[1] == "4 statements do not hold without a known reason; the section lists them."
     assert FigureVerdict(figure, [], present=True).summary == "none at this size"
 
 

@@ -20,6 +20,7 @@ from headwater.lab.experiment import (
 from headwater.lab.experiments import concepts
 from headwater.lab.result_files import compare_results, read_settings, render_page, save_result
 from headwater.lab.simulation.scores import saturation_coefficient
+from headwater.lab.traces.synthetic_world import join_times
 
 DOCS = Path(__file__).parents[3] / "docs"
 RESULTS = sorted((DOCS / "results").glob("*.json"))
@@ -111,6 +112,15 @@ def test_window_divergence_falls_only_after_saturation_and_only_under_a_filter()
     assert (np.diff(curves["window, filtered"][:11]) >= 0).all()
     assert (np.diff(curves["window, filtered"][10:]) < 0).any()
     assert concepts.compute_utilities()["utility"]["late"] > concepts.compute_utilities()["utility"]["early"]
+
+
+def test_the_aperiodic_feed_of_a_trace_is_the_one_of_largest_variation() -> None:
+    rng = np.random.default_rng(0)
+    steady = np.sort(rng.uniform(0, 20 * 86_400, 960))
+    brief = np.sort(rng.uniform(0, 12 * 86_400, 1200))  # very regular, but in the first twelve days only
+    days = concepts.choose_days(join_times([steady, brief]))
+    assert days["aperiodic"]["cv"] > days["periodic"]["cv"]
+    assert days["periodic"]["cv"] == pytest.approx((24 / 48) ** 0.5, rel=0.1)  # a Poisson feed: σ/μ = 1/√μ per hour
 
 
 @pytest.mark.soak

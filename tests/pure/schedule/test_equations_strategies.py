@@ -59,6 +59,23 @@ def known(feeds: int, last: float = 0.0) -> Table:
 # Horincar: the utility and the two steps
 
 
+@pytest.mark.parametrize("window", [1e9, 8.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_utility_rises_monotonically(seed: int, window: float) -> None:
+    """Thesis 4.1.2: ∂Uti/∂t = age · ∂Div/∂t ≥ 0, also where the day is bursty, and where the window is full."""
+    model = PeriodicRate(1, slots=24, period=DAY, alpha=0.0)
+    model.set_slots(ROW, np.random.default_rng(seed).gamma(0.2, 2.0, (1, 24)))
+    table = known(1)
+    table.window[:] = window
+    times = np.arange(10 * MINUTE, 3 * DAY, 10 * MINUTE)
+    utility = np.array([float(compute_utility(model, table, ROW, now)[0]) for now in times])
+    assert (np.diff(utility) >= -1e-6 * utility[1:]).all()
+    if window > 1e6:
+        items = np.array([float(model.expected(ROW, np.zeros(1), np.array([now]))[0]) for now in times])
+        ages = (times[1:] + times[:-1]) / 2
+        assert np.diff(utility) == pytest.approx(ages * np.diff(items), rel=1e-4, abs=1e-6 * utility[-1])
+
+
 def test_thesis_4_5_is_the_area_above_the_divergence_curve() -> None:
     """Nothing for 10 s, then 10 items in 10 s: 20·10 − ½·10·10 = 150. The other way round: 20·10 − (50 + 100) = 50."""
     table, late, early = known(1), PeriodicRate(1, slots=2, period=20.0), PeriodicRate(1, slots=2, period=20.0)

@@ -14,7 +14,7 @@ from headwater.arrays import Floats
 from headwater.errors import TraceError
 from headwater.estimate.models.smoothing import PeriodicRate, SingleRate
 from headwater.lab.description import activity
-from headwater.lab.description.activity import DayShape
+from headwater.lab.description.activity import DayShape, HourlyCounts
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row
 from headwater.lab.figures import COLOURS, create_figure, line_style
 from headwater.lab.simulation.cycles import make_rng
@@ -124,7 +124,7 @@ def choose_days(trace: Trace | None) -> dict[str, dict[str, Any]]:
         for phase in PHASES:
             worlds[phase] = WorldSettings(feeds=1, days=28, low=100, high=100, shape=phase)
         drawn = {name: draw_world(settings, make_rng(1, 23)).trace for name, settings in worlds.items()}
-        return {name: _describe_day(one, 0, "synthetic") for name, one in drawn.items()}
+        return {name: _describe_day(activity.count_by_hour(one), 0, "synthetic") for name, one in drawn.items()}
     counts, per_day = activity.count_by_hour(trace), activity.daily_rates(trace)
     busy = np.flatnonzero(per_day >= BUSY)
     if not len(busy):
@@ -135,13 +135,13 @@ def choose_days(trace: Trace | None) -> dict[str, dict[str, Any]]:
         mine = busy[shapes == shape]
         if len(mine):
             chosen[shape.name.lower()] = int(mine[np.argmax(per_day[mine])])
-    return {name: _describe_day(trace, feed, trace.names[feed]) for name, feed in chosen.items()}
+    return {name: _describe_day(counts, feed, trace.names[feed]) for name, feed in chosen.items()}
 
 
-def _describe_day(trace: Trace, feed: int, label: str) -> dict[str, Any]:
-    counts = activity.count_by_hour(trace.select_feeds(np.array([feed])))
-    cv = float(activity.measure_variation(counts)[0])
-    return {"mean": counts.mean[0], "sd": counts.sd[0], "cv": cv, "label": label}
+def _describe_day(counts: HourlyCounts, feed: int, label: str) -> dict[str, Any]:
+    """Return one feed's day, over the whole span of the trace: days without items count too."""
+    cv = float(activity.measure_variation(counts)[feed])
+    return {"mean": counts.mean[feed], "sd": counts.sd[feed], "cv": cv, "label": label}
 
 
 def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
@@ -247,6 +247,8 @@ def draw_figure(result: ExperimentResult) -> Figure:
             **line_style(place, marker=False),
         )
         axes[3].fill_between(utilities["time"], curve, curve[-1], color=COLOURS[place], alpha=0.15)
+    axes[3].set_xlabel("cycles since the refresh")
+    axes[3].set_ylabel("divergence")
     axes[3].set_title("Fig. 4.1: utility is the area above", fontsize=10)
     axes[3].legend(fontsize=8, title="utility")
     hours = (np.arange(len(data["day"]["real"])) + 1) * CYCLE_SECONDS / HOUR
@@ -254,6 +256,7 @@ def draw_figure(result: ExperimentResult) -> Figure:
         axes[4].plot(hours, values, label=name, linewidth=1.0, **line_style(place, marker=False))
     axes[4].set_title("Fig. 7.2: real and estimated divergence", fontsize=10)
     axes[4].set_xlabel("hour of the day")
+    axes[4].set_ylabel("divergence")
     axes[4].legend(fontsize=8)
     for axis, (name, figure_name) in zip(axes[5:7], (("periodic", "6.3"), ("aperiodic", "6.4")), strict=True):
         _draw_day(axis, data["days"][name], f"Fig. {figure_name}: {name}", spread=True)
@@ -270,6 +273,8 @@ def draw_figure(result: ExperimentResult) -> Figure:
             axis.plot(range(24), model["estimated"][k], label=f"every {every:g} h", linewidth=1.1, **style)
         axis.set_title(f"Fig. 7.6: model after {shape}", fontsize=10)
         axis.set_xlabel("hour of the day")
+        axis.set_ylabel("items an hour")
+        axis.set_ylim(0, None)
     axes[10].legend(fontsize=8)
     for axis in axes[13:]:
         axis.remove()

@@ -23,7 +23,7 @@ from headwater.lab.online.divergence_errors import (
     measure_trace_errors,
 )
 from headwater.lab.online.kept_model import add_kept_models
-from headwater.lab.online.shaped_feeds import FEEDS, MODELS, PER_FEED, SHAPES, make_model
+from headwater.lab.online.shaped_feeds import FEEDS, MODELS, PER_FEED, SHAPES, make_model, select_real_counts
 from headwater.lab.online.two_steps_quality import (
     QUALITY_HOURS,
     WINDOW,
@@ -31,6 +31,7 @@ from headwater.lab.online.two_steps_quality import (
     add_quality_rows,
     check_carried,
     check_quality,
+    check_trace_quality,
     draw_quality,
     run_trace_two_steps,
 )
@@ -102,7 +103,7 @@ def _add_trace(
                 row = {"shape": f"{shape} of {trace.name}", "strategy": name, "hours": each, "budget": 24.0 / each}
                 result.rows.append(row | {"divergence_error": value})
     result.checks += check_trace_errors(real, hours, trace.name)
-    keys = [(shape, name, each) for shape in real for name in models for each in quality_hours]
+    keys = [(shape, name, each) for shape in real for name in ("known", *models) for each in quality_hours]
     for strategy in strategies:
         shared = {"path": trace, "window": given.window or WINDOW, "strategy": strategy}
         runs = run_each(run_trace_two_steps, keys, given, progress, f"{strategy} on the trace", **shared)
@@ -110,6 +111,9 @@ def _add_trace(
             row = {"shape": f"{shape} of {trace.name}", "strategy": f"{strategy}, {name}", "hours": each}
             row |= {"budget": 24.0 / each, "requests": float(scores.requests)}
             result.rows.append(row | {"completeness": scores.completeness, "freshness": scores.freshness})
+        if strategy == "two_steps":
+            feeds = select_real_counts(trace)["waves"].shape[1] if "waves" in real else 0
+            result.checks += check_trace_quality(runs, quality_hours, feeds, trace.name)
 
 
 def draw_figure(result: ExperimentResult) -> Figure:

@@ -274,6 +274,10 @@ def _draw_rates(axis: Any, first: Floats, later: Floats) -> None:
         axis.plot(first[chosen], later[chosen], ".", color=colour, markersize=3, label=label)
     top = max(first.max(), later.max())
     axis.plot([0, top], [0, top], color="#777777", linewidth=0.8)
+    for scale in (axis.set_xscale, axis.set_yscale):
+        scale("symlog", linthresh=0.1, linscale=0.3)  # a power law of rates: most feeds stand below one a day
+    axis.set_xlim(-0.02, 1.5 * top)
+    axis.set_ylim(-0.02, 1.5 * top)
     axis.set_xlabel("postings a day, first 14 days")
     axis.legend(fontsize=7)
 

@@ -1,0 +1,114 @@
+"""The figures in the text of docs/lab.md are settings, the papers', or those of the saved results."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "lab.md").read_text()
+TEXT = " ".join(re.sub(r"<!-- (result|rows) .*?<!-- /\1 -->", "", PAGE, flags=re.DOTALL).split())
+FIGURE = re.compile(r"[+−-]?(?<![\w.])\.\d+|\d+ %")
+GIVEN = (  # settings and figures of the papers
+    "95 % interval over the seeds",
+    "`intervals`",
+    "the half widths of their 95 %",
+    "τ₀ = .01, 1, 10",
+    "x^−.78 on",
+    "32 % of the paper's",
+    "15 % of them retrieved per hour",
+    "inside two_steps it is .1",
+    "radius .8, window 20",
+    "At α = .5 every node",
+    "with 95 % intervals by resampling",
+    "within .5 % of the common cost",
+)
+
+
+def load(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((DOCS / "results" / f"{name}.json").read_text())
+    return found
+
+
+def find_row(model: str, hours: float) -> dict[str, Any]:
+    rows = load("online")["rows"]
+    return next(row for row in rows if (row["shape"], row["strategy"], row["hours"]) == ("waves", model, hours))
+
+
+def find_figures(experiment: str, words: str) -> dict[str, float]:
+    found: dict[str, float] = next(one["figures"] for one in load(experiment)["checks"] if words in one["statement"])
+    return found
+
+
+def at_equal_cost(model: str) -> float:
+    return float(find_row(f"two_steps, {model}, equal cost", 7.5)["completeness"]["mean"])
+
+
+def by_budget() -> float:
+    one, other = (find_row(f"two_steps, {name}", 6.0)["completeness"]["mean"] for name in ("periodic", "single"))
+    return float(one - other)
+
+
+def largest_change_below() -> float:
+    changed = [
+        value
+        for measure in ("completeness", "freshness")
+        for level, value in find_figures(
+            "cascades", f"first level by two_steps instead of uniform raises {measure}"
+        ).items()
+        if level != "level 1"
+    ]
+    return max(map(abs, changed))
+
+
+def real_gaps(words: str) -> list[float]:
+    return list(find_figures("online", f"on news.parquet: for waves two_steps is more complete {words}").values())
+
+
+def saved_bytes(where: str) -> list[float]:
+    return [row["saving"] for row in load("deltas")["rows"] if row["where"] == where]
+
+
+TOLD: dict[str, Callable[[], bool]] = {
+    "53 % of its feeds then post daily": lambda: (
+        round(load("fast-news")["settings"]["feeds_that_post_daily"], 2) == 0.53
+    ),
+    "at 160 requests periodic reaches .94": lambda: round(at_equal_cost("periodic"), 2) == 0.94,
+    "and single .86": lambda: round(at_equal_cost("single"), 2) == 0.86,
+    "By budget periodic is +.065 more complete": lambda: round(by_budget(), 3) == 0.065,
+    "changes the quality below it by less than .01": lambda: largest_change_below() < 0.01,
+    "less complete at equal cost, by up to .045": lambda: round(-min(real_gaps("with the periodic model")), 3) == 0.045,
+    "with a single rate by .021 to .042": lambda: (
+        [round(end(real_gaps("with the true day")), 3) for end in (min, max)] == [0.021, 0.042]
+    ),
+}
+SAID: dict[str, Callable[[], bool]] = {
+    "deltas save two thirds of the bytes": lambda: round(saved_bytes("farm")[2], 2) == 0.67,
+    "Half of the farm's saving": lambda: 0.45 <= saved_bytes("farm")[1] / saved_bytes("farm")[2] <= 0.55,
+    "most of that of published documents": lambda: all(
+        saved_bytes(where)[1] / saved_bytes(where)[2] > 0.6
+        for where in ("published documents, plain", "published documents, compressed")
+    ),
+    "from one refresh per 5 h on it is less complete": lambda: (
+        [gap < 0 for gap in real_gaps("with the periodic model")] == [False, True, True, True, True]
+    ),
+}
+
+
+@pytest.mark.parametrize("words", [*TOLD, *SAID])
+def test_a_figure_in_the_text_is_that_of_the_saved_result(words: str) -> None:
+    assert words in TEXT
+    assert {**TOLD, **SAID}[words]()
+
+
+def test_every_figure_in_the_text_has_a_source() -> None:
+    rest = TEXT
+    for words in (*GIVEN, *TOLD):
+        assert words in rest, words
+        rest = rest.replace(words, "")
+    assert FIGURE.findall(rest) == []
