@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 
 from headwater.arrays import Bools, Floats, Rows
 from headwater.schedule.politeness.rules import BACK_OFF, MIN_INTERVAL, SAFETY_POLL, Reason
-from headwater.schedule.quality.overflow import DISPERSIONS, MEANS, POISSON, OverflowCurves, compute_curves
+from headwater.schedule.quality.overflow import (
+    DISPERSIONS,
+    MEANS,
+    POISSON,
+    OverflowCurves,
+    compute_curves,
+    measure_doubt_of_laws,
+)
 from headwater.schedule.value.objective import Objective
 from headwater.schedule.weights import chance_window_shows_wanted
 from headwater.times import DAY, MINUTE
@@ -140,9 +147,10 @@ class Calibration:
 
     `demand` is planned refreshes ÷ those of the plan, `use` the share of the budget to plan for, `wait` the mean wait
     in the queue and `fetch` the mean time of a fetch, in seconds. `delay` is measured ÷ predicted delay, `delay_items`
-    the items behind it; `lost` is noticed ÷ predicted loss, per feed (None: 1). `gap` and `square` are, per feed, the
-    mean time between two successful polls ÷ its interval, without skipped hours, and the mean square; both count with
-    the weight `watched` beside the model's own (None: not measured).
+    the items behind it; the widths are factors on the stated doubts. `lost` is noticed ÷ predicted loss, per feed
+    (None: 1). `gap` and `square` are, per feed, the mean time between two successful polls ÷ its interval, without
+    skipped hours, and the mean square; both count with the weight `watched` beside the model's own (None: not
+    measured).
     """
 
     demand: float = 1.0
@@ -151,6 +159,8 @@ class Calibration:
     fetch: float = 0.0
     delay: float = 1.0
     delay_items: float = 0.0
+    delay_width: float = 1.0
+    loss_width: float = 1.0
     lost: Floats | None = None
     gap: Floats | None = None
     square: Floats | None = None
@@ -179,10 +189,10 @@ class Promise:
 class Plan:
     """When each feed is refreshed (`interval`, seconds; inf: never) and what that brings.
 
-    `delay` (seconds), its mean square over items, `lost` (share of items) and `stale` (share of the window) are
-    predictions per feed. `spent` and `spare` are requests per minute of the `budget`. `asked` is the price of each
-    feed's refresh in item-days, `free` the interval that it alone would give. `boldness` is the share of the budget
-    that was left to explore with.
+    `delay` (seconds), its mean square over items, `lost` (share of items), `stale` (share of the window) and the
+    variance of the items lost in a day are predictions per feed. `spent` and `spare` are requests per minute of the
+    `budget`. `asked` is the price of each feed's refresh in item-days, `free` the interval that it alone would give.
+    `boldness` is the share of the budget that was left to explore with.
     """
 
     beliefs: Beliefs
@@ -230,7 +240,7 @@ class Plan:
         chance = caught * bursts * np.maximum(apart, 0.0)
         unsure = caught**2 / many * (delay - mean) ** 2 / np.maximum(beliefs.sure[rows] / bursts, LEAST_EVIDENCE)
         doubt = float(np.hypot(MODEL_DOUBT * mean, np.sqrt((chance + unsure).sum()) / got))
-        missing = float((many * part * self.lost_variance[rows]).sum()) / total**2
+        missing = float((many * part * self.lost_variance[rows]).sum())
         weight = many * beliefs.worth[rows] if share is None else many * part
         fresh = None
         if float(weight.sum()) > 0:
@@ -238,9 +248,9 @@ class Plan:
         return Promise(
             items=total,
             delay=mean,
-            delay_doubt=doubt,
+            delay_doubt=self.calibration.delay_width * doubt,
             completeness=got / total,
-            completeness_doubt=float(np.sqrt(missing)),
+            completeness_doubt=self.calibration.loss_width * float(np.sqrt(missing)) / total,
             freshness=fresh,
         )
 
@@ -574,11 +584,19 @@ def _predict(
         chance += asleep * (curves.read(curves.chance, longer) - chance)
     area = curves.read_area_share(items)
     delay = square / mean * np.clip(0.5 - lost + area, 0.0, None) / np.maximum(1 - lost, 1e-6)
+    # Items of skipped hours, a share `asleep`, wait for half of such a run on average.
+    closed_square = 4 / 3 * beliefs.closed**2 / np.maximum(asleep, 1e-9)
+    waited = delay
     delay = calibration.delay * (delay + beliefs.closed) + calibration.fetch
-    stale = np.clip(items * (0.5 - area) / np.maximum(beliefs.window, 1.0), 0.0, 1.0)
-    excess = 2 * (lost * items) ** 2 / np.maximum(chance, 1e-12)  # E (N − W)₊², geometric
-    variance = excess * DAY / mean
     # The mean square of a uniform delay is 4/3 of its square; of gaps that vary, more (their third moment is taken
     # for that of a log-normal law).
     spread = 4 / 3 * square / mean**2
-    return delay, delay**2 * spread, np.clip(lost * factor, 0.0, 1.0), stale, variance
+    delay_square = calibration.delay**2 * (spread * waited**2 + 2 * waited * beliefs.closed + closed_square)
+    stale = np.clip(items * (0.5 - area) / np.maximum(beliefs.window, 1.0), 0.0, 1.0)
+    polls, excess = DAY / mean, lost * items
+    scatter = polls * 2 * excess**2 / np.maximum(chance, 1e-12)  # E (N − W)₊², geometric
+    # What is expected itself is only believed: the law of the batches, and their number.
+    batches = np.maximum(beliefs.sure / (beliefs.burst @ DISPERSIONS), LEAST_EVIDENCE)
+    unsure = measure_doubt_of_laws(beliefs.window, items, beliefs.burst) ** 2 + excess**2 / batches
+    variance = factor * scatter + (factor * polls) ** 2 * unsure
+    return delay, np.maximum(delay_square, delay**2), np.clip(lost * factor, 0.0, 1.0), stale, variance

@@ -237,6 +237,18 @@ def test_nineteen_days_of_twenty_lie_within_twice_the_stated_doubt_of_the_delay(
     assert np.std(came) > 0.4 * said.delay_doubt  # not by an idle doubt
 
 
+def test_an_uncertain_law_of_batches_widens_the_doubt_of_completeness() -> None:
+    sure = Beliefs.of(np.full(4, 50.0), np.full(4, 20.0))
+    unsure = replace(
+        sure, burst=np.tile(0.5 * np.eye(len(DISPERSIONS))[0] + 0.5 * np.eye(len(DISPERSIONS))[22], (4, 1))
+    )
+    limits = replace(Constraints.of(4), earliest=np.full(4, 2 * HOUR))
+    doubts = [plan(one, limits, 100.0).promise().completeness_doubt for one in (sure, unsure)]
+    assert doubts[0] is not None
+    assert doubts[1] is not None
+    assert doubts[1] > 2 * doubts[0]
+
+
 def test_the_promise_of_a_query_weighs_what_it_keeps() -> None:
     beliefs, constraints = Beliefs.of(np.array([100.0, 1.0]), np.full(2, 20.0)), Constraints.of(2)
     made = plan(beliefs, replace(constraints, earliest=np.array([120.0, 3600.0])), 100.0)

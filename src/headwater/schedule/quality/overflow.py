@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from headwater.arrays import Floats
+from headwater.arrays import Floats, Rows
 
 WINDOWS = np.array(
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 17, 20, 22, 25, 30, 35, 40, 45, 50, 60, 70, 85, 100, 120, 150, 200, 300, 500.0]
@@ -90,9 +90,26 @@ def compute_curves(window: Floats, burst: Floats) -> OverflowCurves:
 
 def find_loss_chances(window: Floats, items: Floats) -> Floats:
     """Return P(N > W) under each of the laws of batches (columns), from the nearest tabulated window and mean."""
-    size = np.clip(np.searchsorted(WINDOWS, window), 0, len(WINDOWS) - 1)
+    size, at = _find_nearest(window, items)
+    return np.asarray(_tabulate()[1][size, :, at])
+
+
+def measure_doubt_of_laws(window: Floats, items: Floats, burst: Floats) -> Floats:
+    """Return the standard deviation of L over the believed laws, from the nearest tabulated window and mean.
+
+    >>> round(float(measure_doubt_of_laws(np.array([20.0]), np.array([10.0]), POISSON[None])[0]), 6)  # the law is sure
+    0.0
+    """
+    size, at = _find_nearest(window, items)
+    lost = _tabulate()[0][size, :, at]
+    mean = (burst * lost).sum(1)
+    return np.asarray(np.sqrt(np.maximum((burst * lost**2).sum(1) - mean**2, 0.0)))
+
+
+def _find_nearest(window: Floats, items: Floats) -> tuple[Rows, Rows]:
+    """Return the places of the nearest tabulated windows and means."""
     at = np.rint((np.log(np.maximum(items, MEANS[0])) - _LOG_MEANS[0]) / _STEP).astype(np.intp)
-    return np.asarray(_tabulate()[1][size, :, np.minimum(at, len(MEANS) - 1)])
+    return np.clip(np.searchsorted(WINDOWS, window), 0, len(WINDOWS) - 1), np.minimum(at, len(MEANS) - 1)
 
 
 @lru_cache(maxsize=1)

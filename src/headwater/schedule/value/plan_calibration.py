@@ -3,7 +3,8 @@
 `demand` is refreshes planned ÷ those of the plan. At any instant the mean of 1/pause over the feeds is the rate of
 requests, so it is known at once and a full queue cannot hide it. `use` is the share of the budget to plan for: it rises
 while requests are left over and nothing waits. The delay of items is compared with the one foretold for their feeds,
-once a feed has been polled a few times: a start is not a habit.
+once a feed has been polled a few times: a start is not a habit. Once a day a forecast is compared with the day that
+came, which sets how wide the stated doubts are.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ DEMAND_MEMORY, DELAY_MEMORY, WAIT_MEMORY = 7.0, 1.0, 1.0  # days; a shorter one 
 FIRST_USE, MIN_USE, MAX_USE, USE_STEP = 1.0, 0.7, 1.5, 0.15  # the share of the budget, and its step per day
 GAP_POLLS, GAP_DOUBT = 50.0, 5.0  # polls of a feed that its gaps remember; polls for which the next, planned one stands
 GAP_RANGE = (0.1, 10.0)  # intervals that a gap counts as
+FIRST_WIDTHS = (1.4, 1.6)  # of the doubts of delay and completeness: days scatter more widely than the model says
+WIDTH_STEP, WIDTH_RANGE = 0.2, (0.5, 5.0)  # of the logarithm of a width, for a day outside its doubt; its bounds
+OUTSIDE = 0.05  # the share of days that may lie outside
 QUEUE_SHARE = 0.1  # of the median interval: the wait in the queue that is too long
 
 
@@ -34,7 +38,7 @@ class PlanCalibration(FeedColumns):
     """Measures a plan; `build` makes the corrections for the next one."""
 
     name = "calibration"
-    version = 3
+    version = 4
 
     def layout(self) -> Mapping[str, Column]:
         return {
@@ -58,6 +62,9 @@ class PlanCalibration(FeedColumns):
             "measured": np.zeros(4),  # dated items, seconds waited, foretold by the model, and by the corrected one
             "counted": np.zeros(3),  # published items, lost ones, losses foretold by the corrected model
             "at": np.full(3, -np.inf),  # times of the latest plan, choice and item
+            "widths": np.array(FIRST_WIDTHS),
+            "forecast": np.full(6, np.nan),  # time and budget, delay, its doubt, completeness, its doubt; of a day
+            "came": np.zeros(4),  # since then: dated items, seconds waited, published items, lost ones
         }
 
     @property
@@ -98,6 +105,8 @@ class PlanCalibration(FeedColumns):
             wait=self.wait,
             delay=factor,
             delay_items=items,
+            delay_width=float(self._shared["widths"][0]),
+            loss_width=float(self._shared["widths"][1]),
             lost=lost,
             gap=(gap + more * planned) / some,
             square=(square + more * planned**2) / some,
@@ -139,6 +148,7 @@ class PlanCalibration(FeedColumns):
         asked = np.isfinite(made.interval) & np.isfinite(pause) & (pause > 0) & ~made.constraints.away
         if not asked.any():
             return
+        self._check_forecast(made, now)
         weight = made.beliefs.cost[asked] * made.constraints.open[asked]
         interval = made.interval[asked]
         median = float(np.median(interval))
@@ -154,6 +164,32 @@ class PlanCalibration(FeedColumns):
         if crowded or float(self._shared["left"]) > 0.5:
             step = (-1 if crowded else 1) * min(share * memory, 1.0) * USE_STEP
             self._shared["use"] = np.array(min(max(self.use + step, MIN_USE), MAX_USE))
+
+    def _check_forecast(self, made: Plan, now: float) -> None:
+        """Once a day, compare a forecast with the day that came, and forecast the next one.
+
+        A day outside the doubt widens it, each day inside narrows it a little, so that nineteen of twenty lie inside in
+        the long run whatever their law (adaptive conformal inference). The first day of a server is not a habit.
+        """
+        at, budget, *said = self._shared["forecast"].tolist()
+        if now < float(self._shared["since"]) + DAY or now < at + DAY:
+            return
+        dated, waited, published, lost = self._shared["came"].tolist()
+        if now < at + 1.5 * DAY and made.budget == budget:
+            delay, delay_doubt, completeness, loss_doubt = said
+            if dated >= MIN_ITEMS:
+                self._adapt_width(0, abs(waited / dated - delay) > 2 * delay_doubt)
+            if published >= MIN_ITEMS:
+                self._adapt_width(1, abs(1 - lost / published - completeness) > 2 * loss_doubt)
+        promise = made.promise()
+        figures = (promise.delay, promise.delay_doubt, promise.completeness, promise.completeness_doubt)
+        self._shared["forecast"] = np.array([now, made.budget, *(np.nan if one is None else one for one in figures)])
+        self._shared["came"] = np.zeros(4)
+
+    def _adapt_width(self, which: int, outside: bool) -> None:
+        step = WIDTH_STEP * ((1 - OUTSIDE) if outside else -OUTSIDE)
+        width = float(self._shared["widths"][which]) * math.exp(step)
+        self._shared["widths"][which] = min(max(width, WIDTH_RANGE[0]), WIDTH_RANGE[1])
 
     def note_choice(self, late: Floats, left: int, now: float) -> None:
         """Note how long the chosen feeds have waited, and how many requests were left over."""
@@ -181,6 +217,7 @@ class PlanCalibration(FeedColumns):
             published = seen.new[settled] + lost
             share = self.quote(seen.rows[settled], lost_factor[settled])[1]
             self._shared["counted"] += np.array([published.sum(), lost.sum(), (published * share).sum()])
+            self._shared["came"][2:] += (published.sum(), lost.sum())
         if seen.published is None or not len(seen.published.times):
             return
         owner = seen.published.owner()
@@ -191,6 +228,7 @@ class PlanCalibration(FeedColumns):
             return
         waited = np.maximum(seen.end[owner] - seen.published.times[counted], 0.0)
         expected = foretold[owner].sum()
+        self._shared["came"][:2] += (len(owner), waited.sum())
         self._shared["measured"] += np.array([len(owner), waited.sum(), expected, expected * self.delay_factor[0]])
 
     def _learn_gaps(self, seen: Observed, gap: Floats, counted: Bools) -> None:

@@ -1,0 +1,72 @@
+"""The calibration of the plan compares a forecast a day with the day that came, and sets how wide doubts are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.arrays import Ragged
+from headwater.schedule.promise import Beliefs, Constraints, Plan, plan
+from headwater.schedule.strategy import Observed
+from headwater.schedule.value.plan_calibration import PlanCalibration
+from headwater.times import DAY, HOUR
+
+ROWS = np.arange(4)
+
+
+def make_plan(calibration: PlanCalibration, budget: float = 0.05) -> Plan:
+    beliefs = Beliefs.of(np.full(4, 50.0), np.full(4, 100.0))
+    return plan(beliefs, Constraints.of(4), budget, calibration=calibration.build(ROWS))
+
+
+def live(calibration: PlanCalibration, days: int, delay_of: list[float]) -> list[float]:
+    """Plan every hour; each hour brings items of a delay, as a multiple of the one foretold. Return the widths."""
+    widths, now = [], 0.0
+    for hour in range(24 * days):
+        now = hour * HOUR
+        made = make_plan(calibration)
+        calibration.note_plan(ROWS, made, made.interval, now)
+        times = now + HOUR - delay_of[hour // 24] * made.delay
+        seen = Observed(
+            ROWS,
+            np.full(4, now - DAY),
+            np.full(4, now + HOUR),
+            np.ones(4),
+            np.full(4, 100.0),
+            np.zeros(4, bool),
+            published=Ragged(np.arange(5), times),
+            lost=np.zeros(4),
+        )
+        never = np.zeros(4, bool)
+        calibration.observe(seen, np.full(4, 100.0), never, np.ones(4), np.full(4, np.inf))
+        widths.append(calibration.build(ROWS).delay_width)
+    return widths
+
+
+def test_days_outside_the_doubt_widen_it_and_days_inside_narrow_it() -> None:
+    calm = live(PlanCalibration(4), 8, [1.0] * 8)
+    assert calm[0] > calm[-1] > 0.9 * calm[0]  # a little
+    wild = live(PlanCalibration(4), 8, [1.0, 1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    assert wild[-1] > 1.1 * calm[0]
+    assert wild[24] == calm[0]  # the first day of a server is not a habit
+
+
+def test_a_wider_calibration_states_wider_doubts() -> None:
+    calibration = PlanCalibration(4)
+    before = make_plan(calibration).promise()
+    calibration._adapt_width(0, outside=True)
+    calibration._adapt_width(1, outside=True)
+    after = make_plan(calibration).promise()
+    assert before.delay_doubt is not None
+    assert after.delay_doubt is not None
+    assert after.delay == before.delay
+    assert after.delay_doubt > before.delay_doubt
+    assert after.completeness_doubt >= before.completeness_doubt
+
+
+def test_a_forecast_of_another_budget_is_not_judged() -> None:
+    calibration = PlanCalibration(4)
+    live(calibration, 2, [1.0, 2.0])
+    before = calibration.build(ROWS).delay_width
+    made = make_plan(calibration, budget=5.0)
+    calibration.note_plan(ROWS, made, made.interval, 2 * DAY + HOUR)
+    assert calibration.build(ROWS).delay_width == before
