@@ -38,8 +38,8 @@ from headwater.store.content.feed_state import load_feed_states
 from headwater.store.store import Store
 from headwater.times import DAY, HOUR, MINUTE, parse_time_zone
 
-# Feeds that fall due in a step are stored together; each is fetched at its own moment. The last day has finer steps,
-# until `LIMIT` has passed: then feeds are polled less often, and the figures say so.
+# Feeds that fall due in a step are stored together; each is fetched at its own moment, and at most once. The last day
+# has finer steps, until `LIMIT` has passed: then feeds are polled less often, and the figures say so.
 STEP, LAST_DAY_STEP = HOUR, 10 * MINUTE
 LIMIT = 22.0  # real seconds
 REPORT_STEP, LATE_REPORT_STEP = 2 * HOUR, 5 * MINUTE  # between two reports: before, and in the last three hours
@@ -102,7 +102,7 @@ class FarmHistory:
             self.store,
             build_configured_strategy(self.settings),
             make_budget_account(self.settings),
-            Politeness(np.random.default_rng(self.farm.seed), least=self.settings.least_interval),
+            Politeness(np.random.default_rng(self.farm.seed), least=max(self.settings.least_interval, STEP)),
             per_host=self.settings.per_host,
             clock=self.clock,
         )
@@ -158,6 +158,8 @@ class FarmHistory:
                 await maintenance.publish_report()
                 on_progress(round((now - start) / HOUR), round((self.present() - start) / HOUR))
             step = choose_step(now - start, self.present() - start, time.monotonic() - began, self.limit)
+            # The plan must know how often a feed can be polled here, else it learns gaps that a server never has.
+            scheduler.politeness.least_interval = max(self.settings.least_interval, step)
             before, self.clock.now = now, min(now + step, max(self.present(), now + 1.0))
             await asyncio.sleep(0)
 

@@ -62,3 +62,16 @@ async def test_two_days_of_eight_feeds_are_replayed_as_they_were(tmp_path: Path)
         counted = await store.read(count_deliveries)
         assert set(counted) <= {"sent", "due"}
         assert counted["sent"] > 0
+
+
+async def test_the_limits_of_the_replay_are_known_to_the_plan(tmp_path: Path) -> None:
+    """The replay polls a feed once in a step; what is said to be possible must not assume more."""
+    given = load_settings(data=tmp_path, allow_private=True, budget=2.0, per_host=16)
+    clock, now = VirtualClock(), 1_800_000_000.0
+    start = now - 2 * DAY
+    farm = make_demo_farm(4, 1, 1.0, clock, start, port=8950)
+    async with await open_store(given.database_url) as store:
+        history = replace(make_demo_history(store, given, farm, clock, now), present=lambda: now, limit=0.0)
+        await replay_demo(history, start, lambda done, total: None)
+        promises = {one.query: one for one in await load_promises(store, now)}
+    assert "lost even if it is polled every 1 h" in promises["Wire"].why
