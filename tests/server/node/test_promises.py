@@ -13,6 +13,7 @@ from starlette.types import Message
 from headwater.model import Ending, Refresh, Verdict
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.quality.promises import PromiseKeeper, PromiseReport, find_broken_since, load_promises
+from headwater.node.quality.targets import note_broken_target
 from headwater.node.queries.demand import DemandModel
 from headwater.node.queries.query_explanation import explain_query, load_scope
 from headwater.publish.delivery.deliverer import Deliverer
@@ -162,6 +163,13 @@ async def test_the_plan_says_by_how_much_the_budget_is_too_small(world: World) -
     assert promise.predicted == {"completeness": 1.0, "freshness": 0.9, "delay": 600.0}
 
 
+def test_a_broken_target_gives_its_reason_once() -> None:
+    short = TargetOutcome("Alarm", False, 9.0, 1.0, 0.9, 600.0, 2, "It takes 9 requests a minute.")
+    assert note_broken_target(short, short.message).message == "Not kept. It takes 9 requests a minute."
+    told = note_broken_target(short, "Measured: 60 % of 50 items caught.")
+    assert told.message == "Not kept. Measured: 60 % of 50 items caught. It takes 9 requests a minute."
+
+
 async def test_losses_count_by_the_share_that_the_query_keeps(world: World) -> None:
     await world.run(
         'CREATE OR REPLACE FEED Alarm AS RETURN ALL WHERE TITLE CONTAINS "lava" TARGET COMPLETENESS >= 0.99;'
@@ -175,6 +183,15 @@ async def test_losses_count_by_the_share_that_the_query_keeps(world: World) -> N
     assert promise.day.completeness == pytest.approx(40 / 60, abs=0.02)  # half of the 40 lost would have matched
     assert promise.kept is False
     assert "lost items are from" in promise.why
+
+
+async def test_lost_items_were_shown_unread_too(world: World) -> None:
+    """Nine of ten items of each minute were lost, so the window showed hardly anything that was known."""
+    for number in range(60):
+        await arrive(world, number, 6.0, lost=9.0)
+    promise = await measure(world)
+    assert promise.hour.freshness is not None
+    assert promise.hour.freshness < 0.5
 
 
 class Receiver(Sink):

@@ -176,9 +176,14 @@ class PromiseKeeper:
         """Count by source feed; of lost items the share counts that the query would have kept."""
         caught = await self._store.read(count_hits_by_feed, promise.query_id, start, end, promise.target.delay)
         lost = await self._store.read(sum_losses, promise.shares, start, end)
+        nothing = PromiseCounts()
         return {
-            feed: caught.get(feed, PromiseCounts())
-            + PromiseCounts(lost=lost.get(feed, 0.0) * share, watched=share * max(min(end, now) - start, 0.0))
+            feed: caught.get(feed, nothing)
+            + PromiseCounts(
+                lost=lost.get(feed, nothing).lost * share,
+                missing=lost.get(feed, nothing).missing * share,
+                watched=share * max(min(end, now) - start, 0.0),
+            )
             for feed, share in promise.shares.items()
         }
 

@@ -20,6 +20,7 @@ from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
 from headwater.node.quality.quality_history import QualityHistory, QualityPoint, load_history, or_nan, save_history
 from headwater.node.quality.quality_report import LosingFeed, QualityReport, save_report
 from headwater.schedule.quality.loss_forecast import LossForecast, advise_on_loss, forecast_loss
+from headwater.schedule.quality.promise_record import measure_missing_of_lost
 from headwater.schedule.quality.tally import Tally
 from headwater.schedule.value.value import Value
 from headwater.store.content.feed_state import load_feed_states
@@ -61,7 +62,12 @@ class QualityMonitor:
                 got=sum(refresh.new for refresh, before in ended if before is not None),
                 lost=sum(refresh.lost for refresh, _ in ended),
                 delays=np.concatenate(waited) if waited else np.empty(0),
-                missing=sum(float(delays.sum()) / max(one.window or 1, 1) for one, delays in measured),
+                missing=sum(float(delays.sum()) / max(one.window or 1, 1) for one, delays in measured)
+                + sum(
+                    measure_missing_of_lost(one.new, one.lost, one.at - before)
+                    for one, before in ended
+                    if before is not None
+                ),
             )
 
     async def make_report(self, now: float) -> QualityReport:
@@ -150,7 +156,9 @@ class QualityMonitor:
         rate = self._scheduler.strategy.ask_estimator(lambda estimator: estimator.daily_rate(one, at))
         per_day = None if rate is None else float(rate[0]) * DAY
         window = len(known.window) or 1
-        pause = float(self._scheduler.feed_table.earliest[row]) - (known.last_refresh or now)
+        pause = float(self._scheduler.feed_table.table.pause[row])
+        if known.failures:
+            pause = max(float(self._scheduler.feed_table.earliest[row]) - (known.last_refresh or now), pause)
         pace = (loss.got + loss.lost) / DAY if per_day is None else max(per_day / DAY, (loss.got + loss.lost) / DAY)
         advice = advise_on_loss(
             rate=pace,

@@ -221,7 +221,8 @@ def note_broken_target(outcome: TargetOutcome, broken: str | None) -> TargetOutc
     """Return an outcome that is not reached if the target was measured as broken, for the reason given."""
     if broken is None:
         return outcome
-    return replace(outcome, reached=False, message=f"Not kept. {broken} {outcome.message}")
+    more = "" if outcome.message in broken else f" {outcome.message}"
+    return replace(outcome, reached=False, message=f"Not kept. {broken}{more}")
 
 
 async def save_outcomes(store: Store, aims: Sequence[TargetOutcome], now: float) -> None:

@@ -3,7 +3,7 @@
 The measures are those of the papers, over the items that a query keeps:
 
     completeness = caught / (caught + lost)
-    freshness    = 1 − Σ (seconds an item was shown and not fetched ÷ W)  /  Σ (share of the feed kept · seconds)
+    freshness    = 1 − Σ (seconds an item was shown unread ÷ W)  /  Σ (share of the feed kept · seconds)
     delay        = mean of fetch − publication; a TARGET DELAY ≤ D asks that 95 of 100 items come within D
 
 A judgement needs enough items: the measured share must differ from the promised one by its standard deviation.
@@ -85,6 +85,17 @@ def measure_quality(counts: PromiseCounts) -> MeasuredQuality:
         delay=counts.waited / counts.dated if counts.dated else None,
         in_time=counts.in_time / counts.dated if counts.dated else None,
     )
+
+
+def measure_missing_of_lost(new: float, lost: float, gap: float) -> float:
+    """Return the seconds of whole windows for which lost items were shown unread, in the `gap` between two refreshes.
+
+    With n items in the gap each stays in the window for W/n of it.
+
+    >>> measure_missing_of_lost(2, 3.0, 3600.0)
+    2160.0
+    """
+    return lost * gap / (new + lost) if lost > 0 else 0.0
 
 
 def judge_promise(target: QualityTarget, measured: MeasuredQuality, *, deadline: bool) -> bool | None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 
 import orjson
-from sqlalchemy import Connection, and_, delete, func, select
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, delete, func, select
 
 from headwater.model import Ending
-from headwater.schedule.quality.promise_record import PromiseCounts
+from headwater.schedule.quality.promise_record import PromiseCounts, measure_missing_of_lost
 from headwater.store.database.dialect import chunks, upsert
 from headwater.store.schema.feed_tables import refresh
 from headwater.store.schema.item_tables import item
@@ -46,10 +46,7 @@ def count_hits_by_feed(
     The items of a feed's first refresh are history and do not count. A delay begins at the refresh before, which did
     not show the item, if the publisher's date is older; the time of the fetch itself is not held against a deadline.
     """
-    earlier = refresh.alias()
-    before = select(func.max(earlier.c.at)).where(
-        earlier.c.feed_id == hit.c.feed_id, earlier.c.at < item.c.first_seen, earlier.c.ending.in_(_SUCCESSES)
-    )
+    before = _find_success_before(hit.c.feed_id, item.c.first_seen)
     same = and_(refresh.c.feed_id == hit.c.feed_id, refresh.c.at == item.c.first_seen)
     query = (
         select(
@@ -59,7 +56,7 @@ def count_hits_by_feed(
             item.c.dated,
             refresh.c.window,
             refresh.c.elapsed,
-            before.scalar_subquery().label("before"),
+            before.label("before"),
         )
         .join(item, and_(item.c.id == hit.c.item_id, item.c.first_seen == hit.c.arrived))
         .outerjoin(refresh, same)
@@ -78,15 +75,29 @@ def count_hits_by_feed(
     return found
 
 
-def sum_losses(connection: Connection, feed_ids: Iterable[int], start: float, end: float) -> dict[int, float]:
-    """Sum the items that feeds lost in a period, as noticed by their refreshes."""
-    found: dict[int, float] = {}
+def sum_losses(connection: Connection, feed_ids: Iterable[int], start: float, end: float) -> dict[int, PromiseCounts]:
+    """Sum what feeds lost in a period, as noticed by their refreshes: the items, and how long they were shown."""
+    found: dict[int, PromiseCounts] = {}
+    before = _find_success_before(refresh.c.feed_id, refresh.c.at)
     for chunk in chunks(sorted(feed_ids), CHUNK):
-        query = select(refresh.c.feed_id, func.sum(refresh.c.lost)).where(
+        query = select(refresh.c.feed_id, refresh.c.at, refresh.c.new, refresh.c.lost, before.label("before")).where(
             refresh.c.at >= start, refresh.c.at < end, refresh.c.lost > 0, refresh.c.feed_id.in_(chunk)
         )
-        found |= {feed: float(lost) for feed, lost in connection.execute(query.group_by(refresh.c.feed_id))}
+        for row in connection.execute(query):
+            gap = 0.0 if row.before is None else row.at - row.before
+            one = PromiseCounts(lost=row.lost, missing=measure_missing_of_lost(row.new, row.lost, gap))
+            found[row.feed_id] = found.get(row.feed_id, PromiseCounts()) + one
     return found
+
+
+def _find_success_before(feed_id: ColumnElement[int], at: ColumnElement[float]) -> ScalarSelect[float]:
+    """Return the time of a feed's last successful refresh before a moment."""
+    earlier = refresh.alias()
+    return (
+        select(func.max(earlier.c.at))
+        .where(earlier.c.feed_id == feed_id, earlier.c.at < at, earlier.c.ending.in_(_SUCCESSES))
+        .scalar_subquery()
+    )
 
 
 def save_promise_hours(connection: Connection, records: Iterable[PromiseHour]) -> None:
