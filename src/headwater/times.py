@@ -112,6 +112,15 @@ def format_number(value: float) -> str:
     return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
 
 
+def describe_waiting(item_days: float) -> str:
+    """Write item-days of waiting as a time, summed over items.
+
+    >>> describe_waiting(0.01), describe_waiting(8.881e-08)
+    ('14 min', 'less than 1 s')
+    """
+    return format_duration(item_days * DAY) if item_days * DAY >= 1 else "less than 1 s"
+
+
 def format_share(share: float | None, items: float = 1e4) -> str:
     """Write a share of `items` as a percentage with the digits that so many items support, and never rounded up to all.
 

@@ -6,14 +6,13 @@ from headwater.schedule.politeness.rules import Reason
 from headwater.schedule.promise import Plan, Why
 from headwater.times import format_duration, format_number
 
-_HINTS = {
-    Reason.FRESH: "max-age, Expires, ttl or sy:updatePeriod",
-    Reason.UNCHANGING: "no validators and no change",
-}
+_ANY_HINT = "max-age, Expires, ttl or sy:updatePeriod"
 
 
-def describe_interval(made: Plan, row: int, wanted_by: str | None = None) -> str:
+def describe_interval(made: Plan, row: int, wanted_by: str | None = None, hint: str = "") -> str:
     """Describe the interval of one row of a plan; its deadline was set by the query `wanted_by` (None: by a person).
+
+    `hint` names what its server asks for, such as “max-age or Expires”.
 
     >>> import numpy as np
     >>> from dataclasses import replace
@@ -30,7 +29,14 @@ def describe_interval(made: Plan, row: int, wanted_by: str | None = None) -> str
     reason = Reason(int(limits.reason[row]))
     who = "its interval was set to" if wanted_by is None else f"query {wanted_by} wants ≤"
     held = earliest > at_most or why is Why.SERVER
-    word = f"the server's word ({_HINTS[reason]}: {least})" if reason in _HINTS else f"the shortest interval ({least})"
+    word = f"the shortest interval ({least})"
+    cause = "no feed is polled more often"
+    if reason is Reason.FRESH:
+        cause = f"its server asks for it ({hint or _ANY_HINT})"
+        word = f"the server's {hint or _ANY_HINT} ({least})"
+    elif reason is Reason.UNCHANGING:
+        cause = "it sends no validators, so that each poll transfers the whole document, and it has not changed"
+        word = f"the pause of a feed without validators ({least})"
     if why is Why.INACTIVE:
         return "Not polled: it is paused or gone."
     if why is Why.PUSHED:
@@ -38,7 +44,6 @@ def describe_interval(made: Plan, row: int, wanted_by: str | None = None) -> str
     if why is Why.AWAY:
         return f"Polled every {every} once it answers again: its server is away."
     if why in (Why.SERVER, Why.LEAST):
-        cause = f"its server asks for it ({_HINTS[reason]})" if reason in _HINTS else "no feed is polled more often"
         wish = f" {who[0].upper()}{who[1:]} {format_duration(at_most)}." if at_most < earliest else ""
         return f"Polled every {every}: {cause}.{wish} It could be sooner only if {word} were ignored."
     sooner = f"It could be polled every {least} if somebody asked for that."

@@ -54,7 +54,15 @@ def test_an_explanation_says_when_the_server_goes_by_another_strategy(headwater:
 @pytest.mark.usefixtures("reported")
 def test_the_last_report_is_shown_in_sentences_and_as_json(headwater: Callable[..., Any]) -> None:
     told = headwater("quality").out
-    for words in ("2 feeds", "90 %", "58 of 60 requests", "2.0 h at the 95th", "Target reached", "[bold]Lively"):
+    for words in (
+        "2 feeds",
+        "90 %",
+        "58 of 60 requests",
+        "price of a refresh is 12 h of waiting",
+        "2.0 h at the 95th",
+        "Target reached",
+        "[bold]Lively",
+    ):
         assert words in told
     assert "raise --budget" in told
     told = headwater("quality", "--json").json

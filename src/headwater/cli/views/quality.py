@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headwater.cli.console.output import format_count, out
-from headwater.times import format_number, format_relative, format_share
+from headwater.times import describe_waiting, format_number, format_relative, format_share
 
 if TYPE_CHECKING:
     from headwater.node.quality.quality_report import QualityReport
@@ -49,7 +49,7 @@ def write_report(report: QualityReport, now: float) -> list[str]:
     spent = f"Budget: {report.used_requests} of {report.budget_requests:g} requests in the last minute"
     if report.budget_bytes is not None:
         spent += f", {report.used_bytes / 1e6:.2g} of {report.budget_bytes / 1e6:.2g} MB"
-    price = "" if report.price is None else f"; the price of a refresh is {format_number(report.price)}"
+    price = "" if report.price is None else f"; the price of a refresh is {_format_price(report)}"
     lines.append(f"{spent}{price}.")
     if report.target is not None:
         lines.append(f"Target {'reached' if report.target_reached else 'not reached'}: {escape(report.target)}")
@@ -70,6 +70,12 @@ def _format_stretch(one: TallyPeriod) -> str:
     if one.delay.p95 is not None:
         waits.append(f"{_format_minutes(one.delay.p95)} at the 95th percentile")
     return f"{counts}; {', '.join(waits)}."
+
+
+def _format_price(report: QualityReport) -> str:
+    """Write the price in the strategy's unit: `value` counts the waiting that a refresh saves."""
+    assert report.price is not None
+    return f"{describe_waiting(report.price)} of waiting" if report.strategy == "value" else format_number(report.price)
 
 
 def _format_minutes(seconds: float) -> str:

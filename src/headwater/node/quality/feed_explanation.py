@@ -22,8 +22,9 @@ from headwater.node.crawl.strategy_setup import build_configured_strategy
 from headwater.node.quality.targets import load_deadlines
 from headwater.novelty.feed_kinds import DATE_PROBLEMS, FeedKind, Sighting, find_named_kinds, recognise_feed_kinds
 from headwater.schedule.interval_reason import describe_interval
-from headwater.schedule.politeness.publisher_hints import syndication_period
+from headwater.schedule.politeness.publisher_hints import name_longest_hint, syndication_period
 from headwater.schedule.politeness.rules import Reason, find_earliest_time
+from headwater.schedule.quality.loss_forecast import forecast_loss
 from headwater.schedule.strategy import Strategy
 from headwater.schedule.value.value import Value
 from headwater.settings import Settings
@@ -139,7 +140,8 @@ async def _describe_interval(
         feeds.set_deadlines({known.feed_id: wanted.seconds})
     plan = strategy.predict_saved(feeds.table, row, settings.budget)
     by_query = wanted is not None and wanted.seconds <= feeds.at_most[row]
-    return "" if plan is None else describe_interval(plan, 0, wanted.query if wanted is not None and by_query else None)
+    query = wanted.query if wanted is not None and by_query else None
+    return "" if plan is None else describe_interval(plan, 0, query, name_longest_hint(known))
 
 
 def _describe_hold(reason: Reason, known: Known, allowed: float, least: float) -> str:
@@ -199,6 +201,8 @@ def _compute_belief(strategy: Strategy, feeds: FeedTable, row: int, known: Known
     monday = math.floor((now - 4 * DAY) / WEEK) * WEEK + 4 * DAY  # 1 January 1970 was a Thursday
     waiting = expected(np.array([known.last_success]), max(now - known.last_success, 0.0))[0]
     window = len(known.window)
+    burst = strategy.habits.burst(one) if isinstance(strategy, Value) else None
+    seen = forecast_loss(np.array([waiting]), np.array([float(window)]), burst)  # as Quality does
     return FeedBelief(
         per_day_now=float(estimator.rate(one, np.array([now]))[0]) * DAY,
         per_day=float(estimator.daily_rate(one, np.array([now]))[0]) * DAY,
@@ -206,20 +210,8 @@ def _compute_belief(strategy: Strategy, feeds: FeedTable, row: int, known: Known
         by_weekday_hour=tuple(expected(monday + HOUR * np.arange(168), HOUR)),
         expected_new=waiting,
         window=window,
-        chance_of_loss=_poisson_tail(waiting, window) if window else 0.0,
+        chance_of_loss=float(seen.chance[0]) if window else 0.0,
     )
-
-
-def _poisson_tail(mean: float, width: int) -> float:
-    """P(N > width) for N ~ Poisson(mean).
-
-    >>> round(_poisson_tail(1.0, 0), 3)  # 1 − e⁻¹
-    0.632
-    """
-    if mean <= 0:
-        return 0.0
-    terms = (math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(width + 1))
-    return max(0.0, 1.0 - sum(terms))
 
 
 def list_hints(known: Known, now: float) -> list[ServerHint]:

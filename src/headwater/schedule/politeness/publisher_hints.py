@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from headwater.model import Hints
+from headwater.model import Hints, Known
 from headwater.times import DAY, HOUR, WEEK
 
 # RSS 1.0 syndication module: the periods it knows; a frequency divides them.
@@ -29,6 +29,22 @@ def hinted_interval(hints: Hints) -> float | None:
     intervals = [hints.ttl, syndication_period(hints) if hints.update_base is None else None]
     given = [seconds for seconds in intervals if seconds is not None and seconds > 0 and math.isfinite(seconds)]
     return max(given) if given else None
+
+
+def name_longest_hint(known: Known) -> str:
+    """Return the name of the hint that asks for the longest pause between polls; "" if there is none.
+
+    >>> name_longest_hint(Known(1, "", last_success=0.0, fresh_until=300.0, hints=Hints(ttl=60.0)))
+    'max-age or Expires'
+    """
+    fresh = None if known.fresh_until is None else known.fresh_until - (known.last_success or 0.0)
+    pauses = {
+        "max-age or Expires": fresh,
+        "ttl": known.hints.ttl,
+        "sy:updatePeriod": syndication_period(known.hints),
+    }
+    given = {name: pause for name, pause in pauses.items() if pause is not None and pause > 0}
+    return max(given, key=given.__getitem__, default="")
 
 
 def next_syndication_time(hints: Hints, last: float | None) -> float | None:

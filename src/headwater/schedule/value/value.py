@@ -32,6 +32,7 @@ from headwater.schedule.promise import (
     follow_plan,
     follow_prices,
 )
+from headwater.schedule.quality.loss_forecast import forecast_loss
 from headwater.schedule.quality.overflow import compute_curves
 from headwater.schedule.selection import Budget, Choice, take_best
 from headwater.schedule.strategy import NEVER_READ, Decision, IntervalStrategy, Observed, Table
@@ -48,7 +49,7 @@ from headwater.schedule.value.refresh_plan import (
     plan_next_refresh,
 )
 from headwater.schedule.weights import chance_window_shows_wanted
-from headwater.times import DAY, HOUR, MINUTE, format_duration, format_number
+from headwater.times import DAY, HOUR, MINUTE, describe_waiting, format_duration, format_number
 
 SHORTEST, LONGEST = 120.0, 31 * DAY
 FIRST_PRICE = 0.1  # item-days, until the first plan
@@ -501,12 +502,11 @@ class Value(IntervalStrategy):
         """Explain some rows. Nothing is forecast anew: that would keep other bins to learn from than the lab keeps."""
         at, since = np.full(len(rows), now), table.last[rows]
         expected = self.beliefs.expected(rows, since, at)
-        spread = np.sqrt(self.dispersion * np.maximum(expected, 1e-9))
-        window = np.maximum(table.window[rows], 1.0)
+        chance = forecast_loss(expected, table.window[rows], self.habits.burst(rows)).chance
         figures = (
             self.beliefs.rate(rows, at) * DAY,
             expected,
-            1 / (1 + np.exp(-1.702 * np.clip((expected - window) / spread, -20, 20))),
+            chance,
             self._compute_index(table, rows, expected, (now - since) / DAY),
             np.maximum(self.due[rows], now),
             self._price_refresh(table, rows),
@@ -520,12 +520,3 @@ class Value(IntervalStrategy):
                 f"{describe_waiting(price)}; planned {wait}"
             )
             yield Decision(reason, worth, price, due)
-
-
-def describe_waiting(item_days: float) -> str:
-    """Write item-days of waiting as a time, summed over items.
-
-    >>> describe_waiting(0.01), describe_waiting(8.881e-08)
-    ('14 min', 'less than 1 s')
-    """
-    return format_duration(item_days * DAY) if item_days * DAY >= 1 else "less than 1 s"

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, tzinfo
 
 from headwater.model import Refresh
 from headwater.node.quality.feed_explanation import ScheduleExplanation
-from headwater.schedule.value.value import describe_waiting
-from headwater.times import format_duration, format_number, format_relative, name_zone
+from headwater.times import describe_waiting, format_duration, format_number, format_relative, name_zone
 
 
 def explain_schedule(
