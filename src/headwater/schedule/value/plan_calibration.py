@@ -18,6 +18,7 @@ import numpy as np
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column, FeedColumns
 from headwater.schedule.promise import Calibration, Plan
+from headwater.schedule.quality.promise_record import MIN_ITEMS
 from headwater.schedule.strategy import Observed
 from headwater.schedule.value.plan_check import PlanCheck
 from headwater.times import DAY, HOUR
