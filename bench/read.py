@@ -9,23 +9,29 @@ documents.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.util
 import os
 import statistics
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 from lxml import etree
 
 from headwater.errors import NotAFeed
 from headwater.formats import read, read_to_keep
+from headwater.model import Document, Ending, FetchedEntry, Known, Markup, Outcome, Window
+from headwater.novelty import judge
 from headwater.novelty.item_identity import clean_entry, content_hash, raw_hash
+from headwater.novelty.unchanged_items import ItemSources
 
 _ROOT = Path(__file__).resolve().parent.parent
 _WARM_UP = b'<rss version="2.0"><channel><title>Warm-up</title><item><title>One</title></item></channel></rss>'
@@ -34,6 +40,7 @@ _FLOOR, _UNCLEANED, _OURS, _PEER = "lxml", "headwater, cleaning off", "headwater
 _REFRESH = "headwater, 15 % new"
 Reader = Callable[[bytes], object]
 Seconds = dict[str, list[float]]
+_URL = "https://example.org/feed"
 
 
 def load_documents(archive: Path, small: bool) -> list[bytes]:
@@ -66,16 +73,17 @@ def list_readers() -> list[str]:
     return [*names, "fastfeedparser"]
 
 
-def load_reader(name: str) -> Reader:
+def load_reader(name: str, windows: Path | None) -> Reader:
     """Import a reader by its name; a process imports only the one it measures."""
     if name == _FLOOR:
         return parse_bare
     if name == _UNCLEANED:
-        return lambda body: read(body, url="https://example.org/feed", clean=False)
+        return lambda body: read(body, url=_URL, clean=False)
     if name == _REFRESH:
-        return refresh_partly
+        known = {} if windows is None else msgspec.json.decode(windows.read_bytes(), type=dict[str, Window])
+        return lambda body: refresh_partly(body, known.get(_hash_body(body), ()))
     if name == _OURS:
-        return lambda body: read(body, url="https://example.org/feed")
+        return lambda body: read(body, url=_URL)
     parse: Reader = importlib.import_module(name).parse
     return parse
 
@@ -86,11 +94,42 @@ def parse_bare(body: bytes) -> object:
     return etree.fromstring(body, parser)
 
 
-def refresh_partly(body: bytes) -> object:
-    """Read a document as a server does that knows 85 % of its items: hash all, and clean the others."""
-    document = read_to_keep(body, "https://example.org/feed")
-    hashes = [raw_hash(item) for item in document.items]
-    return hashes, [content_hash(clean_entry(item)) for k, item in enumerate(document.items) if k * 15 % 100 < 15]
+def make_windows(bodies: Iterable[bytes]) -> dict[str, Window]:
+    """Return what a server remembers of each document if 15 % of all items have arrived since."""
+    windows: dict[str, Window] = {}
+    number = 0
+    for body in bodies:
+        with suppress(NotAFeed):
+            outcome = Outcome(Ending.CHANGED, _URL, _URL, 1.7e9, 0.0, 200, _read_changed(body, ()))
+            window = judge(Known(1, _URL), outcome, {}).known.window
+            places = range(number, number := number + len(window))
+            windows[_hash_body(body)] = tuple(
+                one for place, one in zip(places, window, strict=True) if place * 15 % 100 >= 15
+            )
+    return windows
+
+
+def refresh_partly(body: bytes, window: Window) -> object:
+    """Read a document as a server does that knows 85 % of its items, and clean those that it does not know."""
+    document = _read_changed(body, window)
+    read_items = [item for item in document.items if not (isinstance(item, FetchedEntry) and item.stored is not None)]
+    kept = {stored[16:24] for _, stored in window}
+    return [content_hash(clean_entry(item)) for item in read_items if raw_hash(item) not in kept]
+
+
+def _read_changed(body: bytes, window: Window) -> Document[Markup]:
+    sources = ItemSources(body)
+    unchanged = sources.leave_out(window)
+    if unchanged is not None:
+        with suppress(NotAFeed):
+            document = unchanged.put_back(read_to_keep(unchanged.body, _URL))
+            if document is not None:
+                return document
+    return sources.note_sources(read_to_keep(body, _URL))
+
+
+def _hash_body(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 def time_reading(reader: Reader, bodies: Iterable[bytes]) -> float:
@@ -107,9 +146,10 @@ def _read_or_refuse(reader: Reader, body: bytes) -> None:
         reader(body)
 
 
-def time_in_process(name: str, archive: Path, small: bool) -> float:
+def time_in_process(name: str, archive: Path, small: bool, windows: Path) -> float:
     """Let a fresh process read all documents with one reader; return its CPU seconds."""
-    command = [sys.executable, "-m", "bench.read", "--reader", name, *(["--small"] if small else []), str(archive)]
+    command = [sys.executable, "-m", "bench.read", "--reader", name, "--windows", str(windows)]
+    command += [*(["--small"] if small else []), str(archive)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=_ROOT)
     return float(done.stdout)
 
@@ -134,7 +174,10 @@ def main(small: bool = False, archive: Path | None = None, rounds: int | None = 
     size = sum(map(len, bodies))
     print(f"{len(bodies)} documents, {size / 1e6:.1f} MB ({archive.name if archive.exists() else 'made up'})")
     rounds = rounds or (1 if small else _ROUNDS)
-    seconds = measure(list_readers(), rounds, lambda name: time_in_process(name, archive, small))
+    with tempfile.TemporaryDirectory() as folder:
+        windows = Path(folder) / "windows.json"
+        windows.write_bytes(msgspec.json.encode(make_windows(bodies)))
+        seconds = measure(list_readers(), rounds, lambda name: time_in_process(name, archive, small, windows))
     for name, took in seconds.items():
         print(
             f"{name:26} {statistics.median(took):8.3f} s CPU   {compare(seconds, name, _FLOOR):6.2f} × lxml   "
@@ -156,10 +199,11 @@ if __name__ == "__main__":
     parser.add_argument("--small", action="store_true", help="a few small documents only")
     parser.add_argument("--rounds", type=int, help=f"how often each reader reads all documents (default: {_ROUNDS})")
     parser.add_argument("--reader", help=argparse.SUPPRESS)  # the process of one reader: prints its CPU seconds
+    parser.add_argument("--windows", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("archive", nargs="?", type=Path)
     given = parser.parse_args()
     if given.reader:
         warnings.simplefilter("ignore")
-        print(time_reading(load_reader(given.reader), load_documents(given.archive, given.small)))
+        print(time_reading(load_reader(given.reader, given.windows), load_documents(given.archive, given.small)))
     else:
         main(given.small, given.archive, given.rounds)

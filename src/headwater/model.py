@@ -134,6 +134,17 @@ class Entry(msgspec.Struct, Generic[Html], frozen=True):
     episode: Episode | None = None
 
 
+class FetchedEntry(Entry[Markup], frozen=True):
+    """One item of a fetched document, with a hash of its bytes (`novelty.unchanged_items`).
+
+    An item whose bytes are those of the last document is not read: it has its identity as `id`, its date, and in
+    `stored` what the window remembers of it.
+    """
+
+    source_hash: str = ""
+    stored: str | None = None
+
+
 class Document(msgspec.Struct, Generic[Html], frozen=True):
     """A parsed feed document. `format` is rss, atom, rdf, json or cdf with its version ("rss 2.0").
 
@@ -266,9 +277,10 @@ Window = tuple[tuple[str, str], ...]
 class Known(msgspec.Struct, frozen=True):
     """The state of a feed between refreshes: everything that the next refresh needs.
 
-    `window` pairs the identity of each item of the last document, in its order, with the hashes of its content, its
-    rung and the keys of its guid and link (`novelty.item_identity`). `moves` counts how often in a row `moved_to` was
-    seen. `not_before` comes from Retry-After, `fresh_until` from max-age or ttl. `failures` counts failures in a row,
+    `window` pairs the identity of each item of the last document, in its order, with what `novelty.item_identity`
+    remembers of it: hashes of its content, its rung and the keys of its guid and link; for most a hash of their bytes
+    and their date. `moves` counts how often in a row `moved_to` was seen. `not_before` comes from Retry-After,
+    `fresh_until` from max-age or ttl. `failures` counts failures in a row,
     since `failing_since`.
     """
 

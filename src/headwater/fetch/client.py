@@ -137,12 +137,12 @@ class Fetcher:
         *,
         body_hash: str | None = None,
         delta: bool = False,
-        window: Window = (),
+        window: Window | None = None,
     ) -> Outcome:
         """Fetch a feed. Failures of the server or the address are outcomes, not exceptions.
 
-        A 200 whose body has the hash `body_hash` ends as UNCHANGED and is not parsed again. Items of a large document
-        are cleaned where it is read, except those that are as in `window`, the items of its last document.
+        A 200 whose body has the hash `body_hash` ends as UNCHANGED and is not parsed again. Items that are as in
+        `window`, those of the feed's last document, are not read; those of a large document are cleaned where it is.
         """
         progress = FetchProgress(url, url, self._clock(), time.monotonic())
         return await self._fetch_feed(progress, validators, body_hash, delta, window)
@@ -154,7 +154,7 @@ class Fetcher:
         *,
         body_hash: str | None = None,
         delta: bool = False,
-        window: Window = (),
+        window: Window | None = None,
         way: Handover | None = None,
     ) -> Outcome | Handover:
         """Send one request of a fetch. A redirect is returned as a `Handover`, from which a later call continues."""
@@ -172,7 +172,7 @@ class Fetcher:
         validators: Validators | None,
         body_hash: str | None,
         delta: bool,
-        window: Window,
+        window: Window | None,
     ) -> Outcome:
         asked = build_conditions(validators, delta=delta)
         try:
@@ -270,7 +270,7 @@ class Fetcher:
         return Page(reply.status, url, reply.headers, body, reply.headers.get("Content-Type", ""), url)
 
     async def _read_document(
-        self, progress: FetchProgress, reply: HttpReply, old_hash: str | None, window: Window
+        self, progress: FetchProgress, reply: HttpReply, old_hash: str | None, window: Window | None
     ) -> Outcome:
         """Parse the document of a successful response."""
         body = await self._decode_reply(reply, None)

@@ -18,17 +18,19 @@ from zlib import crc32
 from headwater.formats.values.enclosures import type_picture
 from headwater.formats.values.html import clean_markup, find_first_picture, hash_markup
 from headwater.formats.values.links import is_web_url, normalise_url
-from headwater.model import Document, Entry, Markup, Window
+from headwater.model import Document, Entry, FetchedEntry, Markup, Window
 
 UNSTABLE_AFTER = 2  # windows with changed identities but the same texts after which guids are ignored
 MAX_IDENTITY_LENGTH = 500
 CONTENT_HASH = 16  # hexadecimal digits of `content_hash`
 RAW_HASH = 8  # and of `raw_hash`, which follows it in a window; then come the rung and the keys of guid and link
 KEY = 12
+KEYS = 1 + 2 * KEY  # the rung, and both keys
+SOURCE_HASH = 16  # digits of the hash of an item's bytes, which may follow, with the item's date behind it
 TITLE_HASH = 8  # digits of `content_hash` that belong to the title
 _NO_KEY = "-" * KEY
 _LEGACY = CONTENT_HASH + RAW_HASH  # the length of an entry of 0.2.0, which has neither rung nor keys
-_COMPLETE = _LEGACY + 1 + 2 * KEY
+_COMPLETE = _LEGACY + KEYS
 _BLANK = blake2b(digest_size=16)  # copied for each text: creating one takes longer than hashing a title
 
 
@@ -77,6 +79,10 @@ def name_entries(
     entries: Sequence[Entry[Markup]], unstable: int = 0, window: Sequence[tuple[str, str]] = ()
 ) -> list[Name]:
     """Return the name of each item. Items have the same name only if nothing tells them apart."""
+    read = [entry for entry in entries if not is_unread(entry)]
+    if len(read) < len(entries):
+        named = iter(name_entries(read, unstable, window))
+        return [Name(entry.id or "", Rung.GUID) if is_unread(entry) else next(named) for entry in entries]
     guids = {entry.id for entry in entries}
     shared = find_shared_keys(window)
     if unstable < UNSTABLE_AFTER and not shared and len(guids) == len(entries) and guids.isdisjoint((None, "")):
@@ -100,6 +106,11 @@ def name_entries(
             if identity is not None and trusted:
                 names[place] = Name(identity, rung)
     return [name for name in names if name is not None]
+
+
+def is_unread(entry: Entry[Markup]) -> bool:
+    """Say whether an item was left out of reading, because its bytes are those of the last document."""
+    return isinstance(entry, FetchedEntry) and entry.stored is not None
 
 
 def _describe_look(entry: Entry[Markup]) -> tuple[str | None, str | None, str, float | None]:
@@ -173,7 +184,28 @@ def describe_keys(entry: Entry[Markup], rung: Rung) -> str:
 
 def find_keys(stored: str) -> str | None:
     """Return the end of a window's entry, None if 0.2.0 wrote it."""
-    return stored[_LEGACY:] if len(stored) == _COMPLETE else None
+    return stored[_LEGACY:_COMPLETE] if len(stored) >= _COMPLETE else None
+
+
+def describe_source(entry: Entry[Markup], rung: Rung) -> str:
+    """Return what follows the keys in a window's entry, if the item has a guid of its own and its bytes are known."""
+    if rung is not Rung.GUID or not isinstance(entry, FetchedEntry):
+        return ""
+    return f"{entry.source_hash}{entry.published if entry.published is not None else ''}"
+
+
+def find_source(stored: str) -> tuple[str, float | None] | None:
+    """Return the hash of an item's bytes and its date from a window's entry, None if it has neither."""
+    found = stored[_COMPLETE:]
+    if not found:
+        return None
+    date = found[SOURCE_HASH:]
+    return found[:SOURCE_HASH], float(date) if date else None
+
+
+def has_guid_name(stored: str) -> bool:
+    """Say whether a window's entry is that of an item named by its guid."""
+    return len(stored) >= _COMPLETE and stored[_LEGACY] == "0"
 
 
 def trace_entry(entry: Entry[Markup], identity: str, content: str, keys: str) -> EntryTrace:
@@ -208,8 +240,8 @@ def find_shared_keys(window: Sequence[tuple[str, str]]) -> SharedKeys:
     """Return the guids and links that the items of the last document have but are not named by."""
     found: set[tuple[Rung, str | None]] = set()
     for _, stored in window:
-        if len(stored) == _COMPLETE and stored[_LEGACY] != "0":
-            guid, link = _split_keys(stored[_LEGACY:])
+        if len(stored) >= _COMPLETE and stored[_LEGACY] != "0":
+            guid, link = _split_keys(stored[_LEGACY:_COMPLETE])
             found.add((Rung.GUID, guid))
             if stored[_LEGACY] != "1":
                 found.add((Rung.LINK, link))

@@ -8,16 +8,30 @@ from itertools import count, islice
 
 import msgspec
 
-from headwater.model import Alias, Document, Ending, Entry, Item, Known, Markup, Outcome, Refresh, Verdict
+from headwater.model import (
+    Alias,
+    Document,
+    Ending,
+    Entry,
+    FetchedEntry,
+    Item,
+    Known,
+    Markup,
+    Outcome,
+    Refresh,
+    Verdict,
+)
 from headwater.novelty.feed_memory import after_failure, after_push, after_success, apply_move
 from headwater.novelty.item_identity import (
     CONTENT_HASH,
+    KEYS,
     RAW_HASH,
     UNSTABLE_AFTER,
     Name,
     clean_entry,
     content_hash,
     describe_keys,
+    describe_source,
     find_keys,
     list_other_identities,
     name_entries,
@@ -98,7 +112,7 @@ def _sort_items(
     again = Recognised({}, 0)
     if had and any(name.identity not in had for name in names):
         traces = [
-            trace_entry(entry, name.identity, digest, end[RAW_HASH:])
+            trace_entry(entry, name.identity, digest, end[RAW_HASH : RAW_HASH + KEYS])
             for entry, name, digest, end in zip(entries, names, hashes, ends, strict=True)
         ]
         again = recognise_items(entries, traces, known, seen)
@@ -116,12 +130,12 @@ def _sort_items(
         if old_name != identity:
             found.aliases.append(Alias(identity, old_name, digest))
         last = had.get(old_name)
-        if last is None:
+        if last is None and place in clean:
             found.new.append(_make_item(known.feed_id, identity, digest, clean[place], given, at))
             found.plausible.append(date)
         else:
             found.old.append(entries[place])
-            if last[:CONTENT_HASH] != digest:
+            if last is not None and last[:CONTENT_HASH] != digest:
                 found.updated.append(_make_item(known.feed_id, identity, digest, clean[place], given, at))
     found.new = _date_undated(found.new, at, first=known.last_success is None)
     return found
@@ -148,11 +162,16 @@ def _clean_changed(
 ) -> tuple[dict[int, Entry], list[str], list[str]]:
     """Clean the entries that are not exactly as before.
 
-    Return them by place, and of every entry the hash of its content and the rest of its entry in the window.
+    Return them by place, and of every entry the hash of its content and the rest of its entry in the window. Entries
+    that were not read are as before.
     """
     clean: dict[int, Entry] = {}
     hashes, ends = [], []
     for place, (name, entry) in enumerate(zip(names, document.items, strict=True)):
+        if isinstance(entry, FetchedEntry) and entry.stored is not None:
+            hashes.append(entry.stored[:CONTENT_HASH])
+            ends.append(entry.stored[CONTENT_HASH:])
+            continue
         raw, last = raw_hash(entry), had.get(name.identity, "")
         keys = None
         if last[CONTENT_HASH : CONTENT_HASH + RAW_HASH] == raw:
@@ -161,7 +180,7 @@ def _clean_changed(
         else:
             clean[place] = clean_entry(entry)
             hashes.append(content_hash(clean[place]))
-        ends.append(raw + (keys or describe_keys(entry, name.rung)))
+        ends.append(raw + (keys or describe_keys(entry, name.rung)) + describe_source(entry, name.rung))
     return clean, hashes, ends
 
 

@@ -17,6 +17,7 @@ from headwater.formats.sniff import read_to_keep
 from headwater.formats.values.html import clean_early
 from headwater.model import Document, Entry, Markup, Window
 from headwater.novelty.item_identity import list_raw_hashes, raw_hash
+from headwater.novelty.unchanged_items import ItemSources
 
 ReadFunction = Callable[[bytes, str | None, Mapping[str, str] | None], Document[Markup]]
 
@@ -113,11 +114,29 @@ class DocumentReader:
             memory=memory,
         )
 
-    async def read(self, body: bytes, url: str, headers: Mapping[str, str], window: Window = ()) -> Document[Markup]:
-        """Read a document. Items that are as in `window` are not cleaned, because they are stored already.
+    async def read(
+        self, body: bytes, url: str, headers: Mapping[str, str], window: Window | None = None
+    ) -> Document[Markup]:
+        """Read a document. Items whose bytes are as in `window` are not read, and none as in it is cleaned.
 
         Without a window, those are not cleaned that were so in the last document of this address.
         """
+        if window is None or self._read is not read_to_keep:
+            return await self._read_whole(body, url, headers)
+        sources = ItemSources(body)
+        unchanged = sources.leave_out(window)
+        if unchanged is not None:
+            try:
+                document = unchanged.put_back(await self._read_whole(unchanged.body, url, headers, window))
+            except NotAFeed:  # the rest makes no sense alone
+                document = None
+            if document is not None:
+                return document
+        return sources.note_sources(await self._read_whole(body, url, headers, window))
+
+    async def _read_whole(
+        self, body: bytes, url: str, headers: Mapping[str, str], window: Window = ()
+    ) -> Document[Markup]:
         try:
             if is_heavy(body):
                 cleaned = None if window else self._cleaned

@@ -61,9 +61,9 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.generation >> EPOCH_SHIFT
 
     @property
-    def window(self) -> Window:
-        """The items of the feed's last document, if the job has the state."""
-        return () if self.known is None else self.known.window
+    def window(self) -> Window | None:
+        """The items of the feed's last document; None if the job does not have the state."""
+        return None if self.known is None else self.known.window
 
 
 class FetchResult(msgspec.Struct, frozen=True, omit_defaults=True):
