@@ -48,6 +48,13 @@ def test_a_player_leaves_a_link_to_its_page(address: str, page: str) -> None:
         assert "no frames" not in shown
 
 
+@pytest.mark.parametrize("name", ["movie", "Src"])
+def test_a_player_whose_address_is_a_parameter_leaves_a_link(name: str) -> None:
+    text = f'<object width="9"><param name="x" value="1"><param name="{name}" value="https://www.youtube.com/v/abc"></object>'
+    assert '<a href="https://www.youtube.com/watch?v=abc">' in clean(text)
+    assert clean('<object><param name="movie" value="javascript:x()"></object>') == ""
+
+
 def test_a_video_shows_its_thumbnail_where_one_is_known() -> None:
     shown = clean('<iframe src="https://www.youtube.com/embed/abc"></iframe>')
     assert '<img src="https://i.ytimg.com/vi/abc/hqdefault.jpg" alt=""> YouTube video</a>' in shown
@@ -152,6 +159,18 @@ def test_videos_that_would_play_by_themselves_can_be_played() -> None:
 def test_an_ordinary_picture_stays_as_it_was() -> None:
     text = '<img src="https://example.org/a.png" alt="A" width="1" height="300">'
     assert clean(text) == text
+
+
+def test_footnotes_marked_by_names_stay_linked() -> None:
+    text = '<a href="#n1">1</a> <a name="n1">Note</a> <a name="other">x</a> <a id="n2" name="n2" href="#n2">y</a>'
+    assert clean(text) == ('<a href="#hw-n1">1</a> <a id="hw-n1">Note</a> <a>x</a> <a id="hw-n2" href="#hw-n2">y</a>')
+
+
+def test_a_pixel_sized_by_its_style_is_dropped() -> None:
+    assert clean('a<img src="/t.gif" style="width:1px; height: 1px !important">') == "a"
+    assert "<img" in clean('<img src="/t.gif" style="width:100%;max-width:1px00">')
+    assert "<img" in clean('<img src="/rule.gif" style="width:1px;height:300px">')
+    assert "<img" in clean('<img src="/t.gif" style="border-width:1px;width:40px">')
 
 
 def test_footnotes_stay_linked_under_a_prefix_and_other_ids_go() -> None:

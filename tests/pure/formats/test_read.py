@@ -323,6 +323,19 @@ def test_the_length_of_a_file_is_in_bytes_whatever_unit_it_is_given_in(written: 
     assert read(body.encode()).items[0].enclosures == (Enclosure("https://example.org/1", None, length),)
 
 
+def test_the_description_of_a_picture_is_its_title() -> None:
+    """Mastodon describes pictures for people who do not see them."""
+    (item,) = read(
+        b'<rss xmlns:media="http://search.yahoo.com/mrss/"><channel><item><description>Look!</description>'
+        b'<media:content url="https://e.example/p.png" type="image/png" medium="image">'
+        b'<media:description type="plain">Lizards in a desert</media:description></media:content>'
+        b'<media:content url="https://e.example/a.mp3" type="audio/mpeg">'
+        b"<media:description>Long notes</media:description></media:content></item></channel></rss>"
+    ).items
+    assert [one.title for one in item.enclosures] == ["Lizards in a desert", None]
+    assert item.summary == "Look!"
+
+
 def test_files_inside_a_media_group_or_a_link_are_found() -> None:
     body = b"""<feed xmlns="http://www.w3.org/2005/Atom" xmlns:m="http://search.yahoo.com/mrss/"><entry>
     <link href="https://example.org/1"><m:thumbnail>https://example.org/1.png</m:thumbnail></link>

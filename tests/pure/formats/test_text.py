@@ -58,6 +58,18 @@ def test_a_mention_stays_at_the_start_in_the_middle_and_at_the_end(mention: str,
         assert clean_html(published, None) == escape(text)
 
 
+@pytest.mark.parametrize("name", "head body html meta link input form label button".split())  # noqa: SIM905
+def test_an_element_that_shows_nothing_is_named_behind_a_word_and_in_code(name: str) -> None:
+    assert clean_html(f"<p>The <{name}> element, <code><{name}></code></p>end", None) == (
+        f"<p>The &lt;{name}&gt; element, <code>&lt;{name}&gt;</code></p>end"
+    )
+
+
+def test_pages_and_forms_that_were_cut_off_show_no_tags() -> None:
+    assert clean_html("<html><head><meta><link></head><body><p>a</p><label>b", None) == "<p>a</p>b"
+    assert clean_html("<select><option>one<option>two</select>", None) == "onetwo"
+
+
 def test_declarations_and_comments_that_are_not_mentioned_are_removed() -> None:
     left = "<!DOCTYPE html><p>a<!-- <path> <b> -->b<?xml:namespace prefix = o /><![if !supportLists]>c<![endif]></p>"
     assert clean_html(left, None) == "<p>abc</p>"
@@ -133,6 +145,9 @@ def test_formulas_stay_without_what_could_run() -> None:
         ("â€&#157;", "”"),
         ("â€™", "’"),
         ("Ã©", "é"),
+        ("FÃ³rmula de SÃ£o Paulo", "Fórmula de São Paulo"),
+        ("Ã‰tat, Ã€ propos, GroÃŸ, Ãœber, MÃ‰XICO", "État, À propos, Groß, Über, MÉXICO"),
+        ("Ã–sterreich, Ã…ngström", "Österreich, Ångström"),
         ("cafÃ© Â© 2024", "café © 2024"),
         ("Ã\x89tÃ\xa9", "Été"),
         ("ã\x82\xab", "カ"),
@@ -165,7 +180,19 @@ def test_a_dash_is_mended_in_json_and_every_field_of_xml(body: bytes) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["café\xa0»", "«\xa0voilà\xa0»", "AMANHÃ”", "IRMÃ\xa0DE", "«AMANHÃ»", "São Paulo", "Ângela", "5\xa0°C à\xa0…"],
+    [
+        "café\xa0»",
+        "«\xa0voilà\xa0»",
+        "AMANHÃ”",
+        "IRMÃ\xa0DE",
+        "IRMÃ\xa0de",
+        "MANHÃ–e",
+        "AMANHÃ… e",
+        "«AMANHÃ»",
+        "São Paulo",
+        "Ângela",
+        "5\xa0°C à\xa0…",
+    ],
 )
 def test_words_that_only_look_like_mojibake_stay(text: str) -> None:
     assert repair_mojibake(text) == text

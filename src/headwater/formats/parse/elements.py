@@ -257,13 +257,19 @@ def add_enclosure(draft: EntryDraft, element: etree._Element, context: ReadConte
 def add_media_content(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:
     found = read_enclosure(element, context)
     if len(element):
-        titles = (read_title(child, context) for child in element if context.names[child.tag] == "media:title")
-        title = next(titles, None)
+        is_picture = found is not None and (found.type or "").startswith("image/")
+        title = _find_title(element, "media:title", context)
+        if title is None and is_picture:
+            title = _find_title(element, "media:description", context)  # what the picture shows
         found = replace(found, title=title) if found and title else found
     if found:
         draft.enclosures.append(found)
     if len(element):
         add_media_group(draft, element, context)
+
+
+def _find_title(element: etree._Element, name: str, context: ReadContext) -> str | None:
+    return next((read_title(child, context) for child in element if context.names[child.tag] == name), None)
 
 
 def add_media_group(draft: EntryDraft, element: etree._Element, context: ReadContext) -> None:

@@ -52,6 +52,7 @@ for _tag, _names in {
     "video": {"src", "controls", "preload", "loop", "muted", "poster", "width", "height"},
     "source": {"src", "type", "media"},
     "track": {"src", "kind", "srclang", "label"},
+    "a": {"name"},
     "img": {"align", "alt", "height", "src", "width"},
     "font": {"color"},
     "ol": {"start", "type"},
@@ -73,6 +74,8 @@ ID_PREFIX = "hw-"
 _TAG = re.compile(r'<[a-z][a-z0-9]*(?: [^\s"=<>]+="[^"]*")+>')
 _ID = re.compile(r' id="([^"]*)"')
 _TAG_WITH_ID = re.compile(r'(<[a-z][a-z0-9]*(?: [^\s"=<>]+="[^"]*")*?) id="([^"]*)"')
+_ANCHOR = re.compile(r'<a(?: [^\s"=<>]+="[^"]*")+>')
+_NAME = re.compile(r' name="([^"]*)"')
 _LOCAL_LINK = re.compile(r' href="([^"#]*)#([^"]*)"')
 _PICTURE = re.compile(r"<img [^>]*>")
 _SOURCE = re.compile(r' src="(https?://[^"]+)"')
@@ -139,6 +142,8 @@ def clean_html(text: str, base: str | None) -> SafeHtml | None:
         text = rewrite_media(escape_mentions(text))
         base = base if _RELATIVE.search(text) else None
         text = get_nh3_cleaner(base).clean(limit_html(text))
+        if ' name="' in text:
+            text = _ANCHOR.sub(_write_name_as_id, text)
         if _ID.search(text):
             text = _prefix_ids(text, base)
         if has_numbers:  # nh3 writes the characters that references name, forbidden ones too
@@ -148,6 +153,11 @@ def clean_html(text: str, base: str | None) -> SafeHtml | None:
     if len(text) >= _SURELY_WITHIN_LIMIT and len(cut := truncate_utf8(text, _ALMOST_LIMIT)) < len(text):
         text = get_nh3_cleaner(None).clean(cut)  # it may end within a tag
     return SafeHtml(text.strip()) or None
+
+
+def _write_name_as_id(anchor: re.Match[str]) -> str:
+    """Return the tag of an anchor with its name, the older way to mark a place, as its id."""
+    return _NAME.sub("" if _ID.search(anchor[0]) else r' id="\1"', anchor[0])
 
 
 def _prefix_ids(text: str, base: str | None) -> str:

@@ -24,6 +24,8 @@ _SVG_TAG = re.compile(r"<(/?)(?:svg:)?([a-zA-Z]+)([^<>]*)>")
 _ATTRIBUTE = re.compile(r"""([a-zA-Z][\w:-]{0,40})\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
 _IFRAME = re.compile(r"<(?:iframe[\s>]|(/)iframe\s*>)", re.IGNORECASE)
 _OBJECT_END = re.compile(r"<(?:/object|(embed|iframe))\b", re.IGNORECASE)
+_PARAM = re.compile(r"<param\s([^<>]*)>", re.IGNORECASE)
+_SIDE_IN_STYLE = re.compile(r"(?:^|[;\s])(?:width|height)\s*:\s*(\d{1,5})(?:px)?(?=\s*(?:;|$|!))", re.IGNORECASE)
 _NOSCRIPT_END = re.compile(r"</noscript", re.IGNORECASE)
 _LINK = re.compile(r"<a\s[^<>]{0,200}href", re.IGNORECASE)
 _LAZY = ("data-src", "data-lazy-src", "data-original", "data-lazy", "data-orig-src", "data-actualsrc", "data-url")
@@ -97,7 +99,7 @@ class _MediaRewriter:
             elif closing:
                 continue
             elif tag == "object":  # its tag goes: a paragraph would nest in a paragraph through it
-                parts.append("" if self._has_player(done) else self._link_player(_read_attributes(found[3])))
+                parts.append("" if self._has_player(done) else self._link_player(self._read_object(found[3], done)))
             elif tag in ("iframe", "embed"):
                 parts.append(self._link_player(_read_attributes(found[3])))
                 done = self._skip_content(tag, found)
@@ -125,6 +127,16 @@ class _MediaRewriter:
         """Say whether an `object` holds another element for its player, for browsers that do not know it."""
         found = _OBJECT_END.search(self._text, start, start + 4_000)
         return found is not None and found[1] is not None
+
+    def _read_object(self, attributes: str, start: int) -> dict[str, str]:
+        """Return the attributes of an `object`; its address may stand in a parameter."""
+        found = _read_attributes(attributes)
+        end = _OBJECT_END.search(self._text, start, start + 4_000)
+        if not found.get("data") and end is not None:
+            given = [_read_attributes(one[1]) for one in _PARAM.finditer(self._text, start, end.start())]
+            addresses = {one.get("name", "").lower(): one.get("value", "") for one in given}
+            found["data"] = next((addresses[name] for name in ("movie", "src", "url") if addresses.get(name)), "about:")
+        return found
 
     def _skip_content(self, tag: str, start: re.Match[str]) -> int:
         """Return the end of an element's content, which only shows where the element is unknown."""
@@ -223,6 +235,7 @@ def _choose_from_set(value: str | None) -> str | None:
 def _is_tracker(address: str, attributes: dict[str, str]) -> bool:
     """Say whether a picture is a tracking pixel: at most one pixel large, hidden, or of a known counter."""
     sides = [attributes[name].removesuffix("px") for name in ("width", "height") if name in attributes]
+    sides += _SIDE_IN_STYLE.findall(attributes.get("style", ""))
     is_tiny = bool(sides) and all(side in ("0", "1") for side in sides)
     return is_tiny or bool(_HIDDEN.search(attributes.get("style", ""))) or bool(_TRACKER.search(address))
 

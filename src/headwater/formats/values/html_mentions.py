@@ -23,6 +23,8 @@ _SHOWN = frozenset("""
     menu menuitem meta nav nobr ol option p param pre q rb rp rt rtc ruby s samp search section small source span strike
     strong sub summary sup table tbody td tfoot th thead time tr track tt u ul var wbr
 """.split())  # noqa: SIM905 - shorter # fmt: skip
+# Of these, those that show nothing by themselves: behind a word or within code they are mentioned.
+_UNSEEN = frozenset("area base body embed frame head html input label link meta param".split())  # noqa: SIM905
 # Their content is text for a parser, so that tags inside them show that they are only mentioned.
 _TEXT_ONLY = frozenset({"title", "textarea"})
 _CODE = frozenset({"script", "style"})
@@ -65,12 +67,19 @@ def escape_mentions(text: str) -> str:
             elif name[0] != "/" and text[found.end() : found.end() + 1] == ">":
                 parts += (text[copied : found.start()], "&lt;")
                 copied = found.start() + 1
-        elif foreign or (name := found["name"].lower()) in _SHOWN or _is_broken_off(text, found, name):
+        elif foreign or _is_shown(text, found, name := found["name"].lower()) or _is_broken_off(text, found, name):
             continue
         elif not ends.has_end(name, found.end()) or (name in _TEXT_ONLY and _is_discussed(text, found.end(), name)):
             parts += (text[copied : found.start()], "&lt;")
             copied = found.start() + 1
     return "".join((*parts, text[copied:])) if parts else text
+
+
+def _is_shown(text: str, tag: re.Match[str], name: str) -> bool:
+    if name not in _SHOWN or name not in _UNSEEN:
+        return name in _SHOWN
+    before = text[max(tag.start() - 20, 0) : tag.start()].rstrip()
+    return before[-1:] in ("", ">") and not text.startswith("</code>", tag.end())
 
 
 def _is_broken_off(text: str, tag: re.Match[str], name: str) -> bool:

@@ -36,11 +36,13 @@ _NUMBERED = re.compile(r"&#(?:[0-9]+|[xX][0-9a-fA-F]+)")
 _QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` belongs to the query of a URL
 # UTF-8 that was read as Latin-1 or windows-1252. A sequence with a control character is never meant as it stands.
 # Without one, only quotation marks and dashes (`â€™`) and the letters behind Ã and Â are mended: `café »` must stay. A
-# capital before Ã belongs to a word in capitals, and « may have its » behind one.
+# capital before Ã belongs to a word in capitals (`AMANHÃ”`) unless a small letter follows (`SÃ£o`), and « may have its
+# » behind one. Of the signs of windows-1252, those that end a sentence are mended only at the start of a word (`Ã–l`).
 _C1_BYTES = re.compile(rb"\xc2[\x80-\x9f]")
 _MOJIBAKE = re.compile(
     "[\xc2-\xdf][\x80-\x9f]|[\xe0-\xef](?:[\x80-\x9f][\x80-\xbf]|[\xa0-\xbf][\x80-\x9f])"
-    "|[\xf0-\xf4](?:[\x80-\x9f][\x80-\xbf]{2}|[\xa0-\xbf][\x80-\x9f][\x80-\xbf])|â[€\x80].|(?<![A-ZÀ-Þ])[ÂÃ][\xa0-\xbf]",
+    "|[\xf0-\xf4](?:[\x80-\x9f][\x80-\xbf]{2}|[\xa0-\xbf][\x80-\x9f][\x80-\xbf])|â[€\x80].|(?<![A-ZÀ-Þ])[ÂÃ][\xa0-\xbf]"
+    "|(?<=[A-ZÀ-Þ])Ã[\xa1-\xbf](?=[a-z])|Ã[€ƒ†‡ˆ‰ŠŒŽšœžŸ]|(?<![^\\W\\d_])Ã[‘’“”•–—…˜™](?=[a-z])",
     re.DOTALL,
 )
 _LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
