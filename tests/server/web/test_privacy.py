@@ -147,6 +147,52 @@ async def test_the_servers_queries_do_not_see_the_feeds_of_readers(town: Town) -
     assert await town.titles("Everything") == {"news of Ada (Ada's papers)", "more of Cy (Cy's news)"}
 
 
+async def test_no_message_names_a_feed_that_only_others_read(town: Town) -> None:
+    parts = ("bank", "b.example", "https://b.example/f", town.feeds["Bo"].url, "https://nowhere.example/feed")
+    async with town.ask("Cy") as reader:
+        for part in parts:
+            stream = f"feed/{part if '/' in part else f'https://{part}'}"
+            answers = [
+                await reader.post("/discover/subscribe", data={"feed": part}),
+                await reader.post("/reader/api/0/subscription/edit", data={"ac": "unsubscribe", "s": stream}),
+                await reader.post("/reader/api/0/subscription/edit", data={"ac": "edit", "s": stream, "t": "x"}),
+                await reader.get("/reader/api/0/stream/items/ids", params={"s": stream}),
+                await reader.get(f"/reader/api/0/stream/contents/{stream.partition('?')[0]}"),
+            ]
+            for answer in answers:
+                told = html.unescape(answer.text).replace(part, "")
+                assert (answer.status_code, "Bo" in told, PRIVATE_KEY in told) == (404, False, False), answer.text
+                assert "Did you mean" not in told
+
+
+async def test_a_feed_whose_address_has_a_key_is_not_joined_by_its_number(town: Town) -> None:
+    both = NewFeed(f"https://d.example/feed?key={SECRET}", title="Family")
+    for name in ("Ada", "Bo"):
+        (added,) = await town.store.write(add_and_subscribe, [both], NOW, subscriber=town.users[name].id)
+        await town.store.write(add_and_subscribe, [NewFeed(town.feeds["Cy"].url)], NOW, subscriber=town.users[name].id)
+    async with town.ask("Cy") as reader:
+        assert (await reader.put(f"/api/v1/subscriptions/feeds/{added.feed.id}", json={})).status_code == 404
+        assert (await reader.post("/discover/subscribe", data={"feed": f"{added.feed.id}"})).status_code == 404
+        assert "Family" not in (await reader.get("/discover")).text + (await reader.get("/api/v1/suggestions")).text
+
+
+async def test_readers_see_their_own_tags_and_not_those_of_the_owner(town: Town) -> None:
+    for name, tag in (("Ada", "takeover-plans"), ("Bo", "weekend")):
+        new = NewFeed("https://e.example/feed", title="Shared", tags=(tag,))
+        (added,) = await town.store.write(add_and_subscribe, [new], NOW, subscriber=town.users[name].id)
+    paths = ("/feeds", "/api/v1/feeds", f"/feed/{added.feed.id}", f"/api/v1/feeds/{added.feed.id}")
+    async with town.ask("Bo") as reader, town.ask("Ada") as owner:
+        for path in paths:
+            mine, owners = (await reader.get(path)).text, (await owner.get(path)).text
+            assert ("weekend" in mine, "takeover-plans" in mine) == (True, False), path
+            assert ("weekend" in owners, "takeover-plans" in owners) == (False, True), path
+        assert "<h1>2 feeds</h1>" in (await reader.get("/feeds")).text
+        for tag, found in (("weekend", [added.feed.id]), ("takeover-plans", [])):
+            listed = (await reader.get("/api/v1/feeds", params={"tag": tag})).json()["items"]
+            assert [one["id"] for one in listed] == found
+        assert (await reader.get("/cluster")).status_code == 403
+
+
 async def test_a_reader_cannot_subscribe_to_a_private_query_by_its_number(town: Town) -> None:
     query = await town.store.read(find_query_feed, "Everything")
     stream = f"feed/{HIT_ID_OFFSET + query.id}"

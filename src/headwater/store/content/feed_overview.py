@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
@@ -10,6 +10,7 @@ from headwater.model import Ending, Feed
 from headwater.store.content import feeds
 from headwater.store.content.items import select_feeds_with_tag
 from headwater.store.readers.streams import Stream, select_subscribed_feeds
+from headwater.store.readers.subscriptions import find_subscriptions
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, refresh
 from headwater.store.schema.item_tables import item
 
@@ -43,7 +44,7 @@ class FailureGroup:
 @dataclass(frozen=True, slots=True)
 class FeedFilter:
     """Selects feeds by tag, by words in title, name or address, by one of FEED_STATES, by the ending of a failed
-    last fetch, or by a subscriber (the id of a user)."""
+    last fetch, or by a subscriber (the id of a user), whose tags then count instead of the server's."""
 
     tag: str | None = None
     search: str | None = None
@@ -80,7 +81,7 @@ def list_feed_overviews(
 ) -> list[FeedOverview]:
     """List feeds by id, beyond `after`, with their health."""
     query = _OVERVIEW_QUERY.where(feed.c.id > after).order_by(feed.c.id).limit(limit)
-    if which.tag is not None:
+    if which.tag is not None and which.subscriber is None:
         query = query.where(feed.c.id.in_(select_feeds_with_tag(which.tag)))
     if which.search is not None:
         columns = (feed.c.given_title, feed.c.title, feed.c.name, feed.c.url)
@@ -88,12 +89,17 @@ def list_feed_overviews(
     if which.state is not None:
         query = query.where(_STATE_CONDITIONS[which.state])
     if which.subscriber is not None:
-        query = query.where(feed.c.id.in_(select_subscribed_feeds(which.subscriber, Stream())))
+        query = query.where(feed.c.id.in_(select_subscribed_feeds(which.subscriber, Stream(tag=which.tag))))
     if which.ending is not None:
         failing = select(feed_state.c.feed_id).join(refresh, _LAST_REFRESH)
         failing = failing.where(feed_state.c.failures > 0, refresh.c.ending == which.ending.value)
         query = query.where(feed.c.id.in_(failing))
-    return _read_overviews(connection, query)
+    rows = _read_overviews(connection, query)
+    if which.subscriber is None:
+        return rows
+    mine = find_subscriptions(connection, which.subscriber, [row.feed.id for row in rows], ())
+    tags = {one.feed_id: one.tags for one in mine}
+    return [replace(row, feed=replace(row.feed, tags=tags[row.feed.id])) for row in rows]
 
 
 def _read_overviews(connection: Connection, query: Select[tuple[object, ...]]) -> list[FeedOverview]:

@@ -25,6 +25,7 @@ from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, f
 from headwater.store.schema.item_tables import item
 from headwater.store.schema.query_tables import implicit_feed, query_feed
 from headwater.store.schema.reader_tables import query_subscription, subscription, subscription_tag, user
+from headwater.store.schema.storable_text import replace_unstorable
 
 QUERY_FEEDS_TAG = "Query feeds"  # of query feeds to which the reader gave no tags
 
@@ -200,6 +201,16 @@ def require_subscription(connection: Connection, user_id: int, feed_id: int) -> 
     mine = (subscription.c.user_id == user_id, subscription.c.feed_id == feed_id)
     if connection.execute(select(subscription.c.feed_id).where(*mine)).first() is None:
         raise NotFound(f"There is no subscription to feed {feed_id}.")
+
+
+def find_subscribed_feed(connection: Connection, user_id: int, url: str) -> int:
+    """Return the id of the reader's feed at an address. Raises NotFound, also for a feed that only others read."""
+    mine = select(feed.c.id).join(subscription, subscription.c.feed_id == feed.c.id)
+    mine = mine.where(subscription.c.user_id == user_id, feed.c.url_key == normalise_url(replace_unstorable(url)))
+    found: int | None = connection.execute(mine).scalar()
+    if found is None:
+        raise NotFound(f"You are not subscribed to {url[:200]}.")
+    return found
 
 
 def require_query_subscription(connection: Connection, user_id: int, query_id: int) -> None:
@@ -454,6 +465,12 @@ def count_subscribers(connection: Connection, feed_ids: Collection[int]) -> dict
         query = select(subscription.c.feed_id, func.count()).where(subscription.c.feed_id.in_(chunk))
         found |= {row[0]: row[1] for row in connection.execute(query.group_by(subscription.c.feed_id))}
     return found
+
+
+def count_subscribed_feeds(connection: Connection, user_id: int) -> int:
+    """Count the feeds that a reader subscribes to."""
+    mine = select(func.count()).select_from(subscription).where(subscription.c.user_id == user_id)
+    return connection.execute(mine).scalar_one()
 
 
 def list_reader_feeds(connection: Connection) -> list[int]:

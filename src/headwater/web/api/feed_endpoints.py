@@ -100,6 +100,11 @@ def view_feed(row: FeedOverview) -> FeedView:
     )
 
 
+def _reader_id(call: ApiCall) -> int | None:
+    """Return the reader who sees their own feeds and tags only; None for owners."""
+    return None if call.user.is_owner else call.user.id
+
+
 class FeedListParameters(ListParameters, frozen=True):
     tag: Tag | None = None
     search: Annotated[ShortText, Meta(description="part of a title, name or address")] | None = None
@@ -110,8 +115,7 @@ class FeedListParameters(ListParameters, frozen=True):
 async def list_feeds(call: ApiCall, parameters: FeedListParameters) -> ListPage[FeedView]:
     """List feeds by id."""
     after = decode_cursor(parameters.cursor, int)
-    mine = None if call.user.is_owner else call.user.id
-    which = FeedFilter(parameters.tag, parameters.search, parameters.state, subscriber=mine)
+    which = FeedFilter(parameters.tag, parameters.search, parameters.state, subscriber=_reader_id(call))
     rows = await call.store.read(list_feed_overviews, which, after=after[0] if after else 0, limit=parameters.limit + 1)
     return paginate(rows, parameters.limit, view_feed, lambda row: (row.feed.id,))
 
@@ -185,7 +189,8 @@ async def discover_feeds(call: ApiCall, body: AddressRequest) -> ListPage[Offere
 
 async def find_visible_feed(call: ApiCall, feed_id: int) -> FeedView:
     await require_visible_feed(call, feed_id)
-    (row,) = await call.store.read(list_feed_overviews, after=feed_id - 1, limit=1)
+    mine = FeedFilter(subscriber=_reader_id(call))
+    (row,) = await call.store.read(list_feed_overviews, mine, after=feed_id - 1, limit=1)
     return view_feed(row)
 
 

@@ -8,10 +8,9 @@ from urllib.parse import quote
 from sqlalchemy import Connection
 from starlette.responses import Response
 
-from headwater.errors import InputError, NotFound
+from headwater.errors import InputError
 from headwater.formats.write import write_atom
 from headwater.model import Document, Entry
-from headwater.store.content.feeds import find_feed
 from headwater.store.readers.item_labels import change_item_labels, count_unread_by_label, find_item_labels
 from headwater.store.readers.marks import mark_items, mark_stream_read
 from headwater.store.readers.reader_items import (
@@ -23,7 +22,7 @@ from headwater.store.readers.reader_items import (
 )
 from headwater.store.readers.stream_positions import list_stream_positions
 from headwater.store.readers.streams import Stream, StreamQuery
-from headwater.store.readers.subscriptions import Subscription, find_subscription
+from headwater.store.readers.subscriptions import Subscription, find_subscribed_feed
 from headwater.store.readers.unread_counts import count_unread
 from headwater.web.greader import greader_json, stream_ids
 from headwater.web.greader.greader_call import (
@@ -172,10 +171,9 @@ class StreamHandlers:
         requested = stream_ids.parse_stream(name)
         if requested.url is None:
             return requested
-        feed = await self._store.read(find_feed, requested.url)
-        if await self._store.read(find_subscription, call.user.id, feed_id=feed.id) is None:
-            raise NotFound(f"You are not subscribed to {requested.url[:200]}.")
-        return stream_ids.StreamRequest(Stream(feed=feed.id))
+        return stream_ids.StreamRequest(
+            Stream(feed=await self._store.read(find_subscribed_feed, call.user.id, requested.url))
+        )
 
 
 def _list_items(

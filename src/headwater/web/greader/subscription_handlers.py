@@ -9,9 +9,8 @@ from starlette.responses import Response
 from headwater.errors import InputError, NotFound
 from headwater.formats.opml import read_opml
 from headwater.formats.write import write_opml
-from headwater.model import Feed
 from headwater.publish.subscription_list import list_outlines
-from headwater.store.content.feeds import NewFeed, find_feed
+from headwater.store.content.feeds import NewFeed
 from headwater.store.maintenance.trash import (
     move_query_subscription_to_trash,
     move_subscription_to_trash,
@@ -26,7 +25,7 @@ from headwater.store.readers.subscriptions import (
     change_subscription_title,
     change_tags,
     count_subscription_tags,
-    find_subscription,
+    find_subscribed_feed,
     list_subscriptions,
     subscribe_to_query_feed,
 )
@@ -149,16 +148,10 @@ class SubscriptionHandlers:
         Raise InputError for other streams and NotFound for a feed that the reader is not subscribed to.
         """
         if requested.url is not None:
-            return Stream(feed=(await self._find_feed_by_address(call, requested.url)))
+            return Stream(feed=await self._store.read(find_subscribed_feed, call.user.id, requested.url))
         if requested.which.feed is None and requested.which.query is None:
             raise InputError("Only feeds can be subscribed to: `s` must be feed/….")
         return requested.which
-
-    async def _find_feed_by_address(self, call: GReaderCall, url: str) -> int:
-        feed: Feed = await self._store.read(find_feed, url)
-        if await self._store.read(find_subscription, call.user.id, feed_id=feed.id) is None:
-            raise NotFound(f"You are not subscribed to {url[:200]}.")
-        return feed.id
 
     async def quick_add(self, call: GReaderCall) -> Response:
         address = (call.given.first_value("quickadd") or "").strip().removeprefix("feed/")

@@ -8,11 +8,11 @@ from starlette.responses import Response
 
 from headwater.errors import InputError
 from headwater.fetch.discovery import FeedCandidate, discover_candidates
-from headwater.store.content.feeds import find_feed
 from headwater.store.readers.accounts import READ, WRITE
 from headwater.web.page import PageGroup, Visit
 from headwater.web.shared.reader_quota import join_feed
 from headwater.web.shared.suggestions import suggest_feeds
+from headwater.web.site import parse_integer
 
 FLASH = {"subscribed": "You subscribe to the feed now."}
 NO_ADDRESS = "No address was given. Paste the address of a feed, or of a page that has one."
@@ -51,8 +51,7 @@ async def add_chosen_feed(visit: Visit) -> Response:
 @pages.post("/discover/subscribe", WRITE)
 async def subscribe_to_feed(visit: Visit) -> Response:
     """Subscribe to a feed that the server has already."""
-    feed = await visit.store.read(find_feed, visit.field("feed")[:20] or "0")
-    await join_feed(visit.store, visit.user, feed.id, visit.now)
+    await join_feed(visit.store, visit.user, parse_integer(visit.field("feed")) or 0, visit.now)
     return visit.redirect("/discover", flash="subscribed")
 
 

@@ -12,6 +12,7 @@ from headwater.model import Ending
 from headwater.store.content.feed_overview import FEED_STATES, FeedFilter, FeedOverview, list_feed_overviews
 from headwater.store.content.feeds import count_feed_tags, count_feeds
 from headwater.store.readers.accounts import READ, WRITE
+from headwater.store.readers.subscriptions import count_subscribed_feeds, count_subscription_tags
 from headwater.store.store import Store
 from headwater.web.page import PageGroup, Visit
 from headwater.web.site import redirect_inside
@@ -44,17 +45,22 @@ class FeedListPage:
 async def load_feed_list(
     store: Store, find: str = "", tag: str = "", state: str = "", after: int = 0, subscriber: int | None = None
 ) -> FeedListPage:
-    """Load a page of feeds. `state` is one of FEED_STATES or an ending, as "timeout"; `subscriber` limits it to
-    theirs."""
+    """Load a page of feeds. `state` is one of FEED_STATES or an ending, as "timeout"; `subscriber` limits it to their
+    feeds and tags."""
     ending = next((one for one in Ending if one.value == state and not one.ok), None)
     which = FeedFilter(tag or None, find or None, state if state in FEED_STATES else None, ending, subscriber)
     found = await store.read(list_feed_overviews, which, after=after, limit=PAGE_SIZE + 1)
     wish = {"find": find, "tag": tag, "state": state}
     more = f"/feeds?{urlencode(wish | {'after': found[PAGE_SIZE - 1].feed.id})}" if len(found) > PAGE_SIZE else None
+    if subscriber is None:
+        total, tags = await store.read(count_feeds), [tag for tag, _ in await store.read(count_feed_tags)]
+    else:
+        total = await store.read(count_subscribed_feeds, subscriber)
+        tags = sorted(await store.read(count_subscription_tags, subscriber))
     return FeedListPage(
         tuple(found[:PAGE_SIZE]),
-        await store.read(count_feeds),
-        tuple(name for name, _ in (await store.read(count_feed_tags))[:SHOWN_TAGS]),
+        total,
+        tuple(tags[:SHOWN_TAGS]),
         find,
         tag,
         state,

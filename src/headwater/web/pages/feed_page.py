@@ -163,11 +163,13 @@ async def _render_feed(visit: Visit, feed_id: int, merging: Feed | None = None) 
     page = await load_feed_page(visit.store, visit.site.settings, visit.user, feed_id, visit.now, visit.zone)
     mine = await visit.store.read(find_subscription, visit.user.id, feed_id=feed_id)
     owner = visit.user.is_owner
+    tags = page.feed.tags if owner else mine.tags if mine else ()
     users = await visit.store.read(find_users, page.feed) if owner else []
     return visit.render(
         "feed_page.html",
         page=page,
         subscribed=mine is not None,
+        tags=tags,
         may_change=owner,
         merging=merging,
         users=describe_users(users) if users else "",

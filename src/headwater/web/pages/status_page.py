@@ -20,7 +20,7 @@ from headwater.store.content.feeds import find_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.refreshes import ActivitySummary, summarise_activity
 from headwater.store.queries.source_references import count_broken_queries, list_broken_queries
-from headwater.store.readers.accounts import ADMIN, READ
+from headwater.store.readers.accounts import ADMIN
 from headwater.store.store import Store
 from headwater.web.auth.authentication import Forbidden, NotSignedIn
 from headwater.web.auth.cross_site import RequestRefused
@@ -86,7 +86,7 @@ async def show_status(visit: Visit) -> Response:
     return visit.render("status_page.html", page=page, folder=folder)
 
 
-@pages.get("/cluster", READ)
+@pages.get("/cluster", ADMIN)
 async def show_cluster(visit: Visit) -> Response:
     if not is_shared_database(visit.site.settings):
         raise NotFound(NOT_A_CLUSTER)
