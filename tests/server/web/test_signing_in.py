@@ -140,6 +140,19 @@ async def test_the_link_of_the_log_makes_the_owner_once(clients: Clients, web_st
     assert (await clients().get("/whoami")).status_code == 303  # open mode is over for this machine too
 
 
+async def test_the_first_password_ends_every_token_and_session_before_it(clients: Clients, web_store: Store) -> None:
+    local, far = clients(), clients("192.0.2.1")
+    made = await local.post("/api/v1/tokens", json={"label": "early", "scopes": ["read", "write", "admin"]})
+    token = made.json()["token"]
+    login = await local.post("/accounts/ClientLogin", data={"Email": "owner", "Passwd": token})
+    session = login.text.splitlines()[2].removeprefix("Auth=")
+    early = ({"Authorization": f"Bearer {token}"}, {"Authorization": f"GoogleLogin auth={session}"})
+    calls = ("/api/v1/me", "/reader/api/0/user-info")
+    assert [(await far.get(path, headers=one)).status_code for path, one in zip(calls, early, strict=True)] == [200] * 2
+    await ada(web_store)
+    assert [(await far.get(path, headers=one)).status_code for path, one in zip(calls, early, strict=True)] == [401] * 2
+
+
 async def test_everything_but_what_is_published_asks_who_you_are(clients: Clients, web_store: Store) -> None:
     await ada(web_store)
     stranger = clients()

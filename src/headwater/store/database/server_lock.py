@@ -13,6 +13,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from headwater.errors import StoreError
+from headwater.private_files import touch_private_file
 from headwater.store.database.sqlite import parse_file
 
 
@@ -52,6 +53,10 @@ def lock_database_file(database_url: str) -> Iterator[None]:
 def _open_lock_file(database_url: str) -> IO[str] | None:
     try:
         url = make_url(database_url)
-        return Path(f"{parse_file(url)}-server").open("a+") if url.get_backend_name() == "sqlite" else None
+        if url.get_backend_name() != "sqlite":
+            return None
+        file = Path(f"{parse_file(url)}-server")
+        touch_private_file(file)  # who may read it could lock it, and so keep the server from starting
+        return file.open("a+")
     except (ArgumentError, ValueError, StoreError, OSError):
         return None

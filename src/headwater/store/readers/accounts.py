@@ -139,7 +139,10 @@ def add_user(connection: Connection, name: str, password: str | None, now: float
 
 
 def claim_ownership(connection: Connection, name: str, password: str) -> User | None:
-    """Give the owner a name and the first password; None if there is one already. Ends open mode and all sessions."""
+    """Give the owner a name and the first password; None if there is one already.
+
+    Ends open mode, and all sessions and API tokens: anybody at the machine could make them.
+    """
     first = find_owner(connection)
     if first.has_password:
         return None
@@ -150,6 +153,7 @@ def claim_ownership(connection: Connection, name: str, password: str) -> User | 
     if not done.rowcount:
         return None
     end_all_sessions(connection, first.id)
+    connection.execute(delete(api_token).where(api_token.c.user_id == first.id))
     return find_user(connection, first.id)
 
 
