@@ -115,20 +115,22 @@ class WebSubHub(StepLoop):
     async def accept_request(self, form: Mapping[str, str], sender: str | None = None) -> tuple[int, str]:
         """Store a request and return the status and sentence of the response; 202 means that verification follows.
 
-        `sender` is the address that sent the request. Its unconfirmed requests are limited, unless it renews.
+        `sender` is the address that sent the request. Its unconfirmed requests are limited. A confirmed subscriber may
+        renew or end its subscription however many strangers wait.
         """
         request = self._validate_request(form)
         if isinstance(request, str):
             return 400, request
         if request.mode == "subscribe" and await self._find_document(request.topic) is None:
             return 404, "This hub does not publish that topic, or not without a valid token."
-        waiting, subscribers = await self._store.read(count_hub_rows)
-        if waiting >= MAX_REQUESTS or (request.mode == "subscribe" and subscribers >= MAX_SUBSCRIBERS):
-            return 503, "The hub has too many subscriptions. Try again later."
-        if sender is not None and not await self._store.read(has_hub_subscriber, request.topic, request.callback):
-            if await self._store.read(count_waiting_requests, sender) >= MAX_REQUESTS_PER_SENDER:
-                return 429, f"{MAX_REQUESTS_PER_SENDER} requests of yours wait for their callbacks. Try again later."
-            request = replace(request, sender=sender)
+        if not await self._store.read(has_hub_subscriber, request.topic, request.callback):
+            waiting, subscribers = await self._store.read(count_hub_rows)
+            if waiting >= MAX_REQUESTS or (request.mode == "subscribe" and subscribers >= MAX_SUBSCRIBERS):
+                return 503, "The hub has too many subscriptions. Try again later."
+            if sender is not None:
+                if await self._store.read(count_waiting_requests, sender) >= MAX_REQUESTS_PER_SENDER:
+                    return 429, f"{MAX_REQUESTS_PER_SENDER} requests of yours wait for confirmation. Try again later."
+                request = replace(request, sender=sender)
         await self._store.write(add_hub_request, request, self._clock())
         self.wake()
         return 202, "Accepted. The hub will verify the callback."

@@ -86,7 +86,7 @@ def create_app(
             *build_routes(find_page_groups(), site),
             *build_greader_routes(site),
             *LiveEndpoint(store, tokens, aggregator.live, may_read).routes(),
-            *(WebSubEndpoints(push_service).routes() if push_service else ()),
+            *(WebSubEndpoints(push_service, tokens).routes() if push_service else ()),
             Route("/favicon.ico", show_icon),
             build_api(site),
             Mount("/static", StaticFiles(directory=WEB_FOLDER / "static")),

@@ -24,6 +24,7 @@ from headwater.store.publishing.private_feeds import add_feed_token, revoke_feed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.store import Store
 from headwater.web.app import create_app
+from headwater.web.auth.guess_throttle import FREE_TOKENS
 from support.idle_node import make_idle_node
 from support.store_samples import NOW, SOMEBODY
 
@@ -380,3 +381,24 @@ async def test_callbacks_on_private_addresses_are_refused_before_any_request(sto
         await bench.work()
         assert await store.read(count_hub_rows) == (0, 0)
         assert not inside.asked
+
+
+async def test_a_subscriber_renews_and_leaves_however_many_strangers_wait(
+    bench: Bench, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lava(store)
+    async with callback() as known:
+        await bench.subscribed(known)
+        monkeypatch.setattr(websub_hub, "MAX_REQUESTS", 3)
+        for number in range(3):
+            assert (await bench.ask(f"http://127.0.0.1:9/stranger-{number}")).status_code == 202
+        assert (await bench.ask("http://127.0.0.1:9/stranger-3")).status_code == 503
+        assert (await bench.ask(known)).status_code == 202
+        assert (await bench.ask(known, "unsubscribe")).status_code == 202
+
+
+async def test_the_token_of_a_private_feed_cannot_be_guessed_at_the_hub(bench: Bench, store: Store) -> None:
+    await lava(store)
+    await store.write(set_private, "/feeds/Lava", True)
+    statuses = [(await bench.ask("http://127.0.0.1:9/c", topic=f"{TOPIC}?token=g{n}")).status_code for n in range(120)]
+    assert statuses == [404] * (FREE_TOKENS + 1) + [429] * (120 - FREE_TOKENS - 1)

@@ -10,10 +10,13 @@ from starlette.routing import Route
 
 from headwater.node.websub.push_service import PushService
 from headwater.node.websub.websub_client import PATH as CALLBACK_PATH
+from headwater.publish.published_documents import parse_topic
 from headwater.publish.websub_hub import HUB_PATH
 from headwater.web.auth.client_address import visitor_address
 from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.auth.guess_throttle import TooManyAttempts
 from headwater.web.connections import group_address
+from headwater.web.published.document_responses import FeedTokens
 from headwater.web.request_body import read_body
 
 MAX_HUB_FORM_BYTES = 16 << 10
@@ -26,9 +29,11 @@ _FORM_TYPE = "application/x-www-form-urlencoded"
 class WebSubEndpoints:
     """The endpoints of one server: its hub, and the callbacks of its leases at other hubs."""
 
-    def __init__(self, pushing: PushService) -> None:
+    def __init__(self, pushing: PushService, tokens: FeedTokens) -> None:
         self._hub = pushing.hub
         self._client = pushing.websub_client
+        self._documents = pushing.documents
+        self._tokens = tokens
 
     def routes(self) -> list[Route]:
         return [
@@ -50,11 +55,21 @@ class WebSubEndpoints:
             form = dict(parse_qsl(body.decode(), max_num_fields=50, errors="strict"))
         except ValueError:
             return _say("The form cannot be read: it is not UTF-8, or has too many fields.", 400)
+        try:
+            await self._count_guess(request, form.get("hub.topic", ""))
+        except TooManyAttempts as error:
+            return _say(str(error), error.status, **error.headers)
         address = visitor_address(request)
         sender = None if address is None else group_address(address)
         status, sentence = await self._hub.accept_request(form, sender)
         headers = {"Retry-After": "600"} if status in (429, 503) else {}
         return _say(sentence, status, **headers)
+
+    async def _count_guess(self, request: Request, topic: str) -> None:
+        """Count a token in a topic that does not open its feed. Raises TooManyAttempts."""
+        key = parse_topic(topic, self._documents.base)
+        if key is not None and key[3] is not None:
+            await self._tokens.opens(request, key[0], key[3])
 
     async def answer_callback(self, request: Request) -> Response:
         """Confirm our own subscription to a hub (GET), or receive a document that it pushes (POST)."""
