@@ -14,8 +14,10 @@ from pathlib import Path
 import httpx
 
 from headwater.credentials import hash_password, hash_secret
+from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store
 from headwater.store.readers.accounts import add_api_token, claim_ownership
+from headwater.store.readers.subscriptions import add_and_subscribe
 
 PASSWORD = "a-password-nobody-may-see"
 WRONG = "a-wrong-password-nobody-may-see"
@@ -70,7 +72,8 @@ async def test_no_password_token_or_session_is_in_the_log(tmp_path: Path) -> Non
         await store.write(
             add_api_token, owner.id, hash_secret("an-api-token-nobody-may-see"), "x", ["read", "write"], 0.0
         )
-    secrets = [PASSWORD, WRONG, "an-api-token-nobody-may-see"]
+        await store.write(add_and_subscribe, [NewFeed("https://127.0.0.1/feed?key=a-key-nobody-may-see")], 0.0)
+    secrets = [PASSWORD, WRONG, "an-api-token-nobody-may-see", "a-key-nobody-may-see"]
     async with served(tmp_path) as (base, said), httpx.AsyncClient(base_url=base, headers={"Origin": base}) as http:
         for password in (WRONG, PASSWORD):
             await http.post("/login", data={"name": "ada", "password": password})
@@ -85,9 +88,14 @@ async def test_no_password_token_or_session_is_in_the_log(tmp_path: Path) -> Non
                 answer = await other.get("/reader/api/0/user-info", headers=headers)
                 assert answer.status_code == 200
         assert (await http.get("/status")).status_code == 200
+        for _ in range(600):  # until the feed with a key in its address was refreshed
+            if any(b'"refreshed"' in line for line in said):
+                break
+            await asyncio.sleep(0.05)
     log = b"".join(said).decode()
     assert "started" in log
     assert "/welcome?code=" not in log
+    assert "https://127.0.0.1/…" in json.loads(next(line for line in said if b'"refreshed"' in line))["url"]
     for secret in secrets:
         assert secret not in log
 

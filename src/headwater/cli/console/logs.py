@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import re
 import sys
-from typing import TextIO, cast
+from collections.abc import MutableMapping
+from typing import Any, TextIO, cast
 
 import structlog
 
 from headwater.errors import SettingsError
+from headwater.formats.write.addresses import may_hold_secret, public_address
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -22,6 +25,26 @@ class CurrentStderr:
 
     def flush(self) -> None:
         sys.stderr.flush()
+
+
+_WEB_ADDRESS = re.compile(r"https?://[^\s\"'<>“”()]+")
+_SHOWN = "link"  # of the first start, which is meant to be followed
+
+
+def hide_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Shorten the addresses in a line of the log that may contain a key or a person's name to their site.
+
+    >>> hide_secrets(None, "info", {"url": "https://a.example/feed?key=1", "error": "https://b.example/feed is gone."})
+    {'url': 'https://a.example/…', 'error': 'https://b.example/feed is gone.'}
+    """
+    for name, value in event.items():
+        if isinstance(value, str) and "://" in value and name != _SHOWN:
+            event[name] = _WEB_ADDRESS.sub(_shorten_address, value)
+    return event
+
+
+def _shorten_address(found: re.Match[str]) -> str:
+    return f"{public_address(found[0], None)}…" if may_hold_secret(found[0]) else found[0]
 
 
 def configure_logs(level: str = "info", *, as_json: bool = False) -> None:
@@ -39,6 +62,7 @@ def configure_logs(level: str = "info", *, as_json: bool = False) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),
             structlog.processors.format_exc_info,
+            hide_secrets,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
