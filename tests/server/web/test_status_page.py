@@ -26,7 +26,7 @@ from headwater.model import Ending, Feed, Outcome, Refresh
 from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.store.content.feeds import NewFeed, count_feeds, list_feeds
 from headwater.store.content.verdicts import save_refreshes
-from headwater.store.maintenance.probe import WaitingWork, probe_writing
+from headwater.store.maintenance.probe import WaitingWork, probe_tables, probe_writing
 from headwater.store.publishing.deliveries import Delivery, add_deliveries, claim_due_batches, settle_deliveries
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
@@ -245,7 +245,33 @@ async def test_a_store_that_does_not_answer_is_said(site: Start, web_store: Stor
     assert "The database does not answer" in page
 
 
-@pytest.mark.parametrize("table", ["item", "feed_state", "hit", "delivery", "feed_token"])
+async def test_a_destroyed_root_page_of_every_table_is_noticed(web_store: Store, tmp_path: Path) -> None:
+    await one_feed(web_store)
+    file = tmp_path / "web.sqlite"
+    with closing(sqlite3.connect(file)) as raw:
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (size,) = raw.execute("PRAGMA page_size").fetchone()
+        roots = (
+            "SELECT name, rootpage FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite%'"
+        )
+        pages = dict(raw.execute(roots).fetchall())
+    await web_store.read(probe_tables)
+    assert {"item", "feed_tag", "subscription_tag", "item_search_data", "alembic_version"} <= set(pages)
+    for page in pages.values():
+        with file.open("r+b") as stream:
+            stream.seek((page - 1) * size)
+            whole = stream.read(size)
+            stream.seek((page - 1) * size)
+            stream.write(b"\xff" * size)
+        with pytest.raises(StoreError):
+            await web_store.read(probe_tables)
+        with file.open("r+b") as stream:
+            stream.seek((page - 1) * size)
+            stream.write(whole)
+    await web_store.read(probe_tables)
+
+
+@pytest.mark.parametrize("table", ["item", "feed_tag", "delivery"])
 async def test_a_destroyed_page_of_any_table_is_said(site: Start, web_store: Store, tmp_path: Path, table: str) -> None:
     await one_feed(web_store)
     base = await site()

@@ -32,12 +32,29 @@ def probe_writing(connection: Connection, now: float) -> None:
 
 def probe_tables(connection: Connection) -> None:
     """Read the first row of every table from the disk. Raises StoreError, through the store, if a page is destroyed."""
-    sqlite = connection.dialect.name == "sqlite"
-    if sqlite:
+    if connection.dialect.name == "sqlite":
         connection.execute(text("PRAGMA shrink_memory"))  # pages in memory may be better than those on the disk
-    for name in metadata.tables:
-        of = f'"{name}" NOT INDEXED' if sqlite else f'"{name}"'
-        connection.execute(text(f"SELECT * FROM {of} LIMIT 1")).first()
+        names = connection.execute(_SQLITE_TABLES).scalars().all()
+    else:
+        names = list(metadata.tables)
+    for name in names:
+        connection.execute(text(f"SELECT * FROM {_bypass_indexes(connection, name)} LIMIT 1")).first()
+
+
+# Also the tables of the search index, which no schema names.
+_SQLITE_TABLES = text(
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite_%'"
+)
+
+
+def _bypass_indexes(connection: Connection, name: str) -> str:
+    """Return a table such that SQLite reads it and not an index that has the same columns."""
+    table = metadata.tables.get(name)
+    if connection.dialect.name != "sqlite":
+        return f'"{name}"'
+    if table is None or table.dialect_options["sqlite"]["with_rowid"]:
+        return f'"{name}" NOT INDEXED'
+    return f'"{name}" ORDER BY {", ".join(column.name for column in table.primary_key)}'
 
 
 def find_waiting_work(connection: Connection, since: float) -> WaitingWork:
