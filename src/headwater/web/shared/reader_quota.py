@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from urllib.parse import urlsplit
 
 from headwater.errors import NotFound
-from headwater.fetch.http.local_domains import is_local_domain
 from headwater.formats.write.addresses import may_hold_secret
 from headwater.settings import Settings
 from headwater.store.content.feeds import FeedQuotaCheck, find_feed
@@ -18,24 +16,15 @@ from headwater.store.store import Store
 from headwater.web.auth.cross_site import RequestRefused
 
 
-def may_be_private(url: str) -> bool:
-    """Return whether a feed's address may be meant for few: with a key, a person's name or on a local network.
-
-    >>> [may_be_private(url) for url in ("https://a.example/feed", "https://a.example/f?key=1", "http://10.0.0.1/feed")]
-    [False, True, True]
-    """
-    return may_hold_secret(url) or is_local_domain(urlsplit(url).hostname or "")
-
-
 async def join_feed(store: Store, user: User, feed_id: int, now: float, tags: Collection[str] = ()) -> None:
     """Subscribe a user to a feed of the server. Raise NotFound if a reader may not see it.
 
-    Readers may join feeds that several people read, unless the address may be meant for few. Other feeds need the
-    address: feed ids are easy to guess.
+    Readers may join feeds that several people read, unless the address may hold a key or a name. Other feeds need
+    the address: feed ids are easy to guess.
     """
     if not user.is_owner:
         readers = (await store.read(count_subscribers, [feed_id])).get(feed_id, 0)
-        if readers < MIN_READERS or may_be_private((await store.read(find_feed, feed_id)).url):
+        if readers < MIN_READERS or may_hold_secret((await store.read(find_feed, feed_id)).url):
             raise NotFound(f"There is no feed {feed_id}.")
     await store.write(subscribe_to_feed, user.id, feed_id, now, tags=tags)
 

@@ -7,7 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
 
+from headwater.fetch.http.local_domains import is_local_domain
+from headwater.formats.write.addresses import may_hold_secret
 from headwater.model import Feed, Item
 from headwater.query.rising_topics import TrendingTopic, find_rising_topics
 from headwater.store.content.feeds import find_feeds
@@ -25,7 +28,6 @@ from headwater.store.readers.recommendations import (
 )
 from headwater.store.readers.subscriptions import find_subscribed_feeds
 from headwater.store.store import Store
-from headwater.web.shared.reader_quota import may_be_private
 from headwater.web.site import Site
 
 DAY = 86_400.0
@@ -109,6 +111,15 @@ async def suggest_by_interest(
     return chosen[0], chosen[1]
 
 
+def may_be_private(url: str) -> bool:
+    """Return whether a feed's address may be meant for few: with a key, a person's name or on a local network.
+
+    >>> [may_be_private(url) for url in ("https://a.example/feed", "https://a.example/f?key=1", "http://10.0.0.1/feed")]
+    [False, True, True]
+    """
+    return may_hold_secret(url) or is_local_domain(urlsplit(url).hostname or "")
+
+
 async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggestions:
     also, popular = (
         await store.read(find_also_read, user_id, MAX_SUGGESTIONS),
@@ -122,13 +133,13 @@ async def gather_suggestions(store: Store, user_id: int, now: float) -> Suggesti
             feeds[one.feed_id], f"{one.both} of {one.readers} readers of {_feed_name(feeds[one.because])} also read it"
         )
         for one in also
-        if one.feed_id in feeds and one.because in feeds and not may_be_private(feeds[one.feed_id].url)
+        if one.feed_id in feeds and one.because in feeds and not may_hold_secret(feeds[one.feed_id].url)
     ]
     here = {one.feed.id for one in suggested}
     liked = [
         Suggestion(feeds[id], f"{number} people here read it")
         for id, number in popular
-        if id in feeds and not may_be_private(feeds[id].url)
+        if id in feeds and not may_hold_secret(feeds[id].url)
     ]
     titles = await store.read(list_recent_titles, user_id, now - (COMPARED_DAYS + 1) * DAY)
     topics = await asyncio.to_thread(find_rising_topics, titles, now, COMPARED_DAYS, MAX_SUGGESTIONS)
