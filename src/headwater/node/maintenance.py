@@ -100,6 +100,8 @@ class Maintenance:
             self._scheduler.feed_table.restore_costs(means)
         await self.monitor.load()
         await self.update_target_budget()
+        # Commands explain the first minute by the strategy that runs, too.
+        await live_settings.save_options(self._store, self.settings, self._clock())
 
     async def run(self, definitions: DefinitionSource, stop: asyncio.Event) -> None:
         """Do all periodic work until `stop` is set."""

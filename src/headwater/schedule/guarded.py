@@ -57,6 +57,10 @@ class GuardedStrategy(Strategy):
     def due(self) -> Floats | None:
         return self._call_inner("telling what is due", lambda: self.inner.due)
 
+    def ready_at(self, table: Table, row: int) -> float:
+        ready = self._call_inner("telling when a feed may be read", lambda: self.inner.ready_at(table, row))
+        return -np.inf if ready is None else ready
+
     def ask_estimator(self, ask: Callable[[Estimator], Floats]) -> Floats | None:
         return self._call_inner("saying what it believes", lambda: self.inner.ask_estimator(ask))
 

@@ -179,6 +179,10 @@ class Strategy(FeedColumns, ABC):
         """The time at which each row is next due, if the strategy sets one; a view that may be changed."""
         return None
 
+    def ready_at(self, table: Table, row: int) -> float:
+        """Return when the strategy's own pause after a refresh ends; −∞ if it has none."""
+        return -np.inf
+
     @property
     def problem(self) -> str | None:
         """The error of a user's own strategy, in words."""

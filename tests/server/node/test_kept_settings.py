@@ -76,6 +76,12 @@ async def test_a_command_goes_by_the_options_of_the_server_but_for_what_it_is_gi
         assert (await load_effective_settings(node.store, plain)).strategy == "uniform"
 
 
+async def test_a_command_knows_the_strategy_of_a_server_that_has_just_started(given: Callable[..., Settings]) -> None:
+    async with build("node", given(strategy="advarss(c=.5)")) as node:
+        told = await load_effective_settings(node.store, load_settings(data=node.settings.data))
+        assert told.strategy == "advarss(c=.5)"
+
+
 async def test_word_of_the_options_is_left_again_only_when_they_are_others(given: Callable[..., Settings]) -> None:
     settings, saved = given(), []
     async with await open_store(settings.database_url) as store:

@@ -156,6 +156,9 @@ async def test_the_nodes_decisions_are_the_labs_on_the_same_history(day: Day, re
             if tick == len(candidates) - 1
             else {}
         )
+        # `feeds list` knows the pause of the strategy's own, such as advaRSS's ten minutes.
+        rested = {one.feed_id: strategy.ready_at(sources.table, row_of(scheduler, one)) for one in done}
+        assert all((state.next_refresh or 0.0) >= rested[feed_id] for feed_id, state in known.items())
         assert all(state.next_refresh is not None for state in known.values())
     assert decided > 20
     mine, theirs = strategy.due, scheduler.strategy.due

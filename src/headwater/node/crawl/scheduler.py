@@ -267,7 +267,11 @@ class Scheduler:
         rows = np.array([row for row, _ in here], np.intp)
         allowed = self._apply_politeness(rows, [lesson.known for _, lesson in here])
         due = self.strategy.due
-        next_at = allowed if due is None else np.maximum(allowed, due[rows])
+        if due is not None:
+            next_at = np.maximum(allowed, due[rows])
+        else:  # a ranking: a pause of the strategy's own is all that is known beforehand
+            table = self.feed_table.table
+            next_at = np.maximum(allowed, [self.strategy.ready_at(table, row) for row in rows.tolist()])
         at = dict(zip(rows.tolist(), next_at.tolist(), strict=True))
         return [None if row is None else at[row] for row, _ in found]
 

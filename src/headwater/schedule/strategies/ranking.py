@@ -84,10 +84,6 @@ class RankingStrategy(Strategy):
         """Return the rows that may be taken, with their values; strategies with a pause of their own drop some."""
         return rows, value
 
-    def ready_at(self, table: Table, row: int) -> float:
-        """Return when `filter_ready` lets the row through at the earliest."""
-        return -np.inf
-
     def why(self, table: Table, row: int, now: float) -> str:
         return self.explain(table, row, now).reason
 
