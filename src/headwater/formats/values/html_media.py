@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from html import escape
+from itertools import islice
 from urllib.parse import parse_qs, urlsplit
 
 from headwater.formats.values.text import decode_references
@@ -43,6 +44,7 @@ _TRACKER = re.compile(
     re.IGNORECASE,
 )
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_MAX_PARAMETERS = 12  # of an object
 _WIDEST = 1600  # pixels: a larger picture of a set is not needed
 
 
@@ -133,7 +135,8 @@ class _MediaRewriter:
         found = _read_attributes(attributes)
         end = _OBJECT_END.search(self._text, start, start + 4_000)
         if not found.get("data") and end is not None:
-            given = [_read_attributes(one[1]) for one in _PARAM.finditer(self._text, start, end.start())]
+            parameters = islice(_PARAM.finditer(self._text, start, end.start()), _MAX_PARAMETERS)
+            given = [_read_attributes(one[1]) for one in parameters]
             addresses = {one.get("name", "").lower(): one.get("value", "") for one in given}
             found["data"] = next((addresses[name] for name in ("movie", "src", "url") if addresses.get(name)), "about:")
         return found
