@@ -39,6 +39,7 @@ from headwater.settings import Settings
 from headwater.store.content.articles import delete_orphaned_articles
 from headwater.store.content.refreshes import load_mean_costs
 from headwater.store.content.search import has_queued_items, index_queued
+from headwater.store.content.websub_leases import list_pushed_feeds
 from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
 from headwater.store.maintenance.trash import delete_expired_trash
 from headwater.store.queries.promise_hours import SERVER, find_latest_hours
@@ -91,6 +92,7 @@ class Maintenance:
             require_beliefs(self._scheduler.strategy)
         await snapshot.load_host_state(self._store, self._scheduler.politeness)
         self._revision = await self._store.read(read_revision)
+        self._scheduler.politeness.pushed_feeds = set(await self._store.read(list_pushed_feeds, self._clock()))
         await self._scheduler.load_feeds()
         await snapshot.load_snapshot(self._store, self._scheduler.feed_table, self._scheduler.strategy)
         await self._learn_foreign_refreshes()

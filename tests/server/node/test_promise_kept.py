@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.times import HOUR
+from headwater.store.content.feed_state import ScheduleRow
+from headwater.times import DAY, HOUR
 from support.publisher_world import START, TICK, Publisher, World, make_mixed_publishers, publish
 
 
@@ -61,6 +62,31 @@ def test_a_quiet_feed_is_not_left_alone_for_many_intervals_of_the_plan() -> None
     made = world.strategy.predict(table, np.array([1]))
     assert made is not None
     assert world.strategy.due[1] - table.last[1] <= 3.2 * made.interval[0]
+
+
+def make_stored_row(feed_id: int, url: str, last: float) -> ScheduleRow:
+    """Return a feed as stored, whose next refresh was planned for a day later."""
+    return ScheduleRow(feed_id, url, 1.0, None, False, None, 20, last, last, last, START + DAY, None, None, 0, None)
+
+
+def test_loading_feeds_anew_leaves_their_due_times_to_the_plan() -> None:
+    """A command adds a query: all feeds are loaded anew. What was stored after the first refresh no longer holds."""
+    world = World([Publisher(publish(np.random.default_rng(8), 300.0, 1)) for _ in range(4)], 120.0)
+    world.run(60)
+    table = world.scheduler.feed_table
+    last = table.table.last.copy()
+    rows = [make_stored_row(k + 1, f"http://host{k}.example/feed{k}", at) for k, at in enumerate(last.tolist())]
+    world.scheduler._add_rows(rows, np.inf)
+    world.run(HOUR / 4)
+    assert all(len(one.polls) >= 4 for one in world.publishers)
+    assert world.broken_words() == []
+
+
+def test_a_strategy_that_has_lost_its_memory_keeps_the_stored_times() -> None:
+    world = World([Publisher(publish(np.random.default_rng(8), 3.0, 1))], 120.0)
+    world.scheduler._add_rows([make_stored_row(2, "http://other.example/", START)], np.inf)
+    assert world.strategy.due[1] == START + DAY
+    assert world.scheduler.feed_table.earliest[1] == START + 120
 
 
 def lose_from_the_second_hour(feeds: int, budget: float, hours: float) -> tuple[World, float]:

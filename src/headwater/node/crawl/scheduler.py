@@ -78,7 +78,8 @@ class Scheduler:
     async def load_feeds(self) -> None:
         """Load all feeds from the store, at the start and whenever they have been changed.
 
-        Stored due times hold, so a restart makes nothing due.
+        Only politeness is computed anew. Due times are the strategy's: those stored with a feed are as old as its last
+        refresh, and the plan may have changed since.
         """
         gone, first = self.feed_table.list_feed_ids(), not len(self.feed_table)
         since = time.monotonic()
@@ -97,15 +98,24 @@ class Scheduler:
         self.on_changed()
 
     def _add_rows(self, rows: Sequence[ScheduleRow], since: float) -> None:
-        due = {row.feed_id: row.next_refresh for row in rows if row.next_refresh is not None}
-        self.feed_table.upsert_feeds(rows, due, since)
-        if read := [row for row in rows if row.last_success is not None]:
-            facts = self.politeness.gather_facts([row.to_known() for row in read])
-            known = self.feed_table.find_rows(row.feed_id for row in read)
-            self.feed_table.set_politeness(known, facts, *self.politeness.compute_pauses(facts))
+        asked = [row for row in rows if row.last_refresh is not None]
+        facts = self.politeness.gather_facts([row.to_known() for row in asked])
+        stored = np.array([-np.inf if row.next_refresh is None else row.next_refresh for row in asked])
+        allowed = self.politeness.compute_earliest(facts, self._clock())
+        if self.strategy.due is None:  # then only politeness, with its jitter, has set the stored times
+            allowed = np.maximum(allowed, stored)
+        self.feed_table.upsert_feeds(
+            rows, dict(zip((row.feed_id for row in asked), allowed.tolist(), strict=True)), since
+        )
+        known = self.feed_table.find_rows(row.feed_id for row in asked)
+        self.feed_table.set_politeness(known, facts, *self.politeness.compute_pauses(facts))
         self.strategy.note_change()
         # At once: the dispatcher chooses while more rows are read, and needs as many rows in the strategy.
         self.strategy.resize(len(self.feed_table))
+        due = self.strategy.due
+        if due is not None:  # a strategy without its saved state begins with the times that were stored with the feeds
+            unplanned = np.isneginf(due[known])
+            due[known[unplanned]] = stored[unplanned]
 
     def status(self) -> CrawlStatus:
         now = self._clock()
