@@ -10,17 +10,14 @@ wall time counts.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import gc
 import socket
 import statistics
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -30,8 +27,8 @@ from tests.support.idle_node import make_idle_node
 
 from bench.store import ZipfText, make_verdict
 from bench.support import freshrss_floor
+from bench.support.database import measure_on_database, run_from_command_line
 from bench.support.freshrss_floor import Floor
-from headwater.cluster.demo.servers import postgres_server
 from headwater.credentials import hash_secret
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.search import index_queued
@@ -371,16 +368,8 @@ async def _serve(
 
 def main(small: bool = False, postgres: bool = False) -> dict[str, float]:
     """Run all comparisons; return the figures by name, ratios except for the sync."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        if postgres:
-            url = stack.enter_context(postgres_server(Path(folder) / "postgres"))
-            return asyncio.run(_run(small, url, time.perf_counter))
-        return asyncio.run(_run(small, f"sqlite:///{folder}/api.sqlite", time.process_time))
+    return measure_on_database(_run, small, postgres)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--small", action="store_true", help="a size that finishes in seconds")
-    parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL server of its own, not SQLite")
-    given = parser.parse_args()
-    main(given.small, given.postgres)
+    run_from_command_line(main, __doc__)

@@ -9,14 +9,9 @@ time of all threads counts. A PostgreSQL server works in other processes, so the
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import contextlib
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 from urllib.parse import quote
@@ -27,8 +22,8 @@ import orjson
 from tests.support.idle_node import make_idle_node
 
 from bench.api import ApiClient, serving
+from bench.support.database import measure_on_database, run_from_command_line
 from bench.support.workload import Workload
-from headwater.cluster.demo.servers import postgres_server
 from headwater.credentials import hash_secret
 from headwater.language import parse
 from headwater.model import Ending, Known, Refresh, Verdict
@@ -130,16 +125,8 @@ async def _compare(
 
 def main(small: bool = False, postgres: bool = False) -> dict[str, float]:
     """Run all comparisons; return the ratios by name."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        if postgres:
-            url = stack.enter_context(postgres_server(Path(folder) / "postgres"))
-            return asyncio.run(_run(small, url, time.perf_counter))
-        return asyncio.run(_run(small, f"sqlite:///{folder}/search.sqlite", time.process_time))
+    return measure_on_database(_run, small, postgres)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--small", action="store_true", help="a size that finishes in seconds")
-    parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL server of its own, not SQLite")
-    given = parser.parse_args()
-    main(given.small, given.postgres)
+    run_from_command_line(main, __doc__)

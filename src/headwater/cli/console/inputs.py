@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from headwater.errors import InputError
 from headwater.private_files import open_private_file
+
+T = TypeVar("T")
 
 MAX_BYTES = 64 * 1024 * 1024
 
@@ -38,6 +44,21 @@ def read_text(file: str) -> str:
         return read_bytes(file).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise NotText(f"{file} is not valid UTF-8: byte {error.start} cannot be decoded.") from error
+
+
+def decode_json_lines(data: bytes, name: str, kind: type[T], expected: str) -> Iterator[tuple[int, T]]:
+    """Yield each line's number and value; `expected` completes “Each line is one item as a JSON object”.
+
+    Blank lines are skipped. Raises InputError, which names the line.
+    """
+    decoder = msgspec.json.Decoder(kind)
+    for number, text in enumerate(data.splitlines(), 1):
+        if text.strip():
+            try:
+                yield number, decoder.decode(text)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                message = f"{name}, line {number}: {error}. Each line is one item as a JSON object{expected}."
+                raise InputError(message) from error
 
 
 def write_bytes(file: str, body: bytes) -> None:

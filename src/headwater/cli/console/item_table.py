@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from headwater.errors import InputError
+from headwater.cli.console.inputs import decode_json_lines
 from headwater.formats.values.dates import parse_date
 from headwater.formats.values.html import clean_markup
 from headwater.language import Catalogue
@@ -82,14 +82,7 @@ def read_item_table(data: bytes, name: str) -> ItemTable:
     by_id: dict[tuple[int, int | str], Item] = {}  # a line with a known id is a new version of that item
     by_identity: dict[tuple[int, str], Item] = {}
     now = 0.0
-    decoder = msgspec.json.Decoder(_TableLine)
-    for number, text in enumerate(data.splitlines(), 1):
-        if not text.strip():
-            continue
-        try:
-            line = decoder.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"{name}, line {number}: {error}. Each line is one item as a JSON object.") from error
+    for number, line in decode_json_lines(data, name, _TableLine, ""):
         published, arrived = _parse_time(line.published), _parse_time(line.arrived)
         now = arrived if arrived is not None else max(now, published or 0.0)
         feed = feeds.setdefault(line.feed, len(feeds) + 1)

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from headwater.cli.console.inputs import read_bytes
+from headwater.cli.console.inputs import decode_json_lines, read_bytes
 from headwater.errors import InputError
 from headwater.formats.values.dates import parse_date
 from headwater.formats.values.links import normalise_url
@@ -53,17 +53,7 @@ def _read_trace(path: Path) -> Iterator[StoryItem]:
 
 
 def _read_lines(data: bytes, name: str) -> Iterator[StoryItem]:
-    decoder = msgspec.json.Decoder(_StoryLine)
-    for number, text in enumerate(data.splitlines(), 1):
-        if not text.strip():
-            continue
-        try:
-            line = decoder.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(
-                f"{name}, line {number}: {error}. Each line is one item as a JSON object with id, source, "
-                "published_at and title."
-            ) from error
+    for number, line in decode_json_lines(data, name, _StoryLine, " with id, source, published_at and title"):
         at = parse_date(line.published_at) if isinstance(line.published_at, str) else line.published_at
         if at is None:
             raise InputError(
