@@ -15,11 +15,13 @@ from headwater.node.crawl import snapshot
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.strategy_setup import build_configured_strategy, make_scheduler
 from headwater.node.node import Node
+from headwater.node.quality import quality_monitor
 from headwater.node.quality.belief_sample import BeliefSample
 from headwater.node.quality.feed_explanation import explain_feed_schedule
 from headwater.node.quality.quality_monitor import QualityMonitor, measure_delays
 from headwater.node.quality.quality_report import load_last_report
 from headwater.schedule.promise import Calibration, PlanInputs
+from headwater.schedule.quality.loss_forecast import forecast_loss
 from headwater.schedule.quality.what_if import quality_by_budget
 from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.round_robin import Uniform
@@ -85,6 +87,35 @@ async def test_a_server_that_saw_nothing_published_reports_no_quality(tmp_path) 
         assert later.completeness == 0.75
         assert later.expected_completeness is not None
         assert later.expected_completeness < 0.75
+
+
+async def test_losses_are_predicted_anew_after_refreshes_and_every_five_minutes(tmp_path, monkeypatch) -> None:
+    predicted: list[int] = []
+
+    def predict(expected, *more):  # type: ignore[no-untyped-def]
+        predicted.append(len(expected))
+        return forecast_loss(expected, *more)
+
+    monkeypatch.setattr(quality_monitor, "forecast_loss", predict)
+    given = load_settings(data=tmp_path)
+    async with await open_store(given.database_url) as store:
+        added = await store.write(add_and_subscribe, [NewFeed(f"https://a.example/{n}") for n in range(2)], 0.0)
+        scheduler = make_scheduler(store, given)
+        await scheduler.load_feeds()
+        table = scheduler.feed_table.table
+        table.last[:] = 10.0
+        monitor = QualityMonitor(store, scheduler, 120.0)
+        first = await monitor.make_report(DAY)
+        assert (await monitor.make_report(DAY + 60.0)).lost_now == first.lost_now
+        assert predicted == [2]
+        await monitor.make_report(DAY + 300.0)
+        assert predicted == [2, 2]
+        monitor.count_refreshes([(Refresh(added[0].feed.id, DAY + 301.0, Ending.UNCHANGED), 10.0)])
+        await monitor.make_report(DAY + 302.0)
+        assert predicted == [2, 2, 2]
+        scheduler.feed_table.active[1] = False
+        await monitor.make_report(DAY + 303.0)
+        assert predicted == [2, 2, 2, 1]
 
 
 @pytest.mark.parametrize("name", ["Breaking", "Learning"])

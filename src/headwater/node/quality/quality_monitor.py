@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from headwater.arrays import Floats, Rows
 from headwater.errors import NotFound, StrategyError
+from headwater.estimate.learned.forecast_record import ForecastRecord
 from headwater.model import Feed, Known, Refresh
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
@@ -22,6 +24,7 @@ from headwater.node.quality.quality_report import LosingFeed, QualityReport, sav
 from headwater.schedule.quality.loss_forecast import LossForecast, advise_on_loss, forecast_loss
 from headwater.schedule.quality.promise_record import measure_missing_of_lost
 from headwater.schedule.quality.tally import Tally
+from headwater.schedule.strategy import Strategy
 from headwater.schedule.value.value import Value
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import find_feed
@@ -33,6 +36,28 @@ from headwater.times import DAY, HOUR
 TALLY = "quality_tally"
 VERSION = 1
 MAX_LOSING = 20  # losing feeds in a report
+EXPECT_SECONDS = 300.0  # after which expectations are computed anew, even if nothing was refreshed
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """The losses that a strategy expects at the feeds in `rows`, and the record of its forecast.
+
+    They were computed at `at`, for the feeds in `active`, after so many batches of refreshes (`batches`).
+    """
+
+    at: float
+    strategy: Strategy
+    active: Rows
+    batches: int
+    rows: Rows
+    losses: LossForecast
+    forecast: ForecastRecord | None
+
+    def holds(self, now: float, strategy: Strategy, active: Rows, batches: int) -> bool:
+        """Whether nothing has changed since, and little time has passed."""
+        same = self.strategy is strategy and self.batches == batches and np.array_equal(self.active, active)
+        return same and 0 <= now - self.at < EXPECT_SECONDS
 
 
 class QualityMonitor:
@@ -44,9 +69,12 @@ class QualityMonitor:
         self._least_interval = least_interval
         self.tally = Tally()
         self.history = QualityHistory()
+        self._batches = 0  # of refreshes counted
+        self._expectations: Expectations | None = None
 
     def count_refreshes(self, refreshes: Iterable[tuple[Refresh, float | None]]) -> None:
         """Count refreshes, each with the time of the feed's previous success."""
+        self._batches += 1
         hours: dict[float, list[tuple[Refresh, float | None]]] = {}
         for one in refreshes:
             hours.setdefault(one[0].at // HOUR, []).append(one)
@@ -73,10 +101,8 @@ class QualityMonitor:
     async def make_report(self, now: float) -> QualityReport:
         """Make a report, with the losing feeds."""
         crawler = self._scheduler
-        rows, expected = self._expect_items(now)
-        strategy, window = crawler.strategy, crawler.feed_table.table.window[rows]
-        burst = strategy.habits.burst(rows) if isinstance(strategy, Value) else None
-        seen = await asyncio.to_thread(forecast_loss, expected, window, burst)
+        strategy, expectations = crawler.strategy, await self._find_expectations(now)
+        rows, seen = expectations.rows, expectations.losses
         hour, day = self.tally.summarise(now, 1), self.tally.summarise(now, 24)
         lost_now = float(seen.lost.sum())
         total = day.got + day.lost + lost_now
@@ -103,18 +129,34 @@ class QualityMonitor:
             target_reached=status.target_reached,
             losing=await self._find_losing_feeds(rows, seen, now, status.spent / max(status.budget_per_minute, 1e-9)),
             plan_check=strategy.calibration.check_plan() if isinstance(strategy, Value) else None,
-            forecast=strategy.record_forecast(crawler.feed_table.table) if isinstance(strategy, Value) else None,
+            forecast=expectations.forecast,
         )
 
-    def _expect_items(self, now: float) -> tuple[Rows, Floats]:
-        """Return the active feeds with an estimate, and the expected number of new items at each."""
-        table = self._scheduler.feed_table.table
-        rows = np.flatnonzero(self._scheduler.feed_table.active & np.isfinite(table.last))
-        since = np.minimum(table.last[rows], now)
+    async def _find_expectations(self, now: float) -> Expectations:
+        """Return what is expected now.
+
+        While nothing is refreshed it is computed every five minutes only: on a server at rest it would cost more than
+        all other work.
+        """
+        feeds, strategy, batches = self._scheduler.feed_table, self._scheduler.strategy, self._batches
+        active = np.flatnonzero(feeds.active & np.isfinite(feeds.table.last))
+        if self._expectations is not None and self._expectations.holds(now, strategy, active, batches):
+            return self._expectations
+        rows, expected = self._expect_items(active, now)
+        value = strategy if isinstance(strategy, Value) else None
+        forecast = None if value is None else value.record_forecast(feeds.table)
+        burst = None if value is None else value.habits.burst(rows)
+        losses = await asyncio.to_thread(forecast_loss, expected, feeds.table.window[rows], burst)
+        self._expectations = Expectations(now, strategy, active, batches, rows, losses, forecast)
+        return self._expectations
+
+    def _expect_items(self, active: Rows, now: float) -> tuple[Rows, Floats]:
+        """Return the feeds with an estimate, and the expected number of new items at each."""
+        since = np.minimum(self._scheduler.feed_table.table.last[active], now)
         believed = self._scheduler.strategy.ask_estimator(
-            lambda estimator: estimator.expected(rows, since, np.full(len(rows), now))
+            lambda estimator: estimator.expected(active, since, np.full(len(active), now))
         )
-        return (rows, believed) if believed is not None else (np.empty(0, np.intp), np.empty(0))
+        return (active, believed) if believed is not None else (np.empty(0, np.intp), np.empty(0))
 
     def _find_price(self, rows: Rows, now: float) -> float | None:
         if not len(rows):
