@@ -103,7 +103,7 @@ class Scheduler:
         stored = np.array([-np.inf if row.next_refresh is None else row.next_refresh for row in asked])
         allowed = self.politeness.compute_earliest(facts, self._clock())
         if self.strategy.due is None:  # then only politeness, with its jitter, has set the stored times
-            allowed = np.maximum(allowed, stored)
+            allowed = np.where(np.isfinite(stored), stored, allowed)
         self.feed_table.upsert_feeds(
             rows, dict(zip((row.feed_id for row in asked), allowed.tolist(), strict=True)), since
         )
