@@ -332,6 +332,25 @@ async def test_an_alert_that_cannot_work_is_refused_where_it_is_created(town: To
         assert (await ada.post("/api/v1/queries", json={"text": text})).status_code == 201
 
 
+async def test_a_web_hook_that_the_address_guard_refuses_is_refused_where_it_is_created(town: Town) -> None:
+    refused = ("http://10.0.0.1/hook", "http://127.0.0.1:8080/", "http://2130706433/", "https://h.example:22/")
+    async with town.ask("Bo") as reader:
+        for address in refused:
+            text = f'CREATE FEED Hooked AS RETURN ALL DELIVER TO WEBHOOK "{address}"'
+            for answer in (
+                await reader.post("/api/v1/queries", json={"text": text}),
+                await reader.put("/api/v1/queries/Hooked", json={"text": text}),
+                await reader.post("/queries/edit", data={"do": "save", "text": text}),
+            ):
+                assert (answer.status_code, "cannot deliver to" in answer.text) == (400, True), address
+        text = 'CREATE FEED Hooked AS RETURN ALL DELIVER TO WEBHOOK "https://h.example:8443/hook"'
+        assert (await reader.post("/api/v1/queries", json={"text": text})).status_code == 201
+    town.app = create_app(make_idle_node(town.store, allow_private=True), clock=lambda: NOW)
+    async with town.ask("Bo") as reader:
+        text = f'CREATE OR REPLACE FEED Hooked AS RETURN ALL DELIVER TO WEBHOOK "{refused[0]}"'
+        assert (await reader.post("/api/v1/queries", json={"text": text})).status_code == 201
+
+
 async def test_a_failing_delivery_is_the_first_thing_its_owner_sees(town: Town) -> None:
     for who, name in (("Bo", "Bank"), ("Ada", "Alarm")):
         text = f'CREATE FEED {name} AS RETURN ALL DELIVER TO WEBHOOK "https://h.example/"'

@@ -244,7 +244,7 @@ async def create_queries(settings: Settings, store: Store, file: ScriptFile) -> 
 
     text = read_script_text(file)
     with report_mistakes(in_json=True):
-        check_deliveries(text, settings)
+        check_deliveries(text, settings, by_command=True)
         result = await store.write(run_script, text, time.time())
     print_messages(result.warnings)
     return result

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.util import find_spec
 
-from headwater.errors import InputError, QueryError
+from headwater.errors import AddressError, InputError, QueryError
+from headwater.fetch.http.address_guard import AddressGuard
 from headwater.language import EVERY, parse
 from headwater.language.ast import DeliveryFormat
 from headwater.settings import Settings
 
 
-def check_deliveries(text: str, settings: Settings) -> None:
-    """Raise InputError if a query of the script delivers by mail without a mail server, or by Apprise without Apprise.
+def check_deliveries(text: str, settings: Settings, *, by_command: bool = False) -> None:
+    """Raise InputError if a query of the script delivers by mail without a mail server, by Apprise without Apprise, or
+    to a web hook that the address guard refuses.
 
-    A script with mistakes passes: running it names them.
+    A script with mistakes passes: running it names them. A command does not know whether the server allows private
+    addresses.
     """
     try:
         creates = parse(text, replacing=EVERY).queries
@@ -32,3 +36,15 @@ def check_deliveries(text: str, settings: Settings) -> None:
                 f"{create.name.name} cannot send notifications: install headwater[notify], or deliver by WEBHOOK.",
                 "text",
             )
+        if not by_command:
+            hooks = [one.address or "" for one in create.query.deliveries if one.kind is DeliveryFormat.WEBHOOK]
+            _check_web_hooks(create.name.name, hooks, settings)
+
+
+def _check_web_hooks(query: str, addresses: Iterable[str], settings: Settings) -> None:
+    guard = AddressGuard(allow_private=settings.allow_private)
+    for address in addresses:
+        try:
+            guard.check_url(address)
+        except AddressError as error:
+            raise InputError(f"{query} cannot deliver to {address[:200]}. {error}", "text") from error
