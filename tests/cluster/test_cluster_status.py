@@ -13,6 +13,7 @@ import time
 import httpx
 import uvicorn
 from cluster_in_process import settings
+from starlette.applications import Starlette
 from typer.testing import CliRunner
 
 from headwater.assembly import build
@@ -90,3 +91,28 @@ def test_the_command_wants_the_clusters_database() -> None:
     done = CliRunner().invoke(build_app(command), command, env={"HEADWATER_DATABASE": None})
     assert done.exit_code == 1
     assert "postgresql://" in done.stderr
+
+
+async def test_health_names_a_cluster_in_which_nothing_is_fetched_or_stored(url: str, store: Store) -> None:
+    async def ask(app: Starlette) -> tuple[int, str, list[str]]:
+        transport = httpx.ASGITransport(app, client=("192.0.2.9", 5000))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            answer = await client.get("/health?strict=1")
+        told = answer.json()
+        assert {one["name"] for one in told["problems"]} <= {"cluster"}
+        return answer.status_code, told["status"], [one["message"].partition(":")[0] for one in told["problems"]]
+
+    async with build("web", settings(database=url, member="pages")) as node:
+        nothing = "No terminal runs, so nothing is fetched"
+        assert await ask(create_app(node)) == (503, "degraded", ["Nobody leads", nothing])
+        for role in ("controller", "terminal"):
+            await store.write(cluster_leases.record_heartbeat, role, role, json.dumps({"name": role, "role": role}))
+        assert await store.write(cluster_leases.acquire_lease, "controller", "controller", 60.0)
+        idle = [
+            "No storer runs, so nothing that was fetched is stored",
+            "No processor runs, so queries find nothing new",
+        ]
+        assert await ask(create_app(node)) == (503, "degraded", idle)
+        for role in ("storer", "processor"):
+            await store.write(cluster_leases.record_heartbeat, role, role, json.dumps({"name": role, "role": role}))
+        assert await ask(create_app(node)) == (200, "ok", [])

@@ -5,7 +5,6 @@ All but the backlog of streams is read from the database, so any machine with it
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from headwater.cluster.leases.partitions import PARTITION_OF_LEASE, PARTITIONS
-from headwater.cluster.membership import MAX_CLOCK_SKEW, NATS_ROLES, NODE_ROLE, find_cluster_id
+from headwater.cluster.membership import FETCHING_ROLES, MAX_CLOCK_SKEW, NATS_ROLES, NODE_ROLE, find_cluster_id
 from headwater.cluster.transport.nats_errors import NatsUnavailable
 from headwater.cluster.transport.nats_streams import BUFFERS, NatsStreams
 from headwater.cluster.transport.wire_messages import read_report
@@ -185,11 +184,8 @@ def _make_member_status(member: ClusterMember, partitions: int, now: float) -> M
 def _list_problems(
     seats: Sequence[LeaseHolder], members: Sequence[MemberStatus], unheld: int, found: dict[str, Any]
 ) -> list[str]:
-    said = []
-    roles = Counter(one.role for one in members)
-    if seats[0].holder is None:
-        said.append("Nobody leads: start a controller, or wait until one has taken over.")
-    if unheld and (roles["terminal"] or roles["node"]):
+    said = _list_missing_roles(seats, members)
+    if unheld and FETCHING_ROLES & {one.role for one in members}:
         said.append(f"{unheld} partitions are held by nobody; their hosts are not asked until somebody takes them.")
     said += [f"{', '.join(names)}: {problem}" for problem, names in _members_by_problem(members).items()]
     said += [
@@ -199,6 +195,25 @@ def _list_problems(
     ]
     if found["put_aside"]:
         said.append(_describe_quarantine(found["put_aside"], found["latest_put_aside"]))
+    return said
+
+
+async def find_missing_roles(store: Store) -> list[str]:
+    """Name the roles without which no items arrive or are found, without the names of members."""
+    found = await read_cluster_status(store)
+    return _list_missing_roles(found.seats, found.members)
+
+
+def _list_missing_roles(seats: Sequence[LeaseHolder], members: Sequence[MemberStatus]) -> list[str]:
+    roles = {one.role for one in members}
+    said = []
+    if seats[0].holder is None:
+        said.append("Nobody leads: start a controller, or wait until one has taken over.")
+    if not FETCHING_ROLES & roles:
+        said.append("No terminal runs, so nothing is fetched: start one.")
+    if NATS_ROLES & roles:
+        without = {"storer": "nothing that was fetched is stored", "processor": "queries find nothing new"}
+        said += [f"No {role} runs, so {effect}: start one." for role, effect in without.items() if role not in roles]
     return said
 
 

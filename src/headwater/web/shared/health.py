@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.cluster.cluster_status import find_missing_roles
 from headwater.errors import StoreError
 from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.settings import Settings, is_shared_database
@@ -96,7 +97,9 @@ class HealthCheck:
             work = await self._store.read(find_waiting_work, now - DAY)
         except StoreError as error:
             return [*found, HealthProblem("database", str(error), stops=True)]
-        if not is_shared_database(settings) and (free := _free_bytes(settings.data)) < MIN_FREE_BYTES:
+        if is_shared_database(settings):
+            found += [HealthProblem("cluster", missing) for missing in await find_missing_roles(self._store)]
+        elif (free := _free_bytes(settings.data)) < MIN_FREE_BYTES:
             found.append(HealthProblem("disk", f"Only {free >> 20:,} MB are free on the disk of the database."))
         return found + find_late_work(work, status, now)
 
