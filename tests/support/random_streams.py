@@ -14,6 +14,7 @@ from support.tables import BLOG, FEEDS, LAB, NEWS, NOON
 
 WORDS = ["iceland", "volcano", "volcanoes", "ash", "cloud", "Éruption", "eruption", "lava", "Oslo", "火山", "42", "the"]
 LONE = Origin(None, "http://lone.example/rss", registered=False)
+TITLES = (("The News", NEWS.url), ("A Blog", BLOG.url))
 ORIGINS = [NEWS, BLOG, LAB, LONE]
 FIELDS = ["ITEM", "ITEM", "TITLE", "TITLE", "CONTENT", "CATEGORY", "AUTHOR", "DESCRIPTION", "LINK", "LANGUAGE"]
 PATTERNS = ["vol", "^ash", "O[a-z]+", "[0-9]{2}", "ICE", "."]
@@ -47,6 +48,8 @@ def atom(random: Random) -> str:
             f"HAS {random.choice(['TITLE', 'CONTENT', 'UPDATED', 'ENCLOSURE', 'AUTHOR'])}",
             f"SOURCE {random.choice(['=', '!='])} {random.choice(['news', 'blog', chr(34) + LONE.url + chr(34)])}",
             "SOURCE IN (lab, blog)",
+            'SOURCE = FEED "The News"',
+            f"CHANGED({random.choice(['TITLE', 'CONTENT'])}){random.choice(['', ' BY > 30 %', ' BY >= 60 %'])}",
         ]
     )
 
@@ -62,7 +65,18 @@ def predicate(random: Random, depth: int = 2) -> str:
 
 
 def source(random: Random, others: list[str]) -> str:
-    fixed = ["news", "blog", "ALL", "ALL", "ALL", 'TAG "science"', 'TAG "press"', f'"{LONE.url}"', f'"{NEWS.url}"']
+    fixed = [
+        "news",
+        "blog",
+        "ALL",
+        "ALL",
+        "ALL",
+        'TAG "science"',
+        'TAG "press"',
+        f'"{LONE.url}"',
+        f'"{NEWS.url}"',
+        'FEED "A Blog"',
+    ]
     return random.choice(fixed if not others or random.random() < 0.6 else others)
 
 
@@ -139,6 +153,6 @@ class Queries:
         others = [other for other in self.made if other < name]
         word = "CREATE OR REPLACE" if replace else "CREATE"
         text = f"{word} FEED {name} AS {query(random, others)}"
-        (found,) = parse(text, Catalogue(FEEDS.sources, self.made, FEEDS.tags)).queries
+        (found,) = parse(text, Catalogue(FEEDS.sources, self.made, FEEDS.tags, TITLES)).queries
         self.made[name] = found.query
         return found

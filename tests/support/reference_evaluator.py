@@ -98,7 +98,7 @@ class ReferenceEvaluator:
         self._registered: dict[str, RegisterFeed] = {}
         self._frequencies = WordFrequencies()
         self._history: list[AnalysedItem] = []
-        self._versions: dict[ItemKey, tuple[str, int]] = {}  # content hash and number of the last version
+        self._versions: dict[ItemKey, AnalysedItem] = {}  # the last version
 
     # statements
 
@@ -174,15 +174,17 @@ class ReferenceEvaluator:
 
         A repeated version changes nothing.
         """
-        analysed = AnalysedItem(item, apply_registrations(origin, self._registered.values()), arrived, self._detect)
-        known = self._versions.get(analysed.key)
+        known = self._versions.get((normalise_url(origin.url), item.identity))
+        here = apply_registrations(origin, self._registered.values())
+        analysed = AnalysedItem(item, here, arrived, self._detect, known)
         if known is None:
             self._frequencies.count_item(analysed)
-        elif known[0] == item.content_hash:
+        elif known.item.content_hash == item.content_hash:
             return {}
         else:
-            analysed = analysed.with_item(msgspec.structs.replace(item, version=max(item.version, known[1] + 1)))
-        self._versions[analysed.key] = item.content_hash, analysed.item.version
+            version = max(item.version, known.item.version + 1)
+            analysed = analysed.with_item(msgspec.structs.replace(item, version=version))
+        self._versions[analysed.key] = analysed
         event = _ReferenceEvent(len(self._history), analysed)
         self._history.append(analysed)
         done: dict[str, Emission | None] = {}

@@ -6,8 +6,11 @@ from headwater.lazy_exports import export_lazily
 
 if TYPE_CHECKING:
     from headwater.query.engine import Engine
-    from headwater.query.hits import Arrival, Hit, Related
+    from headwater.query.hits import Arrival, Hit
+    from headwater.query.items.related_item import Related
 
 __all__ = ["Arrival", "Engine", "Hit", "Related"]
 
-__getattr__ = export_lazily(__name__, {"Engine": "engine", "Arrival": "hits", "Hit": "hits", "Related": "hits"})
+__getattr__ = export_lazily(
+    __name__, {"Engine": "engine", "Arrival": "hits", "Hit": "hits", "Related": "items.related_item"}
+)

@@ -8,23 +8,8 @@ from typing import Any, Protocol, overload
 
 from headwater.model import Item
 from headwater.query.items.origin import Origin
+from headwater.query.items.related_item import Related
 from headwater.query.stories.story_grouper import ItemStory
-
-
-@dataclass(frozen=True, slots=True)
-class Related:
-    """An item that a join has found, with the fields that a related link needs."""
-
-    source: str
-    identity: str
-    id: int | None
-    title: str | None
-    link: str | None
-    first_seen: float
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.source, self.identity
 
 
 @dataclass(slots=True)

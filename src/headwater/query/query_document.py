@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headwater.language.ast import DEFAULT_KEEP_WINDOW, Field, Query
-from headwater.query.hits import Related
 from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.related_item import Related
 from headwater.query.items.tokens import fold_value
 
 ItemKey = tuple[str, str]

@@ -11,6 +11,7 @@ from headwater.errors import InputError, NotFound, QueryError
 from headwater.language import parse
 from headwater.query import Arrival, Engine
 from headwater.query import engine as engine_module
+from headwater.query.items import similarity
 from headwater.query.items.origin import Origin
 from support.random_streams import Queries, arrivals
 from support.tables import BLOG, LAB, NEWS, NOON, item
@@ -127,6 +128,39 @@ def test_readers_follow_when_the_feed_below_starts_to_rewrite() -> None:
     assert hits["b"].item.title == "New: ash"
     assert hits["b"].rewritten_fields == {"title": "New: ash"}
     assert hits["b"].original.title == "ash"
+
+
+def test_a_layer_of_filters_is_found_through_the_sources_of_the_lowest() -> None:
+    engine = made(
+        'CREATE FEED a AS RETURN news | blog WHERE TITLE CONTAINS "ash"',
+        'CREATE FEED b AS RETURN a WHERE NOT TITLE CONTAINS "storm"',
+        'CREATE FEED c AS RETURN b[TITLE CONTAINS "oslo"] | lab',
+    )
+    assert all(engine._query_feeds.find_entry(name).derived is None for name in "abc")
+    assert named(engine, item(1, "ash over Oslo"), NEWS) == {"a", "b", "c"}
+    assert named(engine, item(2, "ash storm over Oslo"), NEWS) == {"a"}
+    assert named(engine, item(3, "snow"), LAB) == {"c"}
+    engine.add_query('CREATE OR REPLACE FEED a AS RETURN news WHERE TITLE CONTAINS "ash" DISTINCT ON TITLE')
+    assert named(engine, item(4, "ash over Oslo"), NEWS) == {"a", "b", "c"}
+    assert named(engine, item(5, "ash over Oslo"), NEWS) == set()
+    engine.add_query("CREATE OR REPLACE FEED a AS RETURN blog")
+    assert named(engine, item(6, "ash over Oslo"), NEWS) == set()
+    assert named(engine, item(7, "Oslo"), BLOG) == {"a", "b", "c"}
+    assert engine.drop_query("a", cascade=True) == ("a", "b", "c")
+    assert len(engine) == 0
+
+
+def test_a_condition_that_takes_long_is_evaluated_once_for_all_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    similar = similarity.WeighedBag.is_similar
+    monkeypatch.setattr(
+        similarity.WeighedBag, "is_similar", lambda bag, other, at: asked.append("") or similar(bag, other, at)
+    )
+    engine = made('CREATE FEED a AS RETURN ALL WHERE TITLE SIMILAR TO "ash cloud" AT 0.1')
+    for number in range(20):
+        engine.add_query(f'CREATE FEED b{number} AS RETURN a WHERE TITLE CONTAINS "ash"')
+    assert len(named(engine, item(1, "ash"), NEWS)) == 21
+    assert len(asked) == 1
 
 
 # feeds

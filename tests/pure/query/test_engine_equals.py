@@ -57,11 +57,15 @@ class Both:
 
     def arrive(self, item: Item, origin: Origin, arrived: float | None = None) -> None:
         expected = self.meaning.add_arrival(item, origin, arrived)
-        hits = self.engine.match(item, origin, arrived)
+        hits = self.engine.match(item, origin, arrived, previous=self._find_previous(item, origin))
         assert {hit.query: _said(hit) for hit in hits} == {name: _meant(name, each) for name, each in expected.items()}
         assert len(hits) == len(expected)
         self._store(item, origin, arrived, {hit.query: hit.item for hit in hits})
         self.compared += len(self.meaning.query_names())
+
+    def _find_previous(self, item: Item, origin: Origin) -> Item | None:
+        known = self.stored.get((origin.url, item.identity))
+        return None if known is None or known.content_hash == item.content_hash else known
 
     def _store(self, item: Item, origin: Origin, arrived: float | None, emitted: dict[str, Item]) -> None:
         """Count versions as a store would: a repeated version is not counted, another one is."""
@@ -70,7 +74,7 @@ class Both:
         if known is None or known.content_hash != item.content_hash:
             version = item.version if known is None else max(item.version, known.version + 1)
             self.stored[key] = replace(item, version=version)
-            self.past.append(Arrival(self.stored[key], arrived, origin, emitted))
+            self.past.append(Arrival(self.stored[key], arrived, origin, emitted, previous=known))
 
 
 def _said(hit: Hit) -> object:

@@ -6,28 +6,37 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from headwater.language.ast import DEFAULT_DISTINCT_WINDOW, JoinKind, Query
+from headwater.query.feeds.compared_texts import ComparedFields
 from headwater.query.feeds.look_back_window import LookBackWindow
 from headwater.query.feeds.templates import rewrite_item
-from headwater.query.hits import Hit, Related
+from headwater.query.hits import Hit
 from headwater.query.index.features import ItemFeatures
 from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.related_item import Related
 from headwater.query.items.similarity import WordFrequencies
 from headwater.query.query_document import ItemKey
 from headwater.query.stories.story_grouper import ItemId
 from headwater.query.stories.story_views import MAX_RELATED, StoryFacts, StoryView
 
 
+def query_feed_feature(name: str) -> str:
+    """Return the feature of the items that a query feed publishes."""
+    return f"@q{name.casefold()}"
+
+
 @dataclass(slots=True, eq=False)
 class DerivedFeed:
     """A query feed that is evaluated after the feeds it reads, with its windows.
 
-    `level` is 0 if it reads source feeds only. `rewrites` says that it may change items. `readers` are the keys of the
-    query feeds that read it. `secondaries` are the windows of its joins, `firsts` is the window of DISTINCT. `view`
-    counts the items of stories, `stories` are those that EACH STORY has published.
+    `compared` holds the texts of the windows of all feeds. `level` is 0 if it reads source feeds only. `rewrites` says
+    that it may change items. `readers` are the keys of the query feeds that read it. `secondaries` are the windows of
+    its joins, `firsts` is the window of DISTINCT. `view` counts the items of stories, `stories` are those that EACH
+    STORY has published. `feature` is that of the items it publishes.
     """
 
     name: str
     query: Query
+    compared: ComparedFields = field(default_factory=ComparedFields)
     level: int = 0
     rewrites: bool = False
     readers: set[str] = field(default_factory=set)
@@ -35,17 +44,17 @@ class DerivedFeed:
     firsts: LookBackWindow | None = None
     view: StoryView | None = None
     stories: set[ItemId] = field(default_factory=set)
+    feature: str = ""
 
     def __post_init__(self) -> None:
-        self.secondaries = [LookBackWindow(join.within, join.other, join.field, join.at) for join in self.query.joins]
+        self.feature = query_feed_feature(self.name)
+        self.secondaries = [
+            LookBackWindow(join.within, join.other, join.field, join.at, self.compared) for join in self.query.joins
+        ]
         distinct = self.query.distinct
         if distinct is not None:
             within, field = distinct.within or DEFAULT_DISTINCT_WINDOW, distinct.field
-            self.firsts = LookBackWindow(within, field, field, distinct.at)
-
-    @property
-    def feature(self) -> str:
-        return f"@q{self.name.casefold()}"
+            self.firsts = LookBackWindow(within, field, field, distinct.at, self.compared)
 
     def emit_item(
         self, matched: Mapping[int, ItemFeatures], before: bool, frequencies: WordFrequencies
@@ -66,6 +75,11 @@ class DerivedFeed:
         facts = self.find_facts(matched[min(matched)])
         values = {} if facts is None else facts.template_values()
         return DerivedItem(rewrite_item(analysed, self.query.settings, values), frozenset(matched), related)
+
+    def clear_windows(self) -> None:
+        """Drop the entries of all windows, because the feed or its definition is gone."""
+        for window in (*self.secondaries, *([] if self.firsts is None else [self.firsts])):
+            window.clear()
 
     def find_facts(self, item_features: ItemFeatures) -> StoryFacts | None:
         """Return the story of the item, as this feed counts it."""
@@ -88,9 +102,9 @@ class DerivedFeed:
         fresh = fresh and not update
         return Hit(self.name, analysed.item, item, frozenset(branches), related, update, fresh, origin)
 
-    def remember_secondary(self, number: int, matched: Mapping[int, ItemFeatures]) -> None:
+    def remember_secondary(self, number: int, item_features: ItemFeatures) -> None:
         """Add an item of the secondary side of a join to its window."""
-        analysed = matched[min(matched)].analysed
+        analysed = item_features.analysed
         self.secondaries[number].add_item(analysed.arrived, analysed)
 
     def _find_joined(self, analysed: AnalysedItem, frequencies: WordFrequencies) -> tuple[Related, ...] | None:

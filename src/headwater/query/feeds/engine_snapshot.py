@@ -12,8 +12,8 @@ from headwater.language.ast import Field
 from headwater.query.feeds.look_back_window import LookBackWindow, WindowEntry
 from headwater.query.feeds.query_registry import QueryFeedEntry, QueryFeeds
 from headwater.query.feeds.recent_items import RecentItem, RecentItems
-from headwater.query.hits import Related
 from headwater.query.index.access_path import FeatureShares
+from headwater.query.items.related_item import Related
 from headwater.query.items.similarity import WordFrequencies
 from headwater.query.stories.story_grouper import ItemId
 from headwater.query.stories.story_views import StoryMember

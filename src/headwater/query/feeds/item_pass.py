@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.model import Item
-from headwater.query.feeds.derived_feed import DerivedFeed
+from headwater.query.feeds.derived_feed import DerivedFeed, query_feed_feature
 from headwater.query.feeds.query_registry import PART_BITS, PART_MASK, QueryFeeds, track_compared_fields
 from headwater.query.feeds.recent_items import ItemMemory
 from headwater.query.feeds.story_pass import StoryPass
 from headwater.query.hits import Hit, MatchFailure
 from headwater.query.index.condition_index import ConditionIndex
-from headwater.query.index.condition_tree import ConditionRule, match_sources
+from headwater.query.index.condition_tree import ConditionRule, condition_holds, match_sources
 from headwater.query.index.features import ItemFeatures
 from headwater.query.items.similarity import WordFrequencies
 from headwater.query.query_document import ItemKey
 from headwater.query.stories.story_grouper import ItemStory
 from headwater.query.stories.story_views import StoryView
+
+NOWHERE: Sequence[tuple[int, ItemFeatures]] = ()
+"""The result of a condition that the item meets through no source."""
 
 MatchedBranches = dict[int, ItemFeatures]
 """The matched branches of a query, each with the item as that source provides it."""
@@ -50,7 +53,8 @@ class ItemPass:
         self._memory = memory
         self._stamp = stamp
         self._rewritten: dict[str, ItemFeatures] = {}  # source feature → the item as that query feed rewrote it
-        self._matched_parts: dict[int, dict[int, MatchedBranches]] = {}  # query → its part → branches
+        self._matched: dict[int, MatchedBranches] = {}  # query → branches of its main sources
+        self._joined: dict[int, tuple[int, ItemFeatures]] = {}  # owner of a join's sources → its first matched branch
         self._waiting_rules: dict[int, list[ConditionRule]] = {}
         self._ready_feeds: dict[int, list[tuple[int, DerivedFeed]]] = {}
         self._published_stories: set[int] = set()
@@ -74,8 +78,9 @@ class ItemPass:
                     self._emit_derived(number, derived)
                 except Exception as error:  # as in `_try_rule`
                     self._add_failures((number,), error)
-        for number, parts in self._matched_parts.items():
-            self._emit_filtered(number, parts[0])
+        for number, branches in self._matched.items():
+            self._emit_filtered(number, branches)
+        self._remember_joined()
         if self._stories is not None:
             self._update_stories(self._stories)
 
@@ -89,8 +94,12 @@ class ItemPass:
             self._try_rule(rule)
 
     def _try_rule(self, rule: ConditionRule) -> None:
+        item_features, tree, reached = self._item_features, rule.tree, NOWHERE
         try:
-            reached = list(match_sources(rule, self._item_features, self._rewritten))
+            if len(rule.sources) > 1 or self._rewritten:
+                reached = list(match_sources(rule, item_features, self._rewritten))
+            elif rule.sources[0] in item_features.features and condition_holds(tree, item_features):
+                reached = ((0, item_features),)
         except Exception as error:  # a bug in one condition must not hide the item from all other queries
             self._add_failures({*rule.plain, *(owner >> PART_BITS for owner in rule.owners)}, error)
             return
@@ -98,17 +107,31 @@ class ItemPass:
             return
         self.plain += rule.plain
         for owner, numbers in zip(rule.owners, rule.numbers, strict=True):
-            query, part = owner >> PART_BITS, owner & PART_MASK
-            parts = self._matched_parts.get(query)
-            if parts is None:
-                parts = self._matched_parts[query] = {}
+            if owner & PART_MASK:
+                for position, through in reached:
+                    found = (numbers[position][0], through)
+                    if found[0] <= self._joined.setdefault(owner, found)[0]:
+                        self._joined[owner] = found
+                continue
+            query = owner >> PART_BITS
+            branches = self._matched.get(query)
+            if branches is None:
+                branches = self._matched[query] = {}
                 entry = self._query_feeds.entries[query]
                 if entry is not None and entry.derived is not None:
                     self._ready_feeds.setdefault(entry.derived.level, []).append((query, entry.derived))
-            branches = parts.setdefault(part, {})
-            for position, item_features in reached:
+            for position, through in reached:
                 for number in numbers[position]:
-                    branches[number] = item_features
+                    branches[number] = through
+
+    def _remember_joined(self) -> None:
+        """Add the item to the windows of joins, after the main sources, so that it is not joined with itself."""
+        for owner, (_, through) in self._joined.items():
+            number = owner >> PART_BITS
+            try:
+                self._query_feeds.find_derived(number).remember_secondary((owner & PART_MASK) - 1, through)
+            except Exception as error:  # as in `_try_rule`
+                self._add_failures((number,), error)
 
     def _add_failures(self, numbers: Iterable[int], error: Exception) -> None:
         named = [entry.name for number in sorted(numbers) if (entry := self._query_feeds.entries[number]) is not None]
@@ -118,10 +141,10 @@ class ItemPass:
         """Add the hit of a query feed that only filters."""
         entry = self._query_feeds.entries[number]
         assert entry is not None
-        item, memory = self._item_features.analysed.item, self._memory
+        item, original, memory = branches[min(branches)].analysed.item, self._item_features.analysed.item, self._memory
         update = memory is not None and memory.has_emitted(number, entry)
         fresh = not update and (memory is None or not memory.has_delivered(number, entry))
-        self.hits.append(Hit(entry.name, item, item, frozenset(branches), None, update, fresh))
+        self.hits.append(Hit(entry.name, item, original, frozenset(branches), None, update, fresh))
         self.numbers.append(number)
 
     def _update_stories(self, stories: StoryPass) -> None:
@@ -145,17 +168,15 @@ class ItemPass:
             self._published_stories.add(number)
 
     def _emit_derived(self, number: int, derived: DerivedFeed) -> None:
-        parts = self._matched_parts.pop(number)
+        branches = self._matched.pop(number)
         if derived.query.each_story:
-            self._emit_story(number, derived, parts[0])
+            self._emit_story(number, derived, branches)
             return
         entry = self._query_feeds.entries[number]
         assert entry is not None
         memory = self._memory
         update = memory is not None and memory.has_emitted(number, entry)
-        emitted = derived.emit_item(parts.pop(0, {}), update, self._frequencies)
-        for part, branches in parts.items():  # after the main sources, so that an item is not joined with itself
-            derived.remember_secondary(part - 1, branches)
+        emitted = derived.emit_item(branches, update, self._frequencies)
         if emitted is None:
             return
         fresh = not update and (memory is None or not memory.has_delivered(number, entry))
@@ -190,11 +211,11 @@ class BackfillPass:
         shared = self._derived_feed.view
         if shared is not None:  # it has met these items already, so a new one counts them in their order
             self._view = self._derived_feed.view = StoryView(shared.key, shared.keeps_items)
-            self._view_rules = list(query_feeds.list_view_rules(shared))
+            self._view_rules = query_feeds.build_view_rules(query_feeds.views[shared.key].sources, unfold=False)
         self._shared_view = shared
         self.frequencies = WordFrequencies()
         track_compared_fields(query, self.frequencies)
-        self._rules = list(query_feeds.build_rules(query, self._view, self.frequencies))
+        self._rules = list(query_feeds.build_rules(query, self._view, self.frequencies, unfold=False))
         self._index = index
         self._met: set[ItemKey] = set()
         self._emitted: set[ItemKey] = set()
@@ -218,7 +239,7 @@ class BackfillPass:
         if story is not None and self._view is not None:
             item_features.stories = StoryPass(story, item_features, rewritten, lambda _: self._view_rules)
         for name, item in emitted.items():
-            feature = f"@q{name.casefold()}"
+            feature = query_feed_feature(name)
             if item != item_features.analysed.item:
                 analysed = item_features.analysed.with_item(item)
                 rewritten[feature] = self._index.make_item_features(analysed, item_features.source_features())
@@ -241,7 +262,7 @@ class BackfillPass:
         update = key in self._emitted
         found = self._derived_feed.emit_item(parts.pop(0, {}), update, self.frequencies)
         for part, branches in parts.items():
-            self._derived_feed.remember_secondary(part - 1, branches)
+            self._derived_feed.remember_secondary(part - 1, branches[min(branches)])
         if found is None:
             return None
         self._emitted.add(key)

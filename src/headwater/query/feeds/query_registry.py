@@ -1,12 +1,13 @@
 """Registers query feeds: their names, their places in the index, and which of them read each other.
 
-A feed that only filters has a name, its text and a place in the index. A feed that joins, deduplicates or rewrites,
-reads query feeds or is read by one, also has a `DerivedFeed`.
+A feed that only filters has a name, its text and a place in the index. A feed that reads it is posted with both
+conditions on the sources of both, so a layer of filters costs no more than one filter. A feed that joins, deduplicates,
+rewrites or publishes stories has a `DerivedFeed`, and so has one that is read and whose condition takes long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from headwater.errors import InputError, NotFound, QueryError
@@ -33,10 +34,17 @@ from headwater.language.normal_form import (
     list_sources,
     uses_stories,
 )
-from headwater.query.feeds.derived_feed import DerivedFeed
+from headwater.query.feeds.compared_texts import ComparedFields
+from headwater.query.feeds.derived_feed import DerivedFeed, query_feed_feature
 from headwater.query.index import features
 from headwater.query.index.condition_index import ConditionIndex, PostingPlace
-from headwater.query.index.condition_tree import BranchNumbers, ConditionNode, ConditionRule, build_tree
+from headwater.query.index.condition_tree import (
+    BranchNumbers,
+    ConditionNode,
+    ConditionRule,
+    build_tree,
+    uses_features_only,
+)
 from headwater.query.items.similarity import WordFrequencies
 from headwater.query.stories.story_views import StoryView
 
@@ -44,6 +52,7 @@ Source: TypeAlias = FeedAddress | FeedName | TaggedSources | AllSources
 
 PART_BITS = 12  # bits of a rule's owner for the part of the query: 0 for the main sources, n for the n-th join
 PART_MASK = (1 << PART_BITS) - 1
+MAX_UNFOLDED = 16  # sources of a filter that are posted again for each of its readers
 
 
 class QueryFeedEntry:
@@ -79,6 +88,9 @@ class QueryFeeds:
         self._numbers: dict[str, int] = {}
         self._index = index
         self._frequencies = frequencies
+        self._compared = ComparedFields()
+        self._reads: dict[str, set[str]] = {}  # the query feeds that a query feed reads
+        self._readers: dict[str, set[str]] = {}  # the same the other way round; a derived feed has the same set
         self._unknown_names: set[str] = set()  # names that queries read and that are not query feeds yet
         self.views: dict[str, StoryViewEntry] = {}
         self._views_outdated = False
@@ -130,22 +142,20 @@ class QueryFeeds:
         if read:
             self._check_cycle(key, read)
         replaced: tuple[int, ...] = ()
-        readers: set[str] = set()
         if number is not None:
-            replaced, readers = self._remove_definition(key, number)
+            replaced = self._remove_definition(key, number)
         elif key in self._unknown_names:
-            readers = self._adopt_readers(key)
+            self._adopt_readers(key)
         number = self._store_entry(create, key, replaced)
         inner = {each for each in read if each in self._numbers}
         self._unknown_names |= read - inner
         for each in inner:
-            self._ensure_derived_feed(each).readers.add(key)
-        stories = uses_stories(query)
-        if inner or readers or query.joins or query.distinct is not None or query.settings or stories:
-            derived = self._entry_at(number).derived = self._make_derived_feed(create.name.name, query, readers)
-            derived.view = self._join_view(number, query) if stories else None
+            self._add_reader(each, key)
+        if not _only_filters(query) or (self._readers.get(key) and not self._can_unfold(query)):
+            derived = self._entry_at(number).derived = self._make_derived_feed(create.name.name, query)
+            derived.view = self._join_view(number, query) if uses_stories(query) else None
         self._post_feed(number, query)
-        if readers:
+        if self._readers.get(key):
             self._repost_readers(key)
         return number
 
@@ -155,9 +165,9 @@ class QueryFeeds:
         self._numbers[name if key == name else key] = number
         return number
 
-    def _make_derived_feed(self, name: str, query: Query, readers: set[str]) -> DerivedFeed:
+    def _make_derived_feed(self, name: str, query: Query) -> DerivedFeed:
         track_compared_fields(query, self._frequencies)
-        return DerivedFeed(name, query, readers=readers)
+        return DerivedFeed(name, query, self._compared, readers=self._readers.setdefault(name.casefold(), set()))
 
     # stories
 
@@ -194,34 +204,31 @@ class QueryFeeds:
         assert derived is not None
         return derived
 
-    def build_view_rules(self, sources: tuple[QuerySource, ...]) -> list[ConditionRule]:
-        """Build the rules by which sources let items through."""
-        rules = [rule for rule, _ in self._group_by_condition(sources, None, self._frequencies)]
+    def build_view_rules(self, sources: tuple[QuerySource, ...], unfold: bool = True) -> list[ConditionRule]:
+        """Build the rules by which sources let items through. `unfold` is explained at `build_rules`."""
+        rules = [rule for rule, _ in self._group_by_condition(sources, None, self._frequencies, unfold)]
         for rule in rules:
             self._index.open_features(rule.tree)
         return rules
 
-    def _remove_definition(self, key: str, number: int) -> tuple[tuple[int, ...], set[str]]:
-        """Remove the old definition. Return the numbers it stands for and the readers of the feed."""
+    def _remove_definition(self, key: str, number: int) -> tuple[int, ...]:
+        """Remove the old definition, but not the readers of the feed. Return the numbers it stands for."""
         old = self._entry_at(number)
-        readers: set[str] = set()
+        self._remove_reader(key)
         if old.derived is not None:
-            readers = old.derived.readers
-            self._remove_reader(key, old.derived.query)
             self._leave_view(number, old.derived)
+            old.derived.clear_windows()
         self._unpost_feed(number, old)
         self.entries[number] = None
-        return (*old.replaced, number), readers
+        return (*old.replaced, number)
 
-    def _adopt_readers(self, key: str) -> set[str]:
-        """Return the feeds that already read this name, and make them derived feeds."""
+    def _adopt_readers(self, key: str) -> None:
+        """Find the feeds that already read this name."""
         self._unknown_names.discard(key)
-        readers = {
-            other for other in self._numbers if any(n.key == key for n in list_read_feeds(self._find_query(other)))
-        }
-        for reader in readers:
-            self._ensure_derived_feed(reader)
-        return readers
+        for other in self._numbers:
+            if any(name.key == key for name in list_read_feeds(self._find_query(other))):
+                self._reads.setdefault(other, set()).add(key)
+                self._readers.setdefault(key, set()).add(other)
 
     def reserve_number(self, entry: QueryFeedEntry | None = None) -> int:
         """Return a new number."""
@@ -248,16 +255,53 @@ class QueryFeeds:
         number = self._numbers.get(key)
         return key if number is None else self._entry_at(number).name
 
-    def _ensure_derived_feed(self, key: str) -> DerivedFeed:
-        """Return the derived feed of a query feed, creating it if the feed only filters: another feed will read it."""
+    def _add_reader(self, key: str, reader: str) -> None:
+        """Note that a query feed is read. A filter that cannot be posted with its readers becomes a derived feed."""
+        self._reads.setdefault(reader, set()).add(key)
+        self._readers.setdefault(key, set()).add(reader)
         number = self._numbers[key]
         entry = self._entry_at(number)
         if entry.derived is None:
             query = self.read_query(entry)
-            self._unpost_feed(number, entry)
-            entry.derived = DerivedFeed(entry.name, query)
-            self._post_feed(number, query)
-        return entry.derived
+            if not self._can_unfold(query):
+                self._unpost_feed(number, entry)
+                entry.derived = self._make_derived_feed(entry.name, query)
+                self._post_feed(number, query)
+
+    # layers of filters
+
+    def _can_unfold(self, query: Query) -> bool:
+        """Return whether readers of the query can be posted with its condition, at about no cost.
+
+        Of an item that several sources let through, one of them rewritten, the first source decides what is published;
+        this order would be lost.
+        """
+        if not _only_filters(query) or any(derived.rewrites for derived in self._list_derived(list_sources(query))):
+            return False
+        found = [condition for one in list_sources(query) for _, condition in self._unfold_source(one)]
+        return len(found) <= MAX_UNFOLDED and all(
+            uses_features_only(build_tree(condition, self._frequencies)) for condition in found
+        )
+
+    def _unfold_source(self, one: QuerySource) -> Iterator[tuple[Source, Condition]]:
+        """Yield the sources behind a source, each with all conditions on the way to it."""
+        name = one.source.key if isinstance(one.source, FeedName) else ""
+        entry = self._entry_at(self._numbers[name]) if name in self._numbers else None
+        if entry is None or entry.derived is not None:
+            yield one.source, one.condition
+            return
+        for inner in list_sources(self.read_query(entry)):
+            for source, condition in self._unfold_source(inner):
+                yield source, conjoin_conditions((condition, one.condition))
+
+    def _list_derived(self, sources: Iterable[QuerySource]) -> list[DerivedFeed]:
+        """Return the derived feeds that the sources read, directly or through filters."""
+        found = [source for one in sources for source, _ in self._unfold_source(one)]
+        return [
+            self._find_derived_feed(source.key)
+            for source in found
+            if isinstance(source, FeedName) and source.key in self._numbers
+        ]
 
     def _repost_readers(self, key: str) -> None:
         """Post all readers of a changed feed again, because their levels and rules may differ.
@@ -268,16 +312,20 @@ class QueryFeeds:
         for number in readers:
             self._unpost_feed(number, self._entry_at(number))
         for number in readers:
-            self._post_feed(number, self.read_query(self._entry_at(number)))
+            entry = self._entry_at(number)
+            query = self.read_query(entry)
+            if entry.derived is None and self._readers.get(entry.name.casefold()) and not self._can_unfold(query):
+                entry.derived = self._make_derived_feed(entry.name, query)
+            self._post_feed(number, query)
 
     # posting
 
     def _post_feed(self, number: int, query: Query) -> None:
         entry = self._entry_at(number)
         if entry.derived is None:
-            found = list_sources(query)
-            if len(found) == 1:
-                entry.places = self._post_filter(number, found[0].source, found[0].condition)
+            found = [source for one in list_sources(query) for source in self._unfold_source(one)]
+            if len(found) == 1 and not self._list_derived(list_sources(query)):
+                entry.places = self._post_filter(number, *found[0])
                 return
         else:
             self._update_level(entry.derived, query)
@@ -294,41 +342,42 @@ class QueryFeeds:
 
     def _update_level(self, derived: DerivedFeed, query: Query) -> None:
         """Compute the level of a derived feed and whether it may rewrite items, from the feeds it reads."""
-        below = [self._find_derived_feed(name.key) for name in list_read_feeds(query) if name.key in self._numbers]
-        derived.level = max((other.level + 1 for other in below), default=0)
-        sources = (query_source.source for query_source in list_sources(query))
-        names = [source.key for source in sources if isinstance(source, FeedName)]
-        main = [self._find_derived_feed(key) for key in names if key in self._numbers]
+        main = self._list_derived(list_sources(query))
+        joined = [other for join in query.joins for other in self._list_derived(list_join_sources(query, join))]
+        derived.level = max((other.level + 1 for other in (*main, *joined)), default=0)
         derived.rewrites = bool(query.settings) or any(other.rewrites for other in main)
 
     def _find_derived_feed(self, key: str) -> DerivedFeed:
         return self.find_derived(self._numbers[key])
 
     def build_rules(
-        self, query: Query, view: StoryView | None, frequencies: WordFrequencies | None = None
+        self, query: Query, view: StoryView | None, frequencies: WordFrequencies | None = None, unfold: bool = True
     ) -> Iterator[tuple[int, ConditionRule, BranchNumbers]]:
         """Yield the parts of the query, each with a rule per condition and the branches of its sources. `frequencies`
-        weigh the words of SIMILAR, if not those of new items."""
+        weigh the words of SIMILAR, if not those of new items. Without `unfold`, filters that the query reads are named
+        and not replaced by their sources: past items say which feeds have published them."""
         weighed = frequencies or self._frequencies
-        yield from ((0, *found) for found in self._group_by_condition(list_sources(query), view, weighed))
+        yield from ((0, *found) for found in self._group_by_condition(list_sources(query), view, weighed, unfold))
         for part, join in enumerate(query.joins, 1):
             found_sources = list_join_sources(query, join)
-            yield from ((part, *found) for found in self._group_by_condition(found_sources, None, weighed))
+            yield from ((part, *found) for found in self._group_by_condition(found_sources, None, weighed, unfold))
 
     def _group_by_condition(
-        self, found: tuple[QuerySource, ...], view: StoryView | None, frequencies: WordFrequencies
+        self, found: tuple[QuerySource, ...], view: StoryView | None, frequencies: WordFrequencies, unfold: bool
     ) -> Iterator[tuple[ConditionRule, BranchNumbers]]:
         groups: dict[ConditionNode, dict[str, tuple[int, ...]]] = {}
-        for number, query_source in enumerate(found):
-            sources = groups.setdefault(build_tree(query_source.condition, frequencies, view), {})
-            source = query_source.source
-            if isinstance(source, FeedName) and source.key in self._numbers:
-                feature = self._find_derived_feed(source.key).feature
-            else:
-                feature = features.source_feature(source)
-            sources[feature] = (*sources.get(feature, ()), number)
+        for number, one in enumerate(found):
+            for source, condition in self._unfold_source(one) if unfold else ((one.source, one.condition),):
+                sources = groups.setdefault(build_tree(condition, frequencies, view), {})
+                if isinstance(source, FeedName) and source.key in self._numbers:
+                    feature = query_feed_feature(source.key)
+                else:
+                    feature = features.source_feature(source)
+                if number not in sources.get(feature, ()):
+                    sources[feature] = (*sources.get(feature, ()), number)
         for tree, sources in groups.items():
-            below = [self._find_derived_feed(source[2:]) for source in sources if source.startswith("@q")]
+            read = [source[2:] for source in sources if source.startswith("@q")]
+            below = [derived for key in read if (derived := self._entry_at(self._numbers[key]).derived) is not None]
             level = max((derived.level + 1 for derived in below), default=0)
             forced = any(derived.rewrites for derived in below)
             yield ConditionRule(tree, tuple(sources), level, forced), tuple(sources.values())
@@ -343,7 +392,7 @@ class QueryFeeds:
         """Drop a feed and, with `cascade`, its readers. Raises InputError for readers without `cascade`."""
         key = name.casefold()
         entry = self.find_entry(name)
-        readers = self._list_readers(key) if entry.derived is not None else []
+        readers = self._list_readers(key)
         if readers and not cascade:
             listed = ", ".join(self._display_name(reader) for reader in readers)
             raise InputError(f"Feed {entry.name} is used by {listed}. Drop these first, or use CASCADE to drop all.")
@@ -353,9 +402,11 @@ class QueryFeeds:
         for each in reversed(dropped):
             number = self._numbers.pop(each)
             found = self._entry_at(number)
+            self._remove_reader(each)
+            self._readers.pop(each, None)
             if found.derived is not None:
-                self._remove_reader(each, found.derived.query)
                 self._leave_view(number, found.derived)
+                found.derived.clear_windows()
             self._unpost_feed(number, found)
             self.entries[number] = None
         return names
@@ -365,19 +416,15 @@ class QueryFeeds:
         found: dict[str, None] = {}
         todo = [key]
         while todo:
-            derived = self._entry_at(self._numbers[todo.pop(0)]).derived
-            for reader in sorted(derived.readers) if derived is not None else ():
+            for reader in sorted(self._readers.get(todo.pop(0), ())):
                 found.pop(reader, None)
                 found[reader] = None
                 todo.append(reader)
         return list(found)
 
-    def _remove_reader(self, key: str, query: Query) -> None:
-        for name in list_read_feeds(query):
-            number = self._numbers.get(name.key)
-            derived = self._entry_at(number).derived if number is not None else None
-            if derived is not None:
-                derived.readers.discard(key)
+    def _remove_reader(self, key: str) -> None:
+        for read in self._reads.pop(key, ()):
+            self._readers[read].discard(key)
 
     def _unpost_feed(self, number: int, entry: QueryFeedEntry) -> None:
         if isinstance(entry.places, tuple):
@@ -390,13 +437,17 @@ class QueryFeeds:
 
 def _split_simple_filter(query: Query) -> tuple[Source, Condition] | None:
     """Return the source and condition of a query that only filters one source and reads no named feed, as most do."""
-    if len(query.branches) > 1 or query.joins or query.distinct is not None or query.settings or uses_stories(query):
+    if len(query.branches) > 1 or not _only_filters(query):
         return None
     (branch,) = query.branches
     if branch.var is not None or isinstance(branch.source, FeedName | SourceGroup):
         return None
     where = query.where
     return branch.source, where if branch.filter is None and where else conjoin_conditions((branch.filter, where))
+
+
+def _only_filters(query: Query) -> bool:
+    return not (query.joins or query.distinct is not None or query.settings or uses_stories(query))
 
 
 def _parse_create(text: str) -> CreateFeed:

@@ -201,6 +201,17 @@ def condition_holds(tree: ConditionNode, item_features: ItemFeatures) -> bool:
     return tree in item_features.features if isinstance(tree, str) else tree.holds(item_features)
 
 
+def uses_features_only(tree: ConditionNode) -> bool:
+    """Return whether the condition is decided by features and phrases, at next to no cost."""
+    match tree:
+        case AllOf(parts) | AnyOf(parts):
+            return all(map(uses_features_only, parts))
+        case NoneOf(part):
+            return uses_features_only(part)
+        case _:
+            return isinstance(tree, str | Phrase)
+
+
 def find_excluded(tree: ConditionNode) -> ConditionNode | None:
     """Return what a condition that consists of NOT alone excludes; None for any other condition."""
     parts = tree.parts if isinstance(tree, AllOf) else (tree,)

@@ -21,6 +21,7 @@ class PrefixSet:
     def __init__(self) -> None:
         self._prefixes: set[str] = set()
         self._lengths: dict[str, Counter[int]] = {}  # head → number of prefixes of each length that start with it
+        self._sizes: Counter[int] = Counter()  # lengths of the heads
 
     def __len__(self) -> int:
         return len(self._prefixes)
@@ -28,24 +29,29 @@ class PrefixSet:
     def add(self, prefix: str) -> None:
         if prefix not in self._prefixes:
             self._prefixes.add(prefix)
-            self._lengths.setdefault(prefix[:HEAD_LETTERS], Counter())[len(prefix)] += 1
+            head = prefix[:HEAD_LETTERS]
+            self._lengths.setdefault(head, Counter())[len(prefix)] += 1
+            self._sizes[len(head)] += 1
 
     def drop(self, prefix: str) -> None:
         if prefix in self._prefixes:
             self._prefixes.remove(prefix)
-            lengths = self._lengths[prefix[:HEAD_LETTERS]]
+            head = prefix[:HEAD_LETTERS]
+            self._sizes -= Counter((len(head),))
+            lengths = self._lengths[head]
             lengths[len(prefix)] -= 1
             if not lengths[len(prefix)]:
                 del lengths[len(prefix)]
             if not lengths:
-                del self._lengths[prefix[:HEAD_LETTERS]]
+                del self._lengths[head]
 
     def find_prefixes(self, words: Iterable[str]) -> set[str]:
         """Return the prefixes of these words."""
         found: set[str] = set()
-        for word in words:
-            for size in range(1, HEAD_LETTERS + 1):
-                for length in self._lengths.get(word[:size], ()):
-                    if word[:length] in self._prefixes:
-                        found.add(word[:length])
-        return found
+        words, known = list(words), self._lengths.keys()
+        for size in self._sizes:
+            for word in words:
+                head = word[:size]
+                if head in known:
+                    found.update([word[:length] for length in self._lengths[head]])
+        return found & self._prefixes

@@ -13,6 +13,7 @@ from headwater.formats.values.links import normalise_url
 from headwater.language.ast import Field
 from headwater.model import Item
 from headwater.query.items.origin import Origin
+from headwater.query.items.related_item import Related
 from headwater.query.items.tokens import SEPARATOR, fold_value, join_words, join_words_and_symbols, strip_markup
 
 LanguageDetector = Callable[[str], str | None]
@@ -67,6 +68,12 @@ class AnalysedItem:
     def key(self) -> tuple[str, str]:
         """The key of the item: its source and its identity there."""
         return self.source, self.item.identity
+
+    @cached_property
+    def related(self) -> Related:
+        """The item as a link to it needs it."""
+        item = self.item
+        return Related(self.source, item.identity, item.id, item.title, item.link, item.first_seen)
 
     @cached_property
     def source(self) -> str:
@@ -165,6 +172,12 @@ class AnalysedItem:
             counted = (Counter(value.split()) for value in self.joined_words(field).split(SEPARATOR))
             found = self._word_bags[field] = tuple(bag for bag in counted if bag)
         return found
+
+    @cached_property
+    def whole_bag(self) -> tuple[Mapping[str, int], ...]:
+        """The folded words of ITEM, counted as one text; nothing without words."""
+        words = self.joined_words(Field.ITEM).split()
+        return (Counter(words),) if words else ()
 
     @property
     def size(self) -> int:

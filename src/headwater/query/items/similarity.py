@@ -197,10 +197,7 @@ def equality_keys(analysed: AnalysedItem, field: Field, other: Field) -> frozens
 
 def list_word_bags(analysed: AnalysedItem, field: Field) -> tuple[WordBag, ...]:
     """Return the bags of words to compare, one per value; ITEM is one text."""
-    if field is Field.ITEM:
-        words = analysed.joined_words(Field.ITEM).split()
-        return (Counter(words),) if words else ()
-    return analysed.word_bags(field)
+    return analysed.whole_bag if field is Field.ITEM else analysed.word_bags(field)
 
 
 def fields_match(

@@ -16,6 +16,7 @@ from itertools import chain
 from math import exp, log, sqrt
 
 import msgspec
+import numpy as np
 
 from headwater.errors import InputError
 from headwater.query.items.tokens import split_words
@@ -33,6 +34,9 @@ COMMON_SHARE = 0.01  # of the counted titles; a word in more of them is common
 MIN_COUNTED = 2_000  # with fewer titles counted, shares are taken of this number
 COUNTED_TITLES = 100_000  # when this many are counted, all counts are halved
 MAX_HOLDERS = 1_000  # the latest titles with a word that are looked at, which bounds the cost of an item
+
+ROUNDING = 1 - 1e-9
+MANY_HOLDERS = 256  # titles with a word of the new one; from here on, arrays count them faster
 
 VERSION = 2  # of the saved state
 
@@ -283,21 +287,26 @@ class StoryGrouper:
         get_log = self._logs.get
         rarest = log(1 + self._counted) + 1  # the weight of a stem is this less its logarithm, as for SIMILAR
         squares = {stem: (rarest - get_log(stem, 0.0)) ** 2 for stem in bag}
-        length = sqrt(sum([count * count * squares[stem] for stem, count in bag.items()]))
+        parts = {stem: count * count * squares[stem] for stem, count in bag.items()}
+        length = sqrt(sum(parts.values()))
         for number in self._find_candidates(bag):
             entry = self._entries[number]
             theirs = entry.bag
+            fade = exp((entry.at - item.arrived) / FADING)
+            share = SAME_PUBLISHER if entry.publisher == item.publisher else 1.0
+            shared = sum([part for stem, part in parts.items() if stem in theirs])
+            # by Cauchy-Schwarz, the cosine is at most the share of the length that the shared stems carry
+            if sqrt(shared) * fade * share < max(highest, MIN_SCORE) * length * ROUNDING:
+                continue
             dot = sum([count * theirs[stem] * squares[stem] for stem, count in bag.items() if stem in theirs])
             square = sum([(count * (rarest - get_log(stem, 0.0))) ** 2 for stem, count in theirs.items()])
-            score = dot / (length * sqrt(square)) * exp((entry.at - item.arrived) / FADING)
-            if entry.publisher == item.publisher:
-                score *= SAME_PUBLISHER
+            score = dot / (length * sqrt(square)) * fade * share
             if score > highest:
                 best, highest = entry, score
         if best is None or highest < MIN_SCORE:
             return None
-        shared = sorted(bag.keys() & best.bag.keys(), key=lambda stem: (-squares[stem], stem))
-        return best, highest, tuple(shared)
+        common = sorted(bag.keys() & best.bag.keys(), key=lambda stem: (-squares[stem], stem))
+        return best, highest, tuple(common)
 
     def _find_candidates(self, bag: dict[str, int]) -> list[int]:
         """Return the numbers of entries that share two uncommon words, in order of arrival."""
@@ -309,8 +318,13 @@ class StoryGrouper:
                 lists.append(holders[-MAX_HOLDERS:])
         if len(lists) < MIN_WORDS:
             return []
-        counted = Counter(chain.from_iterable(lists))
-        return sorted(number for number, times in counted.items() if times >= MIN_WORDS and number in self._entries)
+        if sum(map(len, lists)) < MANY_HOLDERS:
+            counted = Counter(chain.from_iterable(lists))
+            found = sorted([number for number, times in counted.items() if times >= MIN_WORDS])
+        else:
+            numbers = np.sort(np.frombuffer(b"".join(lists), np.uint64), kind="stable")  # of sorted runs
+            found = np.unique(numbers[MIN_WORDS - 1 :][numbers[MIN_WORDS - 1 :] == numbers[: 1 - MIN_WORDS]]).tolist()
+        return [number for number in found if number in self._entries]
 
     # saving
 

@@ -12,10 +12,10 @@ import msgspec
 
 from headwater.language.ast import FirstOfStory, StoryAtom, StoryCount, StoryGrowing, StoryMeasure
 from headwater.model import Item
-from headwater.query.hits import Related
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.comparisons import COMPARE_FUNCTIONS
 from headwater.query.items.origin import Origin
+from headwater.query.items.related_item import Related
 from headwater.query.stories.story_grouper import MAX_STORY_SECONDS, ItemId, ItemStory
 
 MAX_RELATED = 100  # items of a story that its published item lists
