@@ -323,7 +323,8 @@ class StoryGrouper:
             found = sorted([number for number, times in counted.items() if times >= MIN_WORDS])
         else:
             numbers = np.sort(np.frombuffer(b"".join(lists), np.uint64), kind="stable")  # of sorted runs
-            found = np.unique(numbers[MIN_WORDS - 1 :][numbers[MIN_WORDS - 1 :] == numbers[: 1 - MIN_WORDS]]).tolist()
+            repeated = numbers[MIN_WORDS - 1 :][numbers[MIN_WORDS - 1 :] == numbers[: 1 - MIN_WORDS]]
+            found = list(dict.fromkeys(repeated.tolist()))
         return [number for number in found if number in self._entries]
 
     # saving
