@@ -94,6 +94,15 @@ def test_a_query_is_created_shown_explained_and_dropped(headwater, stored: str) 
     assert headwater("query", "list", "--json").json == []
 
 
+def test_a_store_of_less_than_a_day_tells_no_daily_rate(headwater, stored: str) -> None:
+    headwater("query", "create", "-", input=VOLCANO)
+    processed(stored)
+    span = headwater("query", "explain", "Volcano", "--json").json["stored_days"]
+    assert 0 < span < 1
+    for words in (("show", "Volcano"), ("explain", "Volcano")):
+        assert "a day" not in headwater("query", *words).out
+
+
 def test_a_preview_says_what_would_have_come_and_creates_nothing(headwater, stored: str, tmp_path: Path) -> None:
     script = tmp_path / "q.hw"
     script.write_text(VOLCANO + 'CREATE FEED Again AS RETURN Volcano WHERE TITLE CONTAINS "again"')

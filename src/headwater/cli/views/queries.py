@@ -206,9 +206,8 @@ def render_query(details: QueryDetails) -> None:
     out.print(Text(row.query.text))
     out.print()
     out.print(
-        f"{row.state}; {format_count(row.items, 'item')}, {statistics.per_day:.1f} a day over the last "
-        f"{format_count(round(statistics.days), 'day')}; last match {format_relative(row.last_match, now)}; created "
-        f"{format_local_time(row.query.created)}",
+        f"{row.state}; {_describe_pace(row.items, statistics)}; last match {format_relative(row.last_match, now)}; "
+        f"created {format_local_time(row.query.created)}",
         markup=False,
     )
     for source in sorted(details.sources, key=lambda source: -source.kept)[:20]:
@@ -218,6 +217,14 @@ def render_query(details: QueryDetails) -> None:
     for item in details.latest:
         title = item["title"] or item["link"] or "–"
         out.print(Text(f"{format_local_time(item['published'])}  {item['source']}  {title}"))
+
+
+def _describe_pace(items: int, statistics: QueryStatistics) -> str:
+    """Describe how many items a query feed has, and gets: “15 items in 3 min”, since less than a day tells no rate."""
+    if statistics.days < 1:
+        return f"{format_count(items, 'item')} in {format_duration(statistics.days * DAY)}"
+    over = format_count(round(statistics.days), "day")
+    return f"{format_count(items, 'item')}, {statistics.per_day:.1f} a day over the last {over}"
 
 
 def render_script_result(result: ScriptResult) -> None:
@@ -282,11 +289,16 @@ def render_query_explanation(explanation: QueryExplanation) -> None:
         out.print(table)
         if len(explanation.sources) > MAX_SOURCES:
             out.print(f"… and {format_count(len(explanation.sources) - MAX_SOURCES, 'other feed')}; --json lists all.")
-        out.print("Items, wanted items and polls are per day. “Of it” is the part of the weight due to the query.\n")
+        stored = format_duration(explanation.stored_days * DAY)
+        span = "per day" if explanation.stored_days >= 1 else f"of the {stored} that are stored"
+        out.print(f"Items, wanted items and polls are {span}. “Of it” is the part of the weight due to the query.\n")
+    if explanation.stored_days >= 1:
+        wanted, cost = f"It should return {explanation.expected_per_day:.1f} items a day", "refreshes a day"
+    else:
+        wanted, cost = f"It should keep {explanation.expected_per_day:.1f} of these items", "refreshes"
     out.print(
-        f"It should return {explanation.expected_per_day:.1f} items a day. "
-        f"Its {format_count(len(explanation.sources), 'feed')} cost {explanation.refreshes_per_day:.1f} refreshes a "
-        f"day; {explanation.share_of_weight:.0%} of their weight is due to it."
+        f"{wanted}. Its {format_count(len(explanation.sources), 'feed')} cost "
+        f"{explanation.refreshes_per_day:.1f} {cost}; {explanation.share_of_weight:.0%} of their weight is due to it."
     )
     if explanation.target is not None:
         out.print(Text(f"TARGET: {explanation.target.message}"))
@@ -323,6 +335,7 @@ def explanation_as_json(explanation: QueryExplanation) -> dict[str, Any]:
         "read_by": explanation.read_by,
         "access": explanation.ways,
         "sources": explanation.sources,
+        "stored_days": explanation.stored_days,
         "expected_items_per_day": explanation.expected_per_day,
         "items_per_day": explanation.statistics.per_day,
         "refreshes_per_day": explanation.refreshes_per_day,

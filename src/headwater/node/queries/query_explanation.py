@@ -72,6 +72,7 @@ class QueryExplanation:
     read_by: tuple[str, ...]
     sources: tuple[SourceShare, ...]
     ways: tuple[AccessExplanation, ...]
+    stored_days: float  # how far back its feeds have items, at most a week; less than a day is not extrapolated
     expected_per_day: float
     refreshes_per_day: float
     share_of_weight: float  # the part of its feeds' weight that this query gives
@@ -100,7 +101,8 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
     offers = await store.read(load_offered_counts)
     feeds = sorted(model.list_feeds(query.id))
     first = await store.read(find_first_arrival, feeds)
-    days = WEEK_DAYS if first is None else min(max((now - first) / DAY, 1.0), WEEK_DAYS)  # as far as items are stored
+    stored_days = WEEK_DAYS if first is None else min(max((now - first) / DAY, 0.0), WEEK_DAYS)
+    days = max(stored_days, 1.0)
     activity = await store.read(count_feed_activity, now - WEEK_DAYS * DAY)
     below = tuple(
         read.name
@@ -136,6 +138,7 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
         read_by=tuple(other.name for other in await store.read(find_dependents, [query.name])),
         sources=tuple(sources),
         ways=tuple(await _find_access_paths(store, definitions[query.id], feeds, origins)),
+        stored_days=stored_days,
         expected_per_day=sum(source.wanted_per_day for source in sources),
         refreshes_per_day=sum(source.refreshes_per_day for source in sources),
         share_of_weight=min(sum(source.due_to_query for source in sources) / weight, 1.0) if weight else 0.0,

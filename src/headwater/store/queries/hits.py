@@ -27,7 +27,8 @@ from sqlalchemy import (
 )
 
 from headwater.model import Item
-from headwater.query.hits import Hit, Related
+from headwater.query.hits import Hit
+from headwater.query.items.related_item import Related
 from headwater.query.items.required_words import Narrowing
 from headwater.store.content.items import DataSlice, find_items
 from headwater.store.content.packed_items import pack_item, unpack_item
@@ -79,7 +80,7 @@ class ShowingQueries:
 
 @dataclass(frozen=True, slots=True)
 class QueryStatistics:
-    """The activity of a query feed: hits of the last `days` (fewer if it is younger), the last hit, all hits."""
+    """The activity of a query feed: hits of the last `days` (or since its first one), the last hit, all hits."""
 
     hits: int
     recent: int
@@ -88,8 +89,8 @@ class QueryStatistics:
 
     @property
     def per_day(self) -> float:
-        """The average number of recent hits per day."""
-        return self.recent / self.days if self.days > 0 else 0.0
+        """The average number of recent hits per day; less than a day is not extrapolated."""
+        return self.recent / max(self.days, 1.0)
 
 
 CHUNK = 500
@@ -482,7 +483,7 @@ def compute_query_statistics(connection: Connection, query_id: int, now: float, 
     query = select(func.count(), func.min(hit.c.arrived), func.max(hit.c.arrived)).where(mine)
     total, first, last = connection.execute(query).one()
     # A feed that has been there for two days is not averaged over seven.
-    days = min(days, max((now - first) / DAY, 1.0)) if first is not None else days
+    days = min(days, max((now - first) / DAY, 0.0)) if first is not None else days
     recent = select(func.count()).select_from(hit).where(mine, hit.c.arrived >= now - days * DAY)
     return QueryStatistics(total, connection.execute(recent).scalar_one(), days, last)
 
