@@ -174,7 +174,7 @@ class Checker:
 
     def _check_drop(self, statement: DropFeed) -> None:
         key = statement.name.key
-        if not self._check_known(statement.name):
+        if not self._check_known(statement.name, "`headwater query list` and the page Queries show all query feeds"):
             return
         users = self._list_readers(key)
         if users and not statement.cascade:
@@ -203,7 +203,7 @@ class Checker:
 
     # names
 
-    def _check_known(self, name: FeedName) -> bool:
+    def _check_known(self, name: FeedName, otherwise: str | None = None) -> bool:
         key = name.key
         if key in self._names:
             return True
@@ -217,7 +217,7 @@ class Checker:
             return False
         if self._is_catalogue_complete:
             hint = did_you_mean(
-                name.name, self._names.values(), 'REGISTER FEED "http://…" AS name makes a source known'
+                name.name, self._names.values(), otherwise or 'REGISTER FEED "http://…" AS name makes a source known'
             )
             self._diagnostics.add_error(name.pos, f"unknown feed {name.name}", hint)
             return False

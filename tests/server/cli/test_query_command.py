@@ -304,7 +304,7 @@ def test_stories_group_the_labelled_items_well(headwater: Run, shared_data: Path
     assert figures["largest, share in groups > 50, share grouped"][0] <= 350
 
 
-@pytest.mark.parametrize("text", ["", " \n", "-- only a comment\n"])
+@pytest.mark.parametrize("text", ["", " \n", ";", "-- only a comment\n"])
 @pytest.mark.parametrize("name", ["check", "fmt", "create"])
 def test_a_script_without_statements_is_a_mistake(headwater: Run, name: str, text: str) -> None:
     ran = headwater(name, "-", stdin=text)

@@ -23,7 +23,7 @@ def read_script_text(file: str) -> str:
         text = read_text(file)
     except NotText as error:
         fail(str(error), EXIT_MALFORMED)
-    if not any(line.strip() and not line.lstrip().startswith("--") for line in text.splitlines()):
+    if not any(line.strip(" \t\r;") and not line.lstrip(" \t;").startswith("--") for line in text.splitlines()):
         fail(
             f"{file} contains no statement. A script has statements like CREATE FEED name AS RETURN …;", EXIT_MALFORMED
         )

@@ -21,7 +21,13 @@ from headwater.language.ast import (
 )
 from headwater.language.diagnostics import find_nearest
 from headwater.language.parsing.conditions import UNITS, is_feed_address, parse_similarity, parse_unit, parse_window
-from headwater.language.parsing.cursor import ALL_FIELDS, CLAUSE_KEYWORDS, JOIN_KEYWORDS, Cursor, ParseError
+from headwater.language.parsing.cursor import (
+    ALL_FIELDS,
+    CLAUSE_KEYWORDS,
+    JOIN_KEYWORDS,
+    Cursor,
+    ParseError,
+)
 from headwater.language.parsing.lexer import Token, TokenKind
 
 SETTABLE_FIELDS = ("TITLE", "CONTENT", "DESCRIPTION", "AUTHOR", "CATEGORY", "LINK", "LANGUAGE")
@@ -83,7 +89,7 @@ def _parse_distinct(cursor: Cursor) -> DistinctClause:
     start = cursor.position(cursor.previous)
     cursor.expect_keyword("ON", "for example DISTINCT ON LINK")
     token = cursor.token
-    field = cursor.parse_field()
+    field = cursor.parse_field(example="DISTINCT ON TITLE")
     within: LastWindow | None = None
     at: float | None = None
     while word := cursor.take_keyword("WITHIN", "AT"):
@@ -112,7 +118,7 @@ def _parse_order(cursor: Cursor) -> OrderClause:
         cursor.take()
         field = Field.ARRIVAL
     else:
-        field = cursor.parse_field()
+        field = cursor.parse_field(example="ORDER BY TITLE")
     direction = cursor.take_keyword("ASC", "DESC")
     return OrderClause(field, direction.value == "DESC" if direction else field in NEWEST_FIRST_FIELDS, start)
 
@@ -159,7 +165,7 @@ def _parse_deliver(cursor: Cursor) -> DeliverClause:
     kinds = tuple(map(str, DeliveryFormat))
     if not cursor.at_keyword(*kinds):
         raise cursor.missing_error(
-            ", ".join(kinds[:-1]) + f" or {kinds[-1]}", cursor.suggest_keyword(kinds, "for example DELIVER TO ATOM")
+            ", ".join(kinds[:-1]) + f" or {kinds[-1]}", cursor.suggest_keyword(kinds, _hint_receiver(cursor))
         )
     kind = DeliveryFormat(cursor.take().value)
     if kind in (DeliveryFormat.RSS, DeliveryFormat.ATOM, DeliveryFormat.JSON):
@@ -174,6 +180,16 @@ def _parse_deliver(cursor: Cursor) -> DeliverClause:
         if cursor.at_keyword("EVERY"):
             cursor.report_error(cursor.token, "EVERY is given twice")
     return DeliverClause(kind, token.value, every, start)
+
+
+def _hint_receiver(cursor: Cursor) -> str:
+    """Return the hint for an address without its kind, or for anything else that is no kind of delivery."""
+    address = cursor.token.value if cursor.at_kind(TokenKind.STRING) else ""
+    if "://" in address:
+        return f"say how: DELIVER TO WEBHOOK {_EXAMPLES[DeliveryFormat.WEBHOOK]}"
+    if "@" in address or cursor.peek().text.startswith("@"):
+        return f"say how: DELIVER TO EMAIL {_EXAMPLES[DeliveryFormat.EMAIL]}"
+    return "for example DELIVER TO ATOM"
 
 
 _EXAMPLES = {
@@ -211,7 +227,9 @@ def _refuse_weekday(cursor: Cursor) -> None:
     """Report a misspelt weekday, or a number before one."""
     counted = cursor.at_kind(TokenKind.NUMBER)
     token = cursor.peek() if counted else cursor.token
-    meant = find_nearest(token.text.upper(), (*UNITS, *Weekday)) if token.kind is TokenKind.WORD else None
+    word = token.text.upper()
+    short = next((str(day) for day in Weekday if len(word) in (2, 3) and day.startswith(word)), None)
+    meant = (short or find_nearest(word, (*UNITS, *Weekday))) if token.kind is TokenKind.WORD else None
     if meant is None or meant in UNITS:
         return
     hint = f'a weekday has no number: EVERY {meant} AT "07:30"' if counted else f"did you mean {meant}?"
@@ -228,6 +246,8 @@ def _parse_weekdays(cursor: Cursor) -> tuple[Weekday, ...]:
         if day in found:
             cursor.report_error(token, f"{day} is given twice")
         found.append(day)
+        if cursor.at_keyword("AND", "OR"):
+            raise cursor.missing_error("“,”", 'weekdays are separated by commas: EVERY MONDAY, FRIDAY AT "07:30"')
         if not cursor.take_sign(","):
             break
         if not cursor.at_word(*names):

@@ -186,6 +186,10 @@ _OTHER_LANGUAGES = {
     "IS": "use = for a value, HAS to ask whether there is one",
     "HAS": "HAS stands before the field: HAS LINK",
     "NOT": "NOT stands before the field: NOT TITLE CONTAINS …",
+    "CHANGED": "CHANGED stands before the field: CHANGED(TITLE)",
+    "STARTS": 'TITLE CONTAINS "volcan*" finds the start of a word, TITLE MATCHES /^volcan/i that of the text',
+    "BEGINS": 'TITLE CONTAINS "volcan*" finds the start of a word, TITLE MATCHES /^volcan/i that of the text',
+    "ENDS": "TITLE MATCHES /erupts$/i finds the end of the text",
 }
 
 
@@ -348,6 +352,8 @@ def find_regex_problem(pattern: str) -> str | None:
 def _expect_comparison(cursor: Cursor, field: Field, operators: tuple[str, ...]) -> None:
     if not cursor.at_sign(*COMPARISONS):
         hint = f"{field} is {'a date' if field.is_date else 'a number'}: compare it with < or >"
+        if field.is_date and cursor.at_keyword("LAST"):
+            hint = f"for example {field} IN LAST 3 DAYS"
         raise cursor.missing_error(
             f"an operator after {field} ({', '.join(operators)})", cursor.suggest_keyword(operators, hint)
         )

@@ -30,6 +30,7 @@ COMMON_FIELDS = {
         Field.ENCLOSURE,
     )
 }
+FIELD_EXAMPLE = 'TITLE CONTAINS "volcano"'
 EXPECTED_FIELD = f"a field ({', '.join(COMMON_FIELDS)})"
 ALL_FIELDS = {**COMMON_FIELDS, "DESCRIPTION": Field.DESCRIPTION}
 CONDITION_WORDS = ("STORY", "FIRST", "CHANGED")  # they begin a condition, as a field does
@@ -155,7 +156,7 @@ class Cursor:
         self,
         known: Collection[str] = _FIELD_NAMES,
         expected: str = EXPECTED_FIELD,
-        example: str = 'TITLE CONTAINS "volcano"',
+        example: str = FIELD_EXAMPLE,
     ) -> Field:
         if self.token.kind is TokenKind.WORD and self.token.value in known:
             return Field(self.take().value)
@@ -168,11 +169,13 @@ class Cursor:
             return "say where to look for it: TITLE CONTAINS …"
         if self.at_kind(TokenKind.WORD) and self.token.text.upper() in _DATE_WORDS:
             return "did you mean PUBLISHED?"
-        hint = self.suggest_keyword((*known, *CONDITION_WORDS) if known is _FIELD_NAMES else known)
-        if hint is None and self.at_kind(TokenKind.WORD) and not self.token.keyword:
-            hint = f'search words in a field: ITEM CONTAINS "{self.token.text[:40]}"'
         if self.at_keyword("AND", "OR"):
             return "one of the two words AND and OR is too many"
+        if self.at_keyword("CONTAINS", "MATCHES", "SIMILAR"):
+            return 'the field is repeated: TITLE CONTAINS "a" OR TITLE CONTAINS "b"'
+        hint = self.suggest_keyword((*known, *CONDITION_WORDS) if known is _FIELD_NAMES else known)
+        if hint is None and self.at_kind(TokenKind.WORD) and not self.token.keyword and example == FIELD_EXAMPLE:
+            hint = f'search words in a field: ITEM CONTAINS "{self.token.text[:40]}"'
         return hint or (f"for example {example}" if known is _FIELD_NAMES else None)
 
     # reporting errors

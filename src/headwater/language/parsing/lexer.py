@@ -102,6 +102,7 @@ _FOREIGN_OPERATORS = {
 _QUOTES = {"“": "”", "”": "”", "„": "“", "«": "»", "‘": "’", "’": "’", "‹": "›", "`": "`"}
 _CHARACTER_HINTS = {
     "#": "a comment begins with --",
+    "@": 'an address stands in double quotes: EMAIL "me@example.org"',
     "$": "a variable is a $ followed by a letter: $news",
     "*": 'a * stands at the end of a searched word: "volcan*"',
     ":": "put an address in double quotes",

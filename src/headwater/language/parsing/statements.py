@@ -206,7 +206,8 @@ def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[s
         place = "WHERE is given twice" if keyword == "WHERE" and filtered else f"{keyword} comes too late"
         cursor.report_error(cursor.token, place, "the order is RETURN … JOIN … WHERE …, then the clauses")
     elif parts:
-        cursor.report_missing("“;” or a clause", _hint_after_clause(cursor))
+        hint = "ORDER BY takes one field" if next(reversed(parts)) == "order" and cursor.at_sign(",") else None
+        cursor.report_missing("“;” or a clause", hint or _hint_after_clause(cursor))
     elif filtered:
         cursor.report_missing("AND, OR, “;” or a clause", _hint_after_condition(cursor))
     elif joined:
@@ -217,7 +218,12 @@ def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[s
             hint = "sources are combined with |; conditions follow WHERE"
         elif cursor.at_kind(TokenKind.JUNK) and cursor.token.offset == cursor.previous.end:
             hint = 'an address stands in double quotes: "https://example.org/feed"'
-        cursor.report_missing("“|” or WHERE", hint or _hint_for_foreign_word(cursor))
+        elif cursor.at_keyword("NOT"):
+            hint = "ANTI JOIN publishes the items without a match; conditions follow WHERE"
+        hint = hint or _hint_for_foreign_word(cursor)
+        if hint is None and _starts_source(cursor):
+            hint = "sources are combined with |"
+        cursor.report_missing("“|” or WHERE", hint)
 
 
 _DIRECTIONS = ("ASCENDING", "DESCENDING", "DOWN", "UP", "REVERSE", "REVERSED")
@@ -227,6 +233,14 @@ _FOREIGN_WORDS = {
     "GROUP": "DISTINCT ON … leaves one of each; EACH STORY one of each story",
     "SORT": "ORDER BY … arranges the document",
     "UNION": "sources are combined with |",
+    "INNER": "JOIN alone publishes the items with a match",
+    "OUTER": "there are JOIN, LEFT JOIN and ANTI JOIN",
+    "RIGHT": "there are JOIN, LEFT JOIN and ANTI JOIN",
+    "FULL": "there are JOIN, LEFT JOIN and ANTI JOIN",
+    "CROSS": "there are JOIN, LEFT JOIN and ANTI JOIN",
+    "HOURLY": "EVERY 1 HOUR sends a digest",
+    "DAILY": 'EVERY 1 DAY AT "07:30" sends a digest',
+    "WEEKLY": 'EVERY MONDAY AT "07:30" sends a digest',
 }
 
 
@@ -235,7 +249,11 @@ def _hint_comment(cursor: Cursor) -> str | None:
 
 
 def _hint_number(cursor: Cursor) -> str | None:
-    """Return the hint for a number after the unit of a window."""
+    """Return the hint for a number after the unit of a window, or for a unit after a number that has none."""
+    if cursor.at_sign("%"):
+        return "a share is a number between 0 and 1: 0.7"
+    if cursor.previous.kind is TokenKind.NUMBER and cursor.at_kind(TokenKind.WORD) and not cursor.token.keyword:
+        return "this number has no unit: SIZE > 500 counts characters"
     if not cursor.at_kind(TokenKind.NUMBER) or cursor.previous.kind is not TokenKind.WORD:
         return None
     return f"a number stands before its unit: {cursor.token.text} {cursor.previous.text.upper()}"
