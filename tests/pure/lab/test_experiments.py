@@ -78,6 +78,19 @@ def test_orders_of_window_freshness_are_checked_world_by_world() -> None:
     assert reversed_.figures["difference"] == pytest.approx(by_name["two_steps"] - by_name["uniform"])
 
 
+def test_the_papers_one_world_is_compared_with_the_spread_of_ours() -> None:
+    paper = {"completeness": 0.5, "freshness": 0.5}
+    rows = [
+        {"strategy": "a", "budget": b, "paper": paper, "completeness": {"mean": mean, "sd": 0.1}, "freshness": far}
+        for b, mean, far in ((10.0, 0.6, {"mean": 0.5, "sd": 0.2}), (30.0, 0.8, {"mean": 0.5, "sd": 0.0}))
+    ]
+    [check] = two_steps.check_spread(rows)
+    assert not check.holds  # one of three values; a spread of 0 says nothing
+    assert check.figures == {"values": 3.0, "beyond": 1.0, "completeness of a at b = 30": pytest.approx(3.0)}
+    assert two_steps.check_spread(rows[:1])[0].holds
+    assert two_steps.check_spread([]) == []
+
+
 def test_the_regimes_of_figure_4_2_are_read_off_the_curves() -> None:
     level = {"two_steps": 0.5, "only_sat": 0.49, "only_tau": 0.4, "uniform": 0.3}
     curves = {
