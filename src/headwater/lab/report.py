@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDED_ROWS = 40  # longer tables are folded
-ROW_NAMES = ("strategy", "mode", "budget", "learn_days", "start")  # keys that tell rows apart
+ROW_NAMES = ("strategy", "mode", "budget", "learn_days", "start", "truth", "items_per_day")  # keys that tell rows apart
 PAPER_SLOPE = -0.78  # Sia & Cho, fig. 7
 PACKAGES = ("numpy", "matplotlib", "pyarrow", "numba")
 

@@ -26,7 +26,7 @@ from headwater.lab.tables import HIDDEN_COLUMNS, describe_figures, describe_meas
 TOLERANCE = 1e-6  # relative; results depend on their seeds only
 MEASURES = (
     "requests", "completeness", "freshness", "mean_delay_s", "max_delay_s", "sd_delay_s", "polls_per_item", "error",
-    "tau",
+    "tau", "share_of_feeds", "cv_at_most_1", "labelled_uniform_80",
 )  # fmt: skip
 SPREADS = ("sd", "intervals")  # a file that was saved before these were recorded has none, and shows none
 _BLOCK = re.compile(r"(<!-- (result|rows) ([\w-]+)(?: ([^>]*?))? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
@@ -159,7 +159,11 @@ def _render_published(rows: list[dict[str, Any]]) -> list[str]:
     if not rows:
         return []
     measures = [key for key in MEASURES if any(key in row["paper"] for row in rows)]
-    labels = [key for key in ("strategy", "mode", "budget", "start") if any(key in row for row in rows)]
+    labels = [
+        key
+        for key in ("strategy", "mode", "budget", "start", "truth", "items_per_day")
+        if any(key in row for row in rows)
+    ]
     lines = ["| " + " | ".join([*labels, *(describe_measure(key)[0] for key in measures)]) + " |"]
     lines.append("|" + "---|" * (len(labels) + len(measures)))
     for row in rows:

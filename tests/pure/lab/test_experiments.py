@@ -20,7 +20,7 @@ from headwater.lab.experiment import (
     list_experiments,
     load_experiment,
 )
-from headwater.lab.experiments import tau, two_steps
+from headwater.lab.experiments import shapes, tau, two_steps
 from headwater.lab.report import ReportSection, measure_deviations, render_report, run_section
 from support.commands import run_command
 
@@ -89,6 +89,18 @@ def test_the_papers_one_world_is_compared_with_the_spread_of_ours() -> None:
     assert check.figures == {"values": 3.0, "beyond": 1.0, "completeness of a at b = 30": pytest.approx(3.0)}
     assert two_steps.check_spread(rows[:1])[0].holds
     assert two_steps.check_spread([]) == []
+
+
+def test_the_thesis_shares_of_feeds_stand_beside_those_of_a_trace(tmp_path: Path) -> None:
+    file = tmp_path / "small.csv"
+    items = [f"{name},{1_600_000_000 + k * gap}" for name, gap in (("a", 3000), ("b", 40_000)) for k in range(60)]
+    file.write_text("\n".join(["source,published_at", *items]))
+    result = ExperimentResult("shapes", {}, [])
+    shapes._add_trace(result, file)
+    found = {row["items_per_day"]: row for row in result.rows if "paper" in row}
+    assert sum(found[name]["share_of_feeds"] for name in shapes.PUBLISHED_CLASSES) == pytest.approx(1.0)
+    assert [found[name]["paper"]["share_of_feeds"] for name in shapes.PUBLISHED_CLASSES] == [0.25, 0.52, 0.23]
+    assert found["above 48 a day"]["paper"] == {"cv_at_most_1": 0.5}
 
 
 def test_the_regimes_of_figure_4_2_are_read_off_the_curves() -> None:

@@ -29,6 +29,10 @@ CLASS_RATES = (0.5, 3.0, 7.0, 16.0, 36.0, 100.0)  # one typical rate (items per 
 DAYS = 28.0  # as long as the thesis crawled
 FEEDS = 40
 STRICT, RELAXED = 1.0, 0.8
+# Shares of feeds in the thesis (6.2, 6.3, 7.3.2): news feeds by items a day; those that repeat their day; uniform ones.
+PUBLISHED_CLASSES = {"below 1": 0.25, "1–10": 0.52, "above 10": 0.23}
+PUBLISHED_REGULAR = {"above 10 a day": 0.2, "above 48 a day": 0.5}
+PUBLISHED_UNIFORM = {"24 a day and more": 0.57}
 
 
 def run_world(truth: str, rate: float, seed: int) -> dict[str, Any]:
@@ -134,6 +138,15 @@ def _add_trace(result: ExperimentResult, path: Path) -> None:
         "1–10": float(((found.per_day >= 1.0) & (found.per_day <= 10.0)).mean()),
         "above 10": float((found.per_day > 10.0).mean()),
     }
+    for key, ours, theirs in (
+        ("share_of_feeds", share, PUBLISHED_CLASSES),
+        ("cv_at_most_1", cv, PUBLISHED_REGULAR),
+        ("labelled_uniform_80", uniform, PUBLISHED_UNIFORM),
+    ):
+        result.rows += [
+            {"truth": path.name, "items_per_day": name, key: ours[name], "paper": {key: published}}
+            for name, published in theirs.items()
+        ]
     result.checks += [
         Check(
             "very slow feeds tend to publish with peaks",

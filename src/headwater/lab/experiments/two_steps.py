@@ -22,6 +22,7 @@ from headwater.lab.experiment import (
     Row,
     make_strategy,
     mean_sd,
+    measure_spread,
 )
 from headwater.lab.figures import create_figure, line_style
 from headwater.lab.simulation.cycles import (
@@ -184,6 +185,7 @@ def _make_row(name: str, budget: float, scores: list[CycleScores]) -> Row:
         "completeness": mean_sd([score.completeness for score in scores]),
         "freshness": mean_sd([score.freshness for score in scores]),
         "lost": float(mean_sd([score.lost for score in scores])["mean"]),
+        **measure_spread({"requests": [score.requests for score in scores]}),
     }
     if (name, budget) in PAPER:
         completeness, freshness, cost = PAPER[name, budget]
