@@ -60,6 +60,11 @@ class FeedTokens:
                 attempt.take_back()
             return found
 
+    async def still_opens(self, path: str, token: str | None) -> bool:
+        """Return whether a feed is public or the token, which has opened it before, still opens it."""
+        await self._documents.refresh_version()
+        return not self._documents.is_private(path) or self._documents.token_opens(token, path)
+
 
 class DocumentResponses:
     """Chooses the responses to requests for published documents."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Scope
 
 from headwater.errors import NotFound
 from headwater.publish.live_events import LiveEvents
@@ -52,7 +56,18 @@ class LiveEndpoint:
         if self._live.watcher_count >= MAX_STREAMS:
             return _say("Too many clients are connected. Try again later.", 503, {"Retry-After": "60"})
         events = self._live.follow_query(query_feed, int(last) if last else None)
-        return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
+        allowed = self._while_allowed(events, request.scope, path, query.get("token"))
+        return StreamingResponse(allowed, media_type="text/event-stream", headers=_HEADERS)
+
+    async def _while_allowed(
+        self, events: AsyncGenerator[bytes, None], scope: Scope, path: str, token: str | None
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the events until the client may no longer read the feed: a stream may outlive a token by days."""
+        async with aclosing(events):
+            async for event in events:
+                if not (await self._tokens.still_opens(path, token) or await self._may_read(scope, path)):
+                    return
+                yield event
 
 
 def _say(sentence: str, status: int, headers: dict[str, str] | None = None) -> Response:
