@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from hostile import HostileServer, read_titles
+from raw_server import RawServer, read_titles
 
 from headwater.fetch.client import Fetcher
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[HostileServer]:
-    async with HostileServer() as server:
+async def server() -> AsyncIterator[RawServer]:
+    async with RawServer() as server:
         yield server
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from hostile import HostileServer, answer, feed, redirect
+from raw_server import RawServer, answer, feed, redirect
 
 from headwater.errors import AddressError, InputError, NotAFeed, Unreachable
 from headwater.fetch import discovery
@@ -26,7 +26,7 @@ def page(body: str) -> bytes:
     return answer(200, f"<!doctype html><html>{body}</html>".encode(), {"Content-Type": "text/html; charset=utf-8"})
 
 
-async def test_a_feed_is_itself(server: HostileServer, reading: Fetcher):
+async def test_a_feed_is_itself(server: RawServer, reading: Fetcher):
     server.routes["/feed"] = feed()
     assert await discover_candidates(reading, f"  {server.url('/feed')} \n") == [
         FeedCandidate(server.url("/feed"), "News", "rss 2.0", "address")
@@ -34,13 +34,13 @@ async def test_a_feed_is_itself(server: HostileServer, reading: Fetcher):
     assert len(server.requests) == 1
 
 
-async def test_a_feed_that_moved_for_good_is_offered_where_it_is_now(server: HostileServer, reading: Fetcher):
+async def test_a_feed_that_moved_for_good_is_offered_where_it_is_now(server: RawServer, reading: Fetcher):
     server.routes |= {"/old": redirect(301, "/feed"), "/tmp": redirect(302, "/feed"), "/feed": feed()}
     assert (await discover_candidates(reading, server.url("/old")))[0].url == server.url("/feed")
     assert (await discover_candidates(reading, server.url("/tmp")))[0].url == server.url("/tmp")
 
 
-async def test_the_links_of_a_page_are_offered_when_they_are_feeds(server: HostileServer, reading: Fetcher):
+async def test_the_links_of_a_page_are_offered_when_they_are_feeds(server: RawServer, reading: Fetcher):
     server.routes["/"] = page(
         '<base href="/b/"><link rel=alternate type="application/atom+xml" href="a">'
         '<link rel=alternate type="application/rss+xml" href="broken">'
@@ -56,7 +56,7 @@ async def test_the_links_of_a_page_are_offered_when_they_are_feeds(server: Hosti
     assert "/rss" not in server.paths
 
 
-async def test_anchors_are_tried_when_the_page_links_nothing(server: HostileServer, reading: Fetcher):
+async def test_anchors_are_tried_when_the_page_links_nothing(server: RawServer, reading: Fetcher):
     server.routes["/"] = page('<a href="/news.rss">News</a><a href="/x.xml">no feed</a>')
     server.routes["/news.rss"] = feed()
     assert await discover_candidates(reading, server.url("/")) == [
@@ -64,45 +64,45 @@ async def test_anchors_are_tried_when_the_page_links_nothing(server: HostileServ
     ]
 
 
-async def test_one_feed_under_two_addresses_is_offered_once(server: HostileServer, reading: Fetcher):
+async def test_one_feed_under_two_addresses_is_offered_once(server: RawServer, reading: Fetcher):
     server.routes["/"] = page('<a href="/rss">a</a><a href="/feed/">b</a>')
     server.routes |= {"/rss": redirect(302, "/feed"), "/feed": feed(), "/feed/": feed()}
     assert len(await discover_candidates(reading, server.url("/"))) == 1
 
 
 @pytest.mark.parametrize("path", ["/feed", "/rss", "/atom.xml", "/feed.xml", "/index.xml", "/feed.json"])
-async def test_usual_places_are_tried_last(server: HostileServer, reading: Fetcher, path: str):
+async def test_usual_places_are_tried_last(server: RawServer, reading: Fetcher, path: str):
     server.routes |= {"/blog/": page("nothing here"), path: feed()}
     assert await discover_candidates(reading, server.url("/blog/")) == [
         FeedCandidate(server.url(path), "News", "rss 2.0", "path")
     ]
 
 
-async def test_a_page_without_feeds_is_said_to_be_one(server: HostileServer, reading: Fetcher):
+async def test_a_page_without_feeds_is_said_to_be_one(server: RawServer, reading: Fetcher):
     server.routes["/"] = page("<title>My  garden</title>")
     with pytest.raises(NotAFeed, match="is a web page \\(“My garden”\\), and it has no feed") as caught:
         await discover_candidates(reading, server.url("/"))
     assert caught.value.what == "html"
 
 
-async def test_a_feed_that_a_page_names_and_does_not_have_is_told(server: HostileServer, reading: Fetcher):
+async def test_a_feed_that_a_page_names_and_does_not_have_is_told(server: RawServer, reading: Fetcher):
     server.routes["/"] = page('<title>Old</title><link rel=alternate type="application/rss+xml" href="/gone.xml">')
     with pytest.raises(NotAFeed, match=r"it has no feed\. It links to http://\S+/gone\.xml, but: .* \(404\)\."):
         await discover_candidates(reading, server.url("/"))
 
 
-async def test_what_is_neither_page_nor_feed_is_said_to_be_that(server: HostileServer, reading: Fetcher):
+async def test_what_is_neither_page_nor_feed_is_said_to_be_that(server: RawServer, reading: Fetcher):
     server.routes["/x"] = answer(200, b"%PDF-1.4 ...", {"Content-Type": "application/pdf"})
     with pytest.raises(NotAFeed, match="PDF"):
         await discover_candidates(reading, server.url("/x"))
 
 
-async def test_an_error_page_is_said_to_be_one(server: HostileServer, reading: Fetcher):
+async def test_an_error_page_is_said_to_be_one(server: RawServer, reading: Fetcher):
     with pytest.raises(InputError, match=r"answered with an error \(404\)"):
         await discover_candidates(reading, server.url("/missing"))
 
 
-async def test_an_address_without_a_scheme_is_tried_with_https_and_then_http(server: HostileServer, reading: Fetcher):
+async def test_an_address_without_a_scheme_is_tried_with_https_and_then_http(server: RawServer, reading: Fetcher):
     server.routes["/feed"] = feed()
     (found,) = await discover_candidates(reading, f"127.0.0.1:{server.port}/feed")
     assert found.url == server.url("/feed")
@@ -125,7 +125,7 @@ async def test_nobody_there_is_said_so(reading: Fetcher, unused_tcp_port: int):
         await discover_candidates(reading, "no-such-name.invalid")
 
 
-async def test_discovery_does_not_go_where_fetching_does_not(server: HostileServer):
+async def test_discovery_does_not_go_where_fetching_does_not(server: RawServer):
     async with Fetcher(contact=None) as guarded:
         with pytest.raises(AddressError):
             await discover_candidates(guarded, server.url("/"))
@@ -134,7 +134,7 @@ async def test_discovery_does_not_go_where_fetching_does_not(server: HostileServ
     assert server.connections == 0
 
 
-async def test_an_account_of_the_fediverse_has_a_feed_that_its_page_hides(server: HostileServer, reading: Fetcher):
+async def test_an_account_of_the_fediverse_has_a_feed_that_its_page_hides(server: RawServer, reading: Fetcher):
     server.routes |= {"/@somebody": page("posts"), "/@somebody.rss": feed()}
     assert await discover_candidates(reading, server.url("/@somebody")) == [
         FeedCandidate(server.url("/@somebody.rss"), "News", "rss 2.0", "rule")
@@ -142,7 +142,7 @@ async def test_an_account_of_the_fediverse_has_a_feed_that_its_page_hides(server
 
 
 async def test_the_feed_of_a_known_site_is_asked_for_before_its_page(
-    server: HostileServer, reading: Fetcher, monkeypatch: pytest.MonkeyPatch
+    server: RawServer, reading: Fetcher, monkeypatch: pytest.MonkeyPatch
 ):
     """The rule only guesses: if there is no feed, the page is requested as usual."""
     derived = [FeedCandidate(server.url("/hidden.xml"), how="rule")]
@@ -154,7 +154,7 @@ async def test_the_feed_of_a_known_site_is_asked_for_before_its_page(
 
 
 async def test_a_directory_of_podcasts_is_asked_for_the_feed(
-    server: HostileServer, reading: Fetcher, monkeypatch: pytest.MonkeyPatch
+    server: RawServer, reading: Fetcher, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(discovery, "derive_lookup", lambda address: (server.url("/lookup"), "feedUrl"))
     body = f'{{"results": [{{"feedUrl": "{server.url("/show.xml")}"}}]}}'.encode()

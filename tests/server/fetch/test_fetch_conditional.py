@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hostile import RSS, HostileServer, answer, feed, read_titles, redirect
+from raw_server import RSS, RawServer, answer, feed, read_titles, redirect
 
 import headwater
 from headwater.fetch.client import Fetcher
@@ -14,7 +14,7 @@ from headwater.model import Ending, Validators
 OLD = Validators(etag='W/"a b,c"', last_modified="Sat, 01 Jan 2000 00:00:00 GMT")
 
 
-async def test_a_first_fetch_sends_no_conditions_and_brings_the_document(server: HostileServer, fetcher: Fetcher):
+async def test_a_first_fetch_sends_no_conditions_and_brings_the_document(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = feed({"ETag": '"1"', "Last-Modified": "Sun, 15 Nov 2099 00:00:00 GMT"})
     outcome = await fetcher.fetch(server.url("/feed"))
     assert outcome.ending is Ending.CHANGED
@@ -28,7 +28,7 @@ async def test_a_first_fetch_sends_no_conditions_and_brings_the_document(server:
     assert not server.requests[0].names & {"if-none-match", "if-modified-since", "a-im"}
 
 
-async def test_validators_are_sent_back_byte_for_byte(server: HostileServer, fetcher: Fetcher):
+async def test_validators_are_sent_back_byte_for_byte(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = answer(304)
     outcome = await fetcher.fetch(server.url("/feed"), OLD)
     assert outcome.ending is Ending.UNCHANGED
@@ -37,14 +37,14 @@ async def test_validators_are_sent_back_byte_for_byte(server: HostileServer, fet
     assert outcome.validators == OLD
 
 
-async def test_a_304_brings_new_validators_and_keeps_those_it_does_not_name(server: HostileServer, fetcher: Fetcher):
+async def test_a_304_brings_new_validators_and_keeps_those_it_does_not_name(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = answer(304, headers={"ETag": '"new"'})
     outcome = await fetcher.fetch(server.url("/feed"), OLD)
     assert outcome.validators == Validators('"new"', OLD.last_modified)
     assert outcome.document is None
 
 
-async def test_a_200_without_validators_drops_the_old_ones(server: HostileServer, fetcher: Fetcher):
+async def test_a_200_without_validators_drops_the_old_ones(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = feed()
     outcome = await fetcher.fetch(server.url("/feed"), OLD)
     assert outcome.ending is Ending.CHANGED
@@ -52,7 +52,7 @@ async def test_a_200_without_validators_drops_the_old_ones(server: HostileServer
 
 
 @pytest.mark.parametrize("status", [302, 307, 301, 308])
-async def test_validators_travel_through_redirects(server: HostileServer, fetcher: Fetcher, status: int):
+async def test_validators_travel_through_redirects(server: RawServer, fetcher: Fetcher, status: int):
     server.routes["/old"] = redirect(status, "/feed")
     server.routes["/feed"] = answer(304)
     outcome = await fetcher.fetch(server.url("/old"), OLD)
@@ -61,7 +61,7 @@ async def test_validators_travel_through_redirects(server: HostileServer, fetche
     assert outcome.moved_to == (server.url("/feed") if status in (301, 308) else None)
 
 
-async def test_new_validators_are_taken_even_when_the_body_did_not_change(server: HostileServer, fetcher: Fetcher):
+async def test_new_validators_are_taken_even_when_the_body_did_not_change(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = [feed({"ETag": '"1"'}), feed({"ETag": '"2"'})]
     first = await fetcher.fetch(server.url("/feed"))
     second = await fetcher.fetch(server.url("/feed"), first.validators, body_hash=first.body_hash)
@@ -70,7 +70,7 @@ async def test_new_validators_are_taken_even_when_the_body_did_not_change(server
     assert second.body_hash == first.body_hash
 
 
-async def test_the_same_etag_with_a_changed_body_is_a_change(server: HostileServer, fetcher: Fetcher):
+async def test_the_same_etag_with_a_changed_body_is_a_change(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = [feed({"ETag": '"1"'}), feed({"ETag": '"1"'}, RSS.replace(b"One", b"Two"))]
     first = await fetcher.fetch(server.url("/feed"))
     second = await fetcher.fetch(server.url("/feed"), first.validators, body_hash=first.body_hash)
@@ -90,7 +90,7 @@ async def test_the_same_etag_with_a_changed_body_is_a_change(server: HostileServ
     ],
 )
 async def test_validators_are_never_taken_from_errors_or_unreadable_bodies(
-    server: HostileServer, fetcher: Fetcher, route: bytes
+    server: RawServer, fetcher: Fetcher, route: bytes
 ):
     server.routes["/feed"] = route
     outcome = await fetcher.fetch(server.url("/feed"), OLD)
@@ -101,7 +101,7 @@ async def test_validators_are_never_taken_from_errors_or_unreadable_bodies(
 
 @pytest.mark.parametrize("etag", ['"a\rSet-Cookie: x"', '"a\x00b"', '"tab\tbed"', '"\x7f"', '"\udcff"', "x" * 5000])
 async def test_validators_that_could_split_or_change_a_header_are_never_replayed(
-    server: HostileServer, fetcher: Fetcher, etag: str
+    server: RawServer, fetcher: Fetcher, etag: str
 ):
     server.routes["/feed"] = feed({"ETag": etag, "Last-Modified": OLD.last_modified or ""})
     outcome = await fetcher.fetch(server.url("/feed"))
@@ -112,20 +112,20 @@ async def test_validators_that_could_split_or_change_a_header_are_never_replayed
     assert not server.requests[-1].names & {"if-none-match", "if-modified-since", "set-cookie", "y"}
 
 
-async def test_an_etag_that_is_folded_over_two_lines_is_never_replayed(server: HostileServer, fetcher: Fetcher):
+async def test_an_etag_that_is_folded_over_two_lines_is_never_replayed(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = feed({"ETag": '"a"\r\n X: "b"'})
     outcome = await fetcher.fetch(server.url("/feed"))
     assert outcome.validators is None or "\n" not in (outcome.validators.etag or "")
 
 
-async def test_an_etag_of_utf_8_bytes_comes_back_as_those_bytes(server: HostileServer, fetcher: Fetcher):
+async def test_an_etag_of_utf_8_bytes_comes_back_as_those_bytes(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = [feed({"ETag": '"é–"'}), answer(304)]
     first = await fetcher.fetch(server.url("/feed"))
     await fetcher.fetch(server.url("/feed"), first.validators)
     assert (server.requests[1]["If-None-Match"] or "").encode("latin-1").decode() == '"é–"'
 
 
-async def test_every_request_names_us_and_says_only_what_is_needed(server: HostileServer, fetcher: Fetcher):
+async def test_every_request_names_us_and_says_only_what_is_needed(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = feed({"Set-Cookie": "a=b; Path=/"})
     await fetcher.fetch(server.url("/feed?q=%2f"))
     await fetcher.fetch(server.url("/feed"))
@@ -145,7 +145,7 @@ async def test_every_request_names_us_and_says_only_what_is_needed(server: Hosti
         assert "application/atom+xml" in (request["Accept"] or "")
 
 
-async def test_deltas_are_asked_for_only_with_an_etag_and_a_226_is_a_part(server: HostileServer, fetcher: Fetcher):
+async def test_deltas_are_asked_for_only_with_an_etag_and_a_226_is_a_part(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = answer(226, RSS, {"IM": "feed", "ETag": '"3"'})
     outcome = await fetcher.fetch(server.url("/feed"), Validators('"2"'), delta=True)
     assert outcome.ending is Ending.PARTIAL
@@ -157,7 +157,7 @@ async def test_deltas_are_asked_for_only_with_an_etag_and_a_226_is_a_part(server
 
 
 @pytest.mark.parametrize(("im", "delta"), [("vcdiff", True), ("", True), ("feed", False)])
-async def test_a_226_nobody_asked_for_is_not_taken(server: HostileServer, fetcher: Fetcher, im: str, delta: bool):
+async def test_a_226_nobody_asked_for_is_not_taken(server: RawServer, fetcher: Fetcher, im: str, delta: bool):
     server.routes["/feed"] = answer(226, RSS, {"IM": im})
     outcome = await fetcher.fetch(server.url("/feed"), OLD, delta=delta)
     assert outcome.ending is Ending.UNREADABLE
@@ -181,7 +181,7 @@ async def test_a_226_nobody_asked_for_is_not_taken(server: HostileServer, fetche
     ],
 )
 async def test_how_long_an_answer_is_fresh_is_told_also_for_a_304(
-    server: HostileServer, fetcher: Fetcher, make: Callable[..., bytes], headers: dict[str, str], seconds: float | None
+    server: RawServer, fetcher: Fetcher, make: Callable[..., bytes], headers: dict[str, str], seconds: float | None
 ):
     server.routes["/feed"] = make(headers)
     assert (await fetcher.fetch(server.url("/feed"), OLD)).fresh_for == seconds
@@ -209,16 +209,14 @@ NOW = 1_800_000_000.0
         ("", None),
     ],
 )
-async def test_retry_after_is_understood_and_clamped(
-    server: HostileServer, status: int, value: str, seconds: float | None
-):
+async def test_retry_after_is_understood_and_clamped(server: RawServer, status: int, value: str, seconds: float | None):
     server.routes["/feed"] = answer(status, b"busy", {"Retry-After": value})
     async with Fetcher(allow_private=True, contact=None, read=read_titles, clock=lambda: NOW) as fetcher:
         outcome = await fetcher.fetch(server.url("/feed"))
     assert (outcome.ending, outcome.status, outcome.retry_after) == (Ending.THROTTLED, status, seconds)
 
 
-async def test_retry_after_on_a_redirect_is_waited_for_and_then_the_redirect_is_followed(server: HostileServer):
+async def test_retry_after_on_a_redirect_is_waited_for_and_then_the_redirect_is_followed(server: RawServer):
     clock = [NOW]
     server.routes["/old"] = redirect(302, "/feed", {"Retry-After": "120"})
     server.routes["/feed"] = feed()
@@ -233,7 +231,7 @@ async def test_retry_after_on_a_redirect_is_waited_for_and_then_the_redirect_is_
         assert (await fetcher.fetch(server.url("/old"))).ending is Ending.CHANGED
 
 
-async def test_retry_after_on_a_304_is_told(server: HostileServer, fetcher: Fetcher):
+async def test_retry_after_on_a_304_is_told(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = answer(304, headers={"Retry-After": "300"})
     outcome = await fetcher.fetch(server.url("/feed"), OLD)
     assert (outcome.ending, outcome.retry_after) == (Ending.UNCHANGED, 300)
@@ -244,7 +242,7 @@ async def test_retry_after_on_a_304_is_told(server: HostileServer, fetcher: Fetc
     [((301,), True), ((308, 301), True), ((301, 302), False), ((307, 301), False), ((303,), False), ((302,), False)],
 )
 async def test_only_a_wholly_permanent_chain_moves_a_feed(
-    server: HostileServer, fetcher: Fetcher, chain: tuple[int, ...], moved: bool
+    server: RawServer, fetcher: Fetcher, chain: tuple[int, ...], moved: bool
 ):
     for hop, status in enumerate(chain):
         server.routes[f"/{hop}"] = redirect(status, f"/{hop + 1}#fragment")
@@ -255,7 +253,7 @@ async def test_only_a_wholly_permanent_chain_moves_a_feed(
     assert outcome.moved_to == (outcome.final_url if moved else None)
 
 
-async def test_a_permanent_redirect_to_an_error_moves_nothing(server: HostileServer, fetcher: Fetcher):
+async def test_a_permanent_redirect_to_an_error_moves_nothing(server: RawServer, fetcher: Fetcher):
     server.routes["/old"] = redirect(301, "/nowhere")
     outcome = await fetcher.fetch(server.url("/old"))
     assert (outcome.ending, outcome.moved_to) == (Ending.MISSING, None)
@@ -285,7 +283,7 @@ async def test_a_permanent_redirect_to_an_error_moves_nothing(server: HostileSer
     ],
 )
 async def test_every_status_has_its_ending_and_a_sentence(
-    server: HostileServer, fetcher: Fetcher, status: int, ending: Ending
+    server: RawServer, fetcher: Fetcher, status: int, ending: Ending
 ):
     server.routes["/feed"] = answer(status)
     outcome = await fetcher.fetch(server.url("/feed"))
@@ -294,7 +292,7 @@ async def test_every_status_has_its_ending_and_a_sentence(
     assert outcome.message.endswith(".")
 
 
-async def test_gone_behind_a_temporary_redirect_is_only_missing(server: HostileServer, fetcher: Fetcher):
+async def test_gone_behind_a_temporary_redirect_is_only_missing(server: RawServer, fetcher: Fetcher):
     server.routes["/a"], server.routes["/b"] = redirect(302, "/c"), redirect(301, "/c")
     server.routes["/c"] = answer(410)
     assert (await fetcher.fetch(server.url("/a"))).ending is Ending.MISSING

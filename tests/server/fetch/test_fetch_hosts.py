@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
-from hostile import HostileServer, Request, feed, read_titles, redirect
 from hypothesis import given
 from hypothesis import strategies as st
+from raw_server import RawServer, Request, feed, read_titles, redirect
 
 from headwater.fetch.client import Fetcher
 from headwater.fetch.http.host_gate import HostGate, HostSlots
@@ -114,7 +114,7 @@ async def _most_at_once(per_host: int, fetches: int) -> int:
         await writer.drain()
         writer.close()
 
-    async with HostileServer() as server:
+    async with RawServer() as server:
         server.routes["/feed"] = count
         async with Fetcher(allow_private=True, contact=None, read=read_titles, per_host=per_host) as fetcher:
             outcomes = await asyncio.gather(*(fetcher.fetch(server.url("/feed")) for _ in range(fetches)))
@@ -170,7 +170,7 @@ async def test_one_who_gives_up_waiting_does_not_hold_up_the_queue():
 
 
 async def test_a_redirect_waits_for_its_own_host_and_two_that_cross_do_not_lock_each_other():
-    async with HostileServer() as server:
+    async with RawServer() as server:
         there = server.url("/feed", host="localhost")
         server.routes |= {"/a": redirect(302, there), "/b": redirect(302, server.url("/feed")), "/feed": feed()}
         async with Fetcher(allow_private=True, contact=None, read=read_titles, per_host=1) as fetcher:
@@ -197,7 +197,7 @@ async def test_the_cost_of_a_turn_does_not_grow_with_those_who_wait():
     assert min(many) < 10 * min(few)
 
 
-async def test_waiting_for_a_turn_does_not_count_against_the_deadline(server: HostileServer):
+async def test_waiting_for_a_turn_does_not_count_against_the_deadline(server: RawServer):
     async def slow(_: Request, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.2)
         writer.write(feed({"Connection": "close"}))

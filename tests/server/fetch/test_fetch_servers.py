@@ -15,7 +15,7 @@ import brotli
 import pytest
 import trustme
 import zstandard
-from hostile import RSS, HostileServer, Request, answer, feed, read_titles, redirect
+from raw_server import RSS, RawServer, Request, answer, feed, read_titles, redirect
 
 from headwater.errors import Unreachable
 from headwater.fetch.client import Fetcher
@@ -26,7 +26,7 @@ from headwater.model import Ending, Validators
 OLD = Validators('"old"')
 
 
-async def test_one_byte_at_a_time_ends_by_the_deadline(server: HostileServer):
+async def test_one_byte_at_a_time_ends_by_the_deadline(server: RawServer):
     async def trickle(_: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\n\r\n")
         while True:
@@ -42,7 +42,7 @@ async def test_one_byte_at_a_time_ends_by_the_deadline(server: HostileServer):
     assert "within 0.3 s" in outcome.message
 
 
-async def test_a_body_slower_than_the_least_rate_ends_before_the_deadline(server: HostileServer):
+async def test_a_body_slower_than_the_least_rate_ends_before_the_deadline(server: RawServer):
     async def trickle(_: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
         while True:
@@ -58,13 +58,13 @@ async def test_a_body_slower_than_the_least_rate_ends_before_the_deadline(server
     assert outcome.bytes > 0
 
 
-async def test_a_server_that_accepts_and_never_answers_times_out(server: HostileServer):
+async def test_a_server_that_accepts_and_never_answers_times_out(server: RawServer):
     server.routes["/feed"] = lambda *_: asyncio.sleep(3600)
     async with Fetcher(allow_private=True, contact=None, read=read_titles, deadline=0.2) as fetcher:
         assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.TIMEOUT
 
 
-async def test_headers_one_at_a_time_end_by_the_deadline(server: HostileServer):
+async def test_headers_one_at_a_time_end_by_the_deadline(server: RawServer):
     async def headers(_: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n")
         while True:
@@ -77,7 +77,7 @@ async def test_headers_one_at_a_time_end_by_the_deadline(server: HostileServer):
         assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.TIMEOUT
 
 
-async def test_the_deadline_holds_for_all_hops_together(server: HostileServer):
+async def test_the_deadline_holds_for_all_hops_together(server: RawServer):
     async def slow(request: Request, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.15)
         writer.write(redirect(302, f"/{int(request.path[1:]) + 1}", {"Connection": "close"}))
@@ -92,7 +92,7 @@ async def test_the_deadline_holds_for_all_hops_together(server: HostileServer):
 @pytest.mark.parametrize("framing", ["Content-Length: 5000", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("reset", [True, False])
 async def test_a_body_that_breaks_off_is_never_a_document(
-    server: HostileServer, fetcher: Fetcher, framing: str, reset: bool
+    server: RawServer, fetcher: Fetcher, framing: str, reset: bool
 ):
     async def cut(_: Request, writer: asyncio.StreamWriter) -> None:
         part = RSS if "Length" in framing else b"%x\r\n%b\r\n" % (len(RSS), RSS)
@@ -111,7 +111,7 @@ async def test_a_body_that_breaks_off_is_never_a_document(
 
 
 async def test_a_document_that_ends_with_its_connection_before_its_root_is_closed_is_only_a_part(
-    server: HostileServer, fetcher: Fetcher
+    server: RawServer, fetcher: Fetcher
 ):
     async def cut(_: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nETag: x\r\n\r\n" + RSS[: RSS.index(b"</channel>")])
@@ -127,13 +127,13 @@ async def test_a_document_that_ends_with_its_connection_before_its_root_is_close
     "end", [b"\n\n", b"<!-- served in 0.1 s -->", b"<script>ad()</script>" * 1000, b"\0", b"</RSS >"]
 )
 async def test_something_behind_the_root_does_not_make_a_document_a_part(
-    server: HostileServer, fetcher: Fetcher, end: bytes
+    server: RawServer, fetcher: Fetcher, end: bytes
 ):
     server.routes["/feed"] = feed(body=RSS + end)
     assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.CHANGED
 
 
-async def test_an_endless_body_is_cut_at_the_cap(server: HostileServer):
+async def test_an_endless_body_is_cut_at_the_cap(server: RawServer):
     sent = 0
 
     async def endless(_: Request, writer: asyncio.StreamWriter) -> None:
@@ -152,7 +152,7 @@ async def test_an_endless_body_is_cut_at_the_cap(server: HostileServer):
     assert sent < 16 << 20
 
 
-async def test_ten_gigabytes_announced_are_refused_at_once(server: HostileServer, fetcher: Fetcher):
+async def test_ten_gigabytes_announced_are_refused_at_once(server: RawServer, fetcher: Fetcher):
     async def promise(_: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\n")
         await asyncio.sleep(3600)
@@ -185,7 +185,7 @@ def bomb(encoding: str) -> bytes:
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)
-async def test_every_encoding_we_accept_is_decoded(server: HostileServer, fetcher: Fetcher, encoding: str):
+async def test_every_encoding_we_accept_is_decoded(server: RawServer, fetcher: Fetcher, encoding: str):
     wire = ENCODERS[encoding](RSS)
     server.routes["/feed"] = feed({"Content-Encoding": encoding}, wire)
     outcome = await fetcher.fetch(server.url("/feed"))
@@ -194,7 +194,7 @@ async def test_every_encoding_we_accept_is_decoded(server: HostileServer, fetche
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)
-async def test_a_bomb_is_cut_at_the_cap(server: HostileServer, fetcher: Fetcher, encoding: str):
+async def test_a_bomb_is_cut_at_the_cap(server: RawServer, fetcher: Fetcher, encoding: str):
     server.routes["/feed"] = feed({"Content-Encoding": encoding}, bomb(encoding))
     outcome = await fetcher.fetch(server.url("/feed"))
     assert outcome.ending is Ending.TOO_LARGE
@@ -202,7 +202,7 @@ async def test_a_bomb_is_cut_at_the_cap(server: HostileServer, fetcher: Fetcher,
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)
-async def test_a_bomb_on_a_redirect_is_not_even_read(server: HostileServer, fetcher: Fetcher, encoding: str):
+async def test_a_bomb_on_a_redirect_is_not_even_read(server: RawServer, fetcher: Fetcher, encoding: str):
     server.routes["/old"] = redirect(301, "/feed", {"Content-Encoding": encoding}, bomb(encoding))
     server.routes["/feed"] = feed()
     outcome = await fetcher.fetch(server.url("/old"))
@@ -210,7 +210,7 @@ async def test_a_bomb_on_a_redirect_is_not_even_read(server: HostileServer, fetc
     assert outcome.bytes < 1000
 
 
-async def test_an_endless_redirect_body_does_not_delay_the_redirect(server: HostileServer, fetcher: Fetcher):
+async def test_an_endless_redirect_body_does_not_delay_the_redirect(server: RawServer, fetcher: Fetcher):
     async def endless(_: Request, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 302 Found\r\nLocation: /feed\r\nTransfer-Encoding: chunked\r\n\r\n")
         while True:
@@ -221,7 +221,7 @@ async def test_an_endless_redirect_body_does_not_delay_the_redirect(server: Host
     assert (await fetcher.fetch(server.url("/old"))).ending is Ending.CHANGED
 
 
-async def test_chained_encodings_are_refused(server: HostileServer, fetcher: Fetcher):
+async def test_chained_encodings_are_refused(server: RawServer, fetcher: Fetcher):
     twice = gzip.compress(gzip.compress(RSS))
     server.routes["/feed"] = feed({"Content-Encoding": "gzip, gzip"}, twice)
     outcome = await fetcher.fetch(server.url("/feed"))
@@ -232,7 +232,7 @@ async def test_chained_encodings_are_refused(server: HostileServer, fetcher: Fet
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)
-async def test_a_broken_or_cut_encoding_is_unreadable(server: HostileServer, fetcher: Fetcher, encoding: str):
+async def test_a_broken_or_cut_encoding_is_unreadable(server: RawServer, fetcher: Fetcher, encoding: str):
     wire = ENCODERS[encoding](RSS)
     for damaged in (wire[:-9], wire[:20] + b"\xff\x00\xff" + wire[23:]):
         server.routes["/feed"] = feed({"Content-Encoding": encoding}, damaged)
@@ -242,14 +242,12 @@ async def test_a_broken_or_cut_encoding_is_unreadable(server: HostileServer, fet
 
 
 @pytest.mark.parametrize(("label", "wire"), [("gzip", RSS), ("UTF-8", RSS), ("", gzip.compress(RSS)), ("none", RSS)])
-async def test_a_wrong_label_of_the_encoding_is_forgiven(
-    server: HostileServer, fetcher: Fetcher, label: str, wire: bytes
-):
+async def test_a_wrong_label_of_the_encoding_is_forgiven(server: RawServer, fetcher: Fetcher, label: str, wire: bytes):
     server.routes["/feed"] = feed({"Content-Encoding": label}, wire)
     assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.CHANGED
 
 
-async def test_thousands_of_gzip_members_cost_no_time(server: HostileServer, fetcher: Fetcher):
+async def test_thousands_of_gzip_members_cost_no_time(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = feed({"Content-Encoding": "gzip"}, gzip.compress(b"") * 200_000)
     begin = time.process_time()
     assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.UNREADABLE
@@ -257,7 +255,7 @@ async def test_thousands_of_gzip_members_cost_no_time(server: HostileServer, fet
 
 
 async def test_more_than_a_megabyte_is_never_unpacked_on_the_loop(
-    server: HostileServer, fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+    server: RawServer, fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
 ):
     caps: dict[bool, list[int]] = {True: [], False: []}
 
@@ -273,7 +271,7 @@ async def test_more_than_a_megabyte_is_never_unpacked_on_the_loop(
     assert caps == {True: [1 << 20, 1 << 20], False: [20 << 20]}
 
 
-async def test_a_redirect_in_a_circle_ends(server: HostileServer, fetcher: Fetcher):
+async def test_a_redirect_in_a_circle_ends(server: RawServer, fetcher: Fetcher):
     server.routes["/a"], server.routes["/b"] = redirect(302, "/b"), redirect(302, "/a")
     outcome = await fetcher.fetch(server.url("/a"))
     assert outcome.ending is Ending.REDIRECTS
@@ -281,7 +279,7 @@ async def test_a_redirect_in_a_circle_ends(server: HostileServer, fetcher: Fetch
     assert server.paths == ["/a", "/b"]
 
 
-async def test_fifty_hops_end_after_ten(server: HostileServer, fetcher: Fetcher):
+async def test_fifty_hops_end_after_ten(server: RawServer, fetcher: Fetcher):
     server.routes |= {f"/{hop}": redirect(301, f"/{hop + 1}") for hop in range(50)}
     outcome = await fetcher.fetch(server.url("/0"))
     assert (outcome.ending, outcome.moved_to) == (Ending.REDIRECTS, None)
@@ -302,24 +300,24 @@ async def test_fifty_hops_end_after_ten(server: HostileServer, fetcher: Fetcher)
         "http://127.0.0.1/\x00",
     ],
 )
-async def test_a_redirect_to_where_we_do_not_go_ends(server: HostileServer, fetcher: Fetcher, place: str):
+async def test_a_redirect_to_where_we_do_not_go_ends(server: RawServer, fetcher: Fetcher, place: str):
     server.routes["/feed"] = redirect(302, place)
     outcome = await fetcher.fetch(server.url("/feed"))
     assert outcome.ending in (Ending.REDIRECTS, Ending.BROKEN)
     assert len(server.requests) == 1
 
 
-async def test_a_redirect_without_a_place_ends(server: HostileServer, fetcher: Fetcher):
+async def test_a_redirect_without_a_place_ends(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = answer(302)
     assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.REDIRECTS
 
 
-async def test_a_redirect_with_user_names_is_blocked(server: HostileServer, fetcher: Fetcher):
+async def test_a_redirect_with_user_names_is_blocked(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = redirect(302, f"http://user:pw@127.0.0.1:{server.port}/x")
     assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.BLOCKED
 
 
-async def test_a_hundred_thousand_headers_are_refused(server: HostileServer, fetcher: Fetcher):
+async def test_a_hundred_thousand_headers_are_refused(server: RawServer, fetcher: Fetcher):
     head = b"".join(b"X-%d: y\r\n" % n for n in range(100_000))
     server.routes["/feed"] = b"HTTP/1.1 200 OK\r\n" + head + b"Content-Length: 0\r\n\r\n"
     outcome = await fetcher.fetch(server.url("/feed"))
@@ -327,12 +325,12 @@ async def test_a_hundred_thousand_headers_are_refused(server: HostileServer, fet
     assert "headers" in outcome.message
 
 
-async def test_a_header_of_a_megabyte_is_refused(server: HostileServer, fetcher: Fetcher):
+async def test_a_header_of_a_megabyte_is_refused(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = feed({"X": "y" * (1 << 20)})
     assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.TOO_LARGE
 
 
-async def test_a_policy_header_of_twenty_kilobytes_is_ordinary(server: HostileServer, fetcher: Fetcher):
+async def test_a_policy_header_of_twenty_kilobytes_is_ordinary(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = feed({"Content-Security-Policy": "y" * 20_000})
     assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.CHANGED
 
@@ -349,14 +347,14 @@ async def test_a_policy_header_of_twenty_kilobytes_is_ordinary(server: HostileSe
         b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
     ],
 )
-async def test_what_is_not_http_is_said_so(server: HostileServer, fetcher: Fetcher, wire: bytes):
+async def test_what_is_not_http_is_said_so(server: RawServer, fetcher: Fetcher, wire: bytes):
     server.routes["/feed"] = wire
     outcome = await fetcher.fetch(server.url("/feed"))
     assert outcome.ending in (Ending.BROKEN, Ending.CONNECTION)
     assert outcome.message.endswith(".")
 
 
-async def test_a_304_with_a_body_is_unchanged_and_poisons_nothing(server: HostileServer, fetcher: Fetcher):
+async def test_a_304_with_a_body_is_unchanged_and_poisons_nothing(server: RawServer, fetcher: Fetcher):
     body = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nETag: evil\r\n\r\n<evil>"
     server.routes["/feed"] = answer(304, body, {"Content-Length": str(len(body))})
     server.routes["/other"] = feed()
@@ -366,7 +364,7 @@ async def test_a_304_with_a_body_is_unchanged_and_poisons_nothing(server: Hostil
         assert (other.ending, other.validators) == (Ending.CHANGED, Validators())
 
 
-async def test_an_answer_sent_before_the_question_is_not_believed(server: HostileServer, fetcher: Fetcher):
+async def test_an_answer_sent_before_the_question_is_not_believed(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = feed() + feed({"ETag": '"smuggled"'}, RSS.replace(b"One", b"Evil"))
     server.routes["/other"] = feed()
     assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.CHANGED
@@ -374,14 +372,14 @@ async def test_an_answer_sent_before_the_question_is_not_believed(server: Hostil
     assert other.document is None or other.document.items[0].title == "One"
 
 
-async def test_an_empty_200_and_a_login_page_are_unreadable(server: HostileServer, fetcher: Fetcher):
+async def test_an_empty_200_and_a_login_page_are_unreadable(server: RawServer, fetcher: Fetcher):
     for body in (b"", b"<html><form>log in</form></html>"):
         server.routes["/feed"] = feed(body=body)
         outcome = await fetcher.fetch(server.url("/feed"), OLD)
         assert (outcome.ending, outcome.status, outcome.document) == (Ending.UNREADABLE, 200, None)
 
 
-async def test_a_server_that_hangs_up_without_a_word_is_a_connection_error(server: HostileServer, fetcher: Fetcher):
+async def test_a_server_that_hangs_up_without_a_word_is_a_connection_error(server: RawServer, fetcher: Fetcher):
     async def hang_up(_: Request, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
@@ -413,7 +411,7 @@ async def test_a_certificate_nobody_trusts_is_a_tls_error_and_a_trusted_one_work
     authority.configure_trust(client)
     stranger = ssl.create_default_context()
     other.configure_trust(stranger)
-    async with HostileServer(tls=side) as server:
+    async with RawServer(tls=side) as server:
         server.routes["/feed"] = feed()
         async with Fetcher(allow_private=True, contact=None, read=read_titles, tls=client) as fetcher:
             good = await fetcher.fetch(server.url("/feed", host="localhost"))
@@ -435,7 +433,7 @@ async def test_https_spoken_to_a_server_of_plain_http_is_a_tls_error(fetcher: Fe
     assert outcome.ending is Ending.TLS
 
 
-async def test_one_stuck_server_does_not_delay_another(server: HostileServer):
+async def test_one_stuck_server_does_not_delay_another(server: RawServer):
     server.routes["/stuck"] = lambda *_: asyncio.sleep(3600)
     server.routes["/feed"] = feed()
     async with Fetcher(allow_private=True, contact=None, read=read_titles, deadline=120) as fetcher:
@@ -448,7 +446,7 @@ async def test_one_stuck_server_does_not_delay_another(server: HostileServer):
             await stuck
 
 
-async def test_a_fetch_that_is_cancelled_frees_its_host(server: HostileServer):
+async def test_a_fetch_that_is_cancelled_frees_its_host(server: RawServer):
     server.routes["/stuck"] = lambda *_: asyncio.sleep(3600)
     server.routes["/feed"] = feed()
     async with Fetcher(allow_private=True, contact=None, read=read_titles, per_host=1) as fetcher:
@@ -458,7 +456,7 @@ async def test_a_fetch_that_is_cancelled_frees_its_host(server: HostileServer):
         assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.CHANGED
 
 
-async def test_a_page_is_any_answer_and_is_capped(server: HostileServer, fetcher: Fetcher):
+async def test_a_page_is_any_answer_and_is_capped(server: RawServer, fetcher: Fetcher):
     server.routes["/page"] = answer(
         200, gzip.compress(b"x" * 5000), {"Content-Encoding": "gzip", "Content-Type": "a/b"}
     )

@@ -11,7 +11,7 @@ import test_fetch_conditional
 import test_fetch_hosts
 import test_fetch_servers
 import uvloop
-from hostile import HostileServer, read_titles
+from raw_server import RawServer, read_titles
 
 from headwater.fetch.client import Fetcher
 from headwater.fetch.reading.document_reader import DocumentReader
@@ -38,7 +38,7 @@ ALL = [each for module in (test_fetch_conditional, test_fetch_servers, test_fetc
 def test_on_uvloop(scenario: Scenario):
     async def run() -> None:
         async with (
-            HostileServer() as server,
+            RawServer() as server,
             Fetcher(
                 allow_private=True, contact="https://example.org/contact", deadline=1.0, per_host=8, read=read_titles
             ) as fetcher,

@@ -7,9 +7,9 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from hostile import HostileServer, feed, read_titles, redirect
 from hypothesis import given
 from hypothesis import strategies as st
+from raw_server import RawServer, feed, read_titles, redirect
 
 from headwater.errors import AddressError
 from headwater.fetch.client import Fetcher
@@ -192,7 +192,7 @@ def names(table: dict[str, list[str]]) -> tuple[Callable[[str, int], list[tuple[
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-async def test_a_name_with_one_private_answer_is_blocked_before_connecting(server: HostileServer, address: str):
+async def test_a_name_with_one_private_answer_is_blocked_before_connecting(server: RawServer, address: str):
     lookup, asked = names({"mixed.example": ["93.184.216.34", address]})
     async with Fetcher(contact=None, read=read_titles, lookup=lookup, ports={server.port}) as fetcher:
         outcome = await fetcher.fetch(f"http://mixed.example:{server.port}/feed")
@@ -202,7 +202,7 @@ async def test_a_name_with_one_private_answer_is_blocked_before_connecting(serve
 
 
 async def test_a_name_that_changes_its_mind_between_check_and_connection_gains_nothing(
-    server: HostileServer, monkeypatch: pytest.MonkeyPatch
+    server: RawServer, monkeypatch: pytest.MonkeyPatch
 ):
     """The fetcher connects to the address it checked, without a second lookup."""
     connected: list[str] = []
@@ -227,7 +227,7 @@ async def test_a_name_that_changes_its_mind_between_check_and_connection_gains_n
 
 
 async def test_the_socket_itself_refuses_where_everything_before_it_was_fooled(
-    server: HostileServer, monkeypatch: pytest.MonkeyPatch
+    server: RawServer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(AddressGuard, "check_url", AddressGuard(allow_private=True).check_url)
     server.routes["/feed"] = feed()
@@ -254,7 +254,7 @@ class OneDoor(AddressGuard):
     ["http://10.0.0.1/", "http://[::1]/", "http://2852039166/", "http://169.254.169.254/latest/", "//192.168.0.1/"],
 )
 async def test_a_redirect_to_a_private_address_is_blocked_on_its_hop(
-    server: HostileServer, monkeypatch: pytest.MonkeyPatch, status: int, place: str
+    server: RawServer, monkeypatch: pytest.MonkeyPatch, status: int, place: str
 ):
     monkeypatch.setattr("headwater.fetch.client.AddressGuard", lambda **_: OneDoor(server.port))
     server.routes["/feed"] = redirect(status, place)
@@ -266,7 +266,7 @@ async def test_a_redirect_to_a_private_address_is_blocked_on_its_hop(
     assert server.paths == ["/feed", "/feed"]
 
 
-async def test_a_post_never_follows_a_redirect(server: HostileServer, fetcher: Fetcher):
+async def test_a_post_never_follows_a_redirect(server: RawServer, fetcher: Fetcher):
     server.routes["/hook"] = redirect(307, "/other", body=b"moved")
     page = await fetcher.post(server.url("/hook"), {"hub.mode": "publish"}, {"X-Hub": "1"})
     assert (page.status, page.headers["location"], page.body) == (307, "/other", b"moved")
@@ -275,18 +275,18 @@ async def test_a_post_never_follows_a_redirect(server: HostileServer, fetcher: F
     assert server.requests[0]["X-Hub"] == "1"
 
 
-async def test_where_private_addresses_are_allowed_they_are_fetched(server: HostileServer, fetcher: Fetcher):
+async def test_where_private_addresses_are_allowed_they_are_fetched(server: RawServer, fetcher: Fetcher):
     server.routes["/feed"] = feed()
     assert (await fetcher.fetch(server.url("/feed"))).ending is Ending.CHANGED
     assert (await fetcher.fetch(server.url("/feed", host="localhost"))).ending is Ending.CHANGED
 
 
-async def test_a_proxy_of_the_environment_is_not_used(server: HostileServer, monkeypatch: pytest.MonkeyPatch):
+async def test_a_proxy_of_the_environment_is_not_used(server: RawServer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", server.url())
     monkeypatch.setenv("HTTP_PROXY", server.url())
     lookup, _ = names({"public.example": ["127.0.0.1"]})
     async with (
-        HostileServer(routes={"/feed": feed()}) as other,
+        RawServer(routes={"/feed": feed()}) as other,
         Fetcher(allow_private=True, contact=None, read=read_titles, lookup=lookup) as fetcher,
     ):
         outcome = await fetcher.fetch(other.url("/feed", host="public.example"))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hostile import RSS, HostileServer, feed
 from misbehaviour import misbehave
+from raw_server import RSS, RawServer, feed
 
 from headwater.errors import NotAFeed
 from headwater.fetch.client import Fetcher
@@ -85,7 +85,7 @@ async def test_a_worker_understands_a_document_exactly_as_we_do():
         await reader.close()
 
 
-async def test_a_document_in_utf_16_is_read_whole(server: HostileServer):
+async def test_a_document_in_utf_16_is_read_whole(server: RawServer):
     server.routes["/feed"] = feed(body=RSS.decode().replace("utf-8", "utf-16").encode("utf-16"))
     async with Fetcher(allow_private=True, contact=None) as fetcher:
         outcome = await fetcher.fetch(server.url("/feed"))
@@ -127,7 +127,7 @@ def test_documents_whose_cost_is_quadratic_are_kept_away_from_the_loop(name: str
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_document_ends_in_an_outcome_while_the_loop_goes_on(server: HostileServer, name: str):
+async def test_a_hostile_document_ends_in_an_outcome_while_the_loop_goes_on(server: RawServer, name: str):
     server.routes["/feed"] = feed(body=HOSTILE[name])
     server.routes["/good"] = feed()
     async with Fetcher(allow_private=True, contact=None, per_host=2) as fetcher:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processed import World
+from query_world import World
 
 from headwater.settings import Settings, load_settings
 from headwater.store.opening import open_store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from processed import World
+from query_world import World
 
 from headwater.language import parse
 from headwater.node.queries.preview import preview_queries

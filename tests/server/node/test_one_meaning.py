@@ -8,7 +8,7 @@ from random import Random
 
 import msgspec
 import pytest
-from processed import World
+from query_world import World
 
 from headwater.cli.console.item_table import read_item_table
 from headwater.language import parse

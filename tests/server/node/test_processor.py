@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from processed import GUARDIAN, World
+from query_world import GUARDIAN, World
 from sqlalchemy import Connection, update
 
 from headwater.errors import InputError, QueryError

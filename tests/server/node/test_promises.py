@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from processed import World
+from query_world import World
 from starlette.applications import Starlette
 from starlette.types import Message
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from processed import World
+from query_world import World
 
 from headwater.store.maintenance.trash import move_feed_to_trash, restore_from_trash
 from headwater.store.maintenance.trash_entries import Remover

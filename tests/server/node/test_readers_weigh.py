@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from processed import World
+from query_world import World
 
 from headwater.node.crawl.spending import FIRST_BYTES, BudgetAccount
 from headwater.node.crawl.strategy_setup import make_scheduler

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from processed import World
+from query_world import World
 from sqlalchemy import Connection, delete, select
 
 from headwater.store.content.stories import find_story_entries, list_story

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from processed import World
+from query_world import World
 from test_story_grouping import AGAIN, ALASKA, THIRD
 
 from headwater.language import parse

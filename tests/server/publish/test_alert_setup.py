@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from failing_receivers import hooks, mail_server
 from hypothesis import given
 from hypothesis import strategies as st
-from moody_receivers import hooks, mail_server
 from structlog.testing import capture_logs
 
 from headwater.assembly import build
@@ -50,7 +50,7 @@ async def test_a_mail_server_is_saved_and_sends_a_test_mail_at_once(http: httpx.
     assert (await http.post("/api/v1/queries", json=query)).status_code == 400
     early = await http.post(TEST, data={"kind": "email", "address": "me@example.org"})
     assert (early.status_code, "No mail server is configured" in early.text) == (400, True)
-    with mail_server(moods=0) as (url, receiver):
+    with mail_server(failure_rate=0) as (url, receiver):
         saved = await http.post(MAIL, data=mail_form(url), follow_redirects=True)
         assert "Mail server saved." in saved.text
         sent = await http.post(TEST, data={"kind": "email", "address": "me@example.org"}, follow_redirects=True)
@@ -87,7 +87,7 @@ async def test_the_password_is_neither_shown_nor_logged_nor_sent_to_another_host
 
 
 async def test_chat_and_web_hooks_are_tested_by_a_real_message(http: httpx.AsyncClient) -> None:
-    with hooks(moods=0) as (url, receiver):
+    with hooks(failure_rate=0) as (url, receiver):
         sent = await http.post(TEST, data={"kind": "webhook", "address": url}, follow_redirects=True)
         assert "Test message accepted" in sent.text
         assert len(receiver.taken) == 1
@@ -114,7 +114,7 @@ async def test_readers_neither_see_nor_use_the_page(node: Node, http: httpx.Asyn
 
 
 def test_the_command_sends_by_the_saved_mail_server(tmp_path: Path) -> None:
-    with mail_server(moods=0) as (url, receiver):
+    with mail_server(failure_rate=0) as (url, receiver):
         given = ("--data", str(tmp_path))
         (tmp_path / "headwater.toml").write_text(f'smtp_url = "{url}"\nmail_from = "{SENDER}"\n')
         sent = run_command("deliveries", "test", "email", "me@example.org", *given, "--json")

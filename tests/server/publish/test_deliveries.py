@@ -20,9 +20,9 @@ from zoneinfo import ZoneInfo
 import killed_deliverer
 import orjson
 import pytest
+from failing_receivers import hooks, mail_server
 from hypothesis import given
 from hypothesis import strategies as st
-from moody_receivers import hooks, mail_server
 
 from headwater.fetch.client import Fetcher
 from headwater.language import parse
@@ -153,7 +153,7 @@ async def test_sinks_that_redirect_or_stall_are_retried_and_block_no_other(
         await writer.drain()
         await asyncio.sleep(0.5)
 
-    with hooks(moods=0) as (good, receiver):
+    with hooks(failure_rate=0) as (good, receiver):
         async with (
             odd_server(stall) as elsewhere,
             odd_server(stall) as slow,
@@ -213,7 +213,7 @@ async def test_a_failing_mail_server_gets_every_mail_once(store: Store) -> None:
 async def test_a_digest_is_sent_at_its_time_with_all_items_unless_it_is_empty(store: Store) -> None:
     now = datetime(2026, 3, 1, 7, 0, tzinfo=UTC).timestamp()
     clock = lambda: now  # noqa: E731
-    with mail_server(moods=0) as (smtp, receiver):
+    with mail_server(failure_rate=0) as (smtp, receiver):
         feed, processor = await prepared(store, 'DELIVER TO EMAIL "me@example.org" EVERY 1 DAY AT "07:30"', clock)
         deliverer = Deliverer(store, {"email": MailSink(lambda: (smtp, "headwater@example.org"))}, clock=clock)
         await arrive(store, processor, feed, "a")
@@ -236,7 +236,7 @@ async def test_a_digest_is_sent_at_its_time_with_all_items_unless_it_is_empty(st
 
 
 async def test_a_permanently_refused_delivery_is_dead_and_can_be_resent(store: Store) -> None:
-    with hooks(moods=0) as (url, receiver):
+    with hooks(failure_rate=0) as (url, receiver):
         receiver.status = 410
         feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
         await arrive(store, processor, feed, "a", "b")
@@ -256,7 +256,7 @@ async def test_a_permanently_refused_delivery_is_dead_and_can_be_resent(store: S
 
 
 async def test_a_failing_sink_is_given_up_after_the_last_attempt(store: Store) -> None:
-    with hooks(moods=0) as (url, receiver):
+    with hooks(failure_rate=0) as (url, receiver):
         receiver.status = 503
         feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
         await arrive(store, processor, feed, "a")
@@ -269,7 +269,7 @@ async def test_a_failing_sink_is_given_up_after_the_last_attempt(store: Store) -
 
 
 async def test_a_web_hook_on_a_private_address_is_never_called(store: Store) -> None:
-    with hooks(moods=0) as (url, receiver):
+    with hooks(failure_rate=0) as (url, receiver):
         feed, processor = await prepared(store, f'DELIVER TO WEBHOOK "{url}"')
         await arrive(store, processor, feed, "a")
         async with Fetcher(allow_private=False, contact=None) as fetcher:
@@ -282,7 +282,7 @@ async def test_a_web_hook_on_a_private_address_is_never_called(store: Store) -> 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from modules that Apprise imports
 async def test_a_notification_is_sent_by_apprise_but_not_to_guarded_hosts(store: Store) -> None:
-    with hooks(moods=0) as (url, receiver):
+    with hooks(failure_rate=0) as (url, receiver):
         host = url.removeprefix("http://")
         feed, processor = await prepared(store, f'DELIVER TO NOTIFY "json://{host}"')
         await arrive(store, processor, feed, "a")

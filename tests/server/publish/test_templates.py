@@ -9,9 +9,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from failing_receivers import mail_server
 from hypothesis import given
 from hypothesis import strategies as st
-from moody_receivers import mail_server
 from test_deliveries import arrive, prepared, until_done
 
 from headwater.errors import InputError, NotAFeed
@@ -89,7 +89,7 @@ async def test_a_template_that_never_ends_is_stopped() -> None:
 
 
 async def test_mails_use_the_template_of_the_query_or_of_the_server(store: Store) -> None:
-    with mail_server(moods=0.0) as (smtp, mails):
+    with mail_server(failure_rate=0.0) as (smtp, mails):
         feed, processor = await prepared(store, 'DELIVER TO EMAIL "me@example.org"')
         await store.write(set_delivery_template, None, "from the server", "{{ items[0].title }}!")
         await store.write(set_delivery_template, "LAVA", "from {{ query }}", None)

@@ -6,8 +6,8 @@ import asyncio
 import random
 
 import pytest
-from lived_world import PHONE, REMOVALS, SECRET, World, everything, lived_world
 from sqlalchemy import Connection, func, select
+from used_store import PHONE, REMOVALS, SECRET, World, everything, make_used_store
 
 from headwater.errors import InputError, NotFound
 from headwater.store.content.feed_overview import list_feed_overviews
@@ -72,7 +72,7 @@ NOTHING = "There is nothing to take back here, or no longer: what is removed is 
 
 @pytest.fixture
 async def world(store: Store) -> World:
-    return await lived_world(store)
+    return await make_used_store(store)
 
 
 async def taken_back(world: World, undo: int) -> None:
@@ -95,7 +95,7 @@ async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(wor
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trace(store: Store, seed: int) -> None:
-    world = await lived_world(store, seed)
+    world = await make_used_store(store, seed)
     before = await everything(store)
     undo = []
     for remove in random.Random(seed).sample(list(REMOVALS.values()), len(REMOVALS)):
@@ -464,7 +464,7 @@ async def test_marks_follow_items_that_were_merged_into_another_feed_meanwhile(w
 async def test_what_was_removed_moves_with_the_database_and_is_taken_back_there(
     store: Store, database_url: str, postgres: PostgresServer, tmp_path
 ) -> None:
-    world = await lived_world(store)
+    world = await make_used_store(store)
     before = await everything(store)
     undo = [await REMOVALS[name](world) for name in ("an account", "a feed", "a query feed with its readers")]
     name = postgres.create()

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import uvicorn
 from anyio.from_thread import start_blocking_portal
-from lived import live
 from playwright.async_api import Browser, async_playwright
+from watched_farm import simulate_days
 
 from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.settings import Settings, load_settings
@@ -66,34 +66,34 @@ async def site(web_store: Store) -> AsyncIterator[Callable[..., Awaitable[str]]]
 
 
 @pytest.fixture(scope="session")
-def lived_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def watched_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a database as if a server had watched eight feeds for three days, until a minute before NOW."""
-    folder = tmp_path_factory.mktemp("lived")
+    folder = tmp_path_factory.mktemp("watched")
 
     async def build() -> None:
         given = load_settings(data=folder, budget=2.0, allow_private=True)
         async with await open_store(given.database_url) as store:
-            await live(store, given, NOW - 60, feeds=10, days=3, step=1200.0)
+            await simulate_days(store, given, NOW - 60, feeds=10, days=3, step=1200.0)
 
     asyncio.run(build())
     return folder / "headwater.sqlite"
 
 
 @pytest.fixture
-async def lived_store(lived_file: Path, tmp_path: Path) -> AsyncIterator[Store]:
-    """Open a copy of `lived_file`, to read and to change."""
-    shutil.copy(lived_file, tmp_path / "lived.sqlite")
-    async with await open_store(f"sqlite:///{tmp_path / 'lived.sqlite'}") as opened:
+async def watched_store(watched_file: Path, tmp_path: Path) -> AsyncIterator[Store]:
+    """Open a copy of `watched_file`, to read and to change."""
+    shutil.copy(watched_file, tmp_path / "watched.sqlite")
+    async with await open_store(f"sqlite:///{tmp_path / 'watched.sqlite'}") as opened:
         yield opened
 
 
 @pytest.fixture
-async def lived_site(lived_store: Store) -> AsyncIterator[Callable[..., Awaitable[str]]]:
-    """Start servers over `lived_store`."""
+async def watched_site(watched_store: Store) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+    """Start servers over `watched_store`."""
     async with AsyncExitStack() as stack:
 
         async def start(**options: Any) -> str:
-            return await stack.enter_async_context(serving(lived_store, **options))
+            return await stack.enter_async_context(serving(watched_store, **options))
 
         yield start
 

@@ -56,7 +56,7 @@ Start = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-async def lived_in(web_store: Store) -> Store:
+async def used_store(web_store: Store) -> Store:
     """Make two feeds in folders with three items each, one without; a query feed; and a user called Ada."""
     new = [
         NewFeed("https://a.example/feed?x=1&y=2", title="A & A", tags=("news",), link="https://a.example/"),
@@ -84,7 +84,7 @@ async def lived_in(web_store: Store) -> Store:
 
 
 @pytest.fixture
-async def client(site: Start, lived_in: Store) -> AsyncIterator[Client]:
+async def client(site: Start, used_store: Store) -> AsyncIterator[Client]:
     async with httpx.AsyncClient() as http:
         found = Client(http, await site())
         await found.login("ada", PASSWORD)
@@ -122,7 +122,7 @@ def test_anything_else_is_refused_with_a_sentence(text: str) -> None:
             reading(text)
 
 
-async def test_signing_in_gives_tokens_and_wrong_passwords_do_not(site: Start, lived_in: Store) -> None:
+async def test_signing_in_gives_tokens_and_wrong_passwords_do_not(site: Start, used_store: Store) -> None:
     base = await site()
     async with httpx.AsyncClient() as http:
         wrong = await http.post(f"{base}/accounts/ClientLogin", data={"Email": "ada", "Passwd": "wrong"})
@@ -140,9 +140,9 @@ async def test_signing_in_gives_tokens_and_wrong_passwords_do_not(site: Start, l
         ):
             answer = await http.get(f"{base}/reader/api/0/user-info", headers=headers)
             assert answer.status_code == 401, headers
-        owner = await lived_in.read(find_owner)
-        await lived_in.write(add_api_token, owner.id, hash_secret("for-phone"), "phone", ["read", "write"], NOW)
-        await lived_in.write(add_api_token, owner.id, hash_secret("only-read"), "wall", ["read"], NOW)
+        owner = await used_store.read(find_owner)
+        await used_store.write(add_api_token, owner.id, hash_secret("for-phone"), "phone", ["read", "write"], NOW)
+        await used_store.write(add_api_token, owner.id, hash_secret("only-read"), "wall", ["read"], NOW)
         token = await http.post(f"{base}/accounts/ClientLogin", data={"Email": "Ada", "Passwd": "for-phone"})
         assert token.status_code == 200
         weak = await http.post(f"{base}/accounts/ClientLogin", data={"Email": "Ada", "Passwd": "only-read"})
@@ -152,14 +152,14 @@ async def test_signing_in_gives_tokens_and_wrong_passwords_do_not(site: Start, l
         assert (await http.post(f"{base}/reader/api/0/edit-tag", headers=bearer)).status_code == 403
 
 
-async def test_a_new_password_ends_what_clients_hold(client: Client, lived_in: Store) -> None:
-    owner = await lived_in.read(find_owner)
+async def test_a_new_password_ends_what_clients_hold(client: Client, used_store: Store) -> None:
+    owner = await used_store.read(find_owner)
     assert (await client.ask("/reader/api/0/user-info")).status_code == 200
-    await lived_in.write(change_user, owner.id, password=hash_password("quite another one"))
+    await used_store.write(change_user, owner.id, password=hash_password("quite another one"))
     assert (await client.ask("/reader/api/0/user-info")).status_code == 401
 
 
-async def test_guessing_by_clients_is_slowed_down(site: Start, lived_in: Store) -> None:
+async def test_guessing_by_clients_is_slowed_down(site: Start, used_store: Store) -> None:
     base = await site()
     async with httpx.AsyncClient() as http:
         login = f"{base}/accounts/ClientLogin"
@@ -451,7 +451,7 @@ async def test_a_labelled_item_stays_when_its_feed_is_unsubscribed(client: Clien
 
 
 async def test_labels_of_items_are_renamed_and_removed_and_come_back_from_the_trash(
-    client: Client, lived_in: Store
+    client: Client, used_store: Store
 ) -> None:
     await client.post("edit-tag", [("i", "1"), ("i", "4"), ("a", LATER)])
     await client.post("edit-tag", [("i", "4"), ("a", "user/-/label/done")])
@@ -460,13 +460,13 @@ async def test_labels_of_items_are_renamed_and_removed_and_come_back_from_the_tr
     await client.post("disable-tag", [("s", "user/-/label/done")])
     assert await client.all_ids(s="user/-/label/done", n=10) == []
     assert "user/-/label/done" not in {tag.id for tag in (await client.get(Tags, "tag/list")).tags}
-    (entry,) = await lived_in.read(list_trash, None, NOW)
-    await lived_in.write(restore_from_trash, entry.id, None, NOW)
+    (entry,) = await used_store.read(list_trash, None, NOW)
+    await used_store.write(restore_from_trash, entry.id, None, NOW)
     assert await client.all_ids(s="user/-/label/done", n=10) == ["4", "1"]
 
 
-async def test_query_feeds_are_subscriptions_under_a_label(site: Start, lived_in: Store) -> None:
-    store = lived_in
+async def test_query_feeds_are_subscriptions_under_a_label(site: Start, used_store: Store) -> None:
+    store = used_store
     await store.write(run_script, 'CREATE FEED Volcanoes AS RETURN ALL WHERE TITLE CONTAINS "lava"', NOW)
     processor = QueryProcessor(store)
     await processor.load()
@@ -505,19 +505,19 @@ async def test_query_feeds_are_subscriptions_under_a_label(site: Start, lived_in
         assert len((await client.get(Subscriptions, "subscription/list")).subscriptions) == 4
 
 
-async def test_subscriptions_go_out_and_in_as_opml(client: Client, lived_in: Store) -> None:
+async def test_subscriptions_go_out_and_in_as_opml(client: Client, used_store: Store) -> None:
     out = await client.ask("/reader/api/0/subscription/export")
     assert out.headers["content-type"].startswith("text/x-opml")
-    other = await lived_in.write(add_user, "Bo", hash_password(PASSWORD), NOW)
+    other = await used_store.write(add_user, "Bo", hash_password(PASSWORD), NOW)
     async with httpx.AsyncClient() as http:
         bo = Client(http, client.base)
         await bo.login("bo", PASSWORD)
         answer = await bo.ask("/reader/api/0/subscription/import", "POST", content=out.content)
         assert (answer.status_code, answer.text) == (200, "OK")
         subs: Subscriptions = await bo.get(Subscriptions, "subscription/list")
-    assert {one.url for one in subs.subscriptions} == {feed.url for feed in await lived_in.read(list_feeds)}
-    assert await lived_in.read(count_feeds) == 3  # one feed for both of them
-    assert {tag for one in await lived_in.read(list_subscriptions, other.id) for tag in one.tags} >= {"news"}
+    assert {one.url for one in subs.subscriptions} == {feed.url for feed in await used_store.read(list_feeds)}
+    assert await used_store.read(count_feeds) == 3  # one feed for both of them
+    assert {tag for one in await used_store.read(list_subscriptions, other.id) for tag in one.tags} >= {"news"}
 
 
 async def test_a_stream_is_also_atom(client: Client) -> None:
@@ -531,8 +531,8 @@ async def test_a_stream_is_also_atom(client: Client) -> None:
 # refused requests
 
 
-async def test_another_persons_items_feeds_and_stars_are_not_reachable(client: Client, lived_in: Store) -> None:
-    await lived_in.write(add_user, "Eve", hash_password(PASSWORD), NOW)
+async def test_another_persons_items_feeds_and_stars_are_not_reachable(client: Client, used_store: Store) -> None:
+    await used_store.write(add_user, "Eve", hash_password(PASSWORD), NOW)
     mine = await client.all_ids(s=READING_LIST, n=100)
     async with httpx.AsyncClient() as http:
         eve = Client(http, client.base)

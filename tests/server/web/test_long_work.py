@@ -20,18 +20,18 @@ NOW = 1_800_000_000.0
 
 
 async def test_strategies_are_compared_on_the_stored_history(
-    lived_store: Store, monkeypatch: pytest.MonkeyPatch
+    watched_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(strategy_comparison, "COMPARED_STRATEGIES", ("round_robin", "freshrss"))
     job = BackgroundJob("1", "Comparing", "strategies", NOW, "comparison")
     names = list_compared("freshrss", "FreshRSS, freshrss(ttl=7200)")
-    found = await replay_strategies(lived_store, 0.2, NOW, job, names)
+    found = await replay_strategies(watched_store, 0.2, NOW, job, names)
     assert [row.strategy for row in found.rows] == ["round_robin", "freshrss", "freshrss(ttl=7200)"]
     assert found.best in names
     assert 2 < found.days < 4
     assert all(0 < row.completeness <= 1 and row.mean_delay > 0 for row in found.rows)
     assert (job.done, job.total, found.of) == (3, 3, 3)
-    assert await load_last_comparison(lived_store) == found
+    assert await load_last_comparison(watched_store) == found
 
 
 @pytest.mark.parametrize("wanted", ["os:system", "reference", "advarss(x=1)"])
@@ -42,11 +42,11 @@ def test_a_strategy_that_cannot_be_compared_is_refused(wanted: str) -> None:
 
 
 async def test_strategies_that_are_through_are_shown_while_others_are_not(
-    lived_site: Start, lived_store: Store, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    watched_site: Start, watched_store: Store, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first strategy finishes quickly; the page shows it before the others, and later without a new request."""
     monkeypatch.setattr(strategy_comparison, "COMPARED_STRATEGIES", ("round_robin", "freshrss", "value"))
-    base = await lived_site()
+    base = await watched_site()
     page = await (await browser.new_context()).new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

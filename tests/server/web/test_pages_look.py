@@ -78,10 +78,10 @@ class Watched:
     [("light", 1280, None), ("dark", 1280, ["color-contrast"]), ("light", 375, ["color-contrast", "target-size"])],
 )
 async def test_every_page_is_accessible_light_and_only_ours(
-    lived_site: Start, lived_store: Store, browser: Browser, scheme: Any, width: int, rules: list[str] | None
+    watched_site: Start, watched_store: Store, browser: Browser, scheme: Any, width: int, rules: list[str] | None
 ) -> None:
-    item = await prepared(lived_store)
-    base = await lived_site()
+    item = await prepared(watched_store)
+    base = await watched_site()
     context = await browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     watched = Watched(await context.new_page(), base)
     options: dict[str, Any] = {"resultTypes": ["violations"]}
@@ -107,8 +107,8 @@ async def test_every_page_is_accessible_light_and_only_ours(
     assert [one for one in watched.complaints if "nothing-here" not in one] == []
 
 
-async def test_the_switch_keeps_dark_and_goes_back_to_the_page(lived_site: Start, browser: Browser) -> None:
-    base = await lived_site()
+async def test_the_switch_keeps_dark_and_goes_back_to_the_page(watched_site: Start, browser: Browser) -> None:
+    base = await watched_site()
     page = await browser.new_page(color_scheme="light")
     await page.goto(f"{base}/quality")
     light = await page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -121,9 +121,9 @@ async def test_the_switch_keeps_dark_and_goes_back_to_the_page(lived_site: Start
     assert await page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-async def test_charts_show_their_finding_and_their_numbers(lived_site: Start, browser: Browser) -> None:
+async def test_charts_show_their_finding_and_their_numbers(watched_site: Start, browser: Browser) -> None:
     page = await browser.new_page()
-    await page.goto(f"{await lived_site()}/feed/3")
+    await page.goto(f"{await watched_site()}/feed/3")
     assert await page.locator("figure").count() == 2
     assert "items a week" in await page.locator("figcaption").first.inner_text()
     assert await page.locator("figure svg text").count() > 10
@@ -133,8 +133,8 @@ async def test_charts_show_their_finding_and_their_numbers(lived_site: Start, br
     assert await rows.first.is_visible()
 
 
-async def test_on_a_phone_moments_say_what_happened_then(lived_site: Start, browser: Browser) -> None:
-    base = await lived_site()
+async def test_on_a_phone_moments_say_what_happened_then(watched_site: Start, browser: Browser) -> None:
+    base = await watched_site()
     page = await browser.new_page(viewport={"width": 390, "height": 844})
     await page.goto(f"{base}/feeds")
     said = """cells => cells.slice(0, 3).map(one => getComputedStyle(one, "::before").content.replaceAll('"', ""))"""

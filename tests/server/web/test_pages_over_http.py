@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from at_the_field import said_at
+from form_errors import read_field_error
 
 from headwater.credentials import hash_password
 from headwater.language.parsing.lexer import MAX_STATEMENT_BYTES
@@ -391,7 +391,7 @@ async def test_what_is_wrong_is_said_at_the_field_which_keeps_what_was_typed(sit
         for path, fields, at, kept in WRONG:
             status, page = await visitor.send(path, **fields)
             assert status == 400, (path, fields)
-            assert said_at(page, at, **{name: fields[name] for name in kept})[-1] in ".”", (path, fields)
+            assert read_field_error(page, at, **{name: fields[name] for name in kept})[-1] in ".”", (path, fields)
     assert [user.name for user in await web_store.read(list_users)] == ["owner"]
     assert await web_store.read(list_api_tokens, 1) == []
 
@@ -404,7 +404,7 @@ async def test_what_cannot_be_imported_is_said_at_the_file(site: Start, web_stor
             form.add_field("file", io.BytesIO(body), filename="list.opml")
             async with visitor.session.post(visitor.base + "/settings/import", data=form) as answer:
                 assert answer.status == status
-                assert said_at(await answer.text(), "file")
+                assert read_field_error(await answer.text(), "file")
 
 
 async def test_the_text_of_a_query_is_marked_wrong_and_its_removal_refused_where_it_is_asked_for(

@@ -25,11 +25,11 @@ NOW = 1_800_000_000.0
 
 
 async def test_the_keyboard_reads_marks_stars_and_takes_back(
-    lived_site: Start, lived_store: Store, browser: Browser
+    watched_site: Start, watched_store: Store, browser: Browser
 ) -> None:
-    base = await lived_site()
-    owner = await lived_store.read(find_owner)
-    before = (await lived_store.read(count_unread, owner.id)).total
+    base = await watched_site()
+    owner = await watched_store.read(find_owner)
+    before = (await watched_store.read(count_unread, owner.id)).total
     assert before > 60
     page = await (await browser.new_context(viewport={"width": 1280, "height": 800})).new_page()
     errors: list[str] = []
@@ -46,12 +46,12 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
     await expect(rows.nth(0)).to_have_class("row-item is-open")
     await page.keyboard.press("m")
     await expect(rows.nth(0)).to_have_class(re.compile("is-open.*is-unread|is-unread.*is-open"))
-    counts = await lived_store.read(count_unread, owner.id)
+    counts = await watched_store.read(count_unread, owner.id)
     assert (counts.total, counts.starred) == (before - 1, 1)
 
     # Every count in the sidebar is the current number of unread items: feeds, and their folders.
-    feeds = [one.feed_id for one in await lived_store.read(list_subscriptions, owner.id) if one.feed_id is not None]
-    said = await count_unread_by_path(lived_store, owner.id, feeds)
+    feeds = [one.feed_id for one in await watched_store.read(list_subscriptions, owner.id) if one.feed_id is not None]
+    said = await count_unread_by_path(watched_store, owner.id, feeds)
     assert any(path.startswith("/read/tag/") for path in said)
     for path, number in said.items():
         place = page.locator(f'.side [data-place="{path}"]').first
@@ -73,14 +73,14 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
 
     # All are marked read, and it is undone. Opening the address of an unread item has marked it.
     await expect(rows.nth(0)).not_to_have_class(re.compile("is-unread"))
-    left = (await lived_store.read(count_unread, owner.id)).total
+    left = (await watched_store.read(count_unread, owner.id)).total
     assert left == before - 2
     await page.keyboard.press("Shift+A")
     await expect(page.get_by_text("marked as read.")).to_be_visible()
-    assert (await lived_store.read(count_unread, owner.id)).total == 0
+    assert (await watched_store.read(count_unread, owner.id)).total == 0
     await page.get_by_role("button", name="Undo").click()
     await page.wait_for_url(f"{base}/read/all")
-    assert (await lived_store.read(count_unread, owner.id)).total == left
+    assert (await watched_store.read(count_unread, owner.id)).total == left
 
     # Search: by words, and in the language.
     await page.keyboard.press("/")
@@ -98,9 +98,11 @@ async def test_the_keyboard_reads_marks_stars_and_takes_back(
     assert errors == []
 
 
-async def test_new_items_wait_until_they_are_asked_for(lived_site: Start, lived_store: Store, browser: Browser) -> None:
+async def test_new_items_wait_until_they_are_asked_for(
+    watched_site: Start, watched_store: Store, browser: Browser
+) -> None:
     page = await browser.new_page()
-    await page.goto(await lived_site())
+    await page.goto(await watched_site())
     first = await page.locator(".row-item .t").first.inner_text()
     # Everything arrived after the epoch, as if the page had been loaded then.
     await page.evaluate("document.querySelector('.columns').dataset.since = '0'; dispatchEvent(new Event('focus'))")
@@ -109,10 +111,10 @@ async def test_new_items_wait_until_they_are_asked_for(lived_site: Start, lived_
 
 
 async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
-    lived_site: Start, lived_store: Store, browser: Browser
+    watched_site: Start, watched_store: Store, browser: Browser
 ) -> None:
     page = await (await browser.new_context(viewport={"width": 1280, "height": 700})).new_page()
-    await page.goto(await lived_site())
+    await page.goto(await watched_site())
     rows = page.locator(".row-item")
     await page.locator("a.older").click()
     await expect(rows.nth(60)).to_be_attached()
@@ -138,12 +140,12 @@ async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
     assert await page.evaluate("document.activeElement.className") == "article"  # the space bar scrolls it
 
     # One key marks the skipped items as read.
-    owner = (await lived_store.read(find_owner)).id
-    before = (await lived_store.read(count_unread, owner)).total
+    owner = (await watched_store.read(find_owner)).id
+    before = (await watched_store.read(count_unread, owner)).total
     await page.keyboard.press("u")
     await expect(rows.nth(0)).not_to_have_class(re.compile("is-unread"))
     await expect(rows.nth(1)).not_to_have_class(re.compile("is-unread"))
-    assert (await lived_store.read(count_unread, owner)).total == before - 2
+    assert (await watched_store.read(count_unread, owner)).total == before - 2
     undo = page.locator(".undo")
     await expect(undo).to_contain_text("2 items marked as read.")
     await expect(undo).to_be_in_viewport()
@@ -152,7 +154,7 @@ async def test_a_slow_connection_and_the_back_button_do_not_lose_the_place(
     for number in (0, 1):
         await expect(rows.nth(number)).to_have_class(re.compile("is-unread"))
     await expect(rows.nth(2)).to_have_class(re.compile("is-open"))
-    assert (await lived_store.read(count_unread, owner)).total == before
+    assert (await watched_store.read(count_unread, owner)).total == before
 
     # Go far down the list and back: everything loaded is still there, at the same position.
     await rows.nth(60).locator(".open").click()
@@ -193,9 +195,9 @@ async def test_what_is_written_from_right_to_left_is_set_so(site: Start, web_sto
 
 
 async def test_without_javascript_everything_can_be_read_marked_and_searched(
-    lived_site: Start, lived_store: Store, browser: Browser
+    watched_site: Start, watched_store: Store, browser: Browser
 ) -> None:
-    base = await lived_site()
+    base = await watched_site()
     page = await (await browser.new_context(java_script_enabled=False)).new_page()
     await page.goto(base)
     title = await page.locator(".row-item .t").nth(2).inner_text()
@@ -220,8 +222,8 @@ async def test_without_javascript_everything_can_be_read_marked_and_searched(
 
 
 @pytest.mark.parametrize("width", [1280, 375])
-async def test_an_item_is_labelled_by_key_or_finger(lived_site: Start, browser: Browser, width: int) -> None:
-    base = await lived_site()
+async def test_an_item_is_labelled_by_key_or_finger(watched_site: Start, browser: Browser, width: int) -> None:
+    base = await watched_site()
     page = await (await browser.new_context(viewport={"width": width, "height": 800}, has_touch=True)).new_page()
     await page.goto(base)
     await page.locator(".row-item .open").nth(1).tap()
@@ -244,9 +246,9 @@ async def test_an_item_is_labelled_by_key_or_finger(lived_site: Start, browser: 
     await expect(page.locator(".label-list details")).to_have_count(0)
 
 
-async def test_a_phone_shows_one_column_at_a_time(lived_site: Start, browser: Browser) -> None:
+async def test_a_phone_shows_one_column_at_a_time(watched_site: Start, browser: Browser) -> None:
     page = await (await browser.new_context(viewport={"width": 375, "height": 700}, has_touch=True)).new_page()
-    await page.goto(await lived_site())
+    await page.goto(await watched_site())
     side, article = page.locator(".side"), page.locator("section.article")
     await expect(side).to_be_hidden()
     await expect(article).to_be_hidden()
@@ -263,12 +265,12 @@ async def test_a_phone_shows_one_column_at_a_time(lived_site: Start, browser: Br
 
 
 async def test_the_editor_says_what_is_wrong_as_one_types_and_previews_what_is_right(
-    lived_site: Start, lived_store: Store, browser: Browser
+    watched_site: Start, watched_store: Store, browser: Browser
 ) -> None:
     page = await browser.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    await page.goto(f"{await lived_site()}/queries/new")
+    await page.goto(f"{await watched_site()}/queries/new")
     text = page.locator("#text")
     await text.focus()
     await page.keyboard.type('CREATE FEED X AS\nRETURN ALL WHERE TITEL CONTAINS "a"')
@@ -292,13 +294,13 @@ async def test_the_editor_says_what_is_wrong_as_one_types_and_previews_what_is_r
     assert await page.locator(".gallery li").count() == 10
     await page.get_by_role("button", name="Save as feed").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Built")
-    assert [query.name for query in await lived_store.read(list_all_query_feeds)] == ["Built"]
+    assert [query.name for query in await watched_store.read(list_all_query_feeds)] == ["Built"]
     assert errors == []
 
 
 @pytest.mark.parametrize("example", range(10))
-async def test_every_example_can_be_opened_and_is_well_written(lived_site: Start, example: int) -> None:
-    base = await lived_site()
+async def test_every_example_can_be_opened_and_is_well_written(watched_site: Start, example: int) -> None:
+    base = await watched_site()
     async with aiohttp.ClientSession() as session, session.get(f"{base}/queries/new?example={example}") as answer:
         assert answer.status == 200
         assert 'class="said bad"' not in await answer.text()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
-from at_the_field import said_at
+from form_errors import read_field_error
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -354,7 +354,7 @@ async def test_what_is_wrong_with_an_account_is_said_at_the_field(
         form = {"name": "Bo", "password": PASSWORD, "again": PASSWORD, **wrong}
         answer = await client.post(path, data=form)
         assert answer.status_code == 400
-        assert said_at(answer.text, at, name=form["name"])
+        assert read_field_error(answer.text, at, name=form["name"])
 
 
 async def test_who_cannot_sign_in_is_told_at_the_password_and_not_which_of_the_two_was_wrong(
@@ -365,7 +365,7 @@ async def test_who_cannot_sign_in_is_told_at_the_password_and_not_which_of_the_t
     for name in ("Ada", "Nobody"):
         answer = await sign_in(clients(), name, "wrong")
         assert answer.status_code == 403
-        told.add(said_at(answer.text, "password", name=name))
+        told.add(read_field_error(answer.text, "password", name=name))
     assert told == {"Wrong name or password."}
 
 
@@ -378,13 +378,13 @@ async def test_guessing_at_the_present_password_is_told_at_its_field_and_gets_sl
     form = {"password": "quite another", "again": "quite another"}
     for _ in range(6):
         answer = await client.post("/password", data={**form, "old": "guessed"})
-        assert (answer.status_code, said_at(answer.text, "old")) == (403, "The present password is wrong.")
+        assert (answer.status_code, read_field_error(answer.text, "old")) == (403, "The present password is wrong.")
     answer = await client.post("/password", data={**form, "old": PASSWORD})
     assert answer.status_code == 429  # even the right one, or the answer would distinguish it
-    assert said_at(answer.text, "old").startswith("Too many failed attempts.")
+    assert read_field_error(answer.text, "old").startswith("Too many failed attempts.")
     clock.now += 60
     answer = await client.post("/password", data={**form, "old": PASSWORD, "password": "short", "again": "short"})
-    assert (answer.status_code, said_at(answer.text, "password")[:10]) == (400, "The passwo")
+    assert (answer.status_code, read_field_error(answer.text, "password")[:10]) == (400, "The passwo")
     assert (await client.post("/password", data={**form, "old": PASSWORD})).status_code == 303
 
 

@@ -40,13 +40,13 @@ async def by_keyboard(page: Page, name: str) -> None:
 
 @pytest.mark.parametrize(("width", "scripts"), [(1280, True), (375, False)], ids=["desktop", "phone without scripts"])
 async def test_what_is_removed_on_a_page_is_brought_back_from_the_page_that_follows(
-    lived_site: Start, lived_store: Store, browser: Browser, width: int, scripts: bool
+    watched_site: Start, watched_store: Store, browser: Browser, width: int, scripts: bool
 ) -> None:
-    await prepared(lived_store)
-    base = await lived_site()
+    await prepared(watched_store)
+    base = await watched_site()
     context = await browser.new_context(viewport={"width": width, "height": 900}, java_script_enabled=scripts)
     watched = Watched(await context.new_page(), base)
-    page, items = watched.page, await lived_store.read(count_items, 3)
+    page, items = watched.page, await watched_store.read(count_items, 3)
     note = page.get_by_role("status").filter(has=page.get_by_role("button", name="Undo"))
 
     async def undone(removed: str, back: str) -> None:
@@ -62,40 +62,40 @@ async def test_what_is_removed_on_a_page_is_brought_back_from_the_page_that_foll
     await page.goto(f"{base}/feed/3")
     await page.get_by_role("button", name="Remove", exact=True).click()
     await undone("Feed removed", "Feed restored")
-    assert await lived_store.read(count_items, 3) == items > 0
+    assert await watched_store.read(count_items, 3) == items > 0
 
     await page.goto(f"{base}/feed/3")
     await page.get_by_role("button", name="Unsubscribe").click()
     await undone("Unsubscribed", "Subscription restored")
-    owner = await lived_store.read(find_owner)
-    assert await lived_store.read(find_subscription, owner.id, feed_id=3) is not None
+    owner = await watched_store.read(find_owner)
+    assert await watched_store.read(find_subscription, owner.id, feed_id=3) is not None
 
     await page.goto(f"{base}/queries/Volcanoes")
     await page.get_by_role("button", name="Remove query feed").click()
     await undone("Query feed removed", "Query feed restored")
-    assert (await lived_store.read(find_query_feed, "volcanoes")).name == "Volcanoes"
+    assert (await watched_store.read(find_query_feed, "volcanoes")).name == "Volcanoes"
 
     await page.goto(f"{base}/settings")
     await page.get_by_role("button", name="Revoke").click()
     await expect(note).to_contain_text("Token revoked")
-    assert await lived_store.read(find_token_user, hash_secret("secret")) is None
+    assert await watched_store.read(find_token_user, hash_secret("secret")) is None
     await undone("Token revoked", "Token restored")
-    assert await lived_store.read(find_token_user, hash_secret("secret")) is not None
+    assert await watched_store.read(find_token_user, hash_secret("secret")) is not None
 
     await page.goto(f"{base}/settings")
     await page.get_by_role("button", name="Remove", exact=True).click()
     await expect(note).to_contain_text("Account removed")
-    assert [user.name for user in await lived_store.read(list_users)] == [owner.name]
+    assert [user.name for user in await watched_store.read(list_users)] == [owner.name]
     await undone("Account removed", "Account restored")
-    assert [user.name for user in await lived_store.read(list_users)] == [owner.name, "rita"]
+    assert [user.name for user in await watched_store.read(list_users)] == [owner.name, "rita"]
     assert watched.complaints == []
     assert watched.foreign == []
 
 
 async def test_what_was_removed_stands_in_the_settings_until_it_is_back(
-    lived_site: Start, lived_store: Store, browser: Browser
+    watched_site: Start, watched_store: Store, browser: Browser
 ) -> None:
-    base = await lived_site()
+    base = await watched_site()
     watched = Watched(await browser.new_page(), base)
     page = watched.page
     await page.goto(f"{base}/feed/3")

@@ -7,7 +7,7 @@ import re
 FIELD = r'<(?:input|select|textarea) [^>]*name="{name}"[^>]*>'
 
 
-def said_at(page: str, at: str, /, **kept: str) -> str:
+def read_field_error(page: str, at: str, /, **kept: str) -> str:
     """Return a page's only error message, which must stand at the field `at` and be linked to it.
 
     The fields in `kept` must hold the submitted values, and the page must not contain a password.

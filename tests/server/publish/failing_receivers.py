@@ -16,25 +16,25 @@ import orjson
 from aiosmtpd.controller import Controller
 
 
-class MoodyMail:
+class FailingMailServer:
     """Accepts a mail, refuses it for now, or accepts it and reports a failure."""
 
-    def __init__(self, chance: random.Random, moods: float) -> None:
+    def __init__(self, chance: random.Random, failure_rate: float) -> None:
         self.taken: list[Message] = []
         self._chance = chance
-        self._moods = moods
+        self._failure_rate = failure_rate
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        mood = self._chance.random()
-        if mood < self._moods / 2:
+        drawn = self._chance.random()
+        if drawn < self._failure_rate / 2:
             return "451 Not now"
         self.taken.append(email.message_from_bytes(envelope.content))
-        return "451 Lost the thread" if mood < self._moods else "250 OK"
+        return "451 Lost the thread" if drawn < self._failure_rate else "250 OK"
 
 
 @contextmanager
-def mail_server(seed: int = 1, moods: float = 0.5) -> Iterator[tuple[str, MoodyMail]]:
-    handler = MoodyMail(random.Random(seed), moods)
+def mail_server(seed: int = 1, failure_rate: float = 0.5) -> Iterator[tuple[str, FailingMailServer]]:
+    handler = FailingMailServer(random.Random(seed), failure_rate)
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     controller = Controller(handler, hostname="127.0.0.1", port=port)
@@ -49,11 +49,11 @@ class Hooks(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, chance: random.Random, moods: float) -> None:
+    def __init__(self, chance: random.Random, failure_rate: float) -> None:
         super().__init__(("127.0.0.1", 0), _Hook)
         self.taken: list[tuple[dict[str, str], bytes]] = []
         self.chance = chance
-        self.moods = moods
+        self.failure_rate = failure_rate
         self.status: int | None = None  # the only answer, if set
 
     @property
@@ -73,14 +73,14 @@ class _Hook(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        mood = self.server.chance.random()
-        if self.server.status is not None or mood < self.server.moods / 2:
+        drawn = self.server.chance.random()
+        if self.server.status is not None or drawn < self.server.failure_rate / 2:
             self.send_response(self.server.status or 500)
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
         self.server.taken.append((dict(self.headers), body))
-        if mood < self.server.moods:
+        if drawn < self.server.failure_rate:
             self.connection.close()  # accepted, but the sender never learns it
             return
         self.send_response(204)
@@ -91,8 +91,8 @@ class _Hook(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def hooks(seed: int = 1, moods: float = 0.5) -> Iterator[tuple[str, Hooks]]:
-    with Hooks(random.Random(seed), moods) as server:
+def hooks(seed: int = 1, failure_rate: float = 0.5) -> Iterator[tuple[str, Hooks]]:
+    with Hooks(random.Random(seed), failure_rate) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:

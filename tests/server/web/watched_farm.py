@@ -31,7 +31,7 @@ DAY = 86_400.0
 TAGS = ("news", "science", "blogs", "sport")
 
 
-async def live(
+async def simulate_days(
     store: Store,
     given: Settings,
     now: float,

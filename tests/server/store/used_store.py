@@ -56,7 +56,7 @@ class World:
     token: ApiToken
 
 
-async def lived_world(store: Store, seed: int = 1) -> World:
+async def make_used_store(store: Store, seed: int = 1) -> World:
     dice = random.Random(seed)
     owner = await store.write(claim_ownership, "owner", "hash of the owner's password")
     assert owner is not None

@@ -66,7 +66,7 @@ def redirect(status: int, location: str, headers: dict[str, str] | None = None, 
 
 
 @dataclass
-class HostileServer:
+class RawServer:
     """`routes` maps a path to the bytes to answer, a list of them (one for each request), or a handler."""
 
     routes: dict[str, bytes | list[bytes] | Handler] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class HostileServer:
     _server: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
-    async def __aenter__(self) -> HostileServer:
+    async def __aenter__(self) -> RawServer:
         self._server = await asyncio.start_server(self._accept, self.host, 0, ssl=self.tls)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
