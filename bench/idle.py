@@ -32,7 +32,8 @@ LIMITS = {
     "headwater feeds list, CPU s": 0.5,
     "headwater users list, CPU s": 0.5,
 }
-SETTLE = 10.0  # seconds until the work of starting is over
+SETTLE = 10.0  # seconds in which a server that is calm uses less than BUSY of a processor
+BUSY = 0.05
 LONGEST = 300.0  # seconds until the feeds must have been refreshed
 # Every feed at once, then none for a day.
 REFRESH_ALL = {
@@ -101,13 +102,24 @@ def measure_hourly_cpu(pid: int, seconds: float) -> float:
     return (count_cpu(pid) - before) / (time.monotonic() - began) * 3600
 
 
-def wait_until(is_done: Callable[[], bool]) -> None:
-    """Wait until the feeds have been refreshed."""
+def wait_until(is_done: Callable[[], bool], problem: str = "the feeds were not refreshed") -> None:
+    """Wait for a state; `problem` says what is wrong if it does not come."""
     until = time.monotonic() + LONGEST
     while not is_done():
         if time.monotonic() > until:
-            raise SystemExit(f"the feeds were not refreshed within {LONGEST:g} seconds")
+            raise SystemExit(f"{problem} within {LONGEST:g} seconds")
         time.sleep(0.2)
+
+
+def wait_until_calm(pid: int, settle: float) -> None:
+    """Wait until the work of starting or refreshing is over, also on a machine with other work."""
+
+    def is_calm() -> bool:
+        before = count_cpu(pid)
+        time.sleep(settle)
+        return count_cpu(pid) - before < BUSY * settle
+
+    wait_until(is_calm, "the server did not come to rest")
 
 
 def count_answers(farm_url: str) -> int:
@@ -141,7 +153,7 @@ def measure_command(*arguments: str, runs: int) -> float:
 def measure_empty_server(folder: Path, seconds: float, settle: float) -> dict[str, float]:
     """Measure CPU and memory of a server without feeds."""
     with run_headwater("serve", "--data", str(folder), "--log-level", "error") as (pid, _):
-        time.sleep(settle)
+        wait_until_calm(pid, settle)
         return {
             "empty server, CPU s per hour": measure_hourly_cpu(pid, seconds),
             "empty server, MB": measure_memory(pid),
@@ -160,7 +172,7 @@ def measure_server_with_feeds(folder: Path, feeds: int, seconds: float, settle: 
         already = count_answers(farm["url"])
         with run_headwater("serve", "--data", str(folder), "--log-level", "error", **REFRESH_ALL) as (pid, _):
             wait_until(lambda: count_answers(farm["url"]) - already >= feeds)
-            time.sleep(settle)
+            wait_until_calm(pid, settle)
             return {
                 "refresh of all feeds, MB at most": measure_memory(pid, "VmHWM"),
                 "idle server with feeds, CPU s per hour": measure_hourly_cpu(pid, seconds),
