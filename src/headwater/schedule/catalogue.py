@@ -59,7 +59,9 @@ STRATEGY_CATALOGUE: Mapping[str, CatalogueEntry] = {
         ("Moving Average", "MAV"),
         {"window": ParameterNote("w: the dates averaged", 2, 10_000)},
     ),
-    "post_rate": CatalogueEntry("u until Σ postRate(t) ≥ 1", "Urbansky eq. 3", ("Post Rate",)),
+    "post_rate": CatalogueEntry(
+        "u until Σ postRate(t) ≥ 1", "Urbansky eq. 3", ("Post Rate", "individual-based history adaptive")
+    ),
     "adaptive_ttl": CatalogueEntry(
         "u = share·(now − last change)",
         "Bright, Gal & Raschid",

@@ -59,6 +59,7 @@ def test_the_catalogues_name_registered_classes_only() -> None:
         ("MAV", "moving_average"),
         ("Moving Average(window=50)", "moving_average(window=50)"),
         ("Post Rate", "post_rate"),
+        ("Individual-based history adaptive", "post_rate"),
         ("CGM03(Age)", "cgm_age"),
         ("CGM03(Freshness)", "cgm_freshness"),
         ("round-robin", "round_robin"),

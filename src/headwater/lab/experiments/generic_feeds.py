@@ -438,7 +438,7 @@ def _draw_intervals(axis: Any, name: str, intervals: Any) -> None:
     axis.set_xlabel("real interval between items (h)")
     axis.set_ylabel("interval between polls (h)")
     axis.set_title(f"Fig. 4: {name}", fontsize=10)
-    axis.legend(fontsize=7, loc="upper left")
+    axis.legend(fontsize=7, loc="lower right")
 
 
 EXPERIMENT = Experiment(
