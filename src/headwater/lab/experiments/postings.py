@@ -93,7 +93,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         trace, where = load_trace(given.trace), given.trace.name
     else:
         feeds = 100 if given.quick else 1000
-        # Sia & Cho state a power law of 1 to 1000 postings in 90 days, and that days and weekends show; how much is ours.
+        # Sia & Cho state a power law of 1 to 1000 postings in 90 days. How sharp days and weekends are is ours.
         world = WorldSettings(feeds, 90.0, 1 / 90, 1000 / 90, exponent=0.78, shape="six", share=0.5, weekend=0.6)
         trace, where = draw_world(world, make_rng(0, 30)).trace, "synthetic feeds"
     check_length(trace, where)
