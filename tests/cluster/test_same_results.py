@@ -1,4 +1,4 @@
-"""One farm gives the same items, matches and deliveries on all three rungs."""
+"""One farm gives the same items, matches, deliveries and promises on all three rungs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from headwater.assembly import build
 from headwater.cluster.demo.servers import NatsServer
 from headwater.farm.farm import Farm
 from headwater.node.node import Node
+from headwater.node.quality.promises import find_promise
+from headwater.node.quality.targets import load_deadlines, load_outcomes
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.outbox import find_last_position, read_checkpoint
 from headwater.store.content.refreshes import summarise_activity
@@ -32,6 +34,7 @@ STARTED = 1_800_000_000.0
 QUERIES = """
 CREATE FEED Everything AS RETURN ALL DELIVER TO WEBHOOK "http://127.0.0.1:9/hook";
 CREATE FEED Some AS RETURN ALL WHERE TITLE CONTAINS "the" OR TITLE CONTAINS "a";
+CREATE FEED Alarm AS RETURN ALL TARGET DELAY <= 5 MINUTES;
 """
 
 
@@ -94,10 +97,17 @@ async def run(make: Callable[..., Any], port: int, eventually: Any, **given: Any
             return await store.read(read_checkpoint, "queries") == await store.read(find_last_position)
 
         await eventually(processed, "everything has met the queries")
-        return await store.read(everything), made.port
+
+        async def promised() -> bool:
+            return bool(await load_deadlines(store)) and await find_promise(store, "Alarm", time.time()) is not None
+
+        await eventually(promised, "the target is promised and measured")
+        targets = {(one.query, one.reached, one.feeds) for one in (await load_outcomes(store)).values()}
+        hurried = {(one.query, one.seconds) for one in (await load_deadlines(store)).values()}
+        return {**await store.read(everything), "targets": targets, "deadlines": hurried}, made.port
 
 
-async def test_items_matches_and_deliveries_are_the_same_on_every_rung(
+async def test_items_matches_deliveries_and_promises_are_the_same_on_every_rung(
     tmp_path: Path, postgres: PostgresServer, nats: NatsServer, prefix: str, eventually
 ) -> None:
     databases = [postgres.create(), postgres.create()]
@@ -107,6 +117,9 @@ async def test_items_matches_and_deliveries_are_the_same_on_every_rung(
     apart, _ = await run(rung2, port, eventually, folder=tmp_path, **in_cluster)
     for what in ("items", "matches", "deliveries"):
         assert len(alone[what]) > 2 * FEEDS, what
+        assert alone[what] == shared[what] == apart[what], what
+    for what in ("targets", "deadlines"):
+        assert alone[what], what
         assert alone[what] == shared[what] == apart[what], what
     for name in databases:
         postgres.drop(name)

@@ -119,6 +119,8 @@ class FarmHistory:
                 await self._run(start, fetcher, scheduler, maintenance, processor, deliverer, on_progress)
         finally:
             await deliverer.close()
+        scheduler.politeness.least_interval = self.settings.least_interval  # the report is read in the present
+        await scheduler.load_feeds()
         await maintenance.publish_report()
         await maintenance.save_state()
         await processor.save()

@@ -74,4 +74,7 @@ async def test_the_limits_of_the_replay_are_known_to_the_plan(tmp_path: Path) ->
         history = replace(make_demo_history(store, given, farm, clock, now), present=lambda: now, limit=0.0)
         await replay_demo(history, start, lambda done, total: None)
         promises = {one.query: one for one in await load_promises(store, now)}
+        report = await load_last_report(store)
+    assert report is not None
+    assert all("requires 1 h" not in one.helps for one in report.losing)
     assert "lost even if it is polled every 1 h" in promises["Wire"].why
