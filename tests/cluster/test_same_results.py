@@ -99,7 +99,9 @@ async def run(make: Callable[..., Any], port: int, eventually: Any, **given: Any
         await eventually(processed, "everything has met the queries")
 
         async def promised() -> bool:
-            return bool(await load_deadlines(store)) and await find_promise(store, "Alarm", time.time()) is not None
+            known = (await load_outcomes(store)).get("Alarm")  # it begins without feeds
+            there = known is not None and known.feeds == FEEDS and await load_deadlines(store)
+            return bool(there) and await find_promise(store, "Alarm", time.time()) is not None
 
         await eventually(promised, "the target is promised and measured")
         targets = {(one.query, one.reached, one.feeds) for one in (await load_outcomes(store)).values()}
