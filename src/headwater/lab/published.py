@@ -121,7 +121,14 @@ PUBLISHED_FIGURES = (
         ("4.6",),
         "Counted in postings here; “headwater lab deltas” measures bytes.",
     ),
-    PublishedFigure("A", "Fig. 4", "items waiting in the fullest feed", "advarss", ("fig. 4",), OWN_FEEDS),
+    PublishedFigure(
+        "A",
+        "Fig. 4",
+        "items waiting in the fullest feed",
+        "advarss",
+        ("fig. 4",),
+        f"{OWN_FEEDS} Round robin is far worse here; how unequal the paper's feeds are is not said.",
+    ),
     PublishedFigure(
         "A",
         "Fig. 5",

@@ -27,6 +27,7 @@ TOLERANCE = 1e-6  # relative; results depend on their seeds only
 MEASURES = (
     "requests", "completeness", "freshness", "mean_delay_s", "max_delay_s", "sd_delay_s", "polls_per_item", "error",
     "tau", "share_of_feeds", "cv_at_most_1", "labelled_uniform_80",
+    "more_in_fullest_feed", "more_in_all_feeds",
 )  # fmt: skip
 SPREADS = ("sd", "intervals")  # a file that was saved before these were recorded has none, and shows none
 _BLOCK = re.compile(r"(<!-- (result|rows) ([\w-]+)(?: ([^>]*?))? -->\n).*?(<!-- /\2 -->)", re.DOTALL)

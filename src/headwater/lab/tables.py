@@ -24,6 +24,8 @@ MEASURES = {
     "items": ("items", "{:,.0f}"),
     "bytes": ("bytes", "{:,.0f}"),
     "off_budget": ("off budget", "{:+.2%}"),
+    "more_in_fullest_feed": ("more in fullest feed", "{:+.1%}"),
+    "more_in_all_feeds": ("more in all feeds", "{:+.1%}"),
 }
 HIDDEN_COLUMNS = ("paper", "thesis", "sd")  # `sd` has the standard deviations of plain values of the same row
 

@@ -135,11 +135,16 @@ def test_combined_polling_is_faster_than_either_half_of_it() -> None:
 
 
 def test_round_robin_lets_the_fullest_feed_grow() -> None:
-    from headwater.lab.experiments.advarss import run_world
+    from headwater.lab.experiments.advarss import _make_rows, run_world
 
     found = {name: run_world(name, 0, 14.0, 3.6) for name in ("advarss", "round_robin")}
     assert found["advarss"].fullest.mean() < found["round_robin"].fullest.mean()
     assert found["advarss"].pending.mean() < found["round_robin"].pending.mean()
+    ours, theirs = _make_rows({name: [scores] for name, scores in found.items()}, 3.6)
+    more = theirs["fullest_feed"]["mean"] / ours["fullest_feed"]["mean"] - 1
+    assert theirs["more_in_fullest_feed"] == pytest.approx(more)
+    assert theirs["paper"] == {"more_in_fullest_feed": 0.334, "more_in_all_feeds": 0.085}
+    assert "paper" not in ours
 
 
 def test_delays_are_averaged_by_the_number_of_the_find() -> None:

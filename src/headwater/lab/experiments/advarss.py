@@ -42,6 +42,7 @@ FEEDS, DAYS, PER_DAY = 460, 90.0, 3.6  # 15 % of the feeds an hour
 LEARN_DAYS = 7.0
 TICK = 600.0
 # By which share more items wait than with advaRSS: in the fullest feed (figure 4), in all feeds (figure 5).
+MORE = ("more_in_fullest_feed", "more_in_all_feeds")
 PAPER = {"min_delay": (0.112, 0.075), "round_robin": (0.334, 0.085)}
 
 MIN_DELAY_WAITS_LESS = "min_delay takes the greatest accumulated delay first, and pending items are rate times delay"
@@ -73,13 +74,13 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     names = given.choose_strategies(STRATEGY_NAMES)
     runs = run_grid(run_world, names, seeds, given, progress, days=days, per_day=per_day)
     settings = {"seeds": seeds, "feeds": FEEDS, "days": days, "per_day": per_day, "learn_days": LEARN_DAYS}
-    rows = [_make_row(name, per_day, runs[name]) for name in names]
+    rows = _make_rows(runs, per_day)
     hours = {name: _waiting_by_hour(runs[name]) for name in names}
     result = ExperimentResult("advarss", settings, rows, _check_order(runs, "synthetic feeds"), data={"hours": hours})
     if given.trace is not None:
         real = run_each(run_trace, names, given, progress, "trace", path=given.trace, per_day=per_day)
         runs = {name: [scores] for name, scores in real.items()}
-        rows = [_make_row(name, per_day, runs[name]) for name in names]
+        rows = _make_rows(runs, per_day)
         result.add_trace(rows, _check_order(runs, given.trace.name), given.trace.name)
         result.data["trace_hours"] = {name: _waiting_by_hour(runs[name]) for name in names}
     return result
@@ -97,6 +98,24 @@ def _waiting_by_hour(runs: list[PollingScores]) -> list[float]:
         days = each.pending[: len(each.pending) // 24 * 24].reshape(-1, 24).mean(0)
         hours.append(np.roll(days, int(each.first_hour // 3600) % 24))
     return [float(value) for value in np.mean(hours, axis=0)]
+
+
+def _make_rows(runs: Mapping[str, list[PollingScores]], per_day: float) -> list[Row]:
+    """Make a row of each strategy; beside advarss, with how many more items wait than with it."""
+    rows = []
+    for name, mine in runs.items():
+        row = _make_row(name, per_day, mine)
+        if name in PAPER and "advarss" in runs:
+            more = _compare_waiting(mine, runs["advarss"])
+            row |= dict(zip(MORE, more, strict=True)) | {"paper": dict(zip(MORE, PAPER[name], strict=True))}
+        rows.append(row)
+    return rows
+
+
+def _compare_waiting(runs: list[PollingScores], base: list[PollingScores]) -> list[float]:
+    """Return how many more items wait in the fullest feed and in all feeds than with the other runs, as shares."""
+    more = _mean_waiting(runs).mean(axis=0) / _mean_waiting(base).mean(axis=0) - 1
+    return [float(value) for value in more]
 
 
 def _make_row(name: str, per_day: float, runs: list[PollingScores]) -> Row:
@@ -122,7 +141,7 @@ def _check_order(runs: Mapping[str, list[PollingScores]], where: str) -> list[Ch
     for name in ("min_delay", "round_robin"):
         for place, what in enumerate(("in the fullest feed", "in all feeds together")):
             ours, its = waiting["advarss"][:, place], waiting[name][:, place]
-            more = float(its.mean() / ours.mean() - 1)
+            more = _compare_waiting(runs[name], runs["advarss"])[place]
             known = name == "min_delay" and (where != "synthetic feeds" or what == "in all feeds together")
             checks.append(
                 Check(
