@@ -212,7 +212,7 @@ def _describe_refresh(
     out[23] = (weekend + WEEK_DOUBT * 2 / 7) / (totals[:, 0] + WEEK_DOUBT)
     out[24] = (np.diff(sums[:, _DAY_STARTS], axis=1) > 0.5).sum(1) / 8
     out[31] = saturated
-    return out.T.astype(np.float32)
+    return np.ascontiguousarray(out.T, np.float32)  # a row is multiplied alike alone and among others
 
 
 def _compare_counts(at: Floats, step: Floats, sums: Floats, totals: Floats, edges: Floats, expected: Floats) -> Floats:
