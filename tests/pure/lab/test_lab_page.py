@@ -96,7 +96,20 @@ TOLD: dict[str, Callable[[], bool]] = {
         [round(end(real_gaps("with the true day")), 3) for end in (min, max)] == [0.021, 0.042]
     ),
 }
+
+
+def find_measure(strategy: str, mode: str, key: str) -> float:
+    rows = load("generic-feeds")["rows"]
+    return float(next(row[key] for row in rows if (row["strategy"], row["mode"]) == (strategy, mode)))
+
+
 SAID: dict[str, Callable[[], bool]] = {
+    "over feeds 4.84 polls per item, there 41.9": lambda: (
+        round(find_measure("fix_learned", "feeds", "polls_per_item"), 2) == 4.84
+    ),
+    "a quarter of `fix_1h`'s bytes": lambda: (
+        0.2 < find_measure("fix_learned", "polls", "bytes_whole") / find_measure("fix_1h", "polls", "bytes_whole") < 0.3
+    ),
     "deltas save two thirds of the bytes": lambda: round(saved_bytes("farm")[2], 2) == 0.67,
     "Half of the farm's saving": lambda: 0.45 <= saved_bytes("farm")[1] / saved_bytes("farm")[2] <= 0.55,
     "most of that of published documents": lambda: all(
