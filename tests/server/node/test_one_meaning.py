@@ -31,7 +31,9 @@ def write_script(seed: int) -> dict[str, str]:
     random, made = Random(seed), dict[str, str]()
     while len(made) < 4:
         text = random_streams.query(random, [f"{{}}{name}" for name in made])
-        for address in (random_streams.LONE.url, random_streams.NEWS.url):
+        for title, address in random_streams.TITLES:
+            text = text.replace(f'FEED "{title}"', f'"{address}"')
+        for address in (random_streams.LONE.url, *dict(random_streams.TITLES).values()):
             text = text.replace(address, "https://guardian.example/rss")
         for theirs, ours in NAMES.items():
             text = text.replace(f" {theirs}", f" {ours}").replace(f"({theirs}", f"({ours}")
