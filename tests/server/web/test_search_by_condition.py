@@ -111,3 +111,17 @@ async def test_a_search_that_no_index_narrows_goes_on_in_the_browser(
     await page.goto(f"{await site()}/read/search?q={quote('SIZE > 0 AND TITLE MATCHES /^Lava [12]?[0-9]$/')}")
     await expect(page.locator(".row-item")).to_have_count(5)  # 0, 6, 12, 18, 24: the oldest of all
     await expect(page.locator("progress")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("condition", "reads"),
+    [('ITEM CONTAINS "lava"', 0), ('RETURN FEED "Lava news" WHERE ITEM CONTAINS "lava"', 1), ("SOURCE = nobody", 1)],
+)
+async def test_a_search_reads_the_names_of_feeds_only_if_it_names_one(
+    web_store: Store, monkeypatch: pytest.MonkeyPatch, condition: str, reads: int
+) -> None:
+    user, load, read = await fill(web_store), search_box.load_catalogue, []
+    monkeypatch.setattr(search_box, "load_catalogue", lambda *given: read.append(given) or load(*given))
+    found = await run_search(web_store, user, condition, NOW, before_id=None, limit=10)
+    assert len(read) == reads
+    assert (found.problem is None) is (reads == 0)

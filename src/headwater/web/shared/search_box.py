@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from headwater.errors import InputError, QueryError
-from headwater.language import Message, parse
-from headwater.language.ast import CreateFeed
+from headwater.language import Message, Script, parse
+from headwater.language.ast import AllSources, CreateFeed, SourceGroup, SourceIs
+from headwater.language.normal_form import list_conditions, walk_branches, walk_condition
 from headwater.node.queries.preview import start_run
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.queries.hits import count_past_items
@@ -74,7 +75,9 @@ async def run_search(
     script, problem = parse_as_query(said), None
     if script is not None:
         try:
-            found = parse(script, await store.read(load_catalogue, user_id))
+            found = parse(script)
+            if _names_feeds(found):
+                found = parse(script, await store.read(load_catalogue, user_id))
             creates = [one for one in found.statements if isinstance(one, CreateFeed)][:1]
             if creates:
                 return await _search_by_query(store, user_id, script, creates[0], now, before_id, limit)
@@ -86,6 +89,20 @@ async def run_search(
         return SearchResult((), said=str(error), problem=problem)
     following = readings[-1].item.id if page.more and readings else None
     return SearchResult(tuple(readings), problem=problem, next_id=following, waiting=page.waiting)
+
+
+def _names_feeds(script: Script) -> bool:
+    """Return whether the script names feeds or tags. Only then the stored names, which take long to read, matter."""
+    return any(
+        not isinstance(branch.source, AllSources | SourceGroup)
+        for create in script.queries
+        for branch in walk_branches(create.query)
+    ) or any(
+        isinstance(part, SourceIs)
+        for create in script.queries
+        for condition in list_conditions(create.query)
+        for part in walk_condition(condition)
+    )
 
 
 async def _search_by_query(
