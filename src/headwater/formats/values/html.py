@@ -59,6 +59,7 @@ for _tag, _names in {
     **MATHML_ATTRIBUTES,
 }.items():
     _ATTRIBUTES.setdefault(_tag, set()).update(_names)
+_ATTRIBUTES_WITHOUT_IDS = {**_ATTRIBUTES, "*": _ATTRIBUTES["*"] - {"id"}, "a": _ATTRIBUTES["a"] - {"name"}}
 _REMOVED_WITH_CONTENT = {"script", "style", "title", "textarea", "noscript", "template", "annotation", "annotation-xml"}
 
 
@@ -74,6 +75,7 @@ ID_PREFIX = "hw-"
 _TAG = re.compile(r'<[a-z][a-z0-9]*(?: [^\s"=<>]+="[^"]*")+>')
 _ID = re.compile(r' id="([^"]*)"')
 _TAG_WITH_ID = re.compile(r'(<[a-z][a-z0-9]*(?: [^\s"=<>]+="[^"]*")*?) id="([^"]*)"')
+_FRAGMENT = re.compile(r"""href\s*=\s*(?:"[^"#]{0,2000}#|'[^'#]{0,2000}#|[^\s"'>#]{0,500}#)""", re.IGNORECASE)
 _ANCHOR = re.compile(r'<a(?: [^\s"=<>]+="[^"]*")+>')
 _NAME = re.compile(r' name="([^"]*)"')
 _LOCAL_LINK = re.compile(r' href="([^"#]*)#([^"]*)"')
@@ -141,11 +143,13 @@ def clean_html(text: str, base: str | None) -> SafeHtml | None:
         has_numbers = "&#" in text
         text = rewrite_media(escape_mentions(text))
         base = base if _RELATIVE.search(text) else None
-        text = get_nh3_cleaner(base).clean(limit_html(text))
-        if ' name="' in text:
-            text = _ANCHOR.sub(_write_name_as_id, text)
-        if _ID.search(text):
-            text = _prefix_ids(text, base)
+        may_link = "#" in text and _FRAGMENT.search(text) is not None
+        text = get_nh3_cleaner(base, ids=may_link).clean(limit_html(text))
+        if may_link:
+            if ' name="' in text:
+                text = _ANCHOR.sub(_write_name_as_id, text)
+            if _ID.search(text):
+                text = _prefix_ids(text, base)
         if has_numbers:  # nh3 writes the characters that references name, forbidden ones too
             text = repair_mojibake(replace_forbidden(text))
     elif "&" in text:
@@ -179,7 +183,11 @@ def _prefix_ids(text: str, base: str | None) -> str:
         is_local = unescape(found[1]) in ("", page) and name in linked
         return f' href="#{_add_prefix(name)}"' if is_local else found[0]
 
-    return _TAG.sub(lambda tag: _LOCAL_LINK.sub(write_link, _ID.sub(write_id, tag[0])), text)
+    def write_tag(found: re.Match[str]) -> str:
+        tag = found[0]
+        return _LOCAL_LINK.sub(write_link, _ID.sub(write_id, tag)) if "#" in tag or ' id="' in tag else tag
+
+    return _TAG.sub(write_tag, text)
 
 
 def _add_prefix(name: str) -> str:
@@ -242,20 +250,24 @@ def _hash_text(text: str) -> str:
     return f"{crc32(text.encode('utf-8', 'replace')):08x}"
 
 
-@lru_cache(maxsize=64)
-def get_nh3_cleaner(base: str | None) -> nh3.Cleaner:
-    """Return a cleaner for markup with this base. Building one costs more than cleaning most items."""
+@lru_cache(maxsize=128)
+def get_nh3_cleaner(base: str | None, *, ids: bool = True) -> nh3.Cleaner:
+    """Return a cleaner for markup with this base. Building one costs more than cleaning most items.
+
+    Without `ids` it removes those that nothing in the markup links to.
+    """
     relative = ("rewrite_with_base", base) if base and base.startswith(("http://", "https://")) else None
+    attributes = _ATTRIBUTES if ids else _ATTRIBUTES_WITHOUT_IDS
     try:
-        return _build_nh3_cleaner(relative)
+        return _build_nh3_cleaner(relative, attributes)
     except ValueError:  # not a valid URL
-        return _build_nh3_cleaner(None)
+        return _build_nh3_cleaner(None, attributes)
 
 
-def _build_nh3_cleaner(relative: tuple[str, str] | None) -> nh3.Cleaner:
+def _build_nh3_cleaner(relative: tuple[str, str] | None, attributes: dict[str, set[str]]) -> nh3.Cleaner:
     return nh3.Cleaner(
         tags=_TAGS,
-        attributes=_ATTRIBUTES,
+        attributes=attributes,
         clean_content_tags=_REMOVED_WITH_CONTENT,
         set_tag_attribute_values={"audio": {"controls": ""}, "video": {"controls": ""}},  # autoplay is not allowed
         url_relative=relative,  # type: ignore[arg-type]
