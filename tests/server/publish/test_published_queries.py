@@ -157,6 +157,29 @@ async def test_a_live_stream_sends_new_items_and_resumes_where_it_broke_off(stor
     assert [title for _, title in everything] == [f"lava {n}" for n in range(3)] + [f"lava {c}" for c in "abcd"]
 
 
+@pytest.mark.parametrize("ending", ["revoked", "private"])
+async def test_an_open_live_stream_ends_with_the_right_to_read_it(store: Store, ask: Asker, ending: str) -> None:
+    feed, processor = await lava(store)
+    await store.write(set_private, "/feeds/Lava", ending == "revoked")
+    await store.write(add_feed_token, "/feeds/Lava", hashlib.sha256(b"secret").digest(), "reader", NOW)
+    await asyncio.sleep(CHANGED)
+    token = "?token=secret" if ending == "revoked" else ""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{ask.base}/feeds/Lava/live{token}", timeout=aiohttp.ClientTimeout(60)) as answer,
+    ):
+        assert (await answer.content.readuntil(b"\n\n")).startswith(b"retry:")
+        await arrive(store, processor, feed, "lava a")
+        assert b"lava a" in await answer.content.readuntil(b"\n\n")
+        if ending == "revoked":
+            await store.write(revoke_feed_tokens, "/feeds/Lava", by=SOMEBODY)
+        else:
+            await store.write(set_private, "/feeds/Lava", True)
+        await asyncio.sleep(CHANGED)
+        await arrive(store, processor, feed, "lava b")
+        assert await answer.content.read() == b""
+
+
 async def test_every_watcher_sees_every_event_once(store: Store, ask: Asker) -> None:
     feed, processor = await lava(store)
     starts = [asyncio.Event() for _ in range(20)]
