@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.schedule.quality import loss_forecast
 from headwater.schedule.quality.loss_forecast import advise_on_loss, forecast_loss
 from headwater.schedule.quality.tally import HOURS_KEPT, Tally
 from headwater.times import DAY, HOUR
@@ -83,3 +84,8 @@ def test_non_finite_forecasts_mean_no_loss() -> None:
 def test_advice_follows_from_the_cause_of_the_loss(change: dict[str, float], says: str) -> None:
     usual = {"rate": 20 / HOUR, "window": 20.0, "least": 120.0, "pause": 120.0, "hub": False, "budget_used": 0.1}
     assert says in advise_on_loss(**(usual | change))  # type: ignore[arg-type]
+
+
+def test_without_feeds_no_curves_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss_forecast, "compute_curves", None)
+    assert len(forecast_loss(np.empty(0), np.empty(0)).lost) == 0
