@@ -16,7 +16,7 @@ from headwater.formats import read as read_document
 from headwater.formats.values.html import clean_html
 from headwater.formats.values.text import replace_forbidden
 from headwater.formats.write import write_atom, write_json, write_rss
-from headwater.model import Chapter, Document, Enclosure, Entry, Episode, Hints, Person, Source
+from headwater.model import Chapter, Document, Enclosure, Entry, Episode, Hints, Person, SafeHtml, Source
 
 read = partial(read_document, summaries=False)
 
@@ -305,6 +305,17 @@ def test_titles_of_files_and_types_of_lead_pictures_survive(write: Callable[[Doc
     sound, picture = document.items[0].enclosures
     assert (sound.title, picture.type) == ("Listen", "image/*")
     assert read_document(write(document)).items[0].enclosures == (sound, picture)
+
+
+@pytest.mark.parametrize("write", [write_rss, write_atom, write_json])
+@pytest.mark.parametrize("kind", ["image/png", "image/*"])
+def test_descriptions_of_pictures_survive_in_items_without_a_title(
+    write: Callable[[Document], bytes], kind: str
+) -> None:
+    picture = Enclosure("https://e.example/p.png", kind, 9, title="Lizards")
+    entry = Entry(id="1", link="https://e.example/1", summary=SafeHtml("Look!"), enclosures=(picture,))
+    again = read_document(write(Document("rss 2.0", title="F", items=(entry,)))).items[0]
+    assert (again.enclosures, again.title, again.summary) == ((picture,), None, "Look!")
 
 
 def test_cleaned_players_in_objects_are_clean_already() -> None:

@@ -17,6 +17,7 @@ from headwater.formats.write.markup import (
     list_given_images,
     list_page_links,
     list_people,
+    name_title_element,
     validate_media_type,
     write_element,
     write_episode,
@@ -123,7 +124,8 @@ def _write_entry(
     if (published := format_rfc3339(entry.published)) is not None:
         lines.append(write_element("published", published))
     lines += [write_element("link", rel="alternate", href=to_uri(entry.link))] if entry.link else []
-    lines += [line for one in entry.enclosures for line in _write_enclosure(one, bool(entry.title))]
+    for one in entry.enclosures:
+        lines += _write_enclosure(one, name_title_element(entry, one))
     lines += [write_element("media:thumbnail", url=url) for url in list_given_images(entry)]
     lines += write_episode(entry.episode)
     lines += [write_element("summary", entry.summary, type="html")] if entry.summary else []
@@ -136,17 +138,16 @@ def _write_entry(
     return [*lines, "</entry>"]
 
 
-def _write_enclosure(one: Enclosure, has_title: bool) -> list[str]:
+def _write_enclosure(one: Enclosure, title_element: str | None) -> list[str]:
     """Write a file as a link, or as Media RSS if only its medium is known: a link needs a full type.
 
-    Sizes other than its length are written in Media RSS too. An entry without a title (`has_title`) would take one that
-    Media RSS gives to a file.
+    Sizes other than its length are written in Media RSS too.
     """
     length, sizes = None if one.length is None else str(one.length), describe_sizes(one)
     kind = find_medium(one.type)
     if kind is not None:
         size = length if one.length else None
-        return [write_media_content(one, one.title if has_title else None, medium=kind, fileSize=size, **sizes)]
+        return [write_media_content(one, title_element, medium=kind, fileSize=size, **sizes)]
     kind = validate_media_type(one.type)
     link = write_element("link", rel="enclosure", href=to_uri(one.url), type=kind, length=length, title=one.title)
     return [link, write_media_content(one, None, **sizes)] if any(sizes.values()) else [link]

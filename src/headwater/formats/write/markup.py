@@ -87,10 +87,17 @@ def describe_sizes(one: Enclosure) -> dict[str, str | None]:
     }
 
 
-def write_media_content(one: Enclosure, title: str | None, **attributes: str | None) -> str:
+def name_title_element(entry: Entry, one: Enclosure) -> str | None:
+    """Return the element for the title of a file that readers do not take for the item's own title or summary."""
+    if not one.title or entry.title:
+        return "media:title" if one.title else None
+    return "media:description" if entry.summary and (one.type or "").startswith("image/") else None
+
+
+def write_media_content(one: Enclosure, title_element: str | None, **attributes: str | None) -> str:
     """Write a file in Media RSS, with its title."""
     written = write_element("media:content", url=to_uri(one.url), **attributes)
-    return f"{written[:-2]}>{write_element('media:title', title)}</media:content>" if title else written
+    return f"{written[:-2]}>{write_element(title_element, one.title)}</media:content>" if title_element else written
 
 
 def format_seconds(value: float | None) -> str | None:

@@ -17,6 +17,7 @@ from headwater.formats.write.markup import (
     list_given_images,
     list_page_links,
     list_people,
+    name_title_element,
     validate_media_type,
     write_element,
     write_episode,
@@ -131,10 +132,8 @@ def _write_item(entry: Entry, feed_language: str | None, seen: set[str]) -> list
         lines.append(
             write_plain_element("source", entry.source.title or entry.source.url, url=to_uri(entry.source.url))
         )
-    has_title = bool(entry.title)
-    lines += [
-        line for place, one in enumerate(entry.enclosures) for line in _write_enclosure(one, place == 0, has_title)
-    ]
+    for place, one in enumerate(entry.enclosures):
+        lines += _write_enclosure(one, place == 0, name_title_element(entry, one))
     lines += [write_element("media:thumbnail", url=url) for url in list_given_images(entry)]
     lines += write_episode(entry.episode)
     return [*lines, "</item>"]
@@ -148,18 +147,16 @@ def _write_people(people: Sequence[Person]) -> list[str]:
     return [write_element("dc:creator", one.label) for one in people]
 
 
-def _write_enclosure(one: Enclosure, first: bool, has_title: bool) -> list[str]:
+def _write_enclosure(one: Enclosure, first: bool, title_element: str | None) -> list[str]:
     """Write a file: the first as `enclosure`, with length 0 if unknown, the others as media:content.
 
-    A first file with title, width, height or duration is both, because `enclosure` has none of them. An item without a
-    title (`has_title`) would take that of its file.
+    A first file with title, width, height or duration is both, because `enclosure` has none of them.
     """
-    title = one.title if has_title else None
     kind, url, sizes = validate_media_type(one.type), to_uri(one.url), describe_sizes(one)
     lines = []
     if first and kind and is_web_url(url):
         lines.append(write_element("enclosure", url=url, length=str(one.length or 0), type=kind))
-        if not title and not any(sizes.values()):
+        if not title_element and not any(sizes.values()):
             return lines
     length, medium = str(one.length) if one.length else None, find_medium(one.type)
-    return [*lines, write_media_content(one, title, type=kind, medium=medium, fileSize=length, **sizes)]
+    return [*lines, write_media_content(one, title_element, type=kind, medium=medium, fileSize=length, **sizes)]
