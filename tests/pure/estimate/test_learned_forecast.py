@@ -25,6 +25,7 @@ from headwater.estimate.models.learned_forecast import LearnedForecast, load_net
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.traces.trace import Trace
 from headwater.numba_support import NUMBA_AVAILABLE
+from headwater.schedule.registry import make_strategy
 from headwater.schedule.strategy import Table
 from headwater.schedule.value.value import Value
 from headwater.times import DAY, HOUR
@@ -203,6 +204,34 @@ def test_compiled_loops_give_the_same_inputs(polled: Value, step: float) -> None
     for one, other in zip(plain, fast, strict=True):
         assert one.shape == other.shape
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.skipif(not NUMBA_AVAILABLE, reason="numba is not installed")
+def test_compiled_loops_remember_and_correct_alike() -> None:
+    trace, kinds = make_trace(feeds=30), (False, True)
+    plain, fast = (LearnedForecast(30, learning=False, fast=compiled) for compiled in kinds)
+    rows, start = np.arange(30), np.full(30, -np.inf)
+    for day in (1.0, 1.3, 4.0, 8.9):
+        end = np.full(30, EPOCH + day * DAY) + rows * 60.0
+        came = [
+            times[(times > begin) & (times <= upto)].tolist()
+            for times, begin, upto in zip(map(trace.feed_times, range(30)), start, end, strict=True)
+        ]
+        counts = np.array([float(len(times)) for times in came])
+        for one in (plain, fast):
+            one.observe(rows, start, end, counts, counts < 0, Ragged.of(came))
+        found = [one.expect_steps(rows, one.forecast(rows), np.full(30, 1 / 40)) for one in (plain, fast)]
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-6)
+        start = end
+    np.testing.assert_array_equal(fast.memory.columns["recent"], plain.memory.columns["recent"])
+    assert fast.memory.columns["recent"].sum() > 30
+
+
+def test_a_fast_strategy_makes_its_estimator_fast() -> None:
+    for fast in (False, True):
+        made = make_strategy("value(estimator=forecast)", price=0.1, fast=fast)
+        assert isinstance(made, Value)
+        assert made.beliefs.fast is fast
 
 
 @pytest.mark.parametrize(("ahead", "bound"), [(400 * DAY, 0.01), (-HOUR, 0.1)])

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from headwater.arrays import Floats
 from headwater.estimate.learned.inputs import BIN_INPUTS, REFRESH_INPUTS, Inputs
+from headwater.estimate.learned.network_loops import fill_corrections
+from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 
 HIDDEN, INNER = 64, 32
 LEAK = 0.1
@@ -32,6 +34,7 @@ SHAPES = {
     "out": (INNER, 1),
     "last": (1,),
 }
+LAYERS = tuple(SHAPES)
 WEIGHTS = sum(int(np.prod(shape)) for shape in SHAPES.values())
 
 
@@ -74,12 +77,19 @@ class Network:
                 parts.append(np.zeros(shape))
         return cls(np.concatenate([part.reshape(-1) for part in parts]).astype(np.float32), scaling)
 
-    def correct(self, per_refresh: Inputs, per_bin: Inputs) -> Inputs:
-        """Return ln(λ / belief) of each bin from scaled inputs.
+    def correct(self, per_refresh: Inputs, per_bin: Inputs, fast: bool = False) -> Inputs:
+        """Return ln(λ / belief) of each bin from scaled inputs; `fast` compiles the loops.
 
         Each row is multiplied by itself, so that the rounding does not depend on its neighbours.
         """
         w = split_layers(self.weights)
+        if fast and NUMBA_AVAILABLE:
+            corrections = np.empty(per_bin.shape[:2], np.float32)
+            leak, most = np.float32(LEAK), np.float32(MAX_CORRECTION)
+            compile_with_numba(fill_corrections)(
+                per_refresh, per_bin, *(w[name] for name in LAYERS), leak, most, corrections
+            )
+            return corrections
         hidden = per_bin @ w["bin"]
         hidden += (per_refresh[:, None, :] @ w["refresh"]) + w["first"]
         np.maximum(hidden, LEAK * hidden, out=hidden)

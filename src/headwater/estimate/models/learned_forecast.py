@@ -81,7 +81,7 @@ class LearnedForecast(Bayes):
         if len(times):  # of very many items at once the newest are enough
             late = np.bincount(owner, minlength=len(rows)).cumsum()[owner] - np.arange(len(owner)) <= MAX_ITEMS
             owner, times = owner[late], times[late]
-        self.memory.observe(rows, SeenItems(begin, watched, end, new, saturated, surprise, owner, times))
+        self.memory.observe(rows, SeenItems(begin, watched, end, new, saturated, surprise, owner, times), self.fast)
 
     def expect_steps(self, rows: Rows, forecast: RateForecast, step: Floats, steps: int = BINS) -> Floats:
         """Return the corrected items up to each step, and keep some bins to learn from."""
@@ -89,7 +89,7 @@ class LearnedForecast(Bayes):
         items = np.diff(believed, axis=1)
         self._columns["step"][rows] = step
         for at, scaled in self._scale_inputs(rows, forecast, step, believed, own):
-            correction = self._network.with_weights(self.learning.weights).correct(*scaled)
+            correction = self._network.with_weights(self.learning.weights).correct(scaled[0], scaled[1], self.fast)
             if self._learns:
                 self.learning.keep(rows[at], forecast.now[at], scaled, items[at], correction)
             items[at] *= self._mix(correction)
@@ -101,7 +101,7 @@ class LearnedForecast(Bayes):
         factor = np.ones((len(rows), BINS))
         network = self._network.with_weights(self.learning.weights)
         for at, scaled in self._scale_inputs(rows, forecast, step, believed, own):
-            factor[at] = self._mix(network.correct(*scaled))
+            factor[at] = self._mix(network.correct(scaled[0], scaled[1], self.fast))
         return factor, believed
 
     def compare_steps(self, rows: Rows, forecast: RateForecast, step: Floats) -> tuple[Floats, Floats]:

@@ -107,7 +107,8 @@ class Value(IntervalStrategy):
         self._host_of: Rows = np.empty(0, np.intp)
         self.plan, self.delay, self.loss, self.freshness, self.dispersion = plan, delay, loss, freshness, dispersion
         super().__init__(feeds, scale=scale)
-        self.beliefs: Bayes = self.adopt("estimator", estimator if estimator is not None else Bayes(fast=fast))
+        self.beliefs: Bayes = self.adopt("estimator", Bayes() if estimator is None else estimator)
+        self.beliefs.fast |= fast
         self.estimator = self.beliefs
         self.habits: FeedHabits = self.adopt("habits", FeedHabits())
         self.calibration: PlanCalibration = self.adopt("calibration", PlanCalibration())
