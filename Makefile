@@ -4,6 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATA   ?= data
 
+# Tests and servers start many processes; each would compile the whole program anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test coverage lint types layers check soak bench lock sbom clean
 
 run: $(VENV)/.run            ## start Headwater on a SQLite file in ./data
