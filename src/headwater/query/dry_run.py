@@ -12,7 +12,7 @@ from headwater.query.hits import Hit
 from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin, apply_registrations
 from headwater.query.query_document import Emission, ItemKey, select_items
-from headwater.query.stories.story_grouper import ItemStory
+from headwater.query.stories.story_items import ItemStory
 from headwater.query.stories.story_placer import StoryPlacer
 
 

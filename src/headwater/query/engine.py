@@ -34,7 +34,7 @@ from headwater.query.index.features import OriginFeatures
 from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin, apply_registrations
 from headwater.query.items.similarity import WordFrequencies
-from headwater.query.stories.story_grouper import ItemStory
+from headwater.query.stories.story_items import ItemStory
 
 RETUNE_INTERVAL = 256  # items between two attempts to move conditions to rarer features
 CACHED_ORIGINS = 10_000  # origins with cached features

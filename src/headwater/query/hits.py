@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload
 from headwater.model import Item
 from headwater.query.items.origin import Origin
 from headwater.query.items.related_item import Related
-from headwater.query.stories.story_grouper import ItemStory
+from headwater.query.stories.story_items import ItemStory
 
 
 @dataclass(slots=True)

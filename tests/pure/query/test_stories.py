@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from headwater.errors import InputError
 from headwater.query.stories import story_grouper
-from headwater.query.stories.story_grouper import StoryGrouper, StoryItem
+from headwater.query.stories.story_grouper import StoryGrouper
+from headwater.query.stories.story_items import StoryItem
 from headwater.times import HOUR
 
 ALASKA = "Alaska health worker has severe reaction to vaccine"

@@ -14,7 +14,7 @@ from headwater.model import Item
 from headwater.query import Arrival, Engine, Hit
 from headwater.query.dry_run import DryRun
 from headwater.query.items.origin import Origin
-from headwater.query.stories.story_grouper import ItemStory
+from headwater.query.stories.story_items import ItemStory
 from headwater.times import HOUR
 from support.tables import item as make_item
 

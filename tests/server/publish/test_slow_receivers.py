@@ -147,7 +147,7 @@ async def test_an_address_has_a_quota_of_unconfirmed_requests(
         answers = [await ask(f"http://callback.example/{n}") for n in range(7)]
         assert [one.status_code for one in answers] == [202] * 5 + [429] * 2
         assert answers[-1].headers["retry-after"]
-        assert "wait for their callbacks" in answers[-1].text
+        assert "5 requests of yours wait for confirmation" in answers[-1].text
         assert (await ask(known.url("/known"))).status_code == 202  # a subscriber may always renew
         assert (await store.read(count_hub_rows))[0] == 6
 

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, delete
 from test_pages_over_http import NOW, visiting
 
-from headwater.query.stories.story_grouper import Placement
+from headwater.query.stories.story_items import Placement
 from headwater.query.stories.story_placer import PlacedItem
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.stories import save_placements

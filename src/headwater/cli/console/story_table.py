@@ -13,7 +13,7 @@ from headwater.cli.console.inputs import decode_json_lines, read_bytes
 from headwater.errors import InputError
 from headwater.formats.values.dates import parse_date
 from headwater.formats.values.links import normalise_url
-from headwater.query.stories.story_grouper import StoryItem
+from headwater.query.stories.story_items import StoryItem
 
 MAX_BYTES = 1024 * 1024 * 1024
 TRACE_SUFFIXES = (".parquet", ".csv", ".tsv")

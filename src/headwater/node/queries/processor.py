@@ -30,7 +30,8 @@ from headwater.query import Engine, Hit
 from headwater.query.items.analysed_item import LanguageDetector
 from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope
-from headwater.query.stories.story_grouper import WINDOW, ItemStory, StoryGrouper
+from headwater.query.stories.story_grouper import WINDOW, StoryGrouper
+from headwater.query.stories.story_items import ItemStory
 from headwater.query.stories.story_placer import PlacedItem, StoryPlacer
 from headwater.store import saved_state
 from headwater.store.content import outbox

@@ -15,7 +15,7 @@ from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.related_item import Related
 from headwater.query.items.similarity import WordFrequencies
 from headwater.query.query_document import ItemKey
-from headwater.query.stories.story_grouper import ItemId
+from headwater.query.stories.story_items import ItemId
 from headwater.query.stories.story_views import MAX_RELATED, StoryFacts, StoryView
 
 

@@ -15,7 +15,7 @@ from headwater.query.feeds.recent_items import RecentItem, RecentItems
 from headwater.query.index.access_path import FeatureShares
 from headwater.query.items.related_item import Related
 from headwater.query.items.similarity import WordFrequencies
-from headwater.query.stories.story_grouper import ItemId
+from headwater.query.stories.story_items import ItemId
 from headwater.query.stories.story_views import StoryMember
 
 VERSION = 1

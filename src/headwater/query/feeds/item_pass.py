@@ -15,7 +15,7 @@ from headwater.query.index.condition_tree import ConditionRule, condition_holds,
 from headwater.query.index.features import ItemFeatures
 from headwater.query.items.similarity import WordFrequencies
 from headwater.query.query_document import ItemKey
-from headwater.query.stories.story_grouper import ItemStory
+from headwater.query.stories.story_items import ItemStory
 from headwater.query.stories.story_views import StoryView
 
 NOWHERE: Sequence[tuple[int, ItemFeatures]] = ()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from headwater.query.index.condition_tree import ConditionRule, match_sources
 from headwater.query.index.features import ItemFeatures
-from headwater.query.stories.story_grouper import ItemStory
+from headwater.query.stories.story_items import ItemStory
 from headwater.query.stories.story_views import StoryFacts, StoryView
 
 

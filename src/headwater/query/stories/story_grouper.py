@@ -10,8 +10,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
 from math import exp, log, sqrt
 
@@ -21,6 +19,7 @@ import numpy as np
 from headwater.errors import InputError
 from headwater.query.items.tokens import split_words
 from headwater.query.stories.source_habits import SavedHabits, SourceHabits
+from headwater.query.stories.story_items import ItemId, ItemStory, Placement, StoryItem, join_stems
 from headwater.query.stories.title_words import describe_form, list_stems, restore_words
 from headwater.times import HOUR
 
@@ -39,59 +38,6 @@ ROUNDING = 1 - 1e-9
 MANY_HOLDERS = 256  # titles with a word of the new one; from here on, arrays count them faster
 
 VERSION = 2  # of the saved state
-
-ItemId = int | str
-
-
-@dataclass(frozen=True, slots=True)
-class StoryItem:
-    """An item as stories see it; `publisher` is the source unless an aggregator names another.
-
-    A `late` item was published long before it arrived: it may join a story, but it begins none.
-    """
-
-    id: ItemId
-    source: str
-    publisher: str
-    title: str | None
-    arrived: float
-    link: str | None = None
-    late: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """The story of an item and why: the item it `joined`, the score, and the shared words, heaviest first.
-
-    An item that begins a story has none of these. If it resembles a story that has ended, it `continues` that one. Only
-    a late item that resembles nothing has no story. `stems` are the compared stems of the title, sorted.
-    """
-
-    story: ItemId | None
-    joined: ItemId | None = None
-    score: float | None = None
-    shared: tuple[str, ...] = ()
-    continues: ItemId | None = None
-    stems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ItemStory:
-    """The story of an item as conditions see it.
-
-    `words` are the compared stems of its title: two publishers with equal words count as one source. A `late` item was
-    published two days before it arrived.
-    """
-
-    story: ItemId
-    publisher: str
-    words: str
-    late: bool = False
-
-
-def join_stems(stems: Iterable[str]) -> str:
-    """Return the one form of equal words."""
-    return " ".join(sorted(set(stems)))
 
 
 class _Entry(msgspec.Struct, array_like=True):

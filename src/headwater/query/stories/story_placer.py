@@ -9,14 +9,8 @@ from headwater.formats.values.links import normalise_url
 from headwater.model import Item
 from headwater.query.items.origin import Origin
 from headwater.query.stories.publishers import Publishers
-from headwater.query.stories.story_grouper import (
-    WINDOW,
-    ItemStory,
-    Placement,
-    StoryGrouper,
-    StoryItem,
-    join_stems,
-)
+from headwater.query.stories.story_grouper import WINDOW, StoryGrouper
+from headwater.query.stories.story_items import ItemStory, Placement, StoryItem, join_stems
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.comparisons import COMPARE_FUNCTIONS
 from headwater.query.items.origin import Origin
 from headwater.query.items.related_item import Related
-from headwater.query.stories.story_grouper import MAX_STORY_SECONDS, ItemId, ItemStory
+from headwater.query.stories.story_grouper import MAX_STORY_SECONDS
+from headwater.query.stories.story_items import ItemId, ItemStory
 
 MAX_RELATED = 100  # items of a story that its published item lists
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from headwater.query.stories.story_grouper import Placement
+from headwater.query.stories.story_items import Placement
 from headwater.query.stories.story_placer import PlacedItem, is_late
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.schema.feed_tables import TRASHED_FEEDS
