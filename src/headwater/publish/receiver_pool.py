@@ -1,6 +1,6 @@
 """Runs requests to receivers of strangers side by side, fairly: a slow receiver delays itself only.
 
-    waiting rows ─► choose: who has the fewest running, then who waited longest ─► claimed ─► request ─► settled
+    waiting rows ─► choose: receiver, then sender with the fewest running, then the longest wait ─► claimed ─► settled
                       at most so many per receiver, host, lane and in total
 
 A row is claimed only when its request can begin, so an attempt that was never made is never counted. `ReceiverQueue`
@@ -23,12 +23,16 @@ SECONDS_BETWEEN_LOOKS = 1.0  # while requests run
 
 @dataclass(frozen=True, slots=True)
 class WaitingRequest:
-    """A row that is due: to whom it goes, the host of that receiver, and the lane in which it waits."""
+    """A row that is due: to whom it goes, the host of that receiver, the lane in which it waits, and who asked for it.
+
+    `sender` is empty if nobody did.
+    """
 
     id: int
     receiver: str
     host: str
     lane: str = ""
+    sender: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class ReceiverQueue:
         self._receivers: Counter[str] = Counter()
         self._hosts: Counter[str] = Counter()
         self._lanes: Counter[str] = Counter()
+        self._senders: Counter[str] = Counter()
         self._turns: dict[str, int] = {}  # receiver → when it was last chosen
         self._turn = 0
 
@@ -77,12 +82,17 @@ class ReceiverQueue:
             ready = [name for name in rows if self._may_begin(rows[name][0])]
             if not ready:
                 break
-            for name in sorted(ready, key=lambda name: (self._receivers[name], self._turns.get(name, 0))):
+            for name in sorted(ready, key=lambda name: self._rank(rows[name][0])):
                 if self.free > 0 and self._may_begin(rows[name][0]):
                     chosen.append(self._begin(rows[name].popleft()))
                     if not rows[name]:
                         del rows[name]
         return chosen
+
+    def _rank(self, one: WaitingRequest) -> tuple[int, int, int]:
+        """Return the place of a receiver's next request; the least is first."""
+        sender = self._senders[one.sender] if one.sender else 0
+        return self._receivers[one.receiver], sender, self._turns.get(one.receiver, 0)
 
     def _may_begin(self, one: WaitingRequest) -> bool:
         return (
@@ -108,7 +118,12 @@ class ReceiverQueue:
                 del counts[key]
 
     def _counts(self, one: WaitingRequest) -> tuple[tuple[Counter[str], str], ...]:
-        return (self._receivers, one.receiver), (self._hosts, one.host), (self._lanes, one.lane)
+        return (
+            (self._receivers, one.receiver),
+            (self._hosts, one.host),
+            (self._lanes, one.lane),
+            (self._senders, one.sender),
+        )
 
 
 class RequestPool:

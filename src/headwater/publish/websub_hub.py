@@ -334,9 +334,10 @@ def make_waiting(one: DueCallback, lane: str) -> WaitingRequest:
     Host and port of a callback are one receiver: its path differs for each subscription.
 
     >>> make_waiting(DueCallback(1, "http://push.example.org:9000/callback?id=7", True, 0), "new")
-    WaitingRequest(id=1, receiver='new push.example.org:9000', host='new example.org', lane='new')
+    WaitingRequest(id=1, receiver='new push.example.org:9000', host='new example.org', lane='new', sender='')
     """
-    return WaitingRequest(one.id, f"{lane} {urlsplit(one.callback).netloc}", f"{lane} {find_host(one.callback)}", lane)
+    receiver, host = f"{lane} {urlsplit(one.callback).netloc}", f"{lane} {find_host(one.callback)}"
+    return WaitingRequest(one.id, receiver, host, lane, one.sender or "")
 
 
 def _topic_path(topic: str, base: str) -> str:

@@ -268,3 +268,13 @@ def test_a_receiver_with_a_long_backlog_takes_turns_with_the_others() -> None:
             waiting.remove(one)
             queue.end(one.id)
     assert order[:10].count("small") == 5
+
+
+def test_a_sender_with_many_receivers_takes_turns_with_the_others() -> None:
+    """Who asks for callbacks to many hosts does not keep others waiting for more than one place."""
+    queue = ReceiverQueue(PoolLimits(total=4, per_host=4, per_receiver=4))
+    waiting = [WaitingRequest(n, f"host {n}", f"host {n}", sender="busy") for n in range(100)]
+    running = queue.choose(waiting)
+    waiting = [*waiting[4:], WaitingRequest(100, "newcomer", "newcomer", sender="other")]
+    queue.end(running[0].id)
+    assert [one.receiver for one in queue.choose(waiting)] == ["newcomer"]

@@ -332,6 +332,20 @@ async def test_an_alert_that_cannot_work_is_refused_where_it_is_created(town: To
         assert (await ada.post("/api/v1/queries", json={"text": text})).status_code == 201
 
 
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # by Apprise
+async def test_a_notification_to_an_unknown_service_is_refused_where_it_is_created(town: Town) -> None:
+    text = 'CREATE FEED Told AS RETURN ALL DELIVER TO NOTIFY "nonsense://secret@host"'
+    async with town.ask("Bo") as reader:
+        for answer in (
+            await reader.post("/api/v1/queries", json={"text": text}),
+            await reader.put("/api/v1/queries/Told", json={"text": text}),
+            await reader.post("/queries/edit", data={"do": "save", "text": text}),
+        ):
+            assert (answer.status_code, "cannot notify nonsense://…" in answer.text) == (400, True)
+        text = 'CREATE FEED Told AS RETURN ALL DELIVER TO NOTIFY "json://receiver.example/hook"'
+        assert (await reader.post("/api/v1/queries", json={"text": text})).status_code == 201
+
+
 async def test_a_web_hook_that_the_address_guard_refuses_is_refused_where_it_is_created(town: Town) -> None:
     refused = ("http://10.0.0.1/hook", "http://127.0.0.1:8080/", "http://2130706433/", "https://h.example:22/")
     async with town.ask("Bo") as reader:

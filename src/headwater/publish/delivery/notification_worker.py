@@ -31,6 +31,13 @@ async def send_notification(workers: WorkerPool, address: str, title: str, text:
     await workers.read(orjson.dumps([address, title, text]), "", {})
 
 
+def is_known_service(address: str) -> bool:
+    """Return whether Apprise can send to an address like this. Nothing is sent."""
+    import apprise
+
+    return apprise.Apprise.instantiate(address, suppress_exceptions=True) is not None
+
+
 def notify_guarded(body: bytes, url: str, headers: Mapping[str, str]) -> Document:
     """Send one notification in the worker, to a public address only."""
     refused = guard_sockets()

@@ -83,20 +83,26 @@ def has_hub_subscriber(connection: Connection, topic: str, callback: str) -> boo
 
 @dataclass(frozen=True, slots=True)
 class DueCallback:
-    """A request or a subscriber that waits for its turn. `is_known`: the callback has confirmed this subscription."""
+    """A request or a subscriber that waits for its turn. `is_known`: the callback has confirmed this subscription.
+
+    `sender` is the address from which a request came.
+    """
 
     id: int
     callback: str
     is_known: bool
     attempts: int
+    sender: str | None = None
 
 
 def list_due_hub_requests(connection: Connection, now: float, limit: int) -> list[DueCallback]:
     """List the requests whose callbacks are to be asked, the longest due first; denials go to known subscribers."""
     known = hub_request.c.key.in_(select(hub_subscriber.c.key)) | (hub_request.c.mode == "denied")
-    query = select(hub_request.c.id, hub_request.c.callback, known.label("known"), hub_request.c.attempts)
+    columns = (hub_request.c.id, hub_request.c.callback, hub_request.c.attempts, hub_request.c.sender)
+    query = select(*columns, known.label("known"))
     query = query.where(hub_request.c.due <= now).order_by(hub_request.c.due, hub_request.c.id).limit(limit)
-    return [DueCallback(row.id, row.callback, bool(row.known), row.attempts) for row in connection.execute(query)]
+    rows = connection.execute(query)
+    return [DueCallback(row.id, row.callback, bool(row.known), row.attempts, row.sender) for row in rows]
 
 
 def list_due_subscribers(connection: Connection, now: float, limit: int) -> list[DueCallback]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
@@ -202,7 +203,7 @@ class ScriptResultView(ResponseBody, frozen=True):
 @query_group.post("/queries", status=201)
 async def run_script(call: ApiCall, body: ScriptRequest) -> ScriptResultView:
     """Run a script that creates, replaces or drops query feeds or registers sources, in one transaction."""
-    check_deliveries(body.text, call.site.settings)
+    await asyncio.to_thread(check_deliveries, body.text, call.site.settings)
     limits = call.site.reader_quota.limits_for(call.user)
     done = await call.store.write(query_scripts.run_script, body.text, call.now, subscriber=call.user.id, limits=limits)
     return ScriptResultView(done=list(done.done), warnings=script_messages(done.warnings), undo=list(done.undo))
@@ -260,7 +261,7 @@ async def put_query(call: ApiCall, parameters: QueryParameters, body: ScriptRequ
     The script does not need OR REPLACE.
     """
     mine = {parameters.name.casefold()}
-    check_deliveries(body.text, call.site.settings)
+    await asyncio.to_thread(check_deliveries, body.text, call.site.settings)
     script = parse(body.text, await call.store.read(load_catalogue, _reader_id(call)), replacing=mine)
     named = [statement.name.name for statement in script.statements if isinstance(statement, CreateFeed)]
     if len(script.statements) != 1 or [name.casefold() for name in named] != [parameters.name.casefold()]:

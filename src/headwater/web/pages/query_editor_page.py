@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
@@ -218,7 +219,7 @@ async def submit_query(visit: Visit) -> Response:
     if action == "build":
         return await _render_editor(visit, EditedQuery(build_query(form, await _list_names(visit)), form=form))
     if action == "save":
-        check_deliveries(text, visit.site.settings)
+        await asyncio.to_thread(check_deliveries, text, visit.site.settings)
         name, undo = await save_query(
             visit.store, text, visit.now, visit.user.id, visit.site.reader_quota.limits_for(visit.user)
         )
