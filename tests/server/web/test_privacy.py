@@ -317,14 +317,19 @@ async def test_no_link_of_any_page_leads_a_reader_to_a_refusal(town: Town) -> No
     assert {"/queries/new", "/queries/Everything", "/queries/Mine", "/settings", "/discover"} <= seen
 
 
+async def save_in_every_way(client: httpx.AsyncClient, name: str, text: str) -> list[httpx.Response]:
+    """Create a query by the API, replace it by the API, and save it on the page."""
+    return [
+        await client.post("/api/v1/queries", json={"text": text}),
+        await client.put(f"/api/v1/queries/{name}", json={"text": text}),
+        await client.post("/queries/edit", data={"do": "save", "text": text}),
+    ]
+
+
 async def test_an_alert_that_cannot_work_is_refused_where_it_is_created(town: Town) -> None:
     text = 'CREATE FEED Mailed AS RETURN ALL DELIVER TO EMAIL "ada@example.org"'
     async with town.ask("Ada") as ada:
-        for answer in (
-            await ada.post("/api/v1/queries", json={"text": text}),
-            await ada.put("/api/v1/queries/Mailed", json={"text": text}),
-            await ada.post("/queries/edit", data={"do": "save", "text": text}),
-        ):
+        for answer in await save_in_every_way(ada, "Mailed", text):
             assert (answer.status_code, "smtp_url" in answer.text) == (400, True)
     node = make_idle_node(town.store, smtp_url="smtp://127.0.0.1:9", mail_from="hw@example.org")
     town.app = create_app(node, clock=lambda: NOW)
@@ -336,11 +341,7 @@ async def test_an_alert_that_cannot_work_is_refused_where_it_is_created(town: To
 async def test_a_notification_to_an_unknown_service_is_refused_where_it_is_created(town: Town) -> None:
     text = 'CREATE FEED Told AS RETURN ALL DELIVER TO NOTIFY "nonsense://secret@host"'
     async with town.ask("Bo") as reader:
-        for answer in (
-            await reader.post("/api/v1/queries", json={"text": text}),
-            await reader.put("/api/v1/queries/Told", json={"text": text}),
-            await reader.post("/queries/edit", data={"do": "save", "text": text}),
-        ):
+        for answer in await save_in_every_way(reader, "Told", text):
             assert (answer.status_code, "cannot notify nonsense://…" in answer.text) == (400, True)
         text = 'CREATE FEED Told AS RETURN ALL DELIVER TO NOTIFY "json://receiver.example/hook"'
         assert (await reader.post("/api/v1/queries", json={"text": text})).status_code == 201
@@ -351,11 +352,7 @@ async def test_a_web_hook_that_the_address_guard_refuses_is_refused_where_it_is_
     async with town.ask("Bo") as reader:
         for address in refused:
             text = f'CREATE FEED Hooked AS RETURN ALL DELIVER TO WEBHOOK "{address}"'
-            for answer in (
-                await reader.post("/api/v1/queries", json={"text": text}),
-                await reader.put("/api/v1/queries/Hooked", json={"text": text}),
-                await reader.post("/queries/edit", data={"do": "save", "text": text}),
-            ):
+            for answer in await save_in_every_way(reader, "Hooked", text):
                 assert (answer.status_code, "cannot deliver to" in answer.text) == (400, True), address
         text = 'CREATE FEED Hooked AS RETURN ALL DELIVER TO WEBHOOK "https://h.example:8443/hook"'
         assert (await reader.post("/api/v1/queries", json={"text": text})).status_code == 201
