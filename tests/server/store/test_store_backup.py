@@ -278,12 +278,12 @@ def test_what_follows_the_end_of_a_backup_is_noticed(sound: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["nothing", "."])
-async def test_what_cannot_be_read_is_said_so(name: str, tmp_path: Path) -> None:
+async def test_an_unreadable_backup_is_reported(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         await check_backup(tmp_path / name, silent)
 
 
-async def test_where_nothing_can_be_written_is_said_so(tmp_path: Path) -> None:
+async def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     await filled(sqlite_url(tmp_path), 1)
     with pytest.raises(StoreError, match="cannot be written: No such file"):
         await backed_up(sqlite_url(tmp_path), tmp_path / "no" / "folder")

@@ -87,7 +87,7 @@ async def test_a_name_that_is_taken_is_refused_and_nothing_is_added(store: Store
     assert await store.read(count_feeds) == 1
 
 
-async def test_what_is_not_there_is_said_with_what_might_have_been_meant(store: Store) -> None:
+async def test_what_is_not_there_is_reported_with_what_might_have_been_meant(store: Store) -> None:
     await one_feed(store, "https://planet.python.org/rss20.xml", name="planet-python")
     with pytest.raises(NotFound, match="Did you mean planet-python"):
         await store.read(find_feed, "planet-pyton")

@@ -155,7 +155,7 @@ async def titles(url: str) -> list[tuple[str | None, int]]:
         return [(feed.title, feed.id in mine) for feed in await store.read(list_feeds)]
 
 
-async def test_what_cannot_be_moved_is_said(two, tmp_path: Path) -> None:
+async def test_what_cannot_be_moved_is_reported(two, tmp_path: Path) -> None:
     source, _ = two
     await fill(source, 1)
     with pytest.raises(InputError, match="same database"):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
 import pytest
 
 from headwater.language import parse
 from headwater.node.queries import preview
 from headwater.store.content.search import index_queued
 from headwater.store.content.verdicts import save_refreshes
-from headwater.store.queries.hits import list_past_items
+from headwater.store.maintenance.trash import move_feed_to_trash
+from headwater.store.queries.hits import count_past_items, find_first_arrival, list_past_items, sum_past_items
 from headwater.store.store import Store
-from support.store_samples import NOW, a_verdict, an_item, one_feed
+from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
 
 TEXTS = {
     "lava": "<p>Lava flows by <b>night</b></p>",
@@ -65,3 +69,18 @@ async def test_the_index_leaves_out_items_without_the_words(store: Store, monkey
     kept = await store.read(list_past_items, limit=100, upto=1000, narrowing=words)
     assert len(kept) == 1
     assert len(await store.read(list_past_items, limit=100, upto=1000)) == len(TEXTS)
+
+
+async def test_items_of_all_feeds_are_counted_as_those_of_each_without_the_trash(store: Store) -> None:
+    kept, gone = await one_feed(store), await one_feed(store, "https://gone.example/feed")
+    for number, feed in enumerate((gone, kept, kept, gone)):
+        found = an_item(feed.id, f"{number}", first_seen=NOW + number)
+        await save_refreshes(store, [a_verdict(feed, found, at=NOW + number)])
+    ids = await store.read(list_past_items, limit=9)
+    await store.write(move_feed_to_trash, gone.id, by=SOMEBODY)
+    for since, from_id, before_id in product((NOW, NOW + 2), (None, *ids), (None, *ids)):
+        span: dict[str, Any] = {"since": since, "from_id": from_id, "before_id": before_id}
+        each = await store.read(count_past_items, feed_ids={kept.id}, **span)
+        assert await store.read(sum_past_items, feed_ids=None, **span) == each.get(kept.id, 0)
+    first = await store.read(find_first_arrival, None)
+    assert first == await store.read(find_first_arrival, {kept.id}) == NOW + 1

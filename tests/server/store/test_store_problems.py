@@ -20,10 +20,14 @@ from headwater.store.content.items import count_items, list_items
 from headwater.store.content.outbox import list_outbox_entries
 from headwater.store.content.refreshes import list_refreshes
 from headwater.store.content.verdicts import save_refreshes
+from headwater.store.maintenance.probe import probe_tables
 from headwater.store.opening import open_store
 from headwater.store.readers.accounts import find_owner
 from headwater.store.readers.marks import mark_items
 from headwater.store.readers.unread_counts import count_unread
+from headwater.store.schema.all_tables import metadata
+from headwater.store.schema.metadata import postgres_metadata
+from headwater.store.store import Store
 from support import ROOT
 from support.databases import PostgresServer, sqlite_url
 from support.store_samples import NOW, a_verdict, an_item, one_feed
@@ -46,7 +50,7 @@ pytestmark = pytest.mark.migrates
         ("postgresql://user:secret@localhost:notaport/x", "not the address of a database"),
     ],
 )
-async def test_an_address_that_leads_nowhere_is_said_so(url: str, says: str) -> None:
+async def test_an_address_that_leads_nowhere_is_reported(url: str, says: str) -> None:
     with pytest.raises(StoreError, match=says) as caught:
         await open_store(url)
     assert "secret" not in str(caught.value)
@@ -74,7 +78,7 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Pa
     assert file.read_bytes() == content
 
 
-async def test_a_folder_and_a_file_in_the_way_are_said_so(tmp_path: Path) -> None:
+async def test_a_folder_and_a_file_in_the_way_are_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is a folder"):
         await open_store(f"sqlite:///{tmp_path}")
     (tmp_path / "file").write_text("x")
@@ -82,7 +86,27 @@ async def test_a_folder_and_a_file_in_the_way_are_said_so(tmp_path: Path) -> Non
         await open_store(f"sqlite:///{tmp_path}/file/x.sqlite")
 
 
-async def test_a_locked_file_is_said_so_and_can_be_used_afterwards(tmp_path: Path) -> None:
+async def test_a_missing_table_of_either_database_is_noticed(store: Store) -> None:
+    """Each table in turn has another name, and then its own again."""
+
+    async def run(statement: str) -> None:
+        await store.write(lambda connection: connection.execute(text(statement)) and None)
+
+    await store.read(probe_tables)
+    is_postgres = await store.read(lambda connection: connection.dialect.name == "postgresql")
+    if not is_postgres:
+        await run("PRAGMA legacy_alter_table = ON")  # references keep the old name
+    names = [*metadata.tables, "alembic_version", *(postgres_metadata.tables if is_postgres else ())]
+    assert len(names) > 50
+    for name in names:
+        await run(f'ALTER TABLE "{name}" RENAME TO elsewhere')
+        with pytest.raises(StoreError):
+            await store.read(probe_tables)
+        await run(f'ALTER TABLE elsewhere RENAME TO "{name}"')
+    await store.read(probe_tables)
+
+
+async def test_a_locked_file_is_reported_and_can_be_used_afterwards(tmp_path: Path) -> None:
     async with await open_store(sqlite_url(tmp_path) + "?timeout=0.2") as store:
         feed = await one_feed(store)
         other = sqlite3.connect(tmp_path / "headwater.sqlite", isolation_level=None)
@@ -98,7 +122,7 @@ async def test_a_locked_file_is_said_so_and_can_be_used_afterwards(tmp_path: Pat
         assert len(saved.new) == 1
 
 
-async def test_a_full_disk_is_said_so_nothing_is_half_written_and_it_recovers(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_nothing_is_half_written_and_it_recovers(tmp_path: Path) -> None:
     async with await open_store(sqlite_url(tmp_path)) as store:
         feed = await one_feed(store)
         await save_refreshes(store, [a_verdict(feed, an_item(feed.id))])
@@ -195,14 +219,14 @@ async def test_synchronous_full_is_taken_from_the_address(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-async def test_a_folder_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o500)
     with pytest.raises(StoreError, match="cannot be written"):
         await open_store(sqlite_url(tmp_path))
     os.chmod(tmp_path, 0o700)
 
 
-async def test_a_database_that_is_not_on_the_server_is_said_so(postgres: PostgresServer) -> None:
+async def test_a_database_that_is_not_on_the_server_is_reported(postgres: PostgresServer) -> None:
     with pytest.raises(StoreError, match="no database of that name"):
         await open_store(postgres.url("nowhere"))
 
@@ -213,7 +237,7 @@ async def test_an_old_server_is_refused(postgres: PostgresServer, monkeypatch: p
         await open_store(postgres.url("postgres"))
 
 
-async def test_a_wrong_password_is_said_so(postgres: PostgresServer) -> None:
+async def test_a_wrong_password_is_reported(postgres: PostgresServer) -> None:
     right = postgres.guarded_url("right")
     async with await open_store(right) as store:
         assert await store.read(count_feeds) == 0

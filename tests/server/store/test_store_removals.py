@@ -67,7 +67,7 @@ from support.databases import PostgresServer
 from support.store_samples import NOW, SOMEBODY, a_verdict, an_item
 
 LATER = NOW + 500
-NOTHING = "There is nothing to take back here, or no longer: what is removed is kept for a day."
+NOTHING = r"No removed object \d+ can be restored: objects are kept for a day after their removal\."
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ async def test_where_a_name_or_an_address_is_taken_a_sentence_says_so_and_nothin
     await store.write(run_script, "CREATE FEED far AS RETURN ALL", NOW)
     before = await everything(store)
     sentences = {
-        "an account": "There is a user “ADA” again.",
+        "an account": "Another user is named “ADA” now.",
         "a feed": f"is here again, as feed {world.feeds[1]}.",
         "a query feed": "Another feed is called far now.",
     }
@@ -421,10 +421,10 @@ async def test_who_subscribes_anew_meanwhile_gets_title_tags_and_position_back_a
     assert shown_again.read is not shown.read
 
 
-async def test_a_subscription_to_what_is_no_more_stays_away_until_that_is_back(world: World) -> None:
+async def test_a_subscription_is_restored_only_after_its_feed(world: World) -> None:
     subscription = await REMOVALS["a subscription"](world)
     feed = await REMOVALS["a feed"](world)
-    with pytest.raises(InputError, match="Bring that back first"):
+    with pytest.raises(InputError, match="Restore the feed first"):
         await taken_back(world, subscription)
     await taken_back(world, feed)
     await taken_back(world, subscription)

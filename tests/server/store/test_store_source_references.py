@@ -11,6 +11,8 @@ from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.query_feeds import find_query_feed, list_all_query_feeds
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.queries.source_references import count_broken_queries, list_broken_queries, note_missing_sources
+from headwater.store.readers.accounts import find_owner
+from headwater.store.readers.subscriptions import change_tags, rename_subscription_tag
 from headwater.store.schema.feed_tables import feed
 from headwater.store.store import Store
 from support.store_samples import NOW, one_feed
@@ -111,3 +113,14 @@ async def test_a_title_names_a_feed_and_is_written_as_its_address(store: Store) 
     await store.write(change_feed, other.id, title="The Guardian")
     with pytest.raises(QueryError, match=r"2 feeds have the title"):
         await store.write(run_script, 'CREATE FEED A AS RETURN FEED "The Guardian"', NOW)
+
+
+async def test_a_new_name_of_a_tag_is_followed_in_the_queries_that_read_it(store: Store) -> None:
+    source = await one_feed(store, URL, name="guardian")
+    owner = (await store.read(find_owner)).id
+    await store.write(change_tags, owner, feed_id=source.id, add=["News"])
+    await store.write(run_script, 'CREATE FEED Tagged AS RETURN TAG "news" WHERE CATEGORY = "news";', NOW)
+    await store.write(rename_subscription_tag, owner, "News", 'The "press"')
+    assert await text_of(store, "Tagged") == (
+        'CREATE FEED Tagged AS RETURN TAG "The \\"press\\"" WHERE CATEGORY = "news"'
+    )

@@ -1,8 +1,9 @@
-"""Builds statements that differ between SQLite and PostgreSQL, and splits lists for both."""
+"""Builds statements that differ between SQLite and PostgreSQL, prepares texts of SQL, and splits lists for both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -21,11 +22,14 @@ from sqlalchemy import (
     bindparam,
     func,
     select,
+    text,
     update,
 )
 from sqlalchemy.dialects import sqlite
 
 T = TypeVar("T")
+
+prepare_sql = lru_cache(256)(text)  # parsing the text again each time would cost more than a small answer
 
 
 def upsert(connection: Connection, table: Table) -> Any:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
 from sqlalchemy import Connection, inspect, text
 
 from headwater.errors import StoreError
 
-HEAD = "v0012"  # the newest file in migrations/versions; here, so that opening need not load Alembic
+HEAD = "v0012"  # the newest file in migrations/versions; here, so that opening need not look for it
+# Versions before 0.3.0 migrated with Alembic; the table keeps its name, so that their databases are recognised.
+_VERSION_TABLE = (
+    "CREATE TABLE alembic_version "
+    "(version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+)
 _LOCK = 0x68656164  # "head": the advisory lock of migrations in PostgreSQL
 _BEFORE_RELEASE = (
     "The database was written by a Headwater before 0.2.0, whose tables this version does not know (version "
@@ -42,18 +50,23 @@ def migrate(connection: Connection) -> None:
             f"The database was written by a newer Headwater (tables {version}, this one knows {HEAD}). "
             "Install that version, or open another database."
         )
-    _upgrade(connection)
+    _upgrade(connection, version)
 
 
 def _list_foreign_tables(connection: Connection) -> list[str]:
     return sorted(inspect(connection).get_table_names())
 
 
-def _upgrade(connection: Connection) -> None:
-    from alembic import command
-    from alembic.config import Config
+def _upgrade(connection: Connection, version: str | None) -> None:
+    """Run every migration after a version. A migration is named like its version: `v0002_feed_interval`."""
+    from headwater.store.database.migrations import versions
+    from headwater.store.database.migrations.table_changes import TableChanges
 
-    config = Config()
-    config.set_main_option("script_location", "headwater.store.database:migrations")
-    config.attributes["connection"] = connection
-    command.upgrade(config, HEAD)
+    tables = TableChanges(connection)
+    if version is None:
+        tables.execute(_VERSION_TABLE)
+    for name in sorted(module.name for module in pkgutil.iter_modules(versions.__path__)):
+        if version is None or name.partition("_")[0] > version:
+            importlib.import_module(f"{versions.__name__}.{name}").upgrade(tables)
+    connection.execute(text("DELETE FROM alembic_version"))
+    connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})

@@ -27,7 +27,7 @@ OTHER_OPTIONS = frozenset({"host", "port", "user", "password", "passfile", "targ
 
 
 class Postgres(Database):
-    """A database on a server."""
+    """A PostgreSQL database, which several processes may share."""
 
     def __init__(self, url: URL) -> None:
         self._server = f"{url.host or url.query.get('host', 'localhost')}"
@@ -148,8 +148,8 @@ def _read_options(url: URL) -> dict[str, tuple[str, ...] | str]:
 
 def _read_tls_options(url: URL) -> str:
     """Build a DSN of the TLS options (`sslmode` and files, as in libpq), which the driver takes from a DSN only."""
-    said = {name: str(url.query[name]) for name in TLS_OPTIONS if name in url.query}
+    given = {name: str(url.query[name]) for name in TLS_OPTIONS if name in url.query}
     for name in TLS_FILES:
-        if name in said and not Path(said[name]).is_file():
-            raise StoreError(f"There is no file {said[name]}, which {name} in the address of PostgreSQL names.")
-    return "postgresql://" + (f"?{urlencode(said)}" if said else "")
+        if name in given and not Path(given[name]).is_file():
+            raise StoreError(f"There is no file {given[name]}, which {name} in the address of PostgreSQL names.")
+    return "postgresql://" + (f"?{urlencode(given)}" if given else "")

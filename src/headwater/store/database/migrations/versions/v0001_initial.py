@@ -3,33 +3,30 @@
 import time
 
 import sqlalchemy as sa
-from alembic import op
-from sqlalchemy.dialects.postgresql import TSVECTOR
 
-revision = "v0001"
-down_revision = None
+from headwater.store.database.migrations.table_changes import TableChanges
 
 ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
-def upgrade() -> None:
-    _create_feeds()
-    _create_queries()
-    _create_items()
-    _create_search_index()
-    _create_readers()
-    _create_publications()
-    _create_cluster()
-    _add_owner()
+def upgrade(tables: TableChanges) -> None:
+    _create_feeds(tables)
+    _create_queries(tables)
+    _create_items(tables)
+    _create_search_index(tables)
+    _create_readers(tables)
+    _create_publications(tables)
+    _create_cluster(tables)
+    _add_owner(tables)
 
 
-def _create_unique_outside_trash(name: str, table: str, column: str) -> None:
+def _create_unique_outside_trash(tables: TableChanges, name: str, table: str, column: str) -> None:
     outside = sa.text("deleted_at IS NULL")
-    op.create_index(name, table, [column], unique=True, sqlite_where=outside, postgresql_where=outside)
+    tables.create_index(name, table, [column], unique=True, sqlite_where=outside, postgresql_where=outside)
 
 
-def _create_feeds() -> None:
-    op.create_table(
+def _create_feeds(tables: TableChanges) -> None:
+    tables.create_table(
         "feed",
         sa.Column("id", ID, nullable=False),
         sa.Column("url", sa.Text, nullable=False),
@@ -46,11 +43,11 @@ def _create_feeds() -> None:
         sa.PrimaryKeyConstraint("id", name="feed_pk"),
         sqlite_autoincrement=True,
     )
-    _create_unique_outside_trash("feed_name", "feed", "name")
-    _create_unique_outside_trash("feed_url_key", "feed", "url_key")
+    _create_unique_outside_trash(tables, "feed_name", "feed", "name")
+    _create_unique_outside_trash(tables, "feed_url_key", "feed", "url_key")
     trashed = sa.text("deleted_at IS NOT NULL")
-    op.create_index("feed_deleted_at", "feed", ["deleted_at"], sqlite_where=trashed, postgresql_where=trashed)
-    op.create_table(
+    tables.create_index("feed_deleted_at", "feed", ["deleted_at"], sqlite_where=trashed, postgresql_where=trashed)
+    tables.create_table(
         "hourly_count",
         sa.Column("hour", sa.Integer, autoincrement=False, nullable=False),
         sa.Column("ending", sa.Text, nullable=False),
@@ -62,7 +59,7 @@ def _create_feeds() -> None:
         sa.PrimaryKeyConstraint("hour", "ending", name="hourly_count_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_table(
+    tables.create_table(
         "refresh",
         sa.Column("id", ID, nullable=False),
         sa.Column("feed_id", ID, nullable=False),
@@ -84,8 +81,8 @@ def _create_feeds() -> None:
         sa.UniqueConstraint("feed_id", "at", name="refresh_feed_id_at_key"),
         sqlite_autoincrement=True,
     )
-    op.create_index("refresh_at", "refresh", ["at"])
-    op.create_table(
+    tables.create_index("refresh_at", "refresh", ["at"])
+    tables.create_table(
         "feed_state",
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
         sa.Column("window", sa.Integer, nullable=False),
@@ -110,7 +107,7 @@ def _create_feeds() -> None:
         sa.ForeignKeyConstraint(["feed_id"], ["feed.id"], name="feed_state_feed_id_fk", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("feed_id", name="feed_state_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "feed_tag",
         sa.Column("feed_id", ID, nullable=False),
         sa.Column("tag", sa.Text, nullable=False),
@@ -118,8 +115,8 @@ def _create_feeds() -> None:
         sa.PrimaryKeyConstraint("feed_id", "tag", name="feed_tag_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_index("feed_tag_tag_feed_id", "feed_tag", ["tag", "feed_id"])
-    op.create_table(
+    tables.create_index("feed_tag_tag_feed_id", "feed_tag", ["tag", "feed_id"])
+    tables.create_table(
         "feed_window",
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
         sa.Column("entries", sa.Text, nullable=False),
@@ -128,8 +125,8 @@ def _create_feeds() -> None:
     )
 
 
-def _create_queries() -> None:
-    op.create_table(
+def _create_queries(tables: TableChanges) -> None:
+    tables.create_table(
         "hit",
         sa.Column("id", ID, nullable=False),
         sa.Column("query_id", ID, nullable=False),
@@ -147,23 +144,23 @@ def _create_queries() -> None:
         sa.UniqueConstraint("item_id", "query_id", name="hit_item_id_query_id_key"),
         sqlite_autoincrement=True,
     )
-    op.create_index("hit_query_id_arrived", "hit", ["query_id", "arrived"])
-    op.create_index("hit_query_id_id", "hit", ["query_id", "id"])
-    op.create_index("hit_query_id_published", "hit", ["query_id", "published"])
-    op.create_table(
+    tables.create_index("hit_query_id_arrived", "hit", ["query_id", "arrived"])
+    tables.create_index("hit_query_id_id", "hit", ["query_id", "id"])
+    tables.create_index("hit_query_id_published", "hit", ["query_id", "published"])
+    tables.create_table(
         "item_version",
         sa.Column("item_id", ID, autoincrement=False, nullable=False),
         sa.Column("version", sa.Integer, autoincrement=False, nullable=False),
         sa.Column("blob", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("item_id", "version", name="item_version_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "offered_count",
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
         sa.Column("number", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("feed_id", name="offered_count_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "origin",
         sa.Column("query_id", ID, autoincrement=False, nullable=False),
         sa.Column("key", sa.LargeBinary, nullable=False),
@@ -171,7 +168,7 @@ def _create_queries() -> None:
         sa.PrimaryKeyConstraint("query_id", "key", name="origin_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_table(
+    tables.create_table(
         "query_feed",
         sa.Column("id", ID, nullable=False),
         sa.Column("key", sa.Text, nullable=False),
@@ -191,15 +188,15 @@ def _create_queries() -> None:
         sa.PrimaryKeyConstraint("id", name="query_feed_pk"),
         sqlite_autoincrement=True,
     )
-    op.create_index("query_feed_revision", "query_feed", ["revision"])
-    _create_unique_outside_trash("query_feed_key", "query_feed", "key")
-    op.create_table(
+    tables.create_index("query_feed_revision", "query_feed", ["revision"])
+    _create_unique_outside_trash(tables, "query_feed_key", "query_feed", "key")
+    tables.create_table(
         "implicit_feed",
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
         sa.ForeignKeyConstraint(["feed_id"], ["feed.id"], name="implicit_feed_feed_id_fk", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("feed_id", name="implicit_feed_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "query_address",
         sa.Column("query_id", ID, nullable=False),
         sa.Column("feed_id", ID, nullable=False),
@@ -208,8 +205,8 @@ def _create_queries() -> None:
         sa.PrimaryKeyConstraint("query_id", "feed_id", name="query_address_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_index("query_address_feed_id", "query_address", ["feed_id"])
-    op.create_table(
+    tables.create_index("query_address_feed_id", "query_address", ["feed_id"])
+    tables.create_table(
         "selectivity",
         sa.Column("query_id", ID, nullable=False),
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
@@ -221,8 +218,8 @@ def _create_queries() -> None:
     )
 
 
-def _create_items() -> None:
-    op.create_table(
+def _create_items(tables: TableChanges) -> None:
+    tables.create_table(
         "article",
         sa.Column("item_id", ID, autoincrement=False, nullable=False),
         sa.Column("url", sa.Text, nullable=False),
@@ -234,19 +231,19 @@ def _create_items() -> None:
         sa.Column("message", sa.Text),
         sa.PrimaryKeyConstraint("item_id", name="article_pk"),
     )
-    op.create_index("article_due", "article", ["due"])
-    op.create_table(
+    tables.create_index("article_due", "article", ["due"])
+    tables.create_table(
         "checkpoint",
         sa.Column("consumer", sa.Text, nullable=False),
         sa.Column("position", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("consumer", name="checkpoint_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "index_queue",
         sa.Column("item_id", ID, autoincrement=False, nullable=False),
         sa.PrimaryKeyConstraint("item_id", name="index_queue_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "item",
         sa.Column("id", ID, nullable=False),
         sa.Column("feed_id", ID, nullable=False),
@@ -269,11 +266,11 @@ def _create_items() -> None:
         sa.PrimaryKeyConstraint("id", name="item_pk"),
         sqlite_autoincrement=True,
     )
-    op.create_index("item_feed_id_id_published_first_seen", "item", ["feed_id", "id", "published", "first_seen"])
-    op.create_index("item_feed_id_published_id", "item", ["feed_id", "published", "id"])
-    op.create_index("item_first_seen_id_feed_id", "item", ["first_seen", "id", "feed_id"])
-    op.create_index("item_published_id_feed_id", "item", ["published", "id", "feed_id"])
-    op.create_table(
+    tables.create_index("item_feed_id_id_published_first_seen", "item", ["feed_id", "id", "published", "first_seen"])
+    tables.create_index("item_feed_id_published_id", "item", ["feed_id", "published", "id"])
+    tables.create_index("item_first_seen_id_feed_id", "item", ["first_seen", "id", "feed_id"])
+    tables.create_index("item_published_id_feed_id", "item", ["published", "id", "feed_id"])
+    tables.create_table(
         "outbox",
         sa.Column("position", ID, nullable=False),
         sa.Column("kind", sa.Text, nullable=False),
@@ -282,7 +279,7 @@ def _create_items() -> None:
         sa.PrimaryKeyConstraint("position", name="outbox_pk"),
         sqlite_autoincrement=True,
     )
-    op.create_table(
+    tables.create_table(
         "saved_state",
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
@@ -290,7 +287,7 @@ def _create_items() -> None:
         sa.Column("blob", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("name", name="saved_state_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "seen_identity",
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
         sa.Column("key", sa.LargeBinary, nullable=False),
@@ -299,13 +296,13 @@ def _create_items() -> None:
         sa.PrimaryKeyConstraint("feed_id", "key", name="seen_identity_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_table(
+    tables.create_table(
         "article_feed",
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
         sa.ForeignKeyConstraint(["feed_id"], ["feed.id"], name="article_feed_feed_id_fk", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("feed_id", name="article_feed_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "article_query",
         sa.Column("query_id", ID, autoincrement=False, nullable=False),
         sa.ForeignKeyConstraint(["query_id"], ["query_feed.id"], name="article_query_query_id_fk", ondelete="CASCADE"),
@@ -313,22 +310,24 @@ def _create_items() -> None:
     )
 
 
-def _create_search_index() -> None:
-    if op.get_bind().dialect.name == "sqlite":
+def _create_search_index(tables: TableChanges) -> None:
+    if tables.connection.dialect.name == "sqlite":
         # Contentless: the words are computed from the item, and storing them again would double the file.
-        op.execute("CREATE VIRTUAL TABLE item_search USING fts5(words, content='', tokenize='ascii')")
+        tables.execute("CREATE VIRTUAL TABLE item_search USING fts5(words, content='', tokenize='ascii')")
         return
-    op.create_table(
+    from sqlalchemy.dialects.postgresql import TSVECTOR
+
+    tables.create_table(
         "item_search",
         sa.Column("item_id", sa.BigInteger, autoincrement=False, nullable=False),
         sa.Column("words", TSVECTOR, nullable=False),
         sa.PrimaryKeyConstraint("item_id", name="item_search_pk"),
     )
-    op.create_index("item_search_words", "item_search", ["words"], postgresql_using="gin")
+    tables.create_index("item_search_words", "item_search", ["words"], postgresql_using="gin")
 
 
-def _create_readers() -> None:
-    op.create_table(
+def _create_readers(tables: TableChanges) -> None:
+    tables.create_table(
         "trash",
         sa.Column("id", ID, nullable=False),
         sa.Column("user_id", ID),
@@ -340,9 +339,9 @@ def _create_readers() -> None:
         sa.PrimaryKeyConstraint("id", name="trash_pk"),
         sqlite_autoincrement=True,
     )
-    op.create_index("trash_at", "trash", ["at"])
-    op.create_index("trash_kind_objects", "trash", ["kind", "objects"])
-    op.create_table(
+    tables.create_index("trash_at", "trash", ["at"])
+    tables.create_index("trash_kind_objects", "trash", ["kind", "objects"])
+    tables.create_table(
         "user",
         sa.Column("id", ID, nullable=False),
         sa.Column("name", sa.Text, nullable=False),
@@ -356,8 +355,8 @@ def _create_readers() -> None:
         sa.PrimaryKeyConstraint("id", name="user_pk"),
         sqlite_autoincrement=True,
     )
-    _create_unique_outside_trash("user_name_key", "user", "name_key")
-    op.create_table(
+    _create_unique_outside_trash(tables, "user_name_key", "user", "name_key")
+    tables.create_table(
         "api_token",
         sa.Column("id", ID, nullable=False),
         sa.Column("hash", sa.LargeBinary, nullable=False),
@@ -371,8 +370,8 @@ def _create_readers() -> None:
         sa.UniqueConstraint("hash", name="api_token_hash_key"),
         sqlite_autoincrement=True,
     )
-    op.create_index("api_token_user_id", "api_token", ["user_id"])
-    op.create_table(
+    tables.create_index("api_token_user_id", "api_token", ["user_id"])
+    tables.create_table(
         "mark",
         sa.Column("user_id", ID, autoincrement=False, nullable=False),
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
@@ -386,35 +385,35 @@ def _create_readers() -> None:
         sa.PrimaryKeyConstraint("user_id", "feed_id", "item_id", name="mark_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_index(
+    tables.create_index(
         "mark_arrived",
         "mark",
         ["user_id", "arrived", "item_id", "feed_id", "state"],
         sqlite_where=sa.text("state = 0"),
         postgresql_where=sa.text("state = 0"),
     )
-    op.create_index(
+    tables.create_index(
         "mark_published",
         "mark",
         ["user_id", "published", "item_id", "feed_id", "arrived", "state"],
         sqlite_where=sa.text("state = 0"),
         postgresql_where=sa.text("state = 0"),
     )
-    op.create_index(
+    tables.create_index(
         "mark_starred",
         "mark",
         ["user_id", "item_id"],
         sqlite_where=sa.text("starred IS NOT NULL"),
         postgresql_where=sa.text("starred IS NOT NULL"),
     )
-    op.create_index(
+    tables.create_index(
         "mark_unread",
         "mark",
         ["user_id", "feed_id", "item_id"],
         sqlite_where=sa.text("state = 0"),
         postgresql_where=sa.text("state = 0"),
     )
-    op.create_table(
+    tables.create_table(
         "mark_undo",
         sa.Column("id", ID, nullable=False),
         sa.Column("user_id", ID, nullable=False),
@@ -424,8 +423,8 @@ def _create_readers() -> None:
         sa.PrimaryKeyConstraint("id", name="mark_undo_pk"),
         sqlite_autoincrement=True,
     )
-    op.create_index("mark_undo_user_id_at", "mark_undo", ["user_id", "at"])
-    op.create_table(
+    tables.create_index("mark_undo_user_id_at", "mark_undo", ["user_id", "at"])
+    tables.create_table(
         "query_subscription",
         sa.Column("user_id", ID, autoincrement=False, nullable=False),
         sa.Column("query_id", ID, autoincrement=False, nullable=False),
@@ -440,8 +439,8 @@ def _create_readers() -> None:
         sa.PrimaryKeyConstraint("user_id", "query_id", name="query_subscription_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_index("query_subscription_query_id", "query_subscription", ["query_id"])
-    op.create_table(
+    tables.create_index("query_subscription_query_id", "query_subscription", ["query_id"])
+    tables.create_table(
         "session",
         sa.Column("hash", sa.LargeBinary, nullable=False),
         sa.Column("user_id", ID, nullable=False),
@@ -454,8 +453,8 @@ def _create_readers() -> None:
         sa.PrimaryKeyConstraint("hash", name="session_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_index("session_user_id", "session", ["user_id"])
-    op.create_table(
+    tables.create_index("session_user_id", "session", ["user_id"])
+    tables.create_table(
         "subscription",
         sa.Column("user_id", ID, autoincrement=False, nullable=False),
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
@@ -467,8 +466,8 @@ def _create_readers() -> None:
         sa.PrimaryKeyConstraint("user_id", "feed_id", name="subscription_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_index("subscription_feed_id", "subscription", ["feed_id"])
-    op.create_table(
+    tables.create_index("subscription_feed_id", "subscription", ["feed_id"])
+    tables.create_table(
         "subscription_tag",
         sa.Column("user_id", ID, autoincrement=False, nullable=False),
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
@@ -478,11 +477,11 @@ def _create_readers() -> None:
         sa.PrimaryKeyConstraint("user_id", "feed_id", "tag", name="subscription_tag_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_index("subscription_tag_user_id_tag_feed_id", "subscription_tag", ["user_id", "tag", "feed_id"])
+    tables.create_index("subscription_tag_user_id_tag_feed_id", "subscription_tag", ["user_id", "tag", "feed_id"])
 
 
-def _create_publications() -> None:
-    op.create_table(
+def _create_publications(tables: TableChanges) -> None:
+    tables.create_table(
         "delivery",
         sa.Column("id", ID, nullable=False),
         sa.Column("query_id", ID, nullable=False),
@@ -504,16 +503,16 @@ def _create_publications() -> None:
         ),
         sqlite_autoincrement=True,
     )
-    op.create_index("delivery_batch", "delivery", ["batch"])
-    op.create_index("delivery_due", "delivery", ["due"])
-    op.create_table(
+    tables.create_index("delivery_batch", "delivery", ["batch"])
+    tables.create_index("delivery_due", "delivery", ["due"])
+    tables.create_table(
         "delivery_template",
         sa.Column("query", sa.Text, nullable=False),
         sa.Column("subject", sa.Text),
         sa.Column("body", sa.Text),
         sa.PrimaryKeyConstraint("query", name="delivery_template_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "feed_token",
         sa.Column("hash", sa.LargeBinary, nullable=False),
         sa.Column("path", sa.Text, nullable=False),
@@ -522,8 +521,8 @@ def _create_publications() -> None:
         sa.PrimaryKeyConstraint("hash", name="feed_token_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_index("feed_token_path", "feed_token", ["path"])
-    op.create_table(
+    tables.create_index("feed_token_path", "feed_token", ["path"])
+    tables.create_table(
         "hub_request",
         sa.Column("id", ID, nullable=False),
         sa.Column("key", sa.LargeBinary, nullable=False),
@@ -539,8 +538,8 @@ def _create_publications() -> None:
         sa.UniqueConstraint("key", name="hub_request_key_key"),
         sqlite_autoincrement=True,
     )
-    op.create_index("hub_request_due", "hub_request", ["due"])
-    op.create_table(
+    tables.create_index("hub_request_due", "hub_request", ["due"])
+    tables.create_table(
         "hub_subscriber",
         sa.Column("id", ID, nullable=False),
         sa.Column("key", sa.LargeBinary, nullable=False),
@@ -557,13 +556,13 @@ def _create_publications() -> None:
         sa.UniqueConstraint("key", name="hub_subscriber_key_key"),
         sqlite_autoincrement=True,
     )
-    op.create_index("hub_subscriber_due", "hub_subscriber", ["due"])
-    op.create_table(
+    tables.create_index("hub_subscriber_due", "hub_subscriber", ["due"])
+    tables.create_table(
         "private_feed",
         sa.Column("path", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("path", name="private_feed_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "websub_cancellation",
         sa.Column("key", sa.Text, nullable=False),
         sa.Column("hub", sa.Text, nullable=False),
@@ -573,8 +572,8 @@ def _create_publications() -> None:
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.PrimaryKeyConstraint("key", name="websub_cancellation_pk"),
     )
-    op.create_index("websub_cancellation_due", "websub_cancellation", ["due"])
-    op.create_table(
+    tables.create_index("websub_cancellation_due", "websub_cancellation", ["due"])
+    tables.create_table(
         "websub_lease",
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
         sa.Column("key", sa.Text, nullable=False),
@@ -594,11 +593,11 @@ def _create_publications() -> None:
         sa.PrimaryKeyConstraint("feed_id", name="websub_lease_pk"),
         sa.UniqueConstraint("key", name="websub_lease_key_key"),
     )
-    op.create_index("websub_lease_due", "websub_lease", ["due"])
+    tables.create_index("websub_lease_due", "websub_lease", ["due"])
 
 
-def _create_cluster() -> None:
-    op.create_table(
+def _create_cluster(tables: TableChanges) -> None:
+    tables.create_table(
         "job",
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
         sa.Column("partition", sa.SmallInteger, nullable=False),
@@ -607,8 +606,8 @@ def _create_cluster() -> None:
         sa.Column("tries", sa.Integer, nullable=False),
         sa.PrimaryKeyConstraint("feed_id", name="job_pk"),
     )
-    op.create_index("job_partition", "job", ["partition"])
-    op.create_table(
+    tables.create_index("job_partition", "job", ["partition"])
+    tables.create_table(
         "lease",
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("holder", sa.Text, nullable=False),
@@ -616,14 +615,14 @@ def _create_cluster() -> None:
         sa.Column("until", sa.Double, nullable=False),
         sa.PrimaryKeyConstraint("name", name="lease_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "lesson",
         sa.Column("id", ID, nullable=False),
         sa.Column("body", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("id", name="lesson_pk"),
         sqlite_autoincrement=True,
     )
-    op.create_table(
+    tables.create_table(
         "member",
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("role", sa.Text, nullable=False),
@@ -631,7 +630,7 @@ def _create_cluster() -> None:
         sa.Column("info", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("name", name="member_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "refresh_request",
         sa.Column("feed_id", ID, autoincrement=False, nullable=False),
         sa.Column("at", sa.Double, nullable=False),
@@ -639,7 +638,7 @@ def _create_cluster() -> None:
         sa.Column("newer_than", sa.Double, nullable=False),
         sa.PrimaryKeyConstraint("feed_id", name="refresh_request_pk"),
     )
-    op.create_table(
+    tables.create_table(
         "quarantine",
         sa.Column("id", ID, nullable=False),
         sa.Column("at", sa.Double, nullable=False),
@@ -651,6 +650,6 @@ def _create_cluster() -> None:
     )
 
 
-def _add_owner() -> None:
+def _add_owner(tables: TableChanges) -> None:
     add = sa.text("INSERT INTO \"user\" (name, name_key, role, created) VALUES ('owner', 'owner', 'owner', :now)")
-    op.get_bind().execute(add, {"now": time.time()})
+    tables.connection.execute(add, {"now": time.time()})

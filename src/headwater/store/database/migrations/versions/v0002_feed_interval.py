@@ -1,11 +1,9 @@
 """Adds the interval that a person gives a feed."""
 
 import sqlalchemy as sa
-from alembic import op
 
-revision = "v0002"
-down_revision = "v0001"
+from headwater.store.database.migrations.table_changes import TableChanges
 
 
-def upgrade() -> None:
-    op.add_column("feed", sa.Column("interval", sa.Double))
+def upgrade(tables: TableChanges) -> None:
+    tables.add_column("feed", sa.Column("interval", sa.Double))

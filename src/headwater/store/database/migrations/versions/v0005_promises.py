@@ -1,17 +1,15 @@
 """Adds the hourly records of promises, and alerts among the deliveries."""
 
 import sqlalchemy as sa
-from alembic import op
 
-revision = "v0005"
-down_revision = "v0004"
+from headwater.store.database.migrations.table_changes import TableChanges
 
 ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
-def upgrade() -> None:
-    op.add_column("delivery", sa.Column("alert", sa.Text))
-    op.create_table(
+def upgrade(tables: TableChanges) -> None:
+    tables.add_column("delivery", sa.Column("alert", sa.Text))
+    tables.create_table(
         "promise_hour",
         sa.Column("query_id", ID, nullable=False, autoincrement=False),
         sa.Column("hour", sa.Integer, nullable=False, autoincrement=False),
@@ -29,4 +27,4 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("query_id", "hour", name="promise_hour_pk"),
         sqlite_with_rowid=False,
     )
-    op.create_index("promise_hour_hour", "promise_hour", ["hour"])
+    tables.create_index("promise_hour_hour", "promise_hour", ["hour"])

@@ -1,11 +1,9 @@
 """Adds the details of items: lead picture, addresses of the authors, episode of a podcast."""
 
 import sqlalchemy as sa
-from alembic import op
 
-revision = "v0007"
-down_revision = "v0006"
+from headwater.store.database.migrations.table_changes import TableChanges
 
 
-def upgrade() -> None:
-    op.add_column("item", sa.Column("details", sa.Text))
+def upgrade(tables: TableChanges) -> None:
+    tables.add_column("item", sa.Column("details", sa.Text))

@@ -1,15 +1,13 @@
 """Adds the story of each item."""
 
 import sqlalchemy as sa
-from alembic import op
 
-revision = "v0009"
-down_revision = "v0008"
+from headwater.store.database.migrations.table_changes import TableChanges
 
 
-def upgrade() -> None:
+def upgrade(tables: TableChanges) -> None:
     id_type = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-    op.create_table(
+    tables.create_table(
         "item_story",
         sa.Column("item_id", id_type, nullable=False, autoincrement=False),
         sa.Column("story_id", id_type, nullable=False),
@@ -21,4 +19,4 @@ def upgrade() -> None:
         sa.Column("continues_id", id_type),
         sa.PrimaryKeyConstraint("item_id", name="item_story_pk"),
     )
-    op.create_index("item_story_story_id", "item_story", ["story_id"])
+    tables.create_index("item_story_story_id", "item_story", ["story_id"])

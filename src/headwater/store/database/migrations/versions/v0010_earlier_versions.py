@@ -1,14 +1,12 @@
 """Adds the earlier versions of items that have changed."""
 
 import sqlalchemy as sa
-from alembic import op
 
-revision = "v0010"
-down_revision = "v0009"
+from headwater.store.database.migrations.table_changes import TableChanges
 
 
-def upgrade() -> None:
-    op.create_table(
+def upgrade(tables: TableChanges) -> None:
+    tables.create_table(
         "earlier_version",
         sa.Column("item_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False),
         sa.Column("version", sa.Integer, autoincrement=False, nullable=False),

@@ -1,14 +1,12 @@
 """Adds the wishes of processes to send a request within the leader's budget."""
 
 import sqlalchemy as sa
-from alembic import op
 
-revision = "v0011"
-down_revision = "v0010"
+from headwater.store.database.migrations.table_changes import TableChanges
 
 
-def upgrade() -> None:
-    op.create_table(
+def upgrade(tables: TableChanges) -> None:
+    tables.create_table(
         "request_grant",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
         sa.Column("asked", sa.Double, nullable=False),
