@@ -92,15 +92,15 @@ class Fetcher:
         tls: ssl.SSLContext | None = None,
         lookup: Lookup = resolve_host,
         clock: Callable[[], float] = time.time,
-        errands: Callable[[RemoteRequest], Awaitable[RemoteReply]] | None = None,
+        proxy: Callable[[RemoteRequest], Awaitable[RemoteReply]] | None = None,
     ) -> None:
-        """Requests are sent by `errands` where it is given. `pause` is a gap between requests that holds for local
+        """Requests are sent by `proxy` where it is given. `pause` is a gap between requests that holds for local
         hosts too."""
         self._limits = RequestLimits(deadline, min_rate, max_wire, max_decoded)
         self._clock = clock
         self._reader = DocumentReader(read)
         self.gate = HostGate(per_host, gap if pause is None else pause, everywhere=pause is not None)
-        made: Callable[..., GuardedSession] = GuardedSession if errands is None else partial(RemoteSession, errands)
+        made: Callable[..., GuardedSession] = GuardedSession if proxy is None else partial(RemoteSession, proxy)
         self._session = made(
             AddressGuard(allow_private=allow_private, ports=ports),
             self.gate,

@@ -23,10 +23,10 @@ from headwater.model import Document, Enclosure, Entry
 
 def read_last_resort(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document:
     """Read a document with feedparser. Raises NotAFeed if it finds no items."""
-    heard = {str(name).lower(): str(value) for name, value in (headers or {}).items()}
+    response_headers = {str(name).lower(): str(value) for name, value in (headers or {}).items()}
     if url:
-        heard.setdefault("content-location", url)
-    found = feedparser.parse(body, response_headers=heard, sanitize_html=False)
+        response_headers.setdefault("content-location", url)
+    found = feedparser.parse(body, response_headers=response_headers, sanitize_html=False)
     if not found.entries:
         raise NotAFeed("The document contains no readable items.", "unknown")
     html = CleanHtmlReader()

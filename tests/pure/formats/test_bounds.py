@@ -36,6 +36,8 @@ SHAPES: dict[str, Shape] = {
     "nested elements in XML, not closed": lambda n: put_into_item("<div>" * (n // 5)),
     "attributes in HTML": lambda n: put_into_item(escape(f"<p {' '.join(f'a{k}=1' for k in range(n // 9))}>x")),
     "attributes in XML": lambda n: put_into_item("<p " + " ".join(f"a{k}='1'" for k in range(n // 11)) + ">x</p>"),
+    "signs that begin no tag": lambda n: put_into_item("&lt;" * (n // 4)),
+    "signs that begin no tag, in CDATA": lambda n: put_into_item(f"<![CDATA[{'<' * n}]]>"),
     "CDATA sections without an end": lambda n: put_into_item("<![CDATA[&" * (n // 10)),
 }
 MANY_FIELDS: dict[str, Shape] = {

@@ -32,6 +32,8 @@ DOUBTFUL = [
     "<svg></p><style><a title='</style><img src=x onerror=alert(1)>'>", "<a href='JaVaScRiPt:alert(1)'>x</a>",
     "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=alert(1)&gt;'>",
     "<video poster=javascript:alert(1)><source src=data:x>", "<a href=' \x01javascript:alert(1)'>x</a>",
+    "<a href=' name=' title='javascript:alert(1)' id=a>x</a><a name=b href='#a'>y</a>",
+    "<a href=' id=' title='javascript:alert(1)'>x</a><a href='#a'>y</a><p id=a>",
 ]  # fmt: skip
 _ELEMENTS = """
     a abbr audio b big blockquote body br center code dd del details div dl dt em figure font form h1 h2 head hr
@@ -40,17 +42,24 @@ _ELEMENTS = """
     strong style sub summary svg table tbody td template textarea th thead time title tr track tt u ul video x xyz
     domain path
 """.split()  # noqa: SIM905 - shorter
+_ATTRIBUTES = """
+    href src title style cite onclick HREF poster xml:lang xlink:href srcdoc id name dir
+""".split()  # noqa: SIM905 - shorter
+_VALUES = [
+    "https://example.org/", "/a", "javascript:alert(1)", "java\tscript:", "data:x", "a'b", 'a"b', ">", "#x", "x",
+    " id=", " name=", " href=", " onclick=alert(1) x=",
+]  # fmt: skip
+_attribute = st.builds(
+    lambda name, quote, value: f" {name}={quote}{value}{quote}",
+    st.sampled_from(_ATTRIBUTES),
+    st.sampled_from(['"', "'", ""]),
+    st.sampled_from(_VALUES),
+)
 _tag = st.builds(
-    lambda slash, element, name, quote, value, end: f"<{slash}{element} {name}={quote}{value}{quote}{end}",
+    lambda slash, element, attributes, end: f"<{slash}{element}{''.join(attributes)}{end}",
     st.sampled_from(["", "", "/"]),
     st.sampled_from(_ELEMENTS) | st.sampled_from(_ELEMENTS).map(str.upper),
-    st.sampled_from(
-        ["href", "src", "title", "style", "cite", "onclick", "HREF", "poster", "xml:lang", "xlink:href", "srcdoc"]
-    ),
-    st.sampled_from(['"', "'", ""]),
-    st.sampled_from(
-        ["https://example.org/", "/a", "javascript:alert(1)", "java\tscript:", "data:x", "a'b", 'a"b', ">"]
-    ),
+    st.lists(_attribute, min_size=1, max_size=4),
     st.sampled_from([">", ">", "/>", ""]),
 )
 _text = st.sampled_from(
@@ -78,7 +87,12 @@ class _Audit(HTMLParser):
 
 
 def check_safe(html: str) -> None:
-    cleaned = CleanHtmlReader().read_html(html, BASE) or ""
+    for base in (BASE, None):
+        check_safe_with_base(html, base)
+
+
+def check_safe_with_base(html: str, base: str | None) -> None:
+    cleaned = CleanHtmlReader().read_html(html, base) or ""
     found = _Audit(cleaned)
     runs = {
         "script",
@@ -114,6 +128,7 @@ def test_doubtful_markup_comes_out_safe(html: str) -> None:
 @given(st.lists(_tag | _text, max_size=14).map("".join))
 def test_any_tags_in_any_order_come_out_safe(html: str) -> None:
     check_safe(html)
+    check_safe(f"{html}<a href='#x'>x</a><a name=x>y</a>")
 
 
 @pytest.mark.parametrize(
@@ -140,6 +155,12 @@ def test_relative_addresses_are_resolved(address: str, resolved: str) -> None:
 def test_without_a_usable_base_addresses_stay_as_they_are(base: str | None) -> None:
     cleaned = CleanHtmlReader().read_html("<p><a href='/b'>x</a></p>", base)
     assert cleaned == '<p><a href="/b" rel="noopener noreferrer">x</a></p>'
+
+
+def test_a_value_that_ends_like_an_attribute_stays_whole() -> None:
+    cleaned = clean_html("<p><a href='#a'>1</a> <a name=a title='see id=' href='/b'>2</a></p>", None)
+    assert cleaned is not None
+    assert '<a id="hw-a" title="see id=" href="/b"' in cleaned
 
 
 def test_text_without_markup_is_escaped_once() -> None:

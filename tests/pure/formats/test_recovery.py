@@ -168,7 +168,7 @@ def test_a_cdata_section_without_an_end_ends_with_its_item() -> None:
     ]
 
 
-def test_what_could_not_be_read_is_counted_and_said() -> None:
+def test_unreadable_items_are_counted_and_reported() -> None:
     body = b"<rss><channel><title>t</title><item><title>1</title></item><item>&</item><item><title>3</title></item>"
     document = read(body)
     assert [item.title for item in document.items] == ["1", "3"]

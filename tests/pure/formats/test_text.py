@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from itertools import permutations
 from xml.sax.saxutils import escape
 
@@ -68,6 +70,24 @@ def test_an_element_that_shows_nothing_is_named_behind_a_word_and_in_code(name: 
 def test_pages_and_forms_that_were_cut_off_show_no_tags() -> None:
     assert clean_html("<html><head><meta><link></head><body><p>a</p><label>b", None) == "<p>a</p>b"
     assert clean_html("<select><option>one<option>two</select>", None) == "onetwo"
+
+
+@pytest.mark.parametrize(
+    "mention",
+    [
+        *("<https://example.org/a>", "<me@example.org>", "<stdio.h>", "<sys/types.h>", "Map<K, V>", "Rc<Cell<T>>"),
+        *("<a,b>", "<typename T>", "<your name>", "<your-name>", "<Ctrl+C>", "fn<T: Clone>(x)", "if a<b, c>d"),
+    ],
+)
+@pytest.mark.parametrize("text", ["one {} two <b>three</b>", "<p>one</p> <code>{}</code> two", "{}"])
+def test_addresses_types_and_blanks_in_angle_brackets_stay(mention: str, text: str) -> None:
+    shown = unescape(re.sub("<[^>]*>", "", clean_html(text.format(mention), None) or ""))
+    assert shown == unescape(re.sub("</?(?:b|p|code)>", "", text)).format(mention)
+    assert html_to_text(mention) == mention
+
+
+def test_comparisons_stay_in_titles() -> None:
+    assert html_to_text("if a<b and c>d <i>then</i> e") == "if a<b and c>d then e"
 
 
 def test_declarations_and_comments_that_are_not_mentioned_are_removed() -> None:

@@ -260,7 +260,7 @@ def test_addresses_are_written_as_uris_and_read_as_such(write) -> None:  # type:
     assert again.source.url == "https://example.org/%C3%B6"
 
 
-def test_a_file_whose_length_is_said_to_be_0_has_none_in_media_rss() -> None:
+def test_a_file_whose_length_is_reported_to_be_0_has_none_in_media_rss() -> None:
     files = (Enclosure("https://example.org/1", "audio/mpeg", 0), Enclosure("https://example.org/2", "audio/mpeg", 0))
     root = etree.fromstring(write_rss(Document("rss 2.0", items=(Entry(title="t", enclosures=files),))))
     assert [one.get("length") for one in root.iter("enclosure")] == ["0"]

@@ -78,7 +78,7 @@ async def test_usual_places_are_tried_last(server: RawServer, reading: Fetcher, 
     ]
 
 
-async def test_a_page_without_feeds_is_said_to_be_one(server: RawServer, reading: Fetcher):
+async def test_a_page_without_feeds_is_reported(server: RawServer, reading: Fetcher):
     server.routes["/"] = page("<title>My  garden</title>")
     with pytest.raises(NotAFeed, match="is a web page \\(“My garden”\\), and it has no feed") as caught:
         await discover_candidates(reading, server.url("/"))
@@ -91,13 +91,13 @@ async def test_a_feed_that_a_page_names_and_does_not_have_is_told(server: RawSer
         await discover_candidates(reading, server.url("/"))
 
 
-async def test_what_is_neither_page_nor_feed_is_said_to_be_that(server: RawServer, reading: Fetcher):
+async def test_a_document_that_is_neither_page_nor_feed_is_named(server: RawServer, reading: Fetcher):
     server.routes["/x"] = answer(200, b"%PDF-1.4 ...", {"Content-Type": "application/pdf"})
     with pytest.raises(NotAFeed, match="PDF"):
         await discover_candidates(reading, server.url("/x"))
 
 
-async def test_an_error_page_is_said_to_be_one(server: RawServer, reading: Fetcher):
+async def test_an_error_page_is_reported(server: RawServer, reading: Fetcher):
     with pytest.raises(InputError, match=r"answered with an error \(404\)"):
         await discover_candidates(reading, server.url("/missing"))
 
@@ -118,7 +118,7 @@ async def test_an_address_we_do_not_go_to_is_refused(reading: Fetcher, address: 
         await discover_candidates(reading, address)
 
 
-async def test_nobody_there_is_said_so(reading: Fetcher, unused_tcp_port: int):
+async def test_a_server_that_is_not_there_is_reported(reading: Fetcher, unused_tcp_port: int):
     with pytest.raises(Unreachable, match="refused"):
         await discover_candidates(reading, f"127.0.0.1:{unused_tcp_port}")
     with pytest.raises(Unreachable, match="could not be found"):

@@ -347,7 +347,7 @@ async def test_a_policy_header_of_twenty_kilobytes_is_ordinary(server: RawServer
         b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
     ],
 )
-async def test_what_is_not_http_is_said_so(server: RawServer, fetcher: Fetcher, wire: bytes):
+async def test_an_answer_that_is_not_http_is_reported(server: RawServer, fetcher: Fetcher, wire: bytes):
     server.routes["/feed"] = wire
     outcome = await fetcher.fetch(server.url("/feed"))
     assert outcome.ending in (Ending.BROKEN, Ending.CONNECTION)

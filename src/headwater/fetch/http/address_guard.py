@@ -14,6 +14,7 @@ import re
 import socket
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any, cast
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -103,6 +104,13 @@ def parse_literal_address(host: str) -> IPAddress | None:
         except OSError:
             return None
     return None
+
+
+@lru_cache(maxsize=1024)
+def is_local_domain(domain: str) -> bool:
+    """Return whether a domain is on the local network, where requests need no pause."""
+    address = parse_literal_address(domain)
+    return not is_public(address) if address is not None else "." not in domain
 
 
 class AddressGuard:

@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headwater.fetch.http.local_domains import is_local_domain
+from headwater.fetch.http.address_guard import is_local_domain
 
 
 @dataclass(slots=True)

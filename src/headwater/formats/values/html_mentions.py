@@ -1,18 +1,21 @@
 """Escapes markup that a text only mentions (“the <path> element”), which a cleaner would remove with the text behind.
 
-A tag is a mention if it has no attributes, its element is not one that HTML shows, and no end tag follows. A comment
-that does not end and a declaration inside a text (`<!DOCTYPE`, `<?php`, `</3`) are mentions, too.
+A tag is a mention if its attributes have no values, its element is not one that HTML shows, and no end tag follows
+(`<path>`, `<your name>`). Texts that no element can be called (`<https://…>`, `<K, V>`), a comment that does not end
+and a declaration inside a text (`<!DOCTYPE`, `<?php`, `</3`) are mentions, too.
 """
 
 from __future__ import annotations
 
 import re
 
-# A tag other than those by which most texts are written: one without attributes, or of a picture or a formula; or the
-# signs that begin a comment or a declaration.
+# A tag other than those by which most texts are written: one without values, or of a picture or a formula; or the signs
+# that begin a comment or a declaration.
 _TOKEN = re.compile(
-    r"<(?:(?P<declaration>[!?]|/(?![A-Za-z>]))|(?P<foreign>/?(?:svg|math|SVG|MATH))(?=[\s/>])|(?!(?:p|a|br|li|b|i|em|strong|img|div|span|code|h[1-6]|ul|ol|td|"
-    r"tr|pre|blockquote|figure|hr|table|tbody|th|sup|u)[\s/>])(?P<name>[A-Za-z][A-Za-z0-9]{0,20})>)"
+    r"<(?!/?(?:p|a|br|li|b|i|em|strong|img|div|span|code|h[1-6]|ul|ol|td|tr|pre|blockquote|figure|hr|table|tbody|th|"
+    r"sup|u)[\s/>])(?:(?P<declaration>[!?]|/(?![A-Za-z>]))|(?P<foreign>/?(?:svg|math|SVG|MATH))(?=[\s/>])|"
+    r"(?P<name>[A-Za-z][A-Za-z0-9-]{0,20})(?:>|[\s/]+(?=[\w|][^<>=\"']{0,60}(?<!/)>))|"
+    r"(?P<text>[A-Za-z][\w-]{0,60}(?:[.,@+|(]|(?=<)|:(?=//|\s))))"  # what no element can be called
 )
 _END_TAG = re.compile(r"</([a-z][a-z0-9]{0,20})", re.IGNORECASE)
 # Elements whose content a browser shows, or which it ignores without their content being lost.
@@ -29,7 +32,7 @@ _UNSEEN = frozenset("area base body embed frame head html input label link meta 
 _TEXT_ONLY = frozenset({"title", "textarea"})
 _CODE = frozenset({"script", "style"})
 _END_OF_TEXT = re.compile(r"\s*\Z")
-_BARE_TAG = re.compile(r"(?<!^)<([A-Za-z][A-Za-z0-9]{0,20})>")
+_BARE_TAG = re.compile(r"(?<!^)<([A-Za-z][A-Za-z0-9]{0,20})(?:\s[^<>=\"']{0,60})?>")
 _ENDLESS = frozenset("br embed hr img li link meta p td tr wbr".split())  # noqa: SIM905 - shorter # often without end tag
 _NEAR = 4_000  # characters
 # Declarations that word processors and templates leave in a text, and comments of theirs that were broken off.
@@ -44,16 +47,22 @@ def escape_mentions(text: str) -> str:
     >>> escape_mentions("<p>The <path> and the <title> element")
     '<p>The &lt;path> and the &lt;title> element'
     """
-    if _TOKEN.search(text) is None:
+    first = _TOKEN.search(text)
+    if first is None:
         return text
-    text = _unwrap_cdata(text.lstrip())
+    whole, text = text, _unwrap_cdata(text.lstrip())
+    start = first.start() if len(text) == len(whole) else 0
     parts: list[str] = []
     copied, foreign, passed = 0, "", 0
     ends = _LastEnds(text)
-    for found in _TOKEN.finditer(text):
+    for found in _TOKEN.finditer(text, start):
         if found.start() < passed:  # inside a comment
             continue
-        if found["declaration"] is not None:
+        if found["text"] is not None:
+            if not foreign:
+                parts += (text[copied : found.start()], "&lt;")
+                copied = found.start() + 1
+        elif found["declaration"] is not None:
             passed = ends.find_declaration_end(found.start())
             if passed < 0:
                 parts += (text[copied : found.start()], "&lt;")

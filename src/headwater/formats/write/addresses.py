@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from urllib.parse import SplitResult, quote, urlsplit
+from functools import lru_cache
+from html import escape
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from headwater.formats.values.text import replace_forbidden
 
@@ -83,7 +85,8 @@ _GLOBAL = ("http://", "https://", "tag:", "urn:")
 def build_published_identity(identity: str, feed_url: str) -> str:
     """Return a globally unique identity: an address or URN stays, “123” becomes a UUID of it and the feed's address.
 
-    Items with an unreliable guid are stored under `link:` and their link.
+    Items with an unreliable guid are stored under `link:` and their link. An identity with the feed's secret address
+    becomes a UUID too.
 
     >>> build_published_identity("tag:example.org,2026:1", "https://example.org/feed")
     'tag:example.org,2026:1'
@@ -91,7 +94,8 @@ def build_published_identity(identity: str, feed_url: str) -> str:
     'urn:uuid:'
     """
     known = identity.removeprefix("link:")
-    if known.startswith(_GLOBAL):
+    secret = find_secret_addresses(feed_url)
+    if known.startswith(_GLOBAL) and (secret is None or not secret.search(known)):
         return to_iri(known, known)  # Atom allows no spaces, and all formats must agree
     return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{remove_token(feed_url)}#{known}')}"
 
@@ -121,13 +125,16 @@ def public_address(url: str, link: str | None) -> str:
 
 
 def may_hold_secret(url: str) -> bool:
-    """Return whether an address may contain a key or a person's name: in its query, before its host or in its path.
+    """Return whether an address may contain a key or a person's name: in its query or fragment, before its host or in
+    its path.
 
     >>> [may_hold_secret(f"https://a.example/{rest}") for rest in ("feed.xml", "feed?key=1", "f/1f0a9c7be24d11ef/rss")]
     [False, True, True]
     """
     parts = _split_web_address(url)
-    return parts is not None and (bool(parts.query) or "@" in parts.netloc or _has_secret_path(parts.path))
+    return parts is not None and (
+        bool(parts.query or parts.fragment) or "@" in parts.netloc or _has_secret_path(parts.path)
+    )
 
 
 def _split_web_address(link: str | None) -> SplitResult | None:
@@ -138,16 +145,44 @@ def _split_web_address(link: str | None) -> SplitResult | None:
     return parts if parts.scheme in ("http", "https") and parts.netloc else None
 
 
-_KEY = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_=~+.-]{16,}")
+_KEY = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9_~+.-]{16,}")
+_MAIL = re.compile(r"[^@]+@[^@]+\.[^@]+")
 _WORDS = re.compile(r"(?:[A-Za-z]+|[0-9]+)(?:[-_.](?:[A-Za-z]+|[0-9]+))+")
-_PERSONAL = re.compile(r"[~@].*|u|users?|accounts?|members?|private|personal|secret|keys?|tokens?|auth", re.IGNORECASE)
+_PERSONAL = re.compile(
+    r"~.*|.*[@;=].*|u|users?|accounts?|members?|private|personal|secret|keys?|tokens?|auth", re.IGNORECASE
+)
 
 
 def _has_secret_path(path: str) -> bool:
-    """Return whether a part of a path names a person, or is random: long, of letters and digits, and not words with
-    hyphens between."""
-    parts = path.split("/")
-    return any(_PERSONAL.fullmatch(part) or (_KEY.fullmatch(part) and not _WORDS.fullmatch(part)) for part in parts)
+    """Return whether a part of a path names a person, has parameters, or is a key."""
+    return any(_PERSONAL.fullmatch(part) or _is_key(part) for part in unquote(path).split("/"))
+
+
+def _is_key(part: str) -> bool:
+    """Return whether a part of a path is random (long, with digits, and not words with hyphens between), or a mail
+    address."""
+    return (_KEY.fullmatch(part) and not _WORDS.fullmatch(part)) or _MAIL.fullmatch(part) is not None
+
+
+@lru_cache(1024)
+def find_secret_addresses(url: str) -> re.Pattern[str] | None:
+    """Return a pattern for the addresses that tell the secret of a feed's address: this address, also with more after
+    its query or path, and addresses under the key in its path. None if the address holds no secret.
+
+    >>> pattern = find_secret_addresses("https://a.example/feed?key=1")
+    >>> [bool(pattern.search(f"https://a.example/{rest}")) for rest in ("feed?key=1#2", "feed?key=12", "feed")]
+    [True, False, False]
+    """
+    parts = _split_web_address(url)
+    if parts is None or not may_hold_secret(url):
+        return None
+    host, names = parts.netloc.rpartition("@")[2], parts.path.split("/")
+    whole = f"{host}{parts.path}{'?' if parts.query else ''}{parts.query}"
+    secrets = [rf"{re.escape(one)}(?![\w/.~%+-])" for one in {whole, escape(whole)}]
+    key = max((place for place, name in enumerate(names) if _is_key(unquote(name))), default=None)
+    if key is not None:
+        secrets.append(rf"{re.escape(host + '/'.join(names[: key + 1]))}(?![\w.~%+-])")
+    return re.compile(rf"https?://(?:[^\s\"'<>/\\]*@)?(?:{'|'.join(secrets)})[^\s\"'<>\\]*", re.IGNORECASE)
 
 
 def remove_token(url: str) -> str:
