@@ -42,8 +42,9 @@ class FeedColumns:
         self._parts: dict[str, FeedColumns] = {}
         self._feeds = 0
         self._layout = dict(self.layout())
+        # Not copied: large zeros take no memory before they are written.
         self._shared: dict[str, NDArray[Any]] = {
-            key: value.copy() if isinstance(value, np.ndarray) else np.array(value, dtype=np.float64)
+            key: value if isinstance(value, np.ndarray) else np.array(value, dtype=np.float64)
             for key, value in self.shared().items()
         }
         for key, column in self._layout.items():
@@ -56,7 +57,8 @@ class FeedColumns:
         return {}
 
     def shared(self) -> Mapping[str, Any]:
-        """Return the state shared by all feeds, with its first value; called once, before any state exists."""
+        """Return the state shared by all feeds, with its first value, in arrays of its own; called once, before any
+        state exists."""
         return {}
 
     def adopt(self, key: str, part: Any) -> Any:

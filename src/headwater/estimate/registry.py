@@ -57,9 +57,21 @@ def find_class(spec: str, known: Mapping[str, type[Class]], base: type[Any], nou
         return _import_class(spec, base, noun)
     if spec in known:
         return known[spec]
-    near = get_close_matches(spec, known, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Choose from {', '.join(sorted(known))}."
+    hint = suggest_names(spec, known)
     raise SettingsError(f"There is no {noun} called “{spec}”. {hint} Give your own as package.module:Name.")
+
+
+def suggest_names(text: str, known: Iterable[str]) -> str:
+    """Return a sentence with the names that may have been meant, however they are spelled, or with all names.
+
+    >>> suggest_names("Post Rat", ["post_rate", "uniform"]), suggest_names("xyz", ["b", "a"])
+    ('Did you mean post_rate?', 'Choose from a, b.')
+    """
+    names = {_simplify(name): name for name in known}
+    near = get_close_matches(_simplify(text), names, n=3)
+    if near:
+        return f"Did you mean {' or '.join(names[each] for each in near)}?"
+    return f"Choose from {', '.join(sorted(names.values()))}."
 
 
 def _import_class(spec: str, base: type[Any], noun: str) -> type[Any]:

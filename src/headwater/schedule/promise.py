@@ -560,7 +560,7 @@ def _predict(
     """Return per feed: delay of a caught item and its mean square, share lost, share missing, variance of a day's loss.
 
     The time between two successful polls has the mean m₁ and the mean square m₂: the interval, the wait in the queue
-    and the back-offs of single failures. An item of age u is still shown with chance 1 − L′(λu).
+    and the back-offs of single failures.
     """
     fail = np.clip(beliefs.fail, 0.0, 0.9)
     whole = np.where(np.isfinite(interval), interval, LONGEST) + np.where(
@@ -574,29 +574,54 @@ def _predict(
         seen, base = calibration.watched, np.where(np.isfinite(interval), interval, LONGEST)
         mean = (1 - seen) * mean + seen * calibration.gap * base
         square = (1 - seen) * square + seen * calibration.square * base**2
-    items = np.maximum(beliefs.rate, 1e-9) * mean / DAY
+    rate = np.maximum(beliefs.rate, 1e-9) / DAY
+    items = rate * mean
     factor = 1.0 if calibration.lost is None else calibration.lost
-    lost, chance = np.clip(curves.read_lost(items) / items, 0.0, 1.0), curves.read(curves.chance, items)
-    asleep = 1 - constraints.open
-    if asleep.any():  # items of skipped hours see a gap that is longer by a run of such hours
-        longer = items + np.maximum(beliefs.rate, 1e-9) * 2 * beliefs.closed / np.maximum(asleep, 1e-9) / DAY
-        lost += asleep * (np.clip(curves.read_lost(longer) / longer, 0.0, 1.0) - lost)
-        chance += asleep * (curves.read(curves.chance, longer) - chance)
-    area = curves.read_area_share(items)
-    delay = square / mean * np.clip(0.5 - lost + area, 0.0, None) / np.maximum(1 - lost, 1e-6)
-    # Items of skipped hours, a share `asleep`, wait for half of such a run on average.
-    closed_square = 4 / 3 * beliefs.closed**2 / np.maximum(asleep, 1e-9)
-    waited = delay
-    delay = calibration.delay * (delay + beliefs.closed) + calibration.fetch
+    lost, delay = _predict_items(curves, rate, mean, square)
+    chance = curves.read(curves.chance, items)
     # The mean square of a uniform delay is 4/3 of its square; of gaps that vary, more (their third moment is taken
     # for that of a log-normal law).
-    spread = 4 / 3 * square / mean**2
-    delay_square = calibration.delay**2 * (spread * waited**2 + 2 * waited * beliefs.closed + closed_square)
+    delay_square = 4 / 3 * square / mean**2 * delay**2
+    asleep = 1 - constraints.open
+    if asleep.any():  # the gap around a run of skipped hours begins in the open hours before it
+        run = 2 * beliefs.closed / np.maximum(asleep, 1e-9)
+        longer = run + square / mean / 2
+        asleep = np.minimum(asleep * longer / np.maximum(run, 1e-9), 1.0)
+        lost_asleep, delay_asleep = _predict_items(curves, rate, longer, longer**2)
+        caught, caught_asleep = (1 - asleep) * (1 - lost), asleep * (1 - lost_asleep)
+        part = caught_asleep / np.maximum(caught + caught_asleep, 1e-6)
+        delay_square += part * (4 / 3 * delay_asleep**2 - delay_square)
+        delay += part * (delay_asleep - delay)
+        lost += asleep * (lost_asleep - lost)
+        chance += asleep * (curves.read(curves.chance, rate * longer) - chance)
+    delay = calibration.delay * delay + calibration.fetch
+    delay_square = calibration.delay**2 * delay_square
+    area = curves.read_area_share(items)
     stale = np.clip(items * (0.5 - area) / np.maximum(beliefs.window, 1.0), 0.0, 1.0)
     polls, excess = DAY / mean, lost * items
     scatter = polls * 2 * excess**2 / np.maximum(chance, 1e-12)  # E (N − W)₊², geometric
-    # What is expected itself is only believed: the law of the batches, and their number.
+    # The expectation itself is uncertain: the law of the batches and their number are estimates.
     batches = np.maximum(beliefs.sure / (beliefs.burst @ DISPERSIONS), LEAST_EVIDENCE)
     unsure = measure_doubt_of_laws(beliefs.window, items, beliefs.burst) ** 2 + excess**2 / batches
     variance = factor * scatter + (factor * polls) ** 2 * unsure
     return delay, np.maximum(delay_square, delay**2), np.clip(lost * factor, 0.0, 1.0), stale, variance
+
+
+def _predict_items(curves: OverflowCurves, rate: Floats, gap: Floats, square: Floats) -> tuple[Floats, Floats]:
+    """Return the share of items lost and the mean delay of the caught ones, in seconds.
+
+    `rate` is in items per second, `gap` and `square` are the mean time between two polls and its mean square. An item
+    of age u is still shown with chance 1 − L′(rate·u), so those caught after a long gap are its newest.
+    """
+    # Two gaps have this mean and this mean square: as likely as each other, or, where gaps vary more, nothing and one.
+    spread = square / gap**2
+    varied = np.sqrt(np.clip(spread - 1, 0.0, 1.0))
+    missed, waited = np.zeros(len(gap)), np.zeros(len(gap))
+    for factor, weight in ((1 + varied, 0.5), (1 - varied, 0.5)):
+        factor = np.maximum(factor, 1e-6) * np.maximum(spread / 2, 1.0)
+        share = weight / np.maximum(spread / 2, 1.0) * factor  # of the items
+        items = rate * gap * factor
+        lost = np.clip(curves.read_lost(items) / items, 0.0, 1.0)
+        missed += share * lost
+        waited += share * gap * factor * np.clip(0.5 - lost + curves.read_area_share(items), 0.0, None)
+    return missed, waited / np.maximum(1 - missed, 1e-6)

@@ -16,6 +16,7 @@ from headwater.arrays import Ragged
 from headwater.errors import StrategyError
 from headwater.estimate import ESTIMATORS
 from headwater.estimate.estimator import Estimator
+from headwater.estimate.feed_columns import FeedColumns
 from headwater.estimate.models.smoothing import PeriodicRate
 from headwater.estimate.slot_rates import WORTH_COMPILING, items_between, running_items
 from headwater.numba_support import NUMBA_AVAILABLE
@@ -115,6 +116,23 @@ def test_memory_is_bounded(kind: type[Estimator]) -> None:
     for call in history(5, rounds=200):
         estimator.observe(*call)
     assert estimator.bytes_per_feed == before
+
+
+@every
+def test_two_estimators_share_no_state(kind: type[Estimator]) -> None:
+    one, other = kind(FEEDS), kind(FEEDS)
+    before = forecast_all(other)
+    for call in history(6):
+        one.observe(*call)
+    assert np.array_equal(forecast_all(other), before)
+    assert not any(np.shares_memory(a, b) for a, b in pair_arrays(one, other))
+
+
+def pair_arrays(one: FeedColumns, other: FeedColumns) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return every array of one with its counterpart, those of adopted parts included."""
+    pairs = [(one._shared[key], other._shared[key]) for key in one._shared]
+    pairs += [(one._columns[key], other._columns[key]) for key in one._columns]
+    return pairs + [pair for key in one._parts for pair in pair_arrays(one._parts[key], other._parts[key])]
 
 
 @every

@@ -127,6 +127,15 @@ def test_smoothing_becomes_slower_on_stable_feeds() -> None:
     assert np.sqrt(np.mean((truth - 1) ** 2)) < 0.07
 
 
+@pytest.mark.parametrize("inner", ["single", "periodic"])
+@pytest.mark.parametrize("items", [0.05, 0.2, 1, 20])
+def test_smoothing_becomes_slower_on_stable_feeds_however_slow_they_are(items: float, inner: str) -> None:
+    """Four silent refreshes, and an item after twenty of them, are what chance gives a slow feed."""
+    e = AdaptiveSmoothing(300, inner=inner)
+    simulate_smoothing(e, np.full((300, 300), items))
+    assert e.alpha(np.arange(300)).mean() < 0.095  # it began at .1
+
+
 FIXED_ALPHAS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
-from headwater.arrays import Floats, Ragged
+from headwater.arrays import Floats, Ragged, Rows
 from headwater.errors import StrategyError
 from headwater.estimate.learned.forecast_record import ForecastRecord
 from headwater.estimate.learned.inputs import BIN_INPUTS, BINS, REFRESH_INPUTS, Belief, compute_inputs
@@ -19,14 +20,14 @@ from headwater.estimate.learned.network import (
     compute_gradient,
     measure_loss,
 )
-from headwater.estimate.learned.online_learning import BUFFER, KEPT, choose_bins
+from headwater.estimate.learned.online_learning import BUFFER, KEPT, choose_bins, weigh_evidence
 from headwater.estimate.models.bayes import Bayes, expect_steps
 from headwater.estimate.models.learned_forecast import LearnedForecast, load_network
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.traces.trace import Trace
 from headwater.numba_support import NUMBA_AVAILABLE
 from headwater.schedule.registry import make_strategy
-from headwater.schedule.strategy import Table
+from headwater.schedule.strategy import Observed, Table
 from headwater.schedule.value.value import Value
 from headwater.times import DAY, HOUR
 
@@ -55,6 +56,13 @@ def poll(trace: Trace, estimator: Bayes | None = None, price: float = 0.05) -> V
     strategy = Value(price=price, estimator=LearnedForecast() if estimator is None else estimator)
     replay_trace(strategy, trace, SETTINGS)
     return strategy
+
+
+def forecast_anew(strategy: Value, rows: Rows, step: float) -> Floats:
+    """Return the items expected in the steps of a plan made now."""
+    estimator = strategy.beliefs
+    assert isinstance(estimator, LearnedForecast)
+    return estimator.compare_steps(rows, estimator.forecast(rows), np.full(len(rows), step))[0][:, -1]
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +128,41 @@ def test_a_shift_by_a_year_changes_no_forecast() -> None:
     np.testing.assert_allclose(found[0], found[1], rtol=1e-3)
 
 
+def observe_at_fixed_times(shift: float) -> Floats:
+    """Observe steady, daily, bursting, hourly, dead and new feeds at given moments; return the items of each plan."""
+    rng, day = np.random.default_rng(31), np.arange(20.0) * DAY
+    kinds = (
+        np.cumsum(rng.exponential(DAY / 8, 150)),
+        np.add.outer(day, [7 * HOUR, 7.1 * HOUR]).ravel(),
+        np.repeat(day[::3] + 13 * HOUR, 12),
+        np.arange(480) * HOUR + 300.0,
+        np.sort(rng.uniform(0, 4 * DAY, 30)),
+        np.sort(rng.uniform(14 * DAY, 20 * DAY, 40)),
+    )
+    estimator, rows, last = LearnedForecast(6), np.arange(6), np.full(6, -np.inf)
+    found = []
+    for k in range(1, 64):
+        end = np.full(6, EPOCH + shift + k * 7.3 * HOUR)
+        new = [(EPOCH + shift + times).tolist() for times in kinds]
+        new = [[at for at in times if begin < at <= end[0]] for times, begin in zip(new, last, strict=True)]
+        counts = np.array([float(len(times)) for times in new])
+        estimator.observe(rows, last, end, counts, counts >= 20, Ragged.of(new))
+        found.append(estimator.expect_steps(rows, estimator.forecast(rows), np.geomspace(0.002, 0.4, 6)))
+        last = end
+    return np.array(found)
+
+
+def test_five_years_later_the_forecasts_are_the_same() -> None:
+    np.testing.assert_allclose(observe_at_fixed_times(5 * YEAR), observe_at_fixed_times(0.0), rtol=1e-5, atol=1e-9)
+
+
 def test_the_forecast_differs_from_the_belief_where_a_feed_is_punctual(polled: Value) -> None:
     estimator = polled.beliefs
     assert isinstance(estimator, LearnedForecast)
     rows = np.arange(12)
     forecast = estimator.forecast(rows)
-    factor, believed = estimator.correct(rows, forecast, np.full(12, 1 / 48))
+    corrected, believed = estimator.compare_steps(rows, forecast, np.full(12, 1 / 48))
+    factor = np.diff(corrected, axis=1) / np.diff(believed, axis=1)
     assert factor.shape == (12, BINS)
     assert factor.min() > 0
     assert factor.max() < np.exp(3) + 1e-6
@@ -255,18 +292,24 @@ def test_a_poisoned_feed_hardly_moves_the_others(ahead: float, bound: float) -> 
     rows = np.arange(12)
     weights = [strategy.beliefs.learning.weights for strategy in (clean, foul)]  # type: ignore[attr-defined]
     assert np.abs(weights[0] - weights[1]).max() < 0.01
-    at = clean.due
-    a, b = (strategy.beliefs.expected(rows, at, at + DAY) for strategy in (clean, foul))
-    np.testing.assert_allclose(a / b, 1.0, atol=bound)
+    for step in (DAY / BINS, 3 * DAY / BINS):
+        a, b = (forecast_anew(strategy, rows, step / DAY) for strategy in (clean, foul))
+        np.testing.assert_allclose(a / b, 1.0, atol=bound)
 
 
-def test_the_forecast_of_a_feed_and_its_record_are_said_in_words(polled: Value) -> None:
+def test_the_forecast_of_a_feed_and_its_record_are_described_in_words(polled: Value) -> None:
     estimator = polled.beliefs
     assert isinstance(estimator, LearnedForecast)
     said = [estimator.describe_feed(row, float(polled.due[row]) - HOUR) for row in range(12)]
     assert any("times as many items as the plain estimate around" in one for one in said)
     assert all(one.endswith(estimator.record().describe()) for one in said)
+    assert not any(" 0 of the last 7 days" in one for one in said)
+    row = next(row for row, one in enumerate(said) if "around" in one)
+    there = estimator.describe_feed(row, float(polled.due[row]) - HOUR, ZoneInfo("Asia/Tokyo"))
+    assert " UTC, in about " in said[row]
+    assert " JST, in about " in there
     assert estimator.record().items > 0
+    assert "and that time has passed" in estimator.describe_feed(row, float(polled.due[row]) + 300 * DAY)
     assert LearnedForecast(1).describe_feed(0, EPOCH) == ""
     assert "10% lower chance than the plain estimate" in ForecastRecord(-0.1, 100, 0.3).describe()
 
@@ -304,6 +347,19 @@ def test_a_correction_that_is_wrong_loses_its_trust() -> None:
     wrong = LearnedForecast(network=Network(weights, load_network().scaling))
     poll(make_trace(feeds=40), wrong)
     assert wrong.learning.trust < 0.5
+
+
+@pytest.mark.parametrize("believed", [0.001, 0.02, 0.3, 2.0, 20.0])
+@pytest.mark.parametrize("correction", [-2.0, -0.5, 0.5, 2.0])
+def test_evidence_favours_the_side_that_is_right(believed: float, correction: float) -> None:
+    """Items come as the correction says, then as the belief says; the evidence expected of a bin follows."""
+    both = np.full(2, believed), np.full(2, correction)
+    nats = weigh_evidence(*both, np.array([True, False]))
+    assert np.abs(nats).max() <= 3.0
+    for rate, sign in ((believed * np.exp(correction), 1), (believed, -1)):
+        chance = -np.expm1(-rate)
+        expected = sign * (chance * nats[0] + (1 - chance) * nats[1])
+        assert expected > (0.0 if min(believed, believed * np.exp(correction)) < 2.5 else -0.02)
 
 
 def make_observed(estimator: LearnedForecast, lists: list[list[float]], days: int, claimed: float = 0.0) -> Floats:
@@ -367,3 +423,14 @@ def test_learned_weights_are_used_only_while_they_are_ahead_beyond_doubt(
     learned = polled.beliefs.learning.save()["*weights"]
     assert np.abs(learned - load_network().weights).max() > 0
     np.testing.assert_array_equal(estimator.learning.weights, learned if used else load_network().weights)
+
+
+def test_a_plan_looks_as_far_as_politeness_lets_it_act() -> None:
+    """Where refreshes are cheap but a feed may be polled every two hours, bins of seconds would teach nothing."""
+    strategy, table = Value(1, price=1e-5, estimator=LearnedForecast()), Table.of(1, window=20.0)
+    table.pause[:] = 2 * HOUR
+    one, row = np.ones(1), np.array([0])
+    for k in range(1, 4):
+        seen = Observed(row, (k - 1) * 2 * HOUR * one + EPOCH, k * 2 * HOUR * one + EPOCH, one, 20 * one, one > 1)
+        strategy.observe(table, seen)
+    assert strategy.beliefs.save()["step"][0] * 15 * DAY == pytest.approx(2 * HOUR)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import SettingsError
+from headwater.errors import NotFound, SettingsError
 from headwater.estimate import ESTIMATORS
 from headwater.estimate.catalogue import ESTIMATOR_CATALOGUE
 from headwater.estimate.class_spec import ClassSpec, Value, parse_spec, split_specs
@@ -72,6 +72,11 @@ def test_the_spellings_of_the_papers_are_understood(spelling: str, name: str) ->
     assert LabSettings(strategies=(spelling,)).choose_strategies(()) == (name,)
 
 
+def test_an_experiment_suggests_a_misspelled_strategy_too() -> None:
+    with pytest.raises(NotFound, match=r"called “Post Rat” here\. Did you mean post_rate\?"):
+        LabSettings(strategies=("Post Rat",)).choose_strategies(())
+
+
 def test_parameters_reach_strategy_and_nested_estimator() -> None:
     made: Any = build_strategy("advarss(c=.5, politeness=600)")
     assert (made.c, made.politeness) == (0.5, 600.0)
@@ -105,6 +110,7 @@ def test_parameters_reach_strategy_and_nested_estimator() -> None:
         ("advarss(c=1) uniform", "is not expected there"),
         ("(c=1)", "a name is missing"),
         ("tow_steps", "Did you mean two_steps"),
+        ("Post Rat", "Did you mean post_rate"),
     ],
 )
 def test_a_mistake_is_named_with_its_remedy(spec: str, says: str) -> None:

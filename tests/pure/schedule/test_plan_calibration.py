@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from headwater.arrays import Ragged
 from headwater.schedule.promise import Beliefs, Constraints, Plan, plan
@@ -37,7 +38,7 @@ def live(calibration: PlanCalibration, days: int, delay_of: list[float]) -> list
             lost=np.zeros(4),
         )
         never = np.zeros(4, bool)
-        calibration.observe(seen, np.full(4, 100.0), never, np.ones(4), np.full(4, np.inf))
+        calibration.observe(seen, np.full(4, 100.0), never, np.ones(4), np.full(4, np.inf), made.delay)
         widths.append(calibration.build(ROWS).delay_width)
     return widths
 
@@ -70,3 +71,33 @@ def test_a_forecast_of_another_budget_is_not_judged() -> None:
     made = make_plan(calibration, budget=5.0)
     calibration.note_plan(ROWS, made, made.interval, 2 * DAY + HOUR)
     assert calibration.build(ROWS).delay_width == before
+
+
+def observe_waits(calibration: PlanCalibration, now: float, gap: float, share: float) -> None:
+    """Let feed 0 find an item that has waited for this share of the gap."""
+    one = np.ones(1)
+    found = Ragged(np.array([0, 1]), np.array([now - share * gap]))
+    seen = Observed(ROWS[:1], (now - gap) * one, now * one, one, 100 * one, one > 1, published=found, lost=0 * one)
+    calibration.observe(seen, 100 * one, one > 1, one, np.inf * one, gap / 2 * one)
+
+
+def follow(share_of: list[float], gap_of: list[float]) -> float:
+    """Return the factor of the delay after refreshes with these gaps (hours) and shares of them waited."""
+    calibration, now = PlanCalibration(4), 0.0
+    made = make_plan(calibration)
+    calibration.note_plan(ROWS, made, made.interval, now)
+    for share, gap in zip(share_of, gap_of, strict=True):
+        now += gap * HOUR
+        observe_waits(calibration, now, gap * HOUR, share)
+    return calibration.delay_factor[0]
+
+
+def test_the_length_of_gaps_does_not_move_the_factor_of_the_delay() -> None:
+    """A night without polls is in the gaps of its feed; all other feeds are none the slower for it."""
+    assert follow([0.5] * 100, [0.5] * 100) == pytest.approx(1.0)
+    assert follow([0.5] * 100, [*[0.5] * 99, 12.0]) == pytest.approx(1.0)
+
+
+def test_items_that_come_shortly_before_polls_lower_the_factor_and_one_long_gap_says_little() -> None:
+    assert 0.5 < follow([0.25] * 200, [0.5] * 200) < 0.65  # half of the waiting that the gaps explain
+    assert follow([*[0.5] * 99, 0.1], [*[0.5] * 99, 12.0]) > 0.92  # .84 if each item counted as much

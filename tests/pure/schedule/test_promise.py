@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.arrays import Ragged
 from headwater.schedule.politeness.rules import Reason
 from headwater.schedule.promise import Beliefs, Calibration, Constraints, Plan, Why, plan
-from headwater.schedule.quality.overflow import DISPERSIONS, GEOMETRIC, compute_curves
+from headwater.schedule.quality.overflow import DISPERSIONS, GEOMETRIC, MEANS, compute_curves, find_losses
 from headwater.schedule.strategy import Observed
 from headwater.schedule.value.feed_habits import FeedHabits
 from headwater.times import DAY, HOUR, MINUTE
@@ -93,6 +94,26 @@ def test_the_law_of_batches_is_learned_from_counts(law: int) -> None:
     said = float(curves.read_lost(np.full(feeds, mean)).mean() / mean)
     truth = compute_curves(np.array([20.0]), np.eye(len(DISPERSIONS))[law][None])
     assert said == pytest.approx(float(truth.read_lost(np.array([mean]))[0] / mean), rel=0.2)
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_the_rate_of_batches_larger_than_the_window_is_learned(dated: bool) -> None:
+    """Batches of 12 items on average, of which a full window of 20 hides the beginning."""
+    feeds, rng = 30, np.random.default_rng(3)
+    habits, rows = FeedHabits(feeds), np.arange(feeds)
+    for k in range(700):
+        begin, end = k * HOUR / 4, (k + 1) * HOUR / 4
+        came = []
+        for _ in rows:
+            sizes = rng.geometric(1 / 12, rng.poisson(0.1))
+            came.append(np.sort(np.repeat(rng.uniform(begin, end, len(sizes)), sizes)))
+        counts = np.array([len(items) for items in came], np.float64)
+        dates = Ragged.of([items[-20:].tolist() for items in came]) if dated else None
+        spans = np.full(feeds, begin), np.full(feeds, end)
+        shown = np.minimum(counts, 20)
+        habits.observe(Observed(rows, *spans, shown, np.full(feeds, 20.0), counts > 20, dates), np.full(feeds, 115.0))
+    assert float(habits.rate(rows).mean()) == pytest.approx(12 * 0.1 * 96, rel=0.1)
+    assert float((habits.burst(rows) @ DISPERSIONS).mean()) == pytest.approx(23, abs=3)
 
 
 def test_a_burst_larger_than_the_window_is_lost_at_any_budget() -> None:
@@ -258,3 +279,34 @@ def test_the_promise_of_a_query_weighs_what_it_keeps() -> None:
     assert both.delay < second.delay == pytest.approx(1800, rel=0.01)
     assert second.items == 0.5
     assert made.promise(np.empty(0, np.intp)).delay is None
+
+
+def test_one_point_of_the_curves_is_found_without_them() -> None:
+    beliefs, _ = draw_world(5, 300)
+    items = 10 ** np.random.default_rng(5).uniform(-5, 4.5, 300)
+    curves = compute_curves(beliefs.window, beliefs.burst)
+    lost, chance = find_losses(beliefs.window, items, beliefs.burst)
+    assert lost == pytest.approx(curves.read_lost(items), rel=1e-9, abs=1e-12)
+    inside = items <= MEANS[-1]
+    assert chance[inside] == pytest.approx(curves.read(curves.chance, items)[inside], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("per_day", [20.0, 140.0])
+def test_what_comes_after_skipped_hours_agrees_with_a_simulated_feed(per_day: float) -> None:
+    """Of a busy feed only the newest items of the night are still shown in the morning, and these waited least."""
+    beliefs = Beliefs.of(np.array([per_day]), np.array([20.0]))
+    beliefs = replace(beliefs, closed=np.array([6 / 24 * 3 * HOUR]))
+    constraints = replace(Constraints.of(1), at_most=np.array([0.5 * HOUR]), open=np.array([18 / 24]))
+    made = plan(beliefs, constraints, 10.0, calibration=Calibration(demand=1.0))
+    rng, waited, caught, came = np.random.default_rng(1), 0.0, 0, 0
+    for _ in range(150):
+        times = np.sort(rng.uniform(0, 24, rng.poisson(per_day)))
+        polls = np.arange(6.0, 24.01, float(made.interval[0]) / HOUR)
+        for begin, end in itertools.pairwise([0.0, *polls]):
+            new = times[(times > begin) & (times <= end)]
+            came += len(new)
+            caught += len(new[-20:])
+            waited += float((end - new[-20:]).sum()) * HOUR
+    said = made.promise()
+    assert said.delay == pytest.approx(waited / caught, rel=0.06)
+    assert said.completeness == pytest.approx(caught / came, abs=0.02)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from headwater.errors import SettingsError
 from headwater.schedule.politeness.rules import Reason
 from headwater.schedule.promise import Calibration, PlanInputs
+from headwater.schedule.quality.deadlines import plan_deadlines
 from headwater.schedule.quality.least_budget import find_budget_for_target, find_least_budget
 from headwater.schedule.quality.overflow import DISPERSIONS
 from headwater.schedule.quality.quality_target import QualityTarget
@@ -151,7 +152,7 @@ def test_a_harder_target_raises_the_worth_of_its_feeds_and_is_met() -> None:
     assert one.met
     assert one.times > 1
     assert one.spent > without.spent
-    assert (one.said.freshness or 0) >= 0.999
+    assert (one.promise.freshness or 0) >= 0.999
 
 
 def test_a_target_that_no_budget_meets_says_what_is_possible() -> None:
@@ -159,8 +160,25 @@ def test_a_target_that_no_budget_meets_says_what_is_possible() -> None:
     wish = QueryTarget(QualityTarget(completeness=0.99), np.arange(3), np.ones(3))
     (one,) = meet_query_targets([wish], bursty, 10.0)
     assert not one.met
-    assert "No budget reaches it. Possible is completeness" in one.problem
+    assert one.problem.startswith("No budget brings completeness at least 99 %. Possible is completeness")
     assert "batches larger than a feed's window" in one.problem
+
+
+def test_a_target_that_no_budget_meets_does_not_starve_the_other_feeds() -> None:
+    rates = np.append(100 / DAY, np.full(29, 5 / DAY))  # one feed loses items in bursts, however often it is polled
+    burst = make_bursty(PlanInputs.of(rates, np.append(2.0, np.full(29, 20.0)), np.ones(30)), 5.0)
+    wish = QueryTarget(QualityTarget(completeness=0.99), np.array([0]), np.ones(1))
+    (one,) = meet_query_targets([wish], burst, 0.5)
+    assert not one.met
+    worth = np.append(one.times, np.ones(29))
+    others = np.arange(1, 30)
+    with_target, without = (
+        made.promise(others, np.ones(29)).delay
+        for made in (burst.value_feeds(worth).plan_for(0.5), burst.value_feeds(np.ones(30)).plan_for(0.5))
+    )
+    assert with_target is not None
+    assert without is not None
+    assert with_target < 1.3 * without
 
 
 def test_a_target_beyond_the_budget_says_what_it_would_take() -> None:
@@ -185,3 +203,13 @@ def test_a_sample_stands_for_many_feeds() -> None:
     assert many.sum() == pytest.approx(5_000)
     assert many[small.rows].sum() == pytest.approx(1_000)
     assert (many[:, None] * rates[rows, None]).sum() == pytest.approx(rates.sum(), rel=0.02)
+
+
+def test_a_deadline_within_every_pause_names_the_shortest_pause_and_never_the_share_asked_for() -> None:
+    one, pause = np.ones(20), np.r_[np.full(19, 120.0), 960.0]
+    late = plan_deadlines(60.0, one, 0 * one, one, one, pause, 60.0)
+    assert "none of its feeds may be polled twice within 2 min. Possible is 47.8 % of the items" in late.message
+    close = plan_deadlines(120.0, np.r_[np.full(19, 1.0), 1.2], 0 * one, one, one, pause, 60.0)
+    assert not close.reached
+    assert "servers ask for pauses of up to 16 min" in close.message
+    assert "Possible is 94.8 %" in close.message  # less than the 95 that were asked for

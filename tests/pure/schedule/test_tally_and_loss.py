@@ -86,6 +86,6 @@ def test_advice_follows_from_the_cause_of_the_loss(change: dict[str, float], say
     assert says in advise_on_loss(**(usual | change))  # type: ignore[arg-type]
 
 
-def test_without_feeds_no_curves_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss_forecast, "compute_curves", None)
+def test_without_feeds_no_losses_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss_forecast, "find_losses", None)
     assert len(forecast_loss(np.empty(0), np.empty(0)).lost) == 0

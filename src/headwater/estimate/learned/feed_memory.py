@@ -78,23 +78,23 @@ class FeedMemory(FeedColumns):
         age = np.maximum(seen.end[seen.owner] - seen.times, 0.0) / DAY
         fade = np.exp(-elapsed[:, None] / SCALES)
         items = columns["items"][rows] * fade
-        for k, scale in enumerate(SCALES):
-            items[:, k] += np.bincount(seen.owner, np.exp(-age / scale), len(rows))
+        if len(age):
+            place = seen.owner[:, None] * len(SCALES) + np.arange(len(SCALES))
+            recent = np.exp(-age[:, None] / SCALES)
+            items += np.bincount(place.reshape(-1), recent.reshape(-1), items.size).reshape(items.shape)
         columns["items"][rows] = items
         columns["observed"][rows] = columns["observed"][rows] * fade + SCALES * (1 - np.exp(-watched / SCALES))
         columns["refresh"][rows] = np.stack([elapsed, seen.new, seen.surprise, seen.saturated], axis=1)
-        self._turn_ring(rows, first, seen, fast)
+        self._turn_ring(rows, seen, fast)
         self._count_in_histograms(rows, first, seen)
         self._learn_gaps(rows, seen)
         columns["at"][rows] = seen.end
 
-    def _turn_ring(self, rows: Rows, first: Bools, seen: SeenItems, fast: bool) -> None:
+    def _turn_ring(self, rows: Rows, seen: SeenItems, fast: bool) -> None:
         """Empty the half hours that have begun since the last refresh, and count the new items."""
         columns = self._columns
         now = np.floor(seen.end / HALF_HOUR).astype(np.int64)
-        before = np.where(first, now - RECENT, np.floor(np.where(first, 0, columns["at"][rows]) / HALF_HOUR)).astype(
-            np.int64
-        )
+        before = np.maximum(np.floor(columns["at"][rows] / HALF_HOUR), now - RECENT).astype(np.int64)
         slot = np.floor(seen.times / HALF_HOUR).astype(np.int64)
         if fast and NUMBA_AVAILABLE:
             compile_with_numba(_turn_rings_kernel)(columns["recent"], rows, before, now, seen.owner, slot)
@@ -102,13 +102,16 @@ class FeedMemory(FeedColumns):
         ring = columns["recent"][rows].astype(np.int16)
         age = (now[:, None] - np.arange(RECENT)) % RECENT
         ring[age < (now - before)[:, None]] = 0
-        fits = slot > now[seen.owner] - RECENT
-        np.add.at(ring, (seen.owner[fits], slot[fits] % RECENT), 1)
+        if len(slot):
+            fits = slot > now[seen.owner] - RECENT
+            np.add.at(ring, (seen.owner[fits], slot[fits] % RECENT), 1)
         columns["recent"][rows] = np.minimum(ring, 255)
 
     def _count_in_histograms(self, rows: Rows, first: Bools, seen: SeenItems) -> None:
         columns = self._columns
         columns["since"][rows[first]] = seen.end[first]
+        if not len(seen.times):
+            return
         weight = np.exp((seen.end - columns["since"][rows]) / DAY / HISTOGRAM_MEMORY)
         old = weight > REBASE
         if old.any():
@@ -162,10 +165,6 @@ class FeedMemory(FeedColumns):
     def columns(self) -> Mapping[str, NDArray[Any]]:
         """The columns of all feeds."""
         return self._columns
-
-    def read(self, rows: Rows) -> dict[str, Floats]:
-        """Return the columns of some rows, in float64."""
-        return {key: array[rows].astype(np.float64) for key, array in self._columns.items()}
 
 
 def _turn_rings_kernel(recent: Any, rows: Any, before: Any, now: Any, owner: Any, slot: Any) -> None:

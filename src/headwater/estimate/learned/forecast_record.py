@@ -33,10 +33,8 @@ class ForecastRecord:
         'The learned forecast has been checked on 3 items here so far, too few to say how well it predicts.'
         """
         if self.items < ENOUGH_ITEMS:
-            return (
-                f"The learned forecast has been checked on {self.items:.0f} items here so far, too few to say how well "
-                "it predicts."
-            )
+            items = "1 item" if round(self.items) == 1 else f"{self.items:.0f} items"
+            return f"The learned forecast has been checked on {items} here so far, too few to say how well it predicts."
         change = math.expm1(self.gain)
         checked = f"gave the times at which {self.items:,.0f} items came a {abs(change):.0%}"
         if change < 0:

@@ -52,17 +52,21 @@ _SLOTS = np.array([DAY_SLOTS, WEEK_SLOTS, HOUR_SLOTS])
 _OF = np.array([0, 0, 0, 0, 0, 1, 2])
 _OFFSETS = np.array([0.0, 10 * MINUTE, -10 * MINUTE, 2 * HOUR, -2 * HOUR, 0.0, 0.0])[:, None]
 _LAPS = np.array([DAY, DAY, DAY, DAY, DAY, WEEK, HOUR])[:, None]
+_OF_STARTS, _SLOTS_PER_SECOND = _STARTS[_OF][:, None], _SLOTS[_OF][:, None] / _LAPS
 _UPPER, _LOWER = np.array([0, 1, 3, 5, 6, 7, 8, 9, 10]), np.array([0, 2, 4, 5, 6, 7, 8, 9, 10])
 _COMPARED = np.array([0, 0, 0, 1, 2])  # the histogram of each density
 _AROUND = np.array([0.0, 10 * MINUTE, 2 * HOUR, 0.0, 0.0])
 _COMPARED_PERIODS = np.array([DAY, DAY, DAY, WEEK, HOUR])
-_DENSITY_INPUTS = (3, 4, 5, 6, 8)
+_COMPARED_DOUBTS = _DOUBTS[_COMPARED]
+_DENSITY_INPUTS = np.array([3, 4, 5, 6, 8])
 _LAG_PLACES = 48.0 * np.array(LAGS)[:, None]
 _WAVES = np.array([*PERIODS, HOUR])[:, None]
 _SINES, _COSINES = (14, 16, 18, 24), (15, 17, 19, 25)
 _SPAN_STARTS = _HISTOGRAMS + RECENT - np.array([round(days * 48) for days in RECENT_SPANS])
+_SMALL_COLUMNS = ("at", "latest", "items", "observed", "gap", "shares", "refresh")
 _PLAIN_INPUTS = np.array([8, 11, 12, 13, 15, 16, 20, 23, 24, 31])  # per refresh, not logarithms
-_DAY_STARTS = _HISTOGRAMS + np.arange(0, RECENT + 1, 48)
+_RECENT_DAYS = slice(_HISTOGRAMS, _HISTOGRAMS + RECENT + 1, 48)
+_WEEK_DAYS = slice(int(_STARTS[1]), int(_STARTS[2]) + 1, 24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,28 +88,26 @@ def compute_inputs(memory: FeedMemory, rows: Rows, belief: Belief, fast: bool = 
     """Return the inputs per refresh (rows × 35) and per bin (rows × 72 × 26); `fast` compiles the loops."""
     if fast and NUMBA_AVAILABLE:
         return _compute_in_loops(memory, rows, belief)
-    known = memory.read(rows)
+    known = {name: memory.columns[name][rows].astype(np.float64) for name in _SMALL_COLUMNS}
     at, rate, step = known["at"], np.maximum(belief.rate, 1e-6), belief.step
-    counts = _join_counts(known)
+    counts = _join_counts(memory, rows, at)
     sums = np.zeros((len(rows), counts.shape[1] + 1))
     np.cumsum(counts, axis=1, out=sums[:, 1:])
-    totals = np.diff(sums[:, _STARTS], axis=1)
-    silence = np.where(
-        np.isfinite(known["latest"]), np.clip((at - known["latest"]) / DAY, 1e-4, MAX_SILENCE), MAX_SILENCE
-    )
+    totals = sums[:, _STARTS[1:]] - sums[:, _STARTS[:-1]]
+    silence = np.minimum(np.maximum((at - known["latest"]) / DAY, 1e-4), MAX_SILENCE)
     per_refresh = _describe_refresh(known, belief, rate, counts, sums, totals, silence)
     mean_gap = known["gap"][:, 1] * known["gap"][:, 0] - (1 - known["gap"][:, 0]) * np.log(rate)
 
     edges = at[:, None] + np.arange(BINS + 1) * (step * DAY)[:, None]
     middle = (edges[:, 1:] + edges[:, :-1]) / 2
-    expected = np.maximum(np.diff(belief.items, axis=1), 1e-9)
+    expected = np.maximum(belief.items[:, 1:] - belief.items[:, :-1], 1e-9)
     per_bin = np.empty((len(rows), BIN_INPUTS, BINS), np.float32)
     per_bin[:, 0] = expected / (rate * step)[:, None]
-    per_bin[:, 1] = np.maximum(np.diff(belief.own, axis=1), 1e-9) / step[:, None]
+    per_bin[:, 1] = np.maximum(belief.own[:, 1:] - belief.own[:, :-1], 1e-9) / step[:, None]
     per_bin[:, 2] = belief.shape
-    per_bin[:, 3:13] = _compare_counts(at, step, sums, totals, edges, expected)
-    of_day = np.diff(sums[:, _STARTS[1] + 24 * np.arange(8)], axis=1)
-    weekday = (of_day * 7 + WEEK_DOUBT) / (totals[:, :1] + WEEK_DOUBT)
+    per_bin[:, _DENSITY_INPUTS], per_bin[:, 9:13] = _compare_counts(at, step, sums, totals, edges, expected)
+    week = sums[:, _WEEK_DAYS]
+    weekday = ((week[:, 1:] - week[:, :-1]) * 7 + WEEK_DOUBT) / (totals[:, :1] + WEEK_DOUBT)
     per_bin[:, 7] = weekday[np.arange(len(rows))[:, None], (np.floor(middle / DAY) % 7).astype(np.intp)]
     ahead = (middle - at[:, None]) / DAY
     since = np.minimum(ahead + silence[:, None], 2 * MAX_SILENCE)
@@ -151,17 +153,18 @@ def _compute_in_loops(memory: FeedMemory, rows: Rows, belief: Belief) -> tuple[I
     return per_refresh, per_bin
 
 
-def _join_counts(known: dict[str, Floats]) -> Floats:
+def _join_counts(memory: FeedMemory, rows: Rows, at: Floats) -> Floats:
     """Return the histograms as they weigh today, and the recent half hours from the oldest to the current one."""
-    at = known["at"]
+    columns = memory.columns
     counts = np.empty((len(at), _HISTOGRAMS + RECENT))
-    for name, start, slots in zip(("day", "week", "hour"), _STARTS[:3].tolist(), _SLOTS.tolist(), strict=True):
-        counts[:, start : start + slots] = known[name]
-    counts[:, :_HISTOGRAMS] *= np.exp(-(at - known["since"]) / DAY / HISTOGRAM_MEMORY)[:, None]
+    for name, begin, end in zip(("day", "week", "hour"), _STARTS[:-1].tolist(), _STARTS[1:].tolist(), strict=True):
+        counts[:, begin:end] = columns[name][rows]
+    counts[:, :_HISTOGRAMS] *= np.exp((columns["since"][rows] - at) / DAY / HISTOGRAM_MEMORY)[:, None]
     oldest = (np.floor(at / HALF_HOUR).astype(np.int64) + 1) % RECENT
-    for line, turn in enumerate(oldest.tolist()):
-        counts[line, _HISTOGRAMS : _HISTOGRAMS + RECENT - turn] = known["recent"][line, turn:]
-        counts[line, _HISTOGRAMS + RECENT - turn :] = known["recent"][line, :turn]
+    for line, (row, turn) in enumerate(zip(rows.tolist(), oldest.tolist(), strict=True)):
+        ring = columns["recent"][row]
+        counts[line, _HISTOGRAMS : _HISTOGRAMS + RECENT - turn] = ring[turn:]
+        counts[line, _HISTOGRAMS + RECENT - turn :] = ring[:turn]
     return counts
 
 
@@ -210,40 +213,37 @@ def _describe_refresh(
     out[20] = surprise
     weekend = sums[:, _STARTS[1] + 96] - sums[:, _STARTS[1] + 48]  # the epoch began on a Thursday
     out[23] = (weekend + WEEK_DOUBT * 2 / 7) / (totals[:, 0] + WEEK_DOUBT)
-    out[24] = (np.diff(sums[:, _DAY_STARTS], axis=1) > 0.5).sum(1) / 8
+    days = sums[:, _RECENT_DAYS]
+    out[24] = (days[:, 1:] - days[:, :-1] > 0.5).sum(1) / 8
     out[31] = saturated
     return np.ascontiguousarray(out.T, np.float32)  # a row is multiplied alike alone and among others
 
 
-def _compare_counts(at: Floats, step: Floats, sums: Floats, totals: Floats, edges: Floats, expected: Floats) -> Floats:
-    """Return the items at the times of each bin by those of an even spread, and by those expected 1 to 7 days ago.
-
-    The order is that of the inputs from 3 on; the weekday's place is left as it is.
-    """
+def _compare_counts(
+    at: Floats, step: Floats, sums: Floats, totals: Floats, edges: Floats, expected: Floats
+) -> tuple[Floats, Floats]:
+    """Return the items at the times of each bin by those of an even spread, and by those expected 1 to 7 days ago."""
     count = len(at)
     place = np.empty((count, 11, BINS + 1))
     when = edges[:, None, :] + _OFFSETS
     laps = np.floor(when / _LAPS)
-    place[:, :7] = (when - laps * _LAPS) * (_SLOTS[_OF][:, None] / _LAPS) + _STARTS[_OF][:, None]
+    place[:, :7] = (when - laps * _LAPS) * _SLOTS_PER_SECOND + _OF_STARTS
     oldest = (np.floor(at / HALF_HOUR) - (RECENT - 1))[:, None]
     there = (edges / HALF_HOUR - oldest)[:, None, :] - _LAG_PLACES
-    place[:, 7:] = np.clip(there, 0, RECENT - 1e-6) + _HISTOGRAMS
+    place[:, 7:] = np.minimum(np.maximum(there, 0), RECENT - 1e-6) + _HISTOGRAMS
     whole = place.astype(np.intp)
     place -= whole
     whole += (np.arange(count) * sums.shape[1])[:, None, None]
     flat = sums.reshape(-1)
-    below = flat[whole]
+    below = flat.take(whole)
     whole += 1
-    upto = below + place * (flat[whole] - below)
+    upto = below + place * (flat.take(whole) - below)
     upto[:, :7] += laps * totals[:, _OF, None]
     mass = np.maximum(upto[:, _UPPER, 1:] - upto[:, _LOWER, :-1], 0.0)
-    found = np.ones((count, 10, BINS))
     share = ((step * DAY)[:, None] + 2 * _AROUND) / _COMPARED_PERIODS
-    doubt = _DOUBTS[_COMPARED]
-    found[:, [k - 3 for k in _DENSITY_INPUTS]] = (mass[:, :5] / share[:, :, None] + doubt[:, None]) / (
-        totals[:, _COMPARED] + doubt
-    )[:, :, None]
+    known = totals[:, _COMPARED] + _COMPARED_DOUBTS
+    densities = (mass[:, :5] / share[:, :, None] + _COMPARED_DOUBTS[:, None]) / known[:, :, None]
     now = (at / HALF_HOUR - oldest[:, 0])[:, None, None]
     seen = (there[:, :, 1:] <= now) & (there[:, :, :-1] >= 0)
-    found[:, 6:] = np.where(seen, (mass[:, 5:] + MIN_COUNT) / (expected + MIN_COUNT)[:, None], 1.0)
-    return found
+    before = np.where(seen, (mass[:, 5:] + MIN_COUNT) / (expected + MIN_COUNT)[:, None], 1.0)
+    return densities, before

@@ -7,8 +7,9 @@ move the weights little, and each step draws them back a little.
 
 Two rules keep any collection from being served worse for long. The learned weights are used only while they lose less
 than the package's weights on the samples of the last days, before learning from them, by more than two standard
-deviations. And `trust` weighs the correction against the belief by how likely both made the latest samples. A feed can
-give at most 24 samples a day, each sample's part in a step is bounded, and so is its part in the trust.
+deviations. And `trust`, which changes once a day, weighs the correction against the belief by how likely both made it
+that items came, or none, in the latest samples. A feed can give at most 24 samples a day; each sample's part in a step
+is bounded, and so is its part in the trust.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ BUFFER = 32_768  # samples; at most half of them are former days'
 RATE, BATCH, MAX_SLOPE = 2e-4, 512, 20.0
 ENOUGH_ITEMS = 2000.0  # items in the samples at which a step has its full rate
 PULL = 0.002  # share of the way back to the weights of the package at each step
-MAX_EVIDENCE, FIRST_EVIDENCE = 20.0, 4.0  # nats for the correction; few, so that a change of mind takes hours
-SAMPLE_EVIDENCE = 0.25  # nats that one sample can give
+MAX_EVIDENCE, FIRST_EVIDENCE = 20.0, 4.0  # nats for the correction; few, so that a change of mind takes days at most
+CAUTION = 0.1  # share of a sample's nats that count, because samples of one feed are alike
+MOST_EXPECTED = 3.0  # items in a bin; more are as good as certain to come
 SURE = 2.0  # standard deviations by which the learned weights must be ahead before they are used
 GAIN_FADE = 1 / 7  # share of the record of gains that a day forgets
 
@@ -66,12 +68,12 @@ class OnlineLearning(FeedColumns):
 
     def shared(self) -> Mapping[str, Any]:
         return {
-            "weights": self._first,
+            "weights": self._first.copy(),
             "mean": np.zeros(WEIGHTS, np.float32),
             "square": np.zeros(WEIGHTS, np.float32),
             "steps": 0.0,
             "samples": np.zeros((BUFFER, REFRESH_INPUTS + BIN_INPUTS), np.int8),
-            "figures": np.zeros((BUFFER, 3), np.float32),  # believed, published, weight
+            "figures": np.zeros((BUFFER, 4), np.float32),  # believed, published, weight, correction
             "former": 0.0,  # samples of former days, at the front of the buffer
             "count": 0.0,  # samples in the buffer
             "came": 0.0,  # samples of this day, those that found no room included
@@ -100,11 +102,11 @@ class OnlineLearning(FeedColumns):
 
     def keep(self, rows: Rows, at: Floats, scaled: tuple[Inputs, Inputs], believed: Floats, correction: Inputs) -> None:
         """Keep some bins of these refreshes; the choice depends on the feed and the time only."""
-        bins = choose_bins(rows, at)
-        line = np.arange(len(rows))[:, None]
+        bins, line = choose_bins(rows, at), np.arange(len(rows))[:, None]
         both = np.concatenate([scaled[0], scaled[1][line, bins].reshape(len(rows), -1)], axis=1)
+        both *= FINENESS
         columns = self._columns
-        columns["inputs"][rows] = np.clip(np.rint(both * FINENESS), -127, 127).astype(np.int8)
+        columns["inputs"][rows] = np.minimum(np.maximum(np.rint(both, out=both), -127), 127)
         columns["bins"][rows] = bins
         columns["believed"][rows] = believed[line, bins]
         columns["correction"][rows] = correction[line, bins]
@@ -121,8 +123,11 @@ class OnlineLearning(FeedColumns):
         length = np.where(np.isfinite(step) & (step > 0), step, np.inf) * DAY
         over = usable[:, None] & (bins < 255) & (since[:, None] + (bins + 1) * length[:, None] <= end[:, None])
         if over.any():
-            place = np.floor((times - since[owner]) / length[owner])
-            count = np.stack([np.bincount(owner, place == bins[owner, k], len(rows)) for k in range(KEPT)], axis=1)
+            count = np.zeros(bins.shape, np.intp)
+            if len(times):
+                place = np.floor((times - since[owner]) / length[owner])
+                item, slot = np.nonzero(place[:, None] == bins[owner])
+                np.add.at(count, (owner[item], slot), 1)
             self._take_samples(rows, over, count)
         self.drop(rows)
         latest = float(end.max(initial=-np.inf))
@@ -134,37 +139,37 @@ class OnlineLearning(FeedColumns):
 
     def _take_samples(self, rows: Rows, over: Bools, count: Rows) -> None:
         columns, shared = self._columns, self._shared
-        over = over & (columns["given"][rows] < DAILY_SAMPLES)[:, None]
+        given = columns["given"][rows]
+        over = over & (given < DAILY_SAMPLES)[:, None]
+        columns["given"][rows] = given + over.sum(1, dtype=np.uint8)  # at most 29
         line, slot = np.nonzero(over)
         order = np.argsort(rows[line], kind="stable")  # so that nothing depends on the order within a batch
         line, slot = line[order], slot[order]
-        feed, published = rows[line], count[line, slot]
-        believed = columns["believed"][feed, slot].astype(np.float64)
-        correction = columns["correction"][feed, slot].astype(np.float64)
-        columns["given"][rows] = np.minimum(columns["given"][rows] + over.sum(1), 255)
-        nats = published * correction - believed * np.expm1(correction)
-        shared["gain"] += np.array([np.clip(nats, -2, 2).sum(), np.minimum(published, 10).sum()])
-        more = np.clip(nats, -SAMPLE_EVIDENCE, SAMPLE_EVIDENCE).sum()
-        shared["evidence"] = np.clip(shared["evidence"] + more, -MAX_EVIDENCE, MAX_EVIDENCE)
-        inputs = columns["inputs"][feed]
-        bin_inputs = inputs[:, REFRESH_INPUTS:].reshape(-1, KEPT, BIN_INPUTS)[np.arange(len(feed)), slot]
+        feed = rows[line]
         # Full: a sample replaces one of this day at a place that depends on how many came; all days weigh alike.
         former, arrived = int(shared["former"]), int(shared["came"]) + np.arange(len(feed))
-        room = BUFFER - former
-        place = np.where(arrived < room, arrived, mix(arrived) % np.maximum(arrived + 1, 1)) + former
-        fits = place < BUFFER
-        shared["samples"][place[fits]] = np.concatenate([inputs[:, :REFRESH_INPUTS], bin_inputs], axis=1)[fits]
-        weight = weigh_refreshes(columns["believed"][feed].mean(1))
-        figures = np.stack([believed, np.minimum(published, 100.0), weight], axis=1)
-        shared["figures"][place[fits]] = figures[fits]
-        shared["came"] = np.array(float(shared["came"]) + len(feed))
+        place = former + arrived
+        if former + int(shared["came"]) + len(feed) > BUFFER:
+            place = np.where(place < BUFFER, place, mix(arrived) % (arrived + 1) + former)
+            fits = place < BUFFER
+            place, line, slot, feed = place[fits], line[fits], slot[fits], feed[fits]
+        inputs = columns["inputs"][feed]
+        shared["samples"][place, :REFRESH_INPUTS] = inputs[:, :REFRESH_INPUTS]
+        of_bins = inputs[:, REFRESH_INPUTS:].reshape(-1, KEPT, BIN_INPUTS)
+        shared["samples"][place, REFRESH_INPUTS:] = of_bins[np.arange(len(feed)), slot]
+        believed, figures = columns["believed"][feed], shared["figures"]
+        figures[place, 0] = columns["believed"][feed, slot]
+        figures[place, 1] = np.minimum(count[line, slot], 100)
+        figures[place, 2] = weigh_refreshes(believed.mean(1))
+        figures[place, 3] = columns["correction"][feed, slot]
+        shared["came"] = np.array(float(shared["came"]) + len(arrived))
         shared["count"] = np.array(float(min(former + int(shared["came"]), BUFFER)))
 
     def run_pass(self) -> None:
-        """Train with the samples of the day and of former days, then keep every second one."""
+        """Judge the day, train with its samples and those of former days, then keep every second one."""
         shared, count = self._shared, int(self._shared["count"])
         self._columns["given"][:] = 0
-        shared["gain"] *= 1 - GAIN_FADE
+        self._judge(shared["figures"][int(shared["former"]) : count].astype(np.float64))
         if count >= BATCH // 4:
             samples = self._read_samples(count)
             self._compare(samples.take(slice(int(shared["former"]), count)))
@@ -184,6 +189,20 @@ class OnlineLearning(FeedColumns):
         shared["former"] = shared["count"] = np.array(float(len(kept)))
         shared["came"] = np.array(0.0)
 
+    def _judge(self, figures: Floats) -> None:
+        """Compare the corrections of a day with the belief, by the items that came in its samples."""
+        shared = self._shared
+        shared["gain"] *= 1 - GAIN_FADE
+        if not len(figures):
+            return
+        believed, published, _, correction = figures.T
+        scale = float(shared["came"]) / len(figures)  # the samples that found no room were like those that did
+        items = np.minimum(published, 10)
+        gained = items * correction - believed * np.expm1(correction)
+        shared["gain"] += scale * np.array([gained.sum(), items.sum()])
+        evidence = CAUTION * scale * weigh_evidence(believed, correction, published > 0).sum()
+        shared["evidence"] = np.clip(shared["evidence"] + evidence, -MAX_EVIDENCE, MAX_EVIDENCE)
+
     def _compare(self, samples: Samples) -> None:
         """Compare learned and packaged weights on samples that neither has learned from."""
         if not len(samples):
@@ -194,8 +213,24 @@ class OnlineLearning(FeedColumns):
 
     def _read_samples(self, count: int) -> Samples:
         inputs = self._shared["samples"][:count].astype(np.float32) / np.float32(FINENESS)
-        believed, published, weight = self._shared["figures"][:count].T
+        believed, published, weight, _ = self._shared["figures"][:count].T
         return Samples(inputs[:, :REFRESH_INPUTS], inputs[:, REFRESH_INPUTS:], believed, published, weight)
+
+
+def weigh_evidence(believed: Floats, correction: Floats, came: Bools) -> Floats:
+    """Return the nats by which the correction gave what happened a better chance: that items came in a bin, or none.
+
+    Whether items came bounds each sample by ±3 nats and favours neither side. Clipped nats of counts do: where items
+    are rare, the few large gains are cut and the many small losses are not.
+
+    >>> believed, correction, came = np.array([0.1, 0.1]), np.array([1.5, 1.5]), np.array([True, False])
+    >>> weigh_evidence(believed, correction, came).round(2).tolist()
+    [1.33, -0.35]
+    """
+    plain = np.minimum(believed, MOST_EXPECTED)
+    ours = np.minimum(believed * np.exp(correction), MOST_EXPECTED)
+    gained = np.log(np.maximum(-np.expm1(-ours), 1e-12) / np.maximum(-np.expm1(-plain), 1e-12))
+    return np.asarray(np.where(came, gained, plain - ours))
 
 
 def choose_bins(rows: Rows, at: Floats) -> Rows:

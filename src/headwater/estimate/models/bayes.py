@@ -96,8 +96,7 @@ class Bayes(Estimator):
         }
 
     def shared(self) -> Mapping[str, Any]:
-        none = np.zeros(BINS)
-        return {"believed": none, "brought": none, "trust": np.ones(BINS), "refreshed": -np.inf}
+        return {"believed": np.zeros(BINS), "brought": np.zeros(BINS), "trust": np.ones(BINS), "refreshed": -np.inf}
 
     def observe(
         self,
@@ -108,12 +107,18 @@ class Bayes(Estimator):
         saturated: Bools,
         published: Ragged | None = None,
     ) -> None:
+        self.learn_refreshes(rows, start, end, new, saturated, collect_dates(len(rows), end, published, self.day))
+
+    def learn_refreshes(
+        self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, dates: tuple[Rows, Floats, Floats]
+    ) -> Floats:
+        """Learn from refreshes and their dated items (`collect_dates`); return the slow rates believed before them."""
+        owner, times, oldest = dates
         self._update_daily(end)
         clocks = self.rhythm.clocks(rows, self.fast)
         self._recent = (rows, clocks)
         place = np.arange(len(rows))
         first = ~np.isfinite(start)
-        owner, times, oldest = collect_dates(len(rows), end, published, self.day)
         dated = np.bincount(owner, minlength=len(rows)) if len(owner) else np.zeros(len(rows), np.intp)
         known = dated > 0
         begin = np.where(first, np.where(known, oldest, end), np.minimum(start, end))
@@ -128,7 +133,8 @@ class Bayes(Estimator):
         )
         settled = ~first & ~gap
         counted = self._impute_censored(items, observed, elapsed, new, saturated & ~known)
-        self._learn_corrections(rows, items, observed, elapsed, counted, settled)
+        believed = self._posterior_mean(items, observed)
+        self._learn_corrections(rows, items, observed, believed, elapsed, counted, settled)
 
         fade = np.exp(-elapsed[:, None] / self.scales)
         age = np.maximum(to[owner] - self._to_own_time(clocks, owner, times), 0.0)
@@ -148,6 +154,7 @@ class Bayes(Estimator):
         self._columns["at"][rows] = end
         past = times < end[owner]  # a date in the future is not believable, and teaches no hour
         self.rhythm.learn(rows, owner[past], times[past], elapsed)
+        return believed * self._correction(believed) if self.trusting else believed
 
     def _to_own_time(self, clocks: Floats, place: Rows, when: Floats) -> Floats:
         return to_own_time(clocks, place, when * (DAY / self.day))
@@ -175,10 +182,16 @@ class Bayes(Estimator):
         return counted
 
     def _learn_corrections(
-        self, rows: Rows, items: Floats, observed: Floats, elapsed: Floats, new: Floats, settled: Bools
+        self,
+        rows: Rows,
+        items: Floats,
+        observed: Floats,
+        believed: Floats,
+        elapsed: Floats,
+        new: Floats,
+        settled: Bools,
     ) -> None:
         """Compare expectation and count: update the common corrections and each feed's CUSUM."""
-        believed = self._posterior_mean(items, observed)
         mean = believed * elapsed
         if self.trusting and settled.any():
             bins = np.clip(np.rint(_to_bins(believed[settled])), 0, BINS - 1).astype(np.intp)
@@ -233,8 +246,11 @@ class Bayes(Estimator):
         return RateForecast(self._columns["at"][rows], clocks, base, parts, self.scales[:-1])
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
-        forecast = self.forecast(rows)
-        place = np.arange(len(rows))
+        return self.integrate(self.forecast(rows), start, end)
+
+    def integrate(self, forecast: RateForecast, start: Floats, end: Floats) -> Floats:
+        """Return the items expected between two times, one pair of times per forecast."""
+        place = np.arange(len(start))
         origin = np.where(np.isfinite(forecast.now), forecast.now, start)
         lower = self._to_own_time(forecast.clocks, place, start) - self._to_own_time(forecast.clocks, place, origin)
         upper = self._to_own_time(forecast.clocks, place, end) - self._to_own_time(forecast.clocks, place, origin)

@@ -16,9 +16,10 @@ from headwater.times import DAY, HOUR
 class HourlyRate(SlotEstimator, FirstRefreshEstimator):
     """Expect articles(now) = ∫ posting_rate(t)/3600 dt since the last retrieval (advaRSS, eq. 1).
 
-    Every feed and hour starts with the same constant; a minimum above 0 keeps silent feeds alive. The paper does not
-    say how new articles change the rates. Here the rate of each hour moves by α towards the rate observed in it, by
-    less if only a part of the hour was observed. Articles without a date are spread evenly over the interval.
+    Every feed and hour starts with the same constant, which the dates in the first document replace; a minimum above 0
+    keeps silent feeds alive. The paper does not say how new articles change the rates. Here the rate of each hour moves
+    by α towards the rate observed in it, by less if only a part of the hour was observed. Articles without a date are
+    spread evenly over the interval.
 
     >>> e, row = HourlyRate(1, initial=2.0), np.array([0])  # two an hour
     >>> e.expected(row, np.array([1800.0]), np.array([5400.0])).round(4).tolist()  # 00:30 to 01:30

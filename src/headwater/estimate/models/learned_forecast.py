@@ -9,8 +9,8 @@ learning from all feeds of the server, and is mixed with the belief by how well 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, tzinfo
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -55,7 +55,11 @@ class LearnedForecast(Bayes):
         self.learning: OnlineLearning = self.adopt("learning", OnlineLearning(weights=self._network.weights))
 
     def layout(self) -> Mapping[str, Column]:
-        return {**super().layout(), "step": Column(np.nan)}  # a bin of the latest plan, in days
+        return {
+            **super().layout(),
+            "step": Column(np.nan),  # a bin of the latest plan, in days
+            "correction": Column(0.0, (BINS,), np.float16),  # of the latest plan
+        }
 
     def observe(
         self,
@@ -66,61 +70,60 @@ class LearnedForecast(Bayes):
         saturated: Bools,
         published: Ragged | None = None,
     ) -> None:
+        since = self._columns["at"][rows]
+        dates = owner, times, oldest = collect_dates(len(rows), end, published, self.day)
+        slow = self.learn_refreshes(rows, start, end, new, saturated, dates)
         elapsed = np.where(np.isfinite(start), end - start, 0.0) / DAY
-        surprise = np.log((new + 0.5) / (self.slow_rate(rows) * elapsed + 0.5))
-        since = self._columns["at"][rows].copy()
-        super().observe(rows, start, end, new, saturated, published)
-        owner, times, oldest = collect_dates(len(rows), end, published, self.day)
+        surprise = np.log((new + 0.5) / (slow * elapsed + 0.5))
+        dated = np.bincount(owner, minlength=len(rows))
         if self._learns:
-            dated = np.bincount(owner, minlength=len(rows))
             usable = np.isfinite(since) & ~saturated & (dated >= new)
             step = self._columns["step"][rows].astype(np.float64)
             self.learning.learn(rows, np.where(usable, since, end), end, step, usable, owner, times)
         begin = np.where(np.isfinite(start), np.minimum(start, end), np.minimum(oldest, end))
         watched = np.where(saturated & np.isfinite(oldest), np.minimum(oldest, end), begin)
-        if len(times):  # of very many items at once the newest are enough
-            late = np.bincount(owner, minlength=len(rows)).cumsum()[owner] - np.arange(len(owner)) <= MAX_ITEMS
+        if len(times) > MAX_ITEMS:  # of very many items at once the newest are enough
+            late = dated.cumsum()[owner] - np.arange(len(owner)) <= MAX_ITEMS
             owner, times = owner[late], times[late]
         self.memory.observe(rows, SeenItems(begin, watched, end, new, saturated, surprise, owner, times), self.fast)
 
     def expect_steps(self, rows: Rows, forecast: RateForecast, step: Floats, steps: int = BINS) -> Floats:
         """Return the corrected items up to each step, and keep some bins to learn from."""
         believed, own = expect_steps(forecast, step, steps, self.fast)
-        items = np.diff(believed, axis=1)
         self._columns["step"][rows] = step
-        for at, scaled in self._scale_inputs(rows, forecast, step, believed, own):
-            correction = self._network.with_weights(self.learning.weights).correct(scaled[0], scaled[1], self.fast)
+        items = believed[:, 1:] - believed[:, :-1]
+        for at, scaled, correction in self._ask_network(rows, forecast, step, believed, own):
+            self._columns["correction"][rows[at]] = correction
             if self._learns:
                 self.learning.keep(rows[at], forecast.now[at], scaled, items[at], correction)
             items[at] *= self._mix(correction)
         return _accumulate(items)
 
-    def correct(self, rows: Rows, forecast: RateForecast, step: Floats) -> tuple[Floats, Floats]:
-        """Return λ / belief of each bin, and the items believed up to each edge."""
-        believed, own = expect_steps(forecast, step, BINS, self.fast)
-        factor = np.ones((len(rows), BINS))
-        network = self._network.with_weights(self.learning.weights)
-        for at, scaled in self._scale_inputs(rows, forecast, step, believed, own):
-            factor[at] = self._mix(network.correct(scaled[0], scaled[1], self.fast))
-        return factor, believed
-
     def compare_steps(self, rows: Rows, forecast: RateForecast, step: Floats) -> tuple[Floats, Floats]:
         """Return the items up to each edge of the bins, corrected and as believed; nothing is kept to learn from."""
-        factor, believed = self.correct(rows, forecast, step)
-        return _accumulate(np.diff(believed, axis=1) * factor), believed
+        believed, own = expect_steps(forecast, step, BINS, self.fast)
+        items = believed[:, 1:] - believed[:, :-1]
+        for at, _, correction in self._ask_network(rows, forecast, step, believed, own):
+            items[at] *= self._mix(correction)
+        return _accumulate(items), believed
 
     def _mix(self, correction: Inputs) -> Floats:
+        """Return λ / belief of each bin."""
         return np.asarray(1 + self.learning.trust * np.expm1(correction.astype(np.float64)))
 
-    def _scale_inputs(self, rows: Rows, forecast: RateForecast, step: Floats, believed: Floats, own: Floats) -> Any:
-        """Yield the positions of feeds with dates, some at a time, and the inputs of their bins."""
+    def _ask_network(
+        self, rows: Rows, forecast: RateForecast, step: Floats, believed: Floats, own: Floats
+    ) -> Iterator[tuple[Rows | slice, tuple[Inputs, Inputs], Inputs]]:
+        """Yield the positions of feeds with dates, some at a time, the inputs of their bins and the corrections."""
+        network = self._network.with_weights(self.learning.weights)
         known = np.flatnonzero(self.memory.is_dated(rows) & np.isfinite(forecast.now))
         for part in iterate_blocks(len(known), BLOCK):
-            at = known[part]
-            yield at, self._network.scaling.apply(*self._compute_inputs(rows, at, forecast, step, believed, own))
+            at = part if len(known) == len(rows) else known[part]
+            scaled = network.scaling.apply(*self._compute_inputs(rows, at, forecast, step, believed, own))
+            yield at, scaled, network.correct(scaled[0], scaled[1], self.fast)
 
     def _compute_inputs(
-        self, rows: Rows, at: Rows, forecast: RateForecast, step: Floats, believed: Floats, own: Floats
+        self, rows: Rows, at: Rows | slice, forecast: RateForecast, step: Floats, believed: Floats, own: Floats
     ) -> tuple[Inputs, Inputs]:
         """Return the inputs of the refreshes at some positions."""
         middle = forecast.now[at, None] + (np.arange(BINS) + 0.5) * (step[at] * DAY)[:, None]
@@ -130,14 +133,15 @@ class LearnedForecast(Bayes):
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         """Return the items expected between two times: corrected within the bins of the latest plan."""
-        plain, forecast = super().expected(rows, start, end), self.forecast(rows)
+        forecast = self.forecast(rows)
+        plain = self.integrate(forecast, start, end)
         step = self._columns["step"][rows].astype(np.float64)
         known = np.flatnonzero(np.isfinite(step) & np.isfinite(forecast.now))
         if not len(known):
             return plain
         now, step = forecast.now[known], step[known]
         part = RateForecast(now, forecast.clocks[known], forecast.base[known], forecast.parts[known], forecast.scales)
-        factor, believed = self.correct(rows[known], part, step)
+        factor, believed = self._recall_plan(rows[known], part, step)
         gain = _accumulate(np.diff(believed, axis=1) * (factor - 1))
         line = np.arange(len(known))
 
@@ -149,31 +153,40 @@ class LearnedForecast(Bayes):
         plain[known] += upto(np.maximum(start, end)) - upto(start)
         return np.maximum(plain, 0.0)
 
+    def _recall_plan(self, rows: Rows, forecast: RateForecast, step: Floats) -> tuple[Floats, Floats]:
+        """Return λ / belief of each bin of the latest plan, and the items believed up to each edge."""
+        return self._mix(self._columns["correction"][rows]), expect_steps(forecast, step, BINS, self.fast)[0]
+
     def record(self) -> ForecastRecord:
         """Return how well the corrections have predicted over the last week."""
         gain, items = self.learning.gain
         return ForecastRecord(gain, items, self.learning.trust)
 
-    def describe_feed(self, row: int, now: float) -> str:
+    def describe_feed(self, row: int, now: float, zone: tzinfo = UTC) -> str:
         """Say where the forecast of a feed differs most from the plain estimate; nothing before its first plan."""
         one = np.array([row], np.intp)
         step = self._columns["step"][one].astype(np.float64)
         forecast = self.forecast(one)
         if not self.memory.is_dated(one)[0] or not np.isfinite(step[0]) or not np.isfinite(forecast.now[0]):
             return ""
-        factor, believed = self.correct(one, forecast, step)
+        factor, believed = self._recall_plan(one, forecast, step)
         middle = forecast.now[0] + (np.arange(BINS) + 0.5) * step[0] * DAY
         moved = np.where(middle >= now, np.abs(np.diff(believed, axis=1)[0] * (factor[0] - 1)), -1.0)
         best = int(moved.argmax())
-        if moved[best] < 0 or abs(factor[0, best] - 1) < 0.1:
+        if moved[best] < 0:
+            ahead = format_duration(BINS * step[0] * DAY)
+            said = f"The learned forecast looks {ahead} ahead of a refresh, and that time has passed."
+        elif abs(factor[0, best] - 1) < 0.1:
             said = "The learned forecast agrees with the plain estimate."
         else:
-            when = datetime.fromtimestamp(middle[best], UTC)
+            when, days = datetime.fromtimestamp(middle[best], zone), self.memory.count_days(row, middle[best])
             said = (
                 f"The learned forecast expects {factor[0, best]:.1f} times as many items as the plain estimate around "
-                f"{when:%H:%M} UTC, in about {format_duration(middle[best] - now)}; the feed published within an hour "
-                f"of that time on {self.memory.count_days(row, middle[best])} of the last 7 days."
+                f"{when:%H:%M %Z}, in about {format_duration(middle[best] - now)}"
             )
+            if days:  # none says little: a feed may be known since today
+                said += f"; the feed published within an hour of that time on {days} of the last 7 days"
+            said += "."
         return f"{said} {self.record().describe()}"
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:

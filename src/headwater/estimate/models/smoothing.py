@@ -180,7 +180,9 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
     An error is x − Div_est of one refresh. α moves before the model learns from that refresh, so a jump is followed at
     once, and stays within [lowest, highest]. On a stable feed chance alone lifts the
     ratio above 1 at nearly every second refresh, so `unstable` lies well above 1. A rate that drifts keeps the ratio at
-    1 but its errors on one side; `drift=1` leaves that out, as the thesis does (decision 0251).
+    1 but its errors on one side; `drift=1` leaves that out, as the thesis does (decision 0251). Neither raises α unless
+    |sum of the errors| > 1 + ¾√(sum of their Div_est): a slow feed is silent four times in a row, and then has an item,
+    by chance (decision 0340).
 
     >>> e = AdaptiveSmoothing(1, alpha=0.2, n1=1, n2=2, shrink=0.5, grow=2, unstable=1, drift=1, rate=1)
     >>> row, no = np.array([0]), np.array([False])
@@ -226,7 +228,11 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
         self._model: SingleRate | PeriodicRate = self.adopt("model", model)
 
     def layout(self) -> Mapping[str, Column]:
-        return {"alpha": Column(self._start), "errors": Column(np.nan, (self.n2,))}
+        return {
+            "alpha": Column(self._start),
+            "errors": Column(np.nan, (self.n2,)),
+            "expectations": Column(np.nan, (max(self.n1, self.n3),)),
+        }
 
     def alpha(self, rows: Rows) -> Floats:
         return self._columns["alpha"][rows].astype(np.float64)
@@ -237,28 +243,33 @@ class AdaptiveSmoothing(FirstRefreshEstimator):
     def learn(
         self, rows: Rows, start: Floats, end: Floats, new: Floats, saturated: Bools, published: Ragged | None
     ) -> None:
-        wrong = new - self._model.expected(rows, start, end)
-        errors = np.column_stack([self._columns["errors"][rows][:, 1:], wrong])
-        self._columns["errors"][rows] = errors
-        self._adjust(rows, errors)
+        expected = self._model.expected(rows, start, end)
+        self._columns["errors"][rows] = np.column_stack([self._columns["errors"][rows][:, 1:], new - expected])
+        self._columns["expectations"][rows] = np.column_stack([self._columns["expectations"][rows][:, 1:], expected])
+        self._adjust(rows)
         self._model.learn(rows, start, end, new, saturated, published, alpha=self.alpha(rows))
 
-    def _adjust(self, rows: Rows, errors: Floats) -> None:
+    def _adjust(self, rows: Rows) -> None:
         """Move α by the last errors, of which the newest is about to be learned from."""
-        known = ~np.isnan(errors)
-        enough = known[:, -self.n1 :].all(axis=1)
-        errors, known = errors[enough], known[enough]
+        rows = rows[~np.isnan(self._columns["errors"][rows][:, -self.n1 :]).any(axis=1)]
+        errors, expectations = self._columns["errors"][rows], self._columns["expectations"][rows]
         sizes = np.abs(errors)
-        past = np.where(known, sizes, 0.0).sum(axis=1) / known.sum(axis=1)
-        jumps = sizes[:, -self.n1 :].mean(axis=1) > past * self._unstable * (1 + 1e-6)
+        jumps = sizes[:, -self.n1 :].mean(axis=1) > np.nanmean(sizes, axis=1) * self._unstable * (1 + 1e-6)
+        jumps &= _exceed_chance(errors[:, -self.n1 :], expectations[:, -self.n1 :])
         # A missing error is NaN, and so is the sum: too few errors say nothing about a drift.
         drifts = np.abs(errors[:, -self.n3 :].sum(axis=1)) > self._drift * sizes[:, -self.n3 :].sum(axis=1) * (1 + 1e-6)
+        drifts &= _exceed_chance(errors[:, -self.n3 :], expectations[:, -self.n3 :])
         shrink, grow, drift_grow = self._factors
-        moved = self.alpha(rows[enough]) * np.where(jumps, grow, np.where(drifts, drift_grow, shrink))
-        self._columns["alpha"][rows[enough]] = np.clip(moved, *self._bounds)
+        moved = self.alpha(rows) * np.where(jumps, grow, np.where(drifts, drift_grow, shrink))
+        self._columns["alpha"][rows] = np.clip(moved, *self._bounds)
 
     def expected(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return self._model.expected(rows, start, end)
 
     def delay(self, rows: Rows, start: Floats, end: Floats) -> Floats:
         return self._model.delay(rows, start, end)
+
+
+def _exceed_chance(errors: Floats, expectations: Floats) -> Bools:
+    """Return whether the errors add up to more than one item and three quarters of the deviation of a Poisson count."""
+    return np.asarray(np.abs(errors.sum(axis=1)) > 1 + 0.75 * np.sqrt(expectations.sum(axis=1)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.arrays import Bools, Floats
-from headwater.times import MINUTE, format_duration
+from headwater.times import MINUTE, format_duration, format_share
 
 KEPT_SHARE = 0.95  # of the items that must come in time
 BUDGET_SHARE = 0.9  # of the budget that deadlines may take
@@ -80,10 +80,12 @@ def plan_deadlines(
         )
         return DeadlinePlan(chosen, possible, inside, room, False, message)
     if inside < KEPT_SHARE - 1e-9:
-        longest = format_duration(float(pause.max()))
+        limit = f"servers ask for pauses of up to {format_duration(float(pause.max()))} between two polls"
+        if not able.any():
+            limit = f"none of its feeds may be polled twice within {format_duration(float(pause.min()))}"
         message = (
-            f"Cannot be promised for 95 of 100 items: servers ask for pauses of up to {longest} between two polls."
-            f" Possible is {inside:.0%} of the items within {goal}."
+            f"Cannot be promised for 95 of 100 items: {limit}."
+            f" Possible is {format_share(inside, 500)} of the items within {goal}."
         )
         return DeadlinePlan(chosen, delay, inside, asked, False, message)
     polled = count_feeds(int(chosen.sum()))

@@ -57,12 +57,14 @@ def find_budget_for_target(target: QualityTarget, inputs: PlanInputs, *, most: f
         return BudgetPlan(True, 0.0, None, None, None, np.empty(0), "There are no feeds, so nothing is needed.")
     inputs = inputs.without_thrift()
     fastest = inputs.plan_fastest()
-    said = fastest.promise()
-    if said.completeness is None:
+    promise = fastest.promise()
+    if promise.completeness is None:
         message = "No feed is expected to publish anything yet, so there is nothing to plan."
         return BudgetPlan(True, 0.0, None, None, None, fastest.interval, message)
-    if _falls_short(target, said):
-        message = f"No budget reaches the target. Possible is {describe_promise(said)}: {name_limit(fastest, target)}."
+    if _falls_short(target, promise):
+        message = (
+            f"No budget reaches the target. Possible is {describe_promise(promise)}: {name_limit(fastest, target)}."
+        )
         return _report(False, fastest, min(fastest.spent, np.inf if most is None else most), message)
     high = fastest.spent / inputs.calibration.use
     low = high / _SPAN
@@ -85,9 +87,11 @@ def find_budget_for_target(target: QualityTarget, inputs: PlanInputs, *, most: f
     return _report(True, best, high, message)
 
 
-def describe_promise(said: Promise) -> str:
+def describe_promise(promise: Promise) -> str:
     """Write predicted figures in words, no more precisely than a day's items can show."""
-    return describe_figures(said.completeness, said.freshness, said.delay, max(said.items, 100.0)) or "nothing"
+    return (
+        describe_figures(promise.completeness, promise.freshness, promise.delay, max(promise.items, 100.0)) or "nothing"
+    )
 
 
 def name_limit(fastest: Plan, target: QualityTarget) -> str:
@@ -118,11 +122,11 @@ def replace_delay(target: QualityTarget) -> QualityTarget:
     return replace(target, delay=None)
 
 
-def _falls_short(target: QualityTarget, said: Promise) -> bool:
-    return target.measure_shortfall(said.completeness, said.freshness, said.delay) > 1e-9
+def _falls_short(target: QualityTarget, promise: Promise) -> bool:
+    return target.measure_shortfall(promise.completeness, promise.freshness, promise.delay) > 1e-9
 
 
 def _report(reached: bool, made: Plan, budget: float, message: str) -> BudgetPlan:
-    said = made.promise()
-    figures = said.completeness, said.freshness, said.delay
+    promise = made.promise()
+    figures = promise.completeness, promise.freshness, promise.delay
     return BudgetPlan(reached, float(budget), *figures, made.interval, message)

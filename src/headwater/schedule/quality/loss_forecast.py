@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.schedule.quality.overflow import MEANS, POISSON, compute_curves
+from headwater.schedule.quality.overflow import POISSON, find_losses
 from headwater.times import format_duration
 
 
@@ -33,10 +33,8 @@ def forecast_loss(expected: Floats, window: Floats, burst: Floats | None = None)
         return LossForecast(*(np.empty(0) for _ in range(3)))
     expected = np.where(np.isfinite(expected), np.maximum(expected, 0.0), 0.0)
     window = np.maximum(np.floor(window), 1.0)
-    curves = compute_curves(window, np.tile(POISSON, (len(expected), 1)) if burst is None else burst)
-    some = expected > 0
-    lost = np.where(some, curves.read_lost(expected), 0.0)
-    chance = np.where(some, np.where(expected > MEANS[-1], 1.0, curves.read(curves.chance, expected)), 0.0)
+    found = find_losses(window, expected, np.tile(POISSON, (len(expected), 1)) if burst is None else burst)
+    lost, chance = (np.where(expected > 0, one, 0.0) for one in found)
     return LossForecast(lost, chance, np.clip((expected - lost) / window, 0.0, 1.0))
 
 

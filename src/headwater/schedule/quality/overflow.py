@@ -13,7 +13,7 @@ curve mixes the rows of its believed laws and of the two tabulated windows aroun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -50,9 +50,7 @@ class OverflowCurves:
 
     def read(self, values: Floats, items: Floats) -> Floats:
         """Return `values`, one of the curves, at a mean of `items` per row, within the tables."""
-        at = (np.log(np.maximum(items, 1e-300)) - _LOG_MEANS[0]) / _STEP
-        low = np.clip(at.astype(np.intp), 0, len(MEANS) - 2)
-        share = np.clip(at - low, 0.0, 1.0)
+        low, share = _place_means(items)
         rows = np.arange(len(values))
         below, above = values[rows, low], values[rows, low + 1]
         return np.asarray(below + share * (above - below))
@@ -72,10 +70,7 @@ class OverflowCurves:
 def compute_curves(window: Floats, burst: Floats) -> OverflowCurves:
     """Return the curves of feeds by their windows and their weights over `DISPERSIONS` (one row each)."""
     tables = _tabulate()
-    width = np.clip(window, WINDOWS[0], WINDOWS[-1])
-    high = np.clip(np.searchsorted(WINDOWS, width), 1, len(WINDOWS) - 1)
-    low = high - 1
-    share = (np.log(width) - np.log(WINDOWS[low])) / (np.log(WINDOWS[high]) - np.log(WINDOWS[low]))
+    width, low, share = _place_windows(window)
 
     def mix(table: Floats) -> Floats:
         mixed = np.empty((len(window), len(MEANS)))
@@ -86,6 +81,41 @@ def compute_curves(window: Floats, burst: Floats) -> OverflowCurves:
         return mixed
 
     return OverflowCurves(np.asarray(width), *(mix(table) for table in tables))
+
+
+def find_losses(window: Floats, items: Floats, burst: Floats) -> tuple[Floats, Floats]:
+    """Return L and P(N > W) of each feed at its mean of `items`, as its curves have them there.
+
+    >>> lost, chance = find_losses(np.array([20.0]), np.array([100.0]), POISSON[None])
+    >>> lost.round().tolist(), chance.round(3).tolist()
+    ([80.0], [1.0])
+    """
+    beyond, width = items > MEANS[-1], np.clip(window, WINDOWS[0], WINDOWS[-1])
+    share, likely = _read_tables((_tabulate_shares()[0], _tabulate()[1]), window, items, burst)
+    lost = np.where(beyond, np.maximum(items - width, 0.0), share * items)
+    return lost, np.where(beyond, 1.0, likely)
+
+
+def find_waits(window: Floats, items: Floats, burst: Floats) -> Floats:
+    """Return the mean wait of a caught item as a share of the gap between two polls, in which `items` come on average.
+
+    >>> find_waits(np.array([20.0, 20.0]), np.array([5.0, 100.0]), np.tile(POISSON, (2, 1))).round(1).tolist()
+    [0.5, 0.1]
+    """
+    lost, area = _read_tables(_tabulate_shares(), window, np.minimum(items, MEANS[-1]), burst)
+    return np.asarray(np.clip(0.5 - lost + area, 0.0, None) / np.maximum(1 - lost, 1e-6))
+
+
+def _read_tables(tables: Sequence[Floats], window: Floats, items: Floats, burst: Floats) -> list[Floats]:
+    """Return the tables' values of each feed, linear between two windows and two means."""
+    _, low_size, share_size = _place_windows(window)
+    low, share = _place_means(items)
+    found = [np.zeros(len(items)) for _ in tables]
+    for size, weight in ((low_size, 1 - share_size), (low_size + 1, share_size)):
+        for at, part in ((low, 1 - share), (low + 1, share)):
+            for values, table in zip(found, tables, strict=True):
+                values += weight * part * (burst * table[size, :, at]).sum(1)
+    return found
 
 
 def find_loss_chances(window: Floats, items: Floats) -> Floats:
@@ -104,6 +134,21 @@ def measure_doubt_of_laws(window: Floats, items: Floats, burst: Floats) -> Float
     lost = _tabulate()[0][size, :, at]
     mean = (burst * lost).sum(1)
     return np.asarray(np.sqrt(np.maximum((burst * lost**2).sum(1) - mean**2, 0.0)))
+
+
+def _place_windows(window: Floats) -> tuple[Floats, Rows, Floats]:
+    """Return the windows within the tables, the place of the next smaller tabulated one, and the share of the next."""
+    width = np.clip(window, WINDOWS[0], WINDOWS[-1])
+    low = np.clip(np.searchsorted(WINDOWS, width), 1, len(WINDOWS) - 1) - 1
+    share = (np.log(width) - np.log(WINDOWS[low])) / (np.log(WINDOWS[low + 1]) - np.log(WINDOWS[low]))
+    return np.asarray(width), low, np.asarray(share)
+
+
+def _place_means(items: Floats) -> tuple[Rows, Floats]:
+    """Return the place of the next smaller tabulated mean, and the share of the next."""
+    at = (np.log(np.maximum(items, 1e-300)) - _LOG_MEANS[0]) / _STEP
+    low = np.clip(at.astype(np.intp), 0, len(MEANS) - 2)
+    return low, np.clip(at - low, 0.0, 1.0)
 
 
 def _find_nearest(window: Floats, items: Floats) -> tuple[Rows, Rows]:
@@ -132,6 +177,13 @@ def _tabulate() -> tuple[Floats, Floats, Floats, Floats]:
     slope = np.gradient(lost, _LOG_MEANS, axis=-1)
     index = np.maximum.accumulate(np.clip(slope - lost, 0.0, WINDOWS[:, None, None]), axis=-1)
     return lost, chance, area, index
+
+
+@lru_cache(maxsize=1)
+def _tabulate_shares() -> tuple[Floats, Floats]:
+    """Return L / μ and ∫L / μ² by window, law of batches and mean."""
+    lost, _, area, _ = _tabulate()
+    return lost / MEANS, area / MEANS**2
 
 
 def _tabulate_logarithmic(dispersion: float, most: int) -> Floats:

@@ -15,10 +15,13 @@ import numpy as np
 from headwater.arrays import Floats, Rows
 from headwater.schedule.promise import Plan, PlanInputs, Promise
 from headwater.schedule.quality.least_budget import describe_promise, name_limit
+from headwater.schedule.quality.promise_record import describe_target
 from headwater.schedule.quality.quality_target import QualityTarget
 
 MAX_FACTOR = 4096.0  # the largest factor on a query's own worth
-MIN_GAIN = 0.005  # share of the shortfall; a doubling that gains less costs the other feeds too much
+# Share of the shortfall that a doubling must gain. Twelve doublings that gain less cannot meet the target: they would
+# only starve the other feeds.
+MIN_GAIN = 0.05
 TARGET_SAMPLE, OTHER_SAMPLE = 400, 300  # sample sizes: feeds with a target, and all others
 
 
@@ -50,7 +53,7 @@ class QueryTargetPlan:
 
     times: float
     met: bool
-    said: Promise
+    promise: Promise
     spent: float
     problem: str = ""
 
@@ -110,17 +113,17 @@ def _reduce_factors(factors: Floats, shortfalls: Callable[[Floats], list[float]]
 def _measure_shortfall(query: QueryTarget, made: Plan) -> float:
     if query.shares is None or not len(query.rows):
         return -1.0
-    said = made.promise(query.rows, query.share)
-    return query.shares.measure_shortfall(said.completeness, said.freshness, None)
+    promise = made.promise(query.rows, query.share)
+    return query.shares.measure_shortfall(promise.completeness, promise.freshness, None)
 
 
 def _report(query: QueryTarget, factor: float, made: Plan, inputs: PlanInputs) -> QueryTargetPlan:
-    said = made.promise(query.rows, query.share)
+    promise = made.promise(query.rows, query.share)
     rows = query.rows
     spent = float(made.count_requests()[rows].sum()) if len(rows) else 0.0
     if _measure_shortfall(query, made) <= 0:
-        return QueryTargetPlan(factor, True, said, spent)
-    return QueryTargetPlan(factor, False, said, spent, _find_problem(query, made, inputs))
+        return QueryTargetPlan(factor, True, promise, spent)
+    return QueryTargetPlan(factor, False, promise, spent, _find_problem(query, made, inputs))
 
 
 def _find_problem(query: QueryTarget, made: Plan, inputs: PlanInputs) -> str:
@@ -134,7 +137,8 @@ def _find_problem(query: QueryTarget, made: Plan, inputs: PlanInputs) -> str:
         mine[query.rows] = True
         limits = replace(fastest.constraints, active=fastest.constraints.active & mine)
         limit = name_limit(replace(fastest, constraints=limits), query.shares)
-        return f"No budget reaches it. Possible is {possible}: {limit}."
+        wanted = describe_target(query.shares, deadline=False)
+        return f"No budget brings {wanted}. Possible is {possible}: {limit}."
     needed = float(fastest.count_requests()[query.rows].sum())
     reached = describe_promise(made.promise(query.rows, query.share))
     return (

@@ -37,10 +37,10 @@ def quality_by_budget(inputs: PlanInputs, budgets: Sequence[float]) -> list[Pred
     found = []
     for budget in budgets:
         made = inputs.plan_for(budget)
-        said = made.promise()
-        if said.completeness is None or said.delay is None:
+        promise = made.promise()
+        if promise.completeness is None or promise.delay is None:
             return []
-        figures = said.completeness, said.freshness or 0.0, said.delay
-        doubts = [2 * (one or 0.0) for one in (said.completeness_doubt, said.delay_doubt)]
+        figures = promise.completeness, promise.freshness or 0.0, promise.delay
+        doubts = [2 * (one or 0.0) for one in (promise.completeness_doubt, promise.delay_doubt)]
         found.append(PredictedQuality(budget, min(made.spent, budget), *figures, *doubts))
     return found

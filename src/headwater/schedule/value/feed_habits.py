@@ -15,13 +15,21 @@ import numpy as np
 
 from headwater.arrays import Bools, Floats, Rows
 from headwater.estimate.feed_columns import Column, FeedColumns
-from headwater.schedule.quality.overflow import DISPERSIONS, GEOMETRIC, find_loss_chances, log_geometric_chances
+from headwater.schedule.quality.overflow import (
+    DISPERSIONS,
+    GEOMETRIC,
+    find_loss_chances,
+    find_losses,
+    find_waits,
+    log_geometric_chances,
+)
 from headwater.schedule.strategy import Observed
 from headwater.times import DAY, HOUR
 
-RATE_MEMORY, BURST_MEMORY, LOSS_MEMORY = 7.0, 30.0, 2.0  # days
+RATE_MEMORY, BURST_MEMORY, LOSS_MEMORY = 7.0, 30.0, 7.0  # days
 FORECAST_ITEMS = 2.0  # items' worth of the forecast's slow rate beside the counted items
-LOSS_DOUBT = 3.0  # losses by which the ratio of noticed to predicted ones is drawn to 1; a lost batch is one loss
+LOSS_DOUBT = 10.0  # losses by which the ratio of noticed to predicted ones is drawn to 1; a lost batch is one loss
+SETTLED_POLLS = 6  # polls after which a feed's losses count: at first its rate is a guess
 FAILURE_WEIGHT = 0.05  # of the latest poll in the chance that a poll fails
 AWAY_FAILURES = 3  # failures in a row that make an outage
 RATE_CLASSES = np.array([1.0, 10.0, 100.0])  # items per day between the classes that share a prior of bursts
@@ -63,15 +71,12 @@ class FeedHabits(FeedColumns):
     def shared(self) -> Mapping[str, Any]:
         return {"prior": np.tile(_FIRST_PRIOR, (len(RATE_CLASSES) + 1, 1)), "learned": -np.inf}
 
-    def observe(self, seen: Observed, slow: Floats, lost_share: Floats | None = None) -> None:
-        """Learn from successful refreshes.
-
-        `slow` is the slow rate of the forecast after this refresh. `lost_share` is the share of items whose loss the
-        plan had foretold (NaN: it has foretold nothing).
-        """
+    def observe(self, seen: Observed, slow: Floats) -> None:
+        """Learn from successful refreshes; `slow` is the slow rate of the forecast after them."""
         rows, columns = seen.rows, self._columns
         first = ~np.isfinite(seen.start)
         elapsed = np.where(first, 0.0, np.maximum(seen.end - seen.start, 0.0)) / DAY
+        self._learn_losses(seen, first, elapsed)
         self._learn_bursts(seen, first, elapsed)
         dated = np.zeros(len(rows), bool) if seen.published is None else seen.published.counts > 0
         # Behind an overflow only the time that the document shows was observed.
@@ -82,7 +87,9 @@ class FeedHabits(FeedColumns):
             shown[short] = np.minimum(elapsed[short], np.maximum(seen.end[short] - oldest, 0.0) / DAY)
         blind = seen.saturated & ~dated & ~first
         new = np.where(first, 0.0, seen.new)
-        new = np.where(blind, np.maximum(new, self.rate(rows) * elapsed), new)
+        new[short] += self._expect_rest_of_batch(rows[short])
+        if blind.any():
+            new[blind] += self._expect_lost(rows[blind], seen.window[blind], elapsed[blind])
         keep = np.exp(-elapsed / RATE_MEMORY)
         columns["items"][rows] = columns["items"][rows] * keep + new
         columns["days"][rows] = columns["days"][rows] * keep + shown
@@ -90,7 +97,6 @@ class FeedHabits(FeedColumns):
         columns["polls"][rows] = np.minimum(columns["polls"][rows] + 1, 1000)
         columns["fail"][rows] *= 1 - FAILURE_WEIGHT
         columns["streak"][rows] = 0
-        self._learn_losses(seen, first, elapsed, lost_share)
         self._learn_prior(float(seen.end.max()) if len(rows) else -np.inf)
 
     def observe_failures(self, rows: Rows, failures: Rows) -> None:
@@ -135,11 +141,42 @@ class FeedHabits(FeedColumns):
         doubt = LOSS_DOUBT * (self.burst(rows) @ DISPERSIONS + 1) / 2
         return np.asarray((noticed + doubt) / (self._columns["foretold"][rows] + doubt))
 
-    def _learn_losses(self, seen: Observed, first: Bools, elapsed: Floats, lost_share: Floats | None) -> None:
-        if lost_share is None or seen.lost is None:
+    def expect_waits(self, seen: Observed) -> Floats:
+        """Return the mean wait in seconds of the items that refreshes have found, given the gaps before them.
+
+        It is infinite at a first refresh.
+        """
+        gap = np.maximum(seen.end - seen.start, 0.0)
+        waits = gap.copy()
+        some = np.flatnonzero((seen.new > 0) & np.isfinite(gap))
+        rows = seen.rows[some]
+        items = np.maximum(self.rate(rows) * gap[some] / DAY, 1e-9)
+        waits[some] *= find_waits(seen.window[some], items, self.burst(rows))
+        return waits
+
+    def _expect_rest_of_batch(self, rows: Rows) -> Floats:
+        """Return the mean number of items of a batch that came before those that a full window shows.
+
+        Without them a feed of batches larger than its window is believed slower than it is, and its batches smaller.
+        """
+        return np.asarray((self.burst(rows) @ DISPERSIONS - 1) / 2)
+
+    def _expect_lost(self, rows: Rows, window: Floats, elapsed: Floats) -> Floats:
+        """Return the mean number of items lost in some days in which at least one was."""
+        lost, chance = find_losses(window, self.rate(rows) * elapsed, self.burst(rows))
+        return np.asarray(lost / np.maximum(chance, 1e-12))
+
+    def _learn_losses(self, seen: Observed, first: Bools, elapsed: Floats) -> None:
+        """Compare noticed losses with those that the law of batches expects of a gap as long as it was.
+
+        How long gaps are is learned elsewhere. Losses of a night without polls would else count against all its day.
+        """
+        told = ~first & (elapsed > 0) & (self._columns["polls"][seen.rows] >= SETTLED_POLLS)
+        if seen.lost is None or not told.any():
             return
-        told = ~first & np.isfinite(lost_share)
-        rows, share = seen.rows[told], np.minimum(lost_share[told], 0.95)
+        rows = seen.rows[told]
+        expected = np.maximum(self.rate(rows) * elapsed[told], 1e-9)
+        share = np.minimum(find_losses(seen.window[told], expected, self.burst(rows))[0] / expected, 0.95)
         keep = np.exp(-elapsed[told] / LOSS_MEMORY)
         columns = self._columns
         columns["noticed"][rows] = columns["noticed"][rows] * keep + seen.lost[told]

@@ -2,9 +2,9 @@
 
 `demand` is refreshes planned ÷ those of the plan. At any instant the mean of 1/pause over the feeds is the rate of
 requests, so it is known at once and a full queue cannot hide it. `use` is the share of the budget to plan for: it rises
-while requests are left over and nothing waits. The delay of items is compared with the one foretold for their feeds,
-once a feed has been polled a few times: a start is not a habit. Once a day a forecast is compared with the day that
-came, which sets how wide the stated doubts are.
+while requests are left over and nothing waits. The delay of items is compared with the one that the gaps before their
+refreshes explain, once a feed has been polled a few times: a start is not a habit. Once a day a forecast is compared
+with the day that came, which sets how wide the stated doubts are.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from headwater.estimate.feed_columns import Column, FeedColumns
 from headwater.schedule.promise import Calibration, Plan
 from headwater.schedule.quality.promise_record import MIN_ITEMS
 from headwater.schedule.strategy import Observed
+from headwater.schedule.value.feed_habits import SETTLED_POLLS
 from headwater.schedule.value.plan_check import PlanCheck
 from headwater.times import DAY, HOUR
 
-SETTLED_POLLS = 6  # polls after which a feed's items count
-DELAY_DOUBT = 20.0  # items by which the ratio of delays is drawn to 1
-DEMAND_MEMORY, DELAY_MEMORY, WAIT_MEMORY = 7.0, 1.0, 1.0  # days; a shorter one lets the price swing with the hour
+DELAY_DOUBT = 33.0  # refreshes by which the ratio of delays is drawn to 1: 1/3 each, and .1² that the ratio is expected
+DEMAND_MEMORY, DELAY_MEMORY, WAIT_MEMORY = 7.0, 7.0, 1.0  # days; a shorter one lets the price swing with the hour
+CHECK_MEMORY = 1.0  # days that a comparison of predicted and measured looks back
 FIRST_USE, MIN_USE, MAX_USE, USE_STEP = 1.0, 0.7, 1.5, 0.15  # the share of the budget, and its step per day
 GAP_POLLS, GAP_DOUBT = 50.0, 5.0  # polls of a feed that its gaps remember; polls for which the next, planned one stands
 GAP_RANGE = (0.1, 10.0)  # intervals that a gap counts as
@@ -39,7 +40,7 @@ class PlanCalibration(FeedColumns):
     """Measures a plan; `build` makes the corrections for the next one."""
 
     name = "calibration"
-    version = 4
+    version = 5
 
     def layout(self) -> Mapping[str, Column]:
         return {
@@ -60,9 +61,10 @@ class PlanCalibration(FeedColumns):
             "wait": 0.0,
             "left": 0.0,  # the share of choices that left requests over
             "median": HOUR,  # interval
-            "measured": np.zeros(4),  # dated items, seconds waited, foretold by the model, and by the corrected one
+            "explained": np.zeros(4),  # dated items, seconds waited, explained by gaps, squares of these
+            "measured": np.zeros(3),  # dated items, seconds waited, foretold by the plan
             "counted": np.zeros(3),  # published items, lost ones, losses foretold by the corrected model
-            "at": np.full(3, -np.inf),  # times of the latest plan, choice and item
+            "at": np.full(4, -np.inf),  # times of the latest plan, choice, item, and comparison
             "widths": np.array(FIRST_WIDTHS),
             "forecast": np.full(6, np.nan),  # time and budget, delay, its doubt, completeness, its doubt; of a day
             "came": np.zeros(4),  # since then: dated items, seconds waited, published items, lost ones
@@ -74,6 +76,7 @@ class PlanCalibration(FeedColumns):
 
     @property
     def use(self) -> float:
+        """The share of the budget to plan for."""
         return float(self._shared["use"])
 
     @property
@@ -83,12 +86,15 @@ class PlanCalibration(FeedColumns):
 
     @property
     def delay_factor(self) -> tuple[float, float]:
-        """Return measured ÷ foretold delay, and the number of items behind it."""
-        items, waited, foretold, _ = self._shared["measured"].tolist()
-        if items <= 0 or foretold <= 0:
+        """Return measured delay ÷ that which the gaps explain, and the number of items behind it.
+
+        Items of one refresh wait together, and long gaps weigh most: a sum of squares says how many refreshes decide.
+        """
+        items, waited, explained, squares = self._shared["explained"].tolist()
+        if explained <= 0:
             return 1.0, 0.0
-        doubt = DELAY_DOUBT * foretold / items
-        return (waited + doubt) / (foretold + doubt), items
+        doubt = DELAY_DOUBT * squares / explained
+        return (waited + doubt) / (explained + doubt), items
 
     def build(self, rows: Rows, lost: Floats | None = None) -> Calibration:
         """Return the corrections for a plan of these feeds; `lost` is noticed ÷ predicted loss of each."""
@@ -116,7 +122,7 @@ class PlanCalibration(FeedColumns):
 
     def check_plan(self) -> PlanCheck:
         """Compare prediction and measurement for the items of about the last day."""
-        dated, waited, _, quoted = self._shared["measured"].tolist()
+        dated, waited, quoted = self._shared["measured"].tolist()
         published, lost, expected = self._shared["counted"].tolist()
         return PlanCheck(
             dated=round(dated),
@@ -200,14 +206,19 @@ class PlanCalibration(FeedColumns):
             late = np.minimum(np.where(np.isfinite(late) & (left <= 0), np.maximum(late, 0.0), 0.0), DAY)
             self._shared["wait"] += share * (float(late.mean()) - self._shared["wait"])
 
-    def observe(self, seen: Observed, polls: Floats, away: Bools, lost_factor: Floats, longest: Floats) -> None:
+    def observe(
+        self, seen: Observed, polls: Floats, away: Bools, lost_factor: Floats, longest: Floats, waits: Floats
+    ) -> None:
         """Compare the delay and the loss of what came with those foretold for their feeds.
 
-        A gap counts up to `longest` seconds: what skipped hours have added is told apart.
+        A gap counts up to `longest` seconds: what skipped hours have added is told apart. `waits` are the mean waits in
+        seconds that the gaps before these refreshes explain. The factor of the delay compares with them: how long gaps
+        are is learned for each feed, and one long night would else shorten or lengthen the forecasts of all feeds.
         """
         if not len(seen.rows):
             return
-        keep = 1 - self._fade("item", float(seen.end.max()), DELAY_MEMORY)
+        self._shared["explained"] *= 1 - self._fade("item", float(seen.end.max()), DELAY_MEMORY)
+        keep = 1 - self._fade("check", float(seen.end.max()), CHECK_MEMORY)
         self._shared["measured"] *= keep
         self._shared["counted"] *= keep
         self._learn_gaps(seen, np.minimum(seen.end - seen.start, longest), ~away & np.isfinite(seen.start))
@@ -228,9 +239,12 @@ class PlanCalibration(FeedColumns):
         if not len(owner):
             return
         waited = np.maximum(seen.end[owner] - seen.published.times[counted], 0.0)
-        expected = foretold[owner].sum()
+        quoted = foretold[owner].sum() * self.delay_factor[0]
         self._shared["came"][:2] += (len(owner), waited.sum())
-        self._shared["measured"] += np.array([len(owner), waited.sum(), expected, expected * self.delay_factor[0]])
+        self._shared["measured"] += np.array([len(owner), waited.sum(), quoted])
+        together = np.bincount(owner, waits[owner])  # summed exactly, whatever the order of the refreshes
+        sums = (math.fsum(one) for one in (waited, together, together**2))
+        self._shared["explained"] += np.array([len(owner), *sums])
 
     def _learn_gaps(self, seen: Observed, gap: Floats, counted: Bools) -> None:
         """Compare the times between two polls with the intervals of the plan, over the last polls of each feed."""
@@ -243,7 +257,7 @@ class PlanCalibration(FeedColumns):
 
     def _fade(self, kind: str, now: float, memory: float) -> float:
         """Return the share of a memory (days) that has passed since the last event of this kind."""
-        place = ("plan", "choice", "item").index(kind)
+        place = ("plan", "choice", "item", "check").index(kind)
         last = float(self._shared["at"][place])
         self._shared["at"][place] = max(now, last)
         return 1 - math.exp(-max(now - last, 0.0) / DAY / memory) if math.isfinite(last) else 0.0

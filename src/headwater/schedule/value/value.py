@@ -138,8 +138,9 @@ class Value(IntervalStrategy):
             polls, away, factor = self.habits.polls(rows), self.habits.is_away(rows), self.habits.lost_factor(rows)
             held = np.isfinite(seen.start) & (table.open[rows] < 1)  # skipped hours may have lengthened the pause
             planned = np.subtract(self.due[rows], seen.start, out=np.full(len(rows), np.inf), where=held)
-            self.calibration.observe(seen, polls, away, factor, np.maximum(planned, self.shortest))
-            self.habits.observe(seen, self.beliefs.slow_rate(rows), self.calibration.lost_share(rows))
+            waits = self.habits.expect_waits(seen)
+            self.calibration.observe(seen, polls, away, factor, np.maximum(planned, self.shortest), waits)
+            self.habits.observe(seen, self.beliefs.slow_rate(rows))
         price = self._price_refresh(table, rows)
         self._columns["paid"][rows] = price
         self._columns["gain"][rows] = self._gain(table, rows)
@@ -198,11 +199,12 @@ class Value(IntervalStrategy):
         )
 
     def _find_usual_interval(self, table: Table, rows: Rows, price: Floats, forecast: RateForecast) -> Floats:
-        """Return the interval, in days, at which the mean rate of each row reaches the price."""
+        """Return the days at which the mean rate of each row reaches the price, or that politeness asks for."""
         window = np.maximum(table.window[rows], 1.0)
         rate = np.maximum(forecast.base + 0.5 * np.maximum(forecast.parts, 0.0).sum(1), 1e-6)
         usual = np.sqrt(2 * price / (self.value_item_days(table, rows) * rate))
-        return np.asarray(np.clip(np.minimum(usual, bound_interval(window, rate)), SHORTEST / DAY, LONGEST / DAY))
+        least = np.maximum(table.pause[rows], SHORTEST) / DAY
+        return np.asarray(np.clip(np.minimum(usual, bound_interval(window, rate)), least, LONGEST / DAY))
 
     def _make_task(self, table: Table, rows: Rows, price: Floats, usual: Floats, items: Floats) -> PlanTask:
         return PlanTask(
@@ -502,10 +504,11 @@ class Value(IntervalStrategy):
     def _explain_known(self, table: Table, rows: Rows, now: float) -> Iterator[Decision]:
         """Explain some rows. Nothing is forecast anew: that would keep other bins to learn from than the lab keeps."""
         at, since = np.full(len(rows), now), table.last[rows]
-        expected = self.beliefs.expected(rows, since, at)
+        spans = np.append(since, at), np.append(at, at + MINUTE)  # since the last refresh, and in the next minute
+        expected, soon = self.beliefs.expected(np.tile(rows, 2), *spans).reshape(2, -1)
         chance = forecast_loss(expected, table.window[rows], self.habits.burst(rows)).chance
         figures = (
-            self.beliefs.rate(rows, at) * DAY,
+            soon * (DAY / MINUTE),
             expected,
             chance,
             self._compute_index(table, rows, expected, (now - since) / DAY),
