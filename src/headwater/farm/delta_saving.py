@@ -44,7 +44,7 @@ async def measure_farm(seed: int, feeds: int = FEEDS, days: int = DAYS) -> dict[
     for protocol in PROTOCOLS:
         farm = Farm(feeds, seed, window=WINDOW, clock=lambda: STARTED, started=STARTED, deltas=True)
         bytes_of = np.zeros(feeds)
-        async with Fetcher(allow_private=True, gap=0.0, errands=partial(answer_in_process, farm)) as fetcher:
+        async with Fetcher(allow_private=True, gap=0.0, proxy=partial(answer_in_process, farm)) as fetcher:
             known: list[Validators | None] = [None] * feeds
             for day in range(days + 1):
                 for feed in range(feeds):

@@ -9,6 +9,7 @@ out, and time passes as quickly as the code runs.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,9 +39,10 @@ from headwater.store.content.feed_state import load_feed_states
 from headwater.store.store import Store
 from headwater.times import DAY, HOUR, MINUTE, parse_time_zone
 
-# Feeds that fall due in a step are stored together; each is fetched at its own moment, and at most once. The last day
-# has finer steps, until `LIMIT` has passed: then feeds are polled less often, and the figures say so.
-STEP, LAST_DAY_STEP = HOUR, 10 * MINUTE
+# Feeds that fall due in a step are stored together; each is fetched at its own moment, and at most once. The last days
+# have finer steps, until `LIMIT` has passed: then feeds are polled less often, and the figures say so.
+STEP, LATE_STEP = HOUR, 10 * MINUTE
+LATE = 2 * DAY
 LIMIT = 22.0  # real seconds
 REPORT_STEP, LATE_REPORT_STEP = 2 * HOUR, 5 * MINUTE  # between two reports: before, and in the last three hours
 QUERY_STEP, LAST_DAY_QUERY_STEP = 2 * HOUR, 30 * MINUTE
@@ -94,6 +96,7 @@ class FarmHistory:
     faults: Mapping[int, tuple[float, Fault]] = field(default_factory=dict)
     present: Callable[[], float] = time.time
     limit: float = LIMIT
+    hurried: bool = False  # whether the last days had coarse steps, too, because `limit` had passed
 
     async def replay(self, start: float, on_progress: OnProgress = lambda done, total: None) -> None:
         """Live from `start` until the present is reached, and leave the store as a server that stops then."""
@@ -102,7 +105,7 @@ class FarmHistory:
             self.store,
             build_configured_strategy(self.settings),
             make_budget_account(self.settings),
-            Politeness(np.random.default_rng(self.farm.seed), least=max(self.settings.least_interval, STEP)),
+            Politeness(random.Random(self.farm.seed), least=max(self.settings.least_interval, STEP)),
             per_host=self.settings.per_host,
             clock=self.clock,
         )
@@ -112,8 +115,8 @@ class FarmHistory:
         processor = QueryProcessor(self.store, writers=[planner], clock=self.clock)
         await processor.load()
         deliverer = Deliverer(self.store, dict.fromkeys(("email", "webhook", "notify"), ReplaySink()), clock=self.clock)
-        errands = partial(answer_in_process, self.farm)
-        fetcher = Fetcher(allow_private=True, ports=(self.farm.port,), pause=0.0, clock=self.clock, errands=errands)
+        proxy = partial(answer_in_process, self.farm)
+        fetcher = Fetcher(allow_private=True, ports=(self.farm.port,), pause=0.0, clock=self.clock, proxy=proxy)
         try:
             async with fetcher:
                 await self._run(start, fetcher, scheduler, maintenance, processor, deliverer, on_progress)
@@ -159,7 +162,9 @@ class FarmHistory:
                 due["report"] = now + (LATE_REPORT_STEP if now > self.present() - 3 * HOUR else REPORT_STEP)
                 await maintenance.publish_report()
                 on_progress(round((now - start) / HOUR), round((self.present() - start) / HOUR))
-            step = choose_step(now - start, self.present() - start, time.monotonic() - began, self.limit)
+            spent = time.monotonic() - began
+            step = choose_step(now - start, self.present() - start, spent, self.limit)
+            self.hurried |= spent >= self.limit and now > self.present() - LATE
             # The plan must know how often a feed can be polled here, else it learns gaps that a server never has.
             scheduler.politeness.least_interval = max(self.settings.least_interval, step)
             before, self.clock.now = now, min(now + step, max(self.present(), now + 1.0))
@@ -212,4 +217,4 @@ def choose_step(done: float, total: float, spent: float, limit: float = LIMIT) -
     >>> choose_step(13.5 * DAY, 14 * DAY, 30.0)
     3600.0
     """
-    return LAST_DAY_STEP if total - done < DAY and spent < limit else STEP
+    return LATE_STEP if total - done < LATE and spent < limit else STEP

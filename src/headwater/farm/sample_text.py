@@ -39,7 +39,7 @@ TOPICS = {
         ("geology", "Iceland", "hazards", "travel"),
     ),
     "election": TopicWords(
-        ("Parliament", "Election commission", "Coalition", "Opposition", "City council", "Voters", "Exit poll",
+        ("Parliament", "Election commission", "Coalition", "Opposition", "City council", "Ruling party", "Exit poll",
          "Electoral court", "Minority government", "Postal ballot"),
         ("delays the vote", "confirms the election result", "rejects the budget", "demands a recount",
          "agrees on a date", "loses its majority", "opens the polling stations", "debates electoral reform"),
@@ -57,7 +57,7 @@ TOPICS = {
         ("sport", "league", "cup", "transfers"),
     ),
     "science": TopicWords(
-        ("Telescope", "Marine biologists", "New vaccine", "Fusion reactor", "Genome study", "Mars rover",
+        ("Telescope", "Marine station", "New vaccine", "Fusion reactor", "Genome study", "Mars rover",
          "Quantum experiment", "Deep-sea survey", "Neutrino detector", "Fossil find"),
         ("confirms an old theory", "puzzles researchers", "finds traces of water", "sets a record",
          "passes first trial", "maps unknown region", "questions the standard model", "counts more species"),

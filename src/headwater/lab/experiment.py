@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.errors import NotFound, SettingsError, TraceError
+from headwater.estimate.registry import suggest_names
 from headwater.lab import experiments
 from headwater.lab.traces.trace import load_trace
 from headwater.schedule.registry import STRATEGIES, forecasts, parse_strategy, set_estimator
@@ -106,9 +107,7 @@ class LabSettings:
             spec = parse_strategy(given) if given not in known else None  # an experiment may have names of its own
             name = given if spec is None else spec.name
             if ":" not in name and name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
-                raise NotFound(f"There is no strategy {name} here; {hint}")
+                raise NotFound(f"There is no strategy called “{name}” here. {suggest_names(name, known)}")
             if spec is not None:
                 make_strategy(str(spec))
             chosen.append(given if spec is None else str(spec))
@@ -280,14 +279,23 @@ def half_width(sd: float, seeds: int) -> float | None:
     return float(STUDENT[fewer] * sd / np.sqrt(seeds))
 
 
+def half_widths(deviations: Mapping[str, float], seeds: int) -> dict[str, float]:
+    """Return the half widths of the 95 % intervals of several means; nothing for a single seed."""
+    widths = {name: half_width(sd, seeds) for name, sd in deviations.items()}
+    return {name: round(width, 12) for name, width in widths.items() if width is not None}
+
+
 def measure_intervals(by_name: Mapping[str, Sequence[float] | np.ndarray[Any, Any]]) -> dict[str, float]:
     """Return the half widths of the 95 % intervals of means over seeds, where there are several seeds.
 
     >>> measure_intervals({"a": [1.0, 3.0], "b": [1.0]})
     {'a': 12.71}
     """
-    widths = {name: half_width(mean_sd(values)["sd"], len(values)) for name, values in by_name.items()}
-    return {name: round(width, 12) for name, width in widths.items() if width is not None}
+    found: dict[str, float] = {}
+    for name, values in by_name.items():
+        if len(values) > 1:
+            found |= half_widths({name: mean_sd(values)["sd"]}, len(values))
+    return found
 
 
 def measure_spread(by_name: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:

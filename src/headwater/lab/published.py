@@ -35,14 +35,15 @@ class PublishedFigure:
     differs: str = ""
 
     def select_checks(self, checks: Sequence[Check]) -> list[Check]:
-        """Return the statements on this figure.
+        """Return the document's statements on this figure; those of our own (“ours: …”) are not among them.
 
         >>> wanted = PublishedFigure("T", "Fig. 7.9", "", "online", ("7.9",))
-        >>> checks = [Check("", True, "", {}, source) for source in ("fig. 7.9c", "7.99", "section 6.7.9")]
-        >>> [each.source for each in wanted.select_checks(checks)]
+        >>> sources = ("fig. 7.9c", "7.99", "section 6.7.9", "ours: beyond fig. 7.9")
+        >>> [each.source for each in wanted.select_checks([Check("", True, "", {}, source) for source in sources])]
         ['fig. 7.9c']
         """
-        return [check for check in checks if any(_has_mark(check.source, mark) for mark in self.marks)]
+        theirs = [check for check in checks if not check.source.startswith("ours")]
+        return [check for check in theirs if any(_has_mark(check.source, mark) for mark in self.marks)]
 
 
 def _has_mark(source: str, mark: str) -> bool:
@@ -65,7 +66,7 @@ PUBLISHED_FIGURES = (
         "subjects",
         DESCRIPTION,
         (),
-        "Subjects are found by keywords only: a trace has no feed categories.",
+        "Keywords are looked for in names of feeds and categories of items; a trace has no categories of feeds.",
     ),
     PublishedFigure("T", "Fig. 6.2", "activity classes", "shapes", ("6.2",)),
     PublishedFigure("T", "Figs 6.3, 6.4", "a periodic and an aperiodic feed", "concepts", ("6.3", "6.4")),
@@ -119,7 +120,8 @@ PUBLISHED_FIGURES = (
         "saving by sending new postings only",
         "postings",
         ("4.6",),
-        "Counted in postings here; “headwater lab deltas” measures bytes.",
+        "Counted in postings here; “headwater lab deltas” measures bytes. The news trace has .4 new postings of a feed "
+        "a day and the paper's feeds 4.3, so that more is saved.",
     ),
     PublishedFigure(
         "A",
@@ -146,7 +148,14 @@ PUBLISHED_FIGURES = (
         ("fig. 2",),
         f"{OWN_FEEDS} Fix Learned saves much more here: no synthetic feed stays at two minutes after it fell silent.",
     ),
-    PublishedFigure("U", "Fig. 3", "delay of busy feeds by find", "generic-feeds", ("fig. 3",), OWN_FEEDS),
+    PublishedFigure(
+        "U",
+        "Fig. 3",
+        "delay of busy feeds by find",
+        "generic-feeds",
+        ("fig. 3",),
+        f"{OWN_FEEDS} The paper's Fix Learned leads Moving Average by a minute; ours are equal within their interval.",
+    ),
     PublishedFigure("U", "Fig. 4", "real and polled intervals", "generic-feeds", (), OWN_FEEDS),
     PublishedFigure(
         "U",
@@ -154,7 +163,9 @@ PUBLISHED_FIGURES = (
         "delay, polls and error of five strategies",
         "generic-feeds",
         ("Table 1",),
-        f"{OWN_FEEDS} The paper prints 179 as the error of Fix 1h by polls, but 30 × 21.02 = 631.",
+        f"{OWN_FEEDS} The paper prints 179 as the error of Fix 1h by polls, but 30 × 21.02 = 631. By polls Moving "
+        "Average is 4 minutes late there and an hour here: very busy feeds dominate that average, and ours have few. "
+        "Fix Learned polls less here: no synthetic feed stays at two minutes after it fell silent.",
     ),
 )
 
@@ -187,10 +198,11 @@ class FigureVerdict:
             if not check.holds:
                 missed.setdefault(check.because, []).append(check.statement)
         for because, statements in missed.items():
+            named = "; ".join(f"“{statement}”" for statement in statements)
             if because:
-                found.append(f"It does not hold that {'; '.join(statements)}: {because}.")
+                found.append(f"Not found: {named}. Reason: {because}.")
             elif len(statements) <= NAMED_STATEMENTS:
-                found.append(f"It does not hold that {'; '.join(statements)}. No reason is known.")
+                found.append(f"Not found: {named}. No reason is known.")
             else:
                 found.append(
                     f"{len(statements)} statements do not hold without a known reason; the section lists them."

@@ -29,8 +29,16 @@ from headwater.lab.description.description import describe_trace
 from headwater.lab.description.description_figure import draw_description
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, half_width
 from headwater.lab.published import DESCRIPTION, DOCUMENTS, judge_figures
-from headwater.lab.result_files import describe_command
-from headwater.lab.tables import HIDDEN_COLUMNS, describe_figures, describe_measure, find_value, format_value
+from headwater.lab.result_files import answers_settings, describe_command, load_result, read_saved, save_result
+from headwater.lab.tables import (
+    HIDDEN_COLUMNS,
+    describe_figures,
+    describe_measure,
+    find_value,
+    format_spread,
+    format_value,
+    is_change,
+)
 from headwater.lab.traces.trace import load_trace
 
 if TYPE_CHECKING:
@@ -63,7 +71,7 @@ def measure_deviations(rows: Sequence[Row]) -> list[Deviation]:
     'a: 11, paper 10'
     """
     found = []
-    for key in dict.fromkeys(key for row in rows for key in row.get("paper", {})):
+    for key in dict.fromkeys(key for row in rows for key in row.get("paper", {}) if not is_change(key)):
         off: list[tuple[float, str]] = []
         for row in rows:
             ours, theirs = row.get(key), row.get("paper", {}).get(key)
@@ -89,6 +97,7 @@ class ReportSection:
     picture: bytes = b""
     trouble: str = ""
     command: str = ""
+    date: str = ""  # of a run that was kept
 
     @property
     def held(self) -> int:
@@ -146,6 +155,13 @@ class Comparison:
     def off(self) -> float:
         return self.ours / self.paper - 1 if self.paper else 0.0
 
+    @property
+    def difference(self) -> str:
+        """Return the distance in per cent of the published value, or in points where that is in per cent itself."""
+        if is_change(self.measure):
+            return f"{100 * (self.ours - self.paper):+.1f} points"
+        return f"{100 * self.off:+.1f} %"
+
 
 def compare_values(rows: Sequence[Row], seeds: int) -> list[Comparison]:
     """Set our values beside the published ones; the interval comes from the standard deviation over the seeds.
@@ -168,7 +184,7 @@ def compare_values(rows: Sequence[Row], seeds: int) -> list[Comparison]:
     return found
 
 
-def describe_section(path: Path) -> ReportSection:
+def describe_section(path: Path, columns: str | None = None) -> ReportSection:
     """Describe the trace as a section: activity, shapes, power law, patterns and subjects of its feeds."""
     found = describe_trace(load_trace(path, text=True), 1.5, 0.5, 0.8)
     law = found.law
@@ -200,10 +216,13 @@ def describe_section(path: Path) -> ReportSection:
     )
     result = ExperimentResult(DESCRIPTION, settings, rows, checks)
     picture = render_png(draw_description(found, path.name))
-    return ReportSection(experiment, result, picture, command=f"headwater lab describe --trace {path.name}")
+    command = f"headwater lab describe --trace {path.name}" + (f" --columns {columns}" if columns else "")
+    return ReportSection(experiment, result, picture, command=command)
 
 
-def run_section(experiment: Experiment, settings: LabSettings, progress: Progress) -> ReportSection:
+def run_section(
+    experiment: Experiment, settings: LabSettings, progress: Progress, columns: str | None = None
+) -> ReportSection:
     """Run one experiment with the settings it uses, without the trace if it cannot use that one."""
     began = time.perf_counter()
     try:
@@ -212,8 +231,34 @@ def run_section(experiment: Experiment, settings: LabSettings, progress: Progres
         return ReportSection(experiment, trouble=str(error))
     result.seconds = time.perf_counter() - began
     picture = render_png(experiment.draw(result)) if experiment.draw is not None else b""
-    command = describe_command(experiment.name, experiment.select_settings(settings))
+    command = describe_command(experiment.name, experiment.select_settings(settings), columns)
     return ReportSection(experiment, result, picture, command=command)
+
+
+def keep_section(
+    folder: Path, section: ReportSection, settings: LabSettings, date: str, columns: str | None = None
+) -> None:
+    """Write a section's result and figure into a folder, from which `load_kept_section` reads them."""
+    if section.result is None:
+        return
+    name = section.experiment.name
+    if section.experiment.draw is not None:
+        (folder / f"{name}.png").write_bytes(section.picture)
+    written = folder / f"{name}.json.part"
+    save_result(written, section.result, section.experiment.select_settings(settings), date, columns)
+    written.replace(folder / f"{name}.json")  # whole or not at all
+
+
+def load_kept_section(folder: Path, experiment: Experiment, settings: LabSettings) -> ReportSection | None:
+    """Return the section that a folder keeps, or None if there is none of this version and these settings."""
+    file, figure = folder / f"{experiment.name}.json", folder / f"{experiment.name}.png"
+    if not file.is_file() or (experiment.draw is not None and not figure.is_file()):
+        return None
+    saved = read_saved(file)
+    if not answers_settings(saved, experiment.select_settings(settings)):
+        return None
+    picture = figure.read_bytes() if experiment.draw is not None else b""
+    return ReportSection(experiment, load_result(saved), picture, command=saved["command"], date=saved["date"])
 
 
 def _run_with_fallback(experiment: Experiment, settings: LabSettings, progress: Progress) -> ExperimentResult:
@@ -258,6 +303,7 @@ def render_report(sections: list[ReportSection], made: str) -> str:
         "heading": lambda key: describe_measure(key)[0],
         "measured": lambda value, key: format_value(value, describe_measure(key)[1]),
         "figures": lambda check: describe_figures(check.figures, check.intervals),
+        "spread": lambda value, key: format_spread(value, describe_measure(key)[1]),
         "value_of": find_value,
         "setting": _format_setting,
     }

@@ -1,10 +1,11 @@
 """Saves results with their command, date and version, compares a new run with a saved one, and writes docs/lab.md.
 
 docs/lab.md has one block per saved result, between `<!-- result NAME -->` and `<!-- /result -->`, and where all its
-measurements are shown a second one, between `<!-- rows NAME -->` and `<!-- /rows -->`. To renew the page:
+measurements are shown a second one, between `<!-- rows NAME -->` and `<!-- /rows -->`. docs/value.md has blocks of rows
+too. To renew the pages:
 
     headwater lab run NAME … --save docs/results/NAME.json
-    python -m headwater.lab.result_files docs/lab.md docs/results
+    python -m headwater.lab.result_files docs/results docs/lab.md docs/value.md
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 from headwater import __version__
 from headwater.errors import TraceError
-from headwater.lab.experiment import ExperimentResult, LabSettings, option_name
+from headwater.lab.experiment import Check, ExperimentResult, LabSettings, option_name
 from headwater.lab.tables import HIDDEN_COLUMNS, describe_figures, describe_measure, find_value, format_value
 
 TOLERANCE = 1e-6  # relative; results depend on their seeds only
@@ -29,12 +30,11 @@ MEASURES = (
     "tau", "share_of_feeds", "cv_at_most_1", "labelled_uniform_80",
     "more_in_fullest_feed", "more_in_all_feeds",
 )  # fmt: skip
-SPREADS = ("sd", "intervals")  # a file that was saved before these were recorded has none, and shows none
-_BLOCK = re.compile(r"(<!-- (result|rows) ([\w-]+)(?: ([^>]*?))? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- (result|rows) ([\w-]+)([ ;][^>]*?)? -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 
 
-def describe_command(name: str, given: LabSettings) -> str:
-    """Return the command line that repeats a run; a trace is named without its folder.
+def describe_command(name: str, given: LabSettings, columns: str | None = None) -> str:
+    """Return the command line that repeats a run; a trace, with its `columns`, is named without its folder.
 
     >>> describe_command("tau", LabSettings(seeds=4, budget=(10.0, 30.0), quick=True))
     'headwater lab run tau --seeds 4 --budget 10 --budget 30 --quick'
@@ -49,13 +49,15 @@ def describe_command(name: str, given: LabSettings) -> str:
             words += [f"{option} {each:g}" if isinstance(each, float) else f"{option} {each}" for each in value]
         else:
             words.append(option if value is True else f"{option} {value.name if isinstance(value, Path) else value}")
-    return " ".join(words)
+    return " ".join([*words, f"--columns {columns}"] if columns and given.trace else words)
 
 
-def save_result(path: Path, result: ExperimentResult, given: LabSettings, date: str) -> None:
-    """Write a result with the command that repeats it, the date and the version."""
+def save_result(
+    path: Path, result: ExperimentResult, given: LabSettings, date: str, columns: str | None = None
+) -> None:
+    """Write a result with the command that repeats it, the date and the version; `columns` are those of the trace."""
     settings = dataclasses.asdict(given) | {"trace": given.trace.name if given.trace else None}
-    write_result(path, result, describe_command(result.experiment, given), settings, date)
+    write_result(path, result, describe_command(result.experiment, given, columns), settings, date)
 
 
 def write_result(path: Path, result: ExperimentResult, command: str, given: Mapping[str, Any], date: str) -> None:
@@ -76,18 +78,58 @@ def read_settings(saved: Mapping[str, Any], traces: Path | None) -> LabSettings:
     return LabSettings(**options)
 
 
-def compare_results(saved: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """List where the rows and checks of two results differ in a number or a word.
+def read_saved(path: Path) -> dict[str, Any]:
+    """Read a saved result with its command, date and version. Raises TraceError for another file."""
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if not {"command", "date", "given", "rows", "checks", "notes", "settings"} <= saved.keys():
+            raise ValueError
+    except (ValueError, AttributeError) as error:
+        raise TraceError(f"{path} is no result of the lab; remove it, or name another folder.") from error
+    return dict(saved)
 
-    >>> compare_results({"rows": [{"a": 1.0}], "checks": []}, {"rows": [{"a": 1.1}], "checks": []})
+
+def load_result(saved: Mapping[str, Any]) -> ExperimentResult:
+    """Return a saved result; it has no data for a figure."""
+    checks = [Check(**check) for check in saved["checks"]]
+    rows, notes = list(saved["rows"]), list(saved["notes"])
+    return ExperimentResult(saved["experiment"], saved["settings"], rows, checks, notes, seconds=saved["seconds"])
+
+
+def answers_settings(saved: Mapping[str, Any], given: LabSettings) -> bool:
+    """Return whether a saved run is of this version, size and trace, and heeded every setting asked for.
+
+    >>> saved = {"version": __version__, "given": {"seeds": 6, "quick": False, "trace": "a.csv"}}
+    >>> [answers_settings(saved, LabSettings(trace=Path("x/a.csv"), seeds=seeds)) for seeds in (None, 6, 20)]
+    [True, True, False]
+    """
+    if saved.get("version") != __version__:
+        return False
+    asked = dataclasses.asdict(given) | {"trace": given.trace.name if given.trace else None}
+    for field in dataclasses.fields(LabSettings):
+        value, ran = asked[field.name], saved["given"].get(field.name, field.default)
+        binding = field.name in ("quick", "trace") or value != field.default
+        if field.name not in ("jobs", "dask") and binding and value != (tuple(ran) if isinstance(ran, list) else ran):
+            return False
+    return True
+
+
+def compare_results(saved: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """List where settings, rows, checks or notes of two results differ in a number or a word.
+
+    Deviations and intervals are compared too; one that only one of the results has is a difference.
+
+    >>> saved = {"settings": {"seeds": 2}, "rows": [{"a": 1.0}], "checks": [], "notes": []}
+    >>> compare_results(saved, saved | {"rows": [{"a": 1.1}]})
     ['rows[0].a: 1.0, now 1.1']
     """
-    return [text for part in ("rows", "checks") for text in _differences(saved[part], found[part], part)]
+    parts = ("settings", "rows", "checks", "notes")
+    return [text for part in parts for text in _differences(saved[part], found[part], part)]
 
 
 def _differences(old: Any, new: Any, where: str) -> list[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        keys = dict.fromkeys([*old, *(key for key in new if key not in SPREADS)])
+        keys = dict.fromkeys([*old, *new])
         return [text for key in keys for text in _differences(old.get(key), new.get(key), f"{where}.{key}")]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
@@ -100,18 +142,35 @@ def _differences(old: Any, new: Any, where: str) -> list[str]:
 def render_page(text: str, results: Path) -> str:
     """Fill the blocks of a page from the result files of a folder.
 
-    `<!-- rows NAME TEXT, … -->` shows the rows that have every one of the texts in a value, and none of those after a
-    minus.
+    `<!-- rows NAME TEXT, …; columns KEY, …; sort KEY -->` shows the rows that have every one of the texts in a value,
+    and none of those after a minus. Columns and order are those of the file unless they are given.
     """
 
     def fill(block: re.Match[str]) -> str:
-        saved = json.loads((results / f"{block[3]}.json").read_text(encoding="utf-8"))
+        saved = read_saved(results / f"{block[3]}.json")
         if block[2] == "result":
             return block[1] + render_result(saved) + block[5]
-        texts = [each.strip() for each in (block[4] or "").split(",") if each.strip()]
-        return block[1] + render_rows([row for row in saved["rows"] if _has_texts(row, texts)]) + block[5]
+        texts: list[str] = []
+        options: dict[str, list[str]] = {}
+        for part in (block[4] or "").split(";"):
+            word, _, rest = part.strip().partition(" ")
+            words = [
+                each.strip() for each in (rest if word in ("columns", "sort") else part).split(",") if each.strip()
+            ]
+            if word in ("columns", "sort"):
+                options[word] = words
+            else:
+                texts = words
+        rows = [row for row in saved["rows"] if _has_texts(row, texts)]
+        for key in options.get("sort", []):
+            rows.sort(key=lambda row: _plain(row[key]))
+        return block[1] + render_rows(rows, options.get("columns")) + block[5]
 
     return _BLOCK.sub(fill, text)
+
+
+def _plain(value: Any) -> Any:
+    return value["mean"] if isinstance(value, Mapping) else value
 
 
 def _has_texts(row: Mapping[str, Any], texts: list[str]) -> bool:
@@ -141,15 +200,15 @@ def render_result(saved: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def render_rows(rows: list[dict[str, Any]]) -> str:
-    """Render every measurement as Markdown, in the order and under the headings of `lab run`.
+def render_rows(rows: list[dict[str, Any]], columns: list[str] | None = None) -> str:
+    """Render measurements as Markdown, by default all, in the order and under the headings of `lab run`.
 
     >>> print(render_rows([{"strategy": "uniform", "mean_delay_s": 90.0}]), end="")
     | strategy | mean delay |
     |---|---|
     | uniform | 1.5 min |
     """
-    columns = list(dict.fromkeys(key for row in rows for key in row if key not in HIDDEN_COLUMNS))
+    columns = columns or list(dict.fromkeys(key for row in rows for key in row if key not in HIDDEN_COLUMNS))
     lines = ["| " + " | ".join(describe_measure(key)[0] for key in columns) + " |", "|" + "---|" * len(columns)]
     cells = ([format_value(find_value(row, key), describe_measure(key)[1]) for key in columns] for row in rows)
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n"
@@ -181,9 +240,10 @@ def _short(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
 
 
-def main(page: Path, results: Path) -> None:
-    page.write_text(render_page(page.read_text(encoding="utf-8"), results), encoding="utf-8")
+def main(results: Path, *pages: Path) -> None:
+    for page in pages:
+        page.write_text(render_page(page.read_text(encoding="utf-8"), results), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:]))

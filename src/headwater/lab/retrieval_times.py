@@ -45,19 +45,20 @@ def read_pattern(text: str) -> Floats:
 
 
 def plan_day(pattern: Floats, retrievals: int, method: str) -> dict[str, Any]:
-    """Return the best times of the day (hours) and the mean delay of a posting, beside that of even intervals."""
+    """Return the best times of the day (hours) and the mean delay of a posting, beside that of even intervals.
+
+    Even intervals begin at any time of the day, so a posting waits half of one on average, whatever the pattern.
+    """
     if not 1 <= retrievals <= MAX_RETRIEVALS:
         raise SettingsError(f"--retrievals is {retrievals}; it must be from 1 to {MAX_RETRIEVALS}.")
     if method not in ("refine", "search"):
         raise SettingsError(f"--method must be refine or search, not “{method}”.")
     curve = PostingCurve(pattern, 24.0)
     times = plan_retrieval_times(pattern, retrievals, period=24.0, method=method)
-    even = np.arange(1, retrievals + 1)[None, :] * 24.0 / retrievals - 24.0 / retrievals / 2
-    delay, even_delay = (float(curve.total_delay(plan)[0] / curve.total) for plan in (times[None, :], even))
     return {
         "times_h": [float(each) for each in times],
-        "mean_delay_h": delay,
-        "even_mean_delay_h": even_delay,
+        "mean_delay_h": float(curve.total_delay(times[None, :])[0] / curve.total),
+        "even_mean_delay_h": 12.0 / retrievals,
         "pattern": [float(each) for each in pattern],
     }
 

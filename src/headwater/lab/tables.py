@@ -35,6 +35,15 @@ def describe_measure(key: str) -> tuple[str, str]:
     return MEASURES.get(key, (key.replace("_", " "), "{:.4g}"))
 
 
+def is_change(key: str) -> bool:
+    """Return whether a measure is itself a difference in per cent, of which a ratio says nothing.
+
+    >>> is_change("more_in_all_feeds"), is_change("requests")
+    (True, False)
+    """
+    return describe_measure(key)[1].endswith("%}")
+
+
 def find_value(row: Mapping[str, Any], key: str) -> Any:
     """Return a row's value with its standard deviation where the row has one.
 
@@ -50,9 +59,12 @@ def describe_figures(figures: Mapping[str, float | None], intervals: Mapping[str
 
     >>> describe_figures({"gain": 0.25, "paper": None}, {"gain": 0.0125})
     'gain 0.25 ± 0.013, paper –'
+    >>> describe_figures({"λ = 5, r = 2": 0.0, "λ = 20, r = 2": -0.0}, {})
+    'λ = 5, r = 2: 0; λ = 20, r = 2: 0'
     """
-    return ", ".join(
-        f"{name} {'–' if value is None else f'{value:.4g}'}"
+    after, between = (": ", "; ") if any("," in name for name in figures) else (" ", ", ")
+    return between.join(
+        f"{name}{after}{'–' if value is None else f'{value + 0.0:.4g}'}"
         + (f" ± {intervals[name]:.2g}" if name in intervals else "")
         for name, value in figures.items()
     )
@@ -67,7 +79,7 @@ def format_value(value: Any, form: str) -> str:
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        spread = f" ±{format_value(value['sd'], form)}" if value["sd"] else ""
+        spread = f" ±{format_spread(value['sd'], form)}" if value["sd"] else ""
         return format_value(value["mean"], form) + spread
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
@@ -76,3 +88,12 @@ def format_value(value: Any, form: str) -> str:
     if form == DURATION:
         return f"{value / 3600:,.2f} h" if value >= 5400 else f"{value / 60:.1f} min"
     return form.format(value)
+
+
+def format_spread(value: float, form: str) -> str:
+    """Format a deviation or half an interval, without the sign that a difference has.
+
+    >>> format_spread(0.03, "{:+.1%}")
+    '3.0%'
+    """
+    return format_value(value, form).lstrip("+")

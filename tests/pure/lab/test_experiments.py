@@ -76,6 +76,20 @@ def test_orders_of_window_freshness_are_checked_world_by_world() -> None:
     assert reversed_.figures["paper"] == pytest.approx(0.3671 - 0.3620)
     by_name = {row["strategy"]: row["freshness"]["mean"] for row in result.rows}
     assert reversed_.figures["difference"] == pytest.approx(by_name["two_steps"] - by_name["uniform"])
+    assert reversed_.intervals["difference"] > 0
+
+
+def test_every_statement_over_several_worlds_has_intervals() -> None:
+    for name, settings in (
+        ("two-steps", {"seeds": 2, "budget": (10.0,)}),
+        ("generic-feeds", {"seeds": 2, "quick": True}),
+        ("tau", {"seeds": 2, "quick": True}),
+        ("network", {"seeds": 2, "quick": True}),
+        ("shapes", {"seeds": 2, "quick": True}),
+    ):
+        for check in run(name, **settings).checks:
+            counted = check.statement.startswith("the paper's world")  # distances, in deviations of single worlds
+            assert check.intervals or counted, check.statement
 
 
 def test_the_papers_one_world_is_compared_with_the_spread_of_ours() -> None:
@@ -110,9 +124,9 @@ def test_the_regimes_of_figure_4_2_are_read_off_the_curves() -> None:
         for name, value in level.items()
         for budget in two_steps.CURVE_BUDGETS
     } | {("reference", 100.0): {"completeness": 1.0, "freshness": 1.0, "requests": 10_000.0}}
-    assert [check.holds for check in two_steps.check_regimes(curves)] == [True, True, False, True]
+    assert [check.holds for check in two_steps.check_regimes(curves, {})] == [True, True, False, True]
     curves["only_tau", 30.0]["completeness"] = 0.6
-    assert [check.holds for check in two_steps.check_regimes(curves)] == [True, False, False, True]
+    assert [check.holds for check in two_steps.check_regimes(curves, {})] == [True, False, False, True]
 
 
 def test_results_do_not_depend_on_the_number_of_processes() -> None:
@@ -171,6 +185,10 @@ def test_figure_3_has_a_statement_for_its_closest_pair() -> None:
     assert (groups.holds, pair.holds) == (True, False)
     groups, _ = check_late_finds(curves | {"post_rate": np.full(301, 7.5)}, "here")
     assert not groups.holds
+    worlds = {name: [value - 1.0, value + 1.0] for name, value in minutes.items()}
+    _, pair = check_late_finds(curves, "here", worlds | {"moving_average": [8.0, 8.0]})
+    assert pair.figures["difference"] == -1.0  # world by world
+    assert pair.intervals["difference"] == pytest.approx(12.7, abs=0.1)
 
 
 def test_the_papers_misprint_is_named_and_the_errors_keep_their_order() -> None:
@@ -231,6 +249,26 @@ def test_at_equal_requests_waves_are_more_complete_with_the_periodic_model() -> 
     ]
     assert gain[0] > 0.05  # completeness; .94 against .86 at 160 requests
     assert abs(gain[1]) < 0.03  # freshness
+
+
+def test_longer_learning_and_the_past_day_are_measured_on_real_feeds(tmp_path: Path) -> None:
+    from headwater.lab.online.two_steps_quality import PAST_DAY, add_long_learning
+    from headwater.lab.traces import daily_shapes
+
+    rng, days = np.random.default_rng(0), 28.0
+    lines = ["source,published_at"]
+    for feed in range(6):
+        wave = daily_shapes.wave_shape(top=8.0 + 2 * feed)
+        times = daily_shapes.draw_poisson_times(rng, 48.0 / 86_400, wave, 0.0, days * 86_400)
+        lines += [f"{feed},{1_600_000_000 + at:.0f}" for at in times]
+    (tmp_path / "waves.csv").write_text("\n".join(lines))
+    rows: list[Any] = []
+    found = add_long_learning(
+        LabSettings(jobs=1), ignore_progress, tmp_path / "waves.csv", (5.0, 7.0), rows, alphas=(0.2,)
+    )
+    assert [check.holds for check in found] == [True, True]  # feeds that keep their day: as the thesis says
+    assert {row["strategy"].split(", ")[1] for row in rows} == {"single", "periodic", PAST_DAY}
+    assert len({row["requests"] for row in rows}) * 3 == len(rows)  # compared at the same costs
 
 
 def test_quality_at_a_cost_lies_between_the_neighbouring_budgets() -> None:

@@ -36,6 +36,10 @@ from support.commands import run_command
             ("describe",),
             "Missing --trace: give a Parquet or CSV file with the columns source and published_at.",
         ),
+        (
+            ("run", "two-steps", "--columns", "source=feed"),
+            "--columns names the columns of a trace: give one by --trace, or leave it out.",
+        ),
         (("run", "two-steps", "--warmup-days", "-1"), "--warmup-days is -1; it cannot be negative."),
         (
             ("run", "two-steps", "--plot", "x.gif"),
@@ -73,14 +77,14 @@ def test_a_warm_up_longer_than_the_trace_is_refused_before_anything_runs(
 def test_an_error_ends_the_command_with_its_sentence_and_no_traceback() -> None:
     command = [sys.executable, "-m", "headwater", "lab", "run", "two-step"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert ended.stderr.strip() == "error: There is no experiment two-step; did you mean two-steps?"
     assert ended.stdout == ""
 
 
 @pytest.mark.parametrize(
     ("experiment", "option"),
-    [("two-steps", ("--per-day", "1")), ("tau", ("--strategy", "uniform")), ("advarss", ("--estimator", "single"))],
+    [("two-steps", ("--per-day", "1")), ("tau", ("--strategy", "uniform")), ("limit", ("--estimator", "single"))],
 )
 def test_options_that_an_experiment_cannot_use_are_refused(experiment: str, option: tuple[str, str]) -> None:
     answer = run_command("lab", "run", experiment, *option, "--seeds", "1")
@@ -171,7 +175,10 @@ def test_the_models_are_run_in_other_strategies_and_at_other_rates() -> None:
         "top_utility, single",
     }
     assert {row["hours"] for row in rows} == {6.0}
-    assert "there is no strategy fix_1h here" in run_command("lab", "run", "online", "--strategy", "fix_1h").err.lower()
+    assert (
+        "there is no strategy called “fix_1h” here"
+        in run_command("lab", "run", "online", "--strategy", "fix_1h").err.lower()
+    )
 
 
 @pytest.mark.parametrize("experiment", ["fast-news", "generic-feeds", "peers", "forecast"])
@@ -221,7 +228,7 @@ def test_retrieval_times_are_printed_and_drawn(tmp_path: Path) -> None:
     answer = run_command("lab", "retrieval-times", "--pattern", "noon", "--retrievals", "1", "--plot", str(plot))
     assert answer.code == 0, answer.err
     assert "retrieve at 13:00" in answer.out
-    assert "mean delay 30.0 min" in answer.out
+    assert "mean delay 30.0 min; at even intervals 720.0 min" in answer.out  # over all times to begin at
     assert plot.is_file()
     six = run_command("lab", "retrieval-times", "--json").json  # the paper's figure 5: six retrievals of a sine
     assert len(six["times_h"]) == 6
@@ -239,5 +246,26 @@ def test_traces_come_in_anybodys_columns_and_as_json_lines(tmp_path: Path) -> No
         answer = run_command("lab", "describe", "--trace", str(file), *columns, "--json")
         assert answer.code == 0, answer.err
         assert (answer.json["feeds"], answer.json["items"]) == (2, 40)
+    late = tmp_path / "late.csv"
+    late.write_text("feed,date\na,1600000000000\n")
+    told = run_command("lab", "describe", "--trace", str(late), *columns)
+    assert "The dates of late.csv look like milliseconds" in told.err  # the file's own name, not that of a copy
     wrong = run_command("lab", "describe", "--trace", str(csv), "--columns", "name=feed")
     assert "--columns" in wrong.err
+
+
+def test_a_run_over_a_trace_with_other_columns_is_saved_with_them(tmp_path: Path) -> None:
+    trace, saved, page = tmp_path / "mine.csv", tmp_path / "postings.json", tmp_path / "page.html"
+    trace.write_text("feed,date\n" + "".join(f"{name},{k * 3600 * 5}\n" for name in "ab" for k in range(200)))
+    columns = ("--columns", "source=feed,published_at=date")
+    answer = run_command("lab", "run", "postings", "--trace", str(trace), *columns, "--save", str(saved))
+    assert answer.code == 0, answer.err
+    command = "headwater lab run postings --trace mine.csv --columns source=feed,published_at=date"
+    assert json.loads(saved.read_text())["command"] == command
+    answer = run_command("lab", "report", "--trace", str(trace), *columns, "--only", "postings", "--out", str(page))
+    assert "statements hold" in answer.err  # “not run” without the columns
+    assert command in page.read_text()
+    answer = run_command("lab", "report", "--trace", str(trace), *columns, "--only", "describe", "--out", str(page))
+    assert answer.code == 0, answer.err
+    assert f"headwater lab describe --trace mine.csv {' '.join(columns)}" in page.read_text()
+    assert "give one by --trace" in run_command("lab", "report", "--only", "describe", "--out", str(page)).err

@@ -104,8 +104,8 @@ def find_measure(strategy: str, mode: str, key: str) -> float:
 
 
 SAID: dict[str, Callable[[], bool]] = {
-    "over feeds 4.84 polls per item, there 41.9": lambda: (
-        round(find_measure("fix_learned", "feeds", "polls_per_item"), 2) == 4.84
+    "over feeds 4.58 polls per item, there 41.9": lambda: (
+        round(find_measure("fix_learned", "feeds", "polls_per_item"), 2) == 4.58
     ),
     "a quarter of `fix_1h`'s bytes": lambda: (
         0.2 < find_measure("fix_learned", "polls", "bytes_whole") / find_measure("fix_1h", "polls", "bytes_whole") < 0.3

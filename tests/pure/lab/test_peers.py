@@ -100,7 +100,7 @@ def test_without_a_rate_peers_also_shows_rules_as_they_are(small_trace: Path) ->
 def test_peers_refuses_missing_or_wrong_settings(small_trace: Path) -> None:
     with pytest.raises(TraceError, match="needs a trace"):
         load_experiment("peers").run(LabSettings(), ignore_progress)
-    with pytest.raises(NotFound, match="did you mean value"):
+    with pytest.raises(NotFound, match="Did you mean value"):
         load_experiment("peers").run(LabSettings(trace=small_trace, strategies=("valu",)), ignore_progress)
     with pytest.raises(TraceError, match="leave nothing to measure"):
         load_experiment("peers").run(LabSettings(trace=small_trace, warmup_days=400.0), ignore_progress)

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from headwater.lab.experiment import Check, ExperimentResult, list_experiments
+from headwater.errors import TraceError
+from headwater.lab.experiment import (
+    Check,
+    ExperimentResult,
+    LabSettings,
+    ignore_progress,
+    list_experiments,
+    load_experiment,
+)
 from headwater.lab.published import (
     DESCRIPTION,
     DOCUMENTS,
@@ -17,7 +25,15 @@ from headwater.lab.published import (
     PublishedFigure,
     judge_figures,
 )
-from headwater.lab.report import compare_values, describe_section, render_report
+from headwater.lab.report import (
+    ReportSection,
+    compare_values,
+    describe_section,
+    keep_section,
+    load_kept_section,
+    render_report,
+    run_section,
+)
 
 NUMBER = re.compile(r"Table \d[\d.]*|\d[\d.]*[ab]?")
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
@@ -57,15 +73,15 @@ def test_differences_are_grouped_by_their_reason() -> None:
     assert found.summary == "1 of 4 hold"
     assert found.differences == [
         "Ours is another world.",
-        "It does not hold that b; c: it rains.",
-        "It does not hold that d. No reason is known.",
+        "Not found: “b”; “c”. Reason: it rains.",
+        "Not found: “d”. No reason is known.",
     ]
     many = FigureVerdict(figure, [Check(str(k), False, "") for k in range(4)], present=True)
     assert many.differences[1] == "4 statements do not hold without a known reason; the section lists them."
     assert FigureVerdict(figure, [], present=True).summary == "none at this size"
 
 
-def test_figures_of_experiments_that_did_not_run_are_said_not_to_have_run() -> None:
+def test_figures_of_experiments_that_did_not_run_are_reported_not_to_have_run() -> None:
     result = ExperimentResult("tau", {"seeds": 2}, [], [Check("τ settles", True, "", {}, "thesis fig. 4.4")])
     verdicts = {verdict.figure.name: verdict for verdict in judge_figures({"tau": result})["T"]}
     assert (verdicts["Fig. 4.4"].present, verdicts["Fig. 4.4"].held) == (True, 1)
@@ -79,8 +95,22 @@ def test_values_stand_beside_the_papers_with_their_interval() -> None:
     assert freshness.interval == pytest.approx(2.26 * 0.2 / 10**0.5)  # Student's t with nine degrees of freedom
     assert freshness.in_spreads == pytest.approx(0.5)  # half a standard deviation of single worlds above the paper
     assert compare_values([row], seeds=10) == []
+    (change,) = compare_values(
+        [{"strategy": "a", "more_in_all_feeds": -0.25, "paper": {"more_in_all_feeds": 0.05}}], 10
+    )
+    assert (requests.difference, change.difference) == ("+10.0 %", "-30.0 points")
     plain = {"strategy": "a", "error": 2.0, "paper": {"error": 3.0}, "sd": {"error": 0.5}}
     assert compare_values([plain], seeds=10)[0].interval == pytest.approx(2.26 * 0.5 / 10**0.5)
+
+
+def test_published_percentages_stand_beside_ours_in_the_report() -> None:
+    row = {"strategy": "a", "more_in_all_feeds": -0.25, "sd": {"more_in_all_feeds": 0.02}}
+    result = ExperimentResult("advarss", {"seeds": 4}, [row | {"paper": {"more_in_all_feeds": 0.05}}], [])
+    text = render_report([ReportSection(load_experiment("advarss"), result)], "today")
+    assert "1 published values beside ours" in text
+    assert "-30.0 points" in text
+    assert "± 3.2%" in text  # Student's t of three degrees of freedom × .02 / 2
+    assert "no table of values" not in text
 
 
 def test_the_report_describes_the_trace(tmp_path: Path) -> None:
@@ -92,3 +122,24 @@ def test_the_report_describes_the_trace(tmp_path: Path) -> None:
     text = render_report([describe_section(tmp_path / "small.csv")], "today")
     assert "headwater lab describe --trace small.csv" in text
     assert "Fig. 6.1" in text
+
+
+def test_a_report_goes_on_from_the_results_that_were_kept(tmp_path: Path) -> None:
+    experiment, settings = load_experiment("concepts"), LabSettings(quick=True)
+    assert load_kept_section(tmp_path, experiment, settings) is None
+    made = run_section(experiment, settings, ignore_progress)
+    keep_section(tmp_path, made, settings, "2026-11-18")
+    kept = load_kept_section(tmp_path, experiment, settings)
+    assert kept is not None
+    assert (kept.command, kept.date, kept.picture) == (made.command, "2026-11-18", made.picture)
+    first, again = (" ".join(render_report([each], "today").split()) for each in (made, kept))
+    assert again.replace(" on <b>2026-11-18</b>", "") == first
+    assert load_kept_section(tmp_path, experiment, LabSettings()) is None  # another size
+    trace = tmp_path / "a.csv"
+    assert load_kept_section(tmp_path, experiment, LabSettings(quick=True, trace=trace)) is None  # without this trace
+    old = json.loads((tmp_path / "concepts.json").read_text()) | {"version": "0.0.1"}
+    (tmp_path / "concepts.json").write_text(json.dumps(old))
+    assert load_kept_section(tmp_path, experiment, settings) is None
+    (tmp_path / "concepts.json").write_text("[]")
+    with pytest.raises(TraceError, match="no result of the lab"):
+        load_kept_section(tmp_path, experiment, settings)

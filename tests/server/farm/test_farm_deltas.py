@@ -24,7 +24,7 @@ def make_farm(deltas: bool = True) -> Farm:
 
 async def test_a_delta_has_the_items_since_the_clients_state_and_no_others() -> None:
     farm = make_farm()
-    async with Fetcher(allow_private=True, gap=0.0, errands=lambda r: answer_in_process(farm, r)) as fetcher:
+    async with Fetcher(allow_private=True, gap=0.0, proxy=lambda r: answer_in_process(farm, r)) as fetcher:
         first = await fetcher.fetch(farm.url(0))
         assert first.document is not None
         known = {item.id for item in first.document.items}
@@ -44,7 +44,7 @@ async def test_a_delta_has_the_items_since_the_clients_state_and_no_others() -> 
 
 async def test_a_farm_sends_deltas_only_if_it_is_told_to() -> None:
     farm = make_farm(deltas=False)
-    async with Fetcher(allow_private=True, gap=0.0, errands=lambda r: answer_in_process(farm, r)) as fetcher:
+    async with Fetcher(allow_private=True, gap=0.0, proxy=lambda r: answer_in_process(farm, r)) as fetcher:
         first = await fetcher.fetch(farm.url(0))
         farm.advance(DAY)
         assert (await fetcher.fetch(farm.url(0), first.validators, delta=True)).status == 200

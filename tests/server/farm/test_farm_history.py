@@ -29,6 +29,7 @@ async def test_two_days_of_eight_feeds_are_replayed_as_they_were(tmp_path: Path)
         history = replace(make_demo_history(store, given, farm, clock, now), present=lambda: now, limit=1e9)
         await replay_demo(history, start, lambda done, total: shown.append((done, total)))
         assert clock.now is None
+        assert not history.hurried
         assert shown == sorted(shown)
         clock.now = now
         published = {farm.item_identity(k, one.number) for k in range(8) for one in farm.published_items(k)}
@@ -78,3 +79,4 @@ async def test_the_limits_of_the_replay_are_known_to_the_plan(tmp_path: Path) ->
     assert report is not None
     assert all("requires 1 h" not in one.helps for one in report.losing)
     assert "lost even if it is polled every 1 h" in promises["Wire"].why
+    assert history.hurried

@@ -97,7 +97,7 @@ def _draw_subjects(axis: Any, found: TraceDescription) -> None:
     axis.barh(list(found.subjects), list(found.subjects.values()), color=COLOURS[1])
     axis.invert_yaxis()
     axis.set_xlabel("feeds")
-    axis.set_title("Subjects by keywords", fontsize=10)
+    axis.set_title("Thesis fig. 6.1: subjects by keywords", fontsize=10)
 
 
 def _draw_pattern(axis: Any, centre: Any, size: int, total: int, *, first: bool) -> None:

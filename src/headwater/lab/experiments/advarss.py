@@ -71,7 +71,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     seeds = given.seeds or (2 if given.quick else 20)
     days = 21.0 if given.quick else DAYS
     per_day = given.single_rate("advarss", PER_DAY)
-    names = given.choose_strategies(STRATEGY_NAMES)
+    names = given.add_estimators(given.choose_strategies(STRATEGY_NAMES))
     runs = run_grid(run_world, names, seeds, given, progress, days=days, per_day=per_day)
     settings = {"seeds": seeds, "feeds": FEEDS, "days": days, "per_day": per_day, "learn_days": LEARN_DAYS}
     rows = _make_rows(runs, per_day)
@@ -108,6 +108,9 @@ def _make_rows(runs: Mapping[str, list[PollingScores]], per_day: float) -> list[
         if name in PAPER and "advarss" in runs:
             more = _compare_waiting(mine, runs["advarss"])
             row |= dict(zip(MORE, more, strict=True)) | {"paper": dict(zip(MORE, PAPER[name], strict=True))}
+            worlds = (_mean_waiting(mine) / _mean_waiting(runs["advarss"]) - 1).T
+            if len(mine) > 1:
+                row["sd"] |= measure_spread(dict(zip(MORE, worlds, strict=True)))["sd"]
         rows.append(row)
     return rows
 
@@ -173,7 +176,7 @@ def draw_figure(result: ExperimentResult) -> Figure:
     )
     axes[0].bar_label(bars, fmt="%.1f", padding=4)
     axes[0].set_ylabel("items waiting in the fullest feed")
-    axes[0].set_title("Ranking by expected items keeps the fullest feed shortest", fontsize=10)
+    axes[0].set_title("Fig. 4: ranking by expected items keeps the fullest feed shortest", fontsize=10)
     parts = [(axes[1], "hours", "synthetic feeds"), (axes[-1], "trace_hours", result.settings.get("trace"))]
     for axis, key, where in parts:
         if key not in result.data:
@@ -183,7 +186,7 @@ def draw_figure(result: ExperimentResult) -> Figure:
         axis.set_ylim(0, None)
         axis.set_xlabel("hour of the day (UTC)")
         axis.set_ylabel("items waiting in all feeds")
-        axis.set_title(f"Pending items follow the posting rate ({where})", fontsize=10)
+        axis.set_title(f"Fig. 5: pending items follow the posting rate ({where})", fontsize=10)
         axis.legend(fontsize=8)
     return figure
 
@@ -194,6 +197,6 @@ EXPERIMENT = Experiment(
     "items waiting in the fullest feed and in all feeds: advarss, minimum delay, round robin",
     run_experiment,
     draw_figure,
-    frozenset({"seeds", "trace", "per_day", "strategies"}),
+    frozenset({"seeds", "trace", "per_day", "strategies", "estimators"}),
     question="How many items wait when feeds are chosen by expected new articles, round robin, or minimum delay?",
 )

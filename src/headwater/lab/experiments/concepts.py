@@ -38,16 +38,22 @@ SELECTIVITY = 0.4
 WINDOW = 10
 PHASES: tuple[ShapeFamily, ...] = ("uniform", "peaks", "waves")
 PHASE_WEEKS = 4
-BUSY = 24.0  # items a day of the feeds whose day is shown
+BUSY = 24.0  # items a day of the feeds whose periodicity is shown
+REFRESHES = (1.0, 2.5, 4.0)  # of figure 2.1, in windows of items since the first refresh
 
 
 def follow_divergence(window: int) -> dict[str, Floats]:
-    """Return the stream and window divergence of one source since its last refresh, for a union and a filter."""
+    """Return the stream and window divergence of one source since its last refresh, for a union and a filter, and its
+    divergence over several refreshes."""
     wanted = make_rng(0, 20).random(4 * window) < SELECTIVITY
     published = np.arange(len(wanted) + 1)
     relevant = np.concatenate([[0], np.cumsum(wanted)])
     edge = np.maximum(published - window, 0)
+    refreshes = np.array([0, *(round(each * window) for each in REFRESHES)])
+    read = refreshes[np.searchsorted(refreshes, published, side="right") - 1]
     return {
+        "refreshed, all": (published - read).astype(float),
+        "refreshed, filtered": (relevant - relevant[read]).astype(float),
         "stream, all": published.astype(float),
         "stream, filtered": relevant.astype(float),
         "window, all": (published - edge).astype(float),
@@ -129,10 +135,10 @@ def choose_days(trace: Trace | None) -> dict[str, dict[str, Any]]:
     busy = np.flatnonzero(per_day >= BUSY)
     if not len(busy):
         raise TraceError(f"The trace has no feed with {BUSY:g} items a day.")
-    variation, shapes = activity.measure_variation(counts)[busy], activity.classify_shapes(counts.mean[busy], share=0.8)
+    variation, shapes = activity.measure_variation(counts)[busy], activity.classify_shapes(counts.mean, share=0.8)
     chosen = {"periodic": int(busy[np.argmin(variation)]), "aperiodic": int(busy[np.argmax(variation)])}
-    for shape in DayShape:
-        mine = busy[shapes == shape]
+    for shape in DayShape:  # the busiest feed of each: none of BUSY may have peaks
+        mine = np.flatnonzero(shapes == shape)
         if len(mine):
             chosen[shape.name.lower()] = int(mine[np.argmax(per_day[mine])])
     return {name: _describe_day(counts, feed, trace.names[feed]) for name, feed in chosen.items()}
@@ -234,8 +240,10 @@ def draw_figure(result: ExperimentResult) -> Figure:
     """Draw all pictures on one page."""
     data = result.data
     figure, axes = create_figure(5, 3, width=4.6, height=3.0)
-    _draw_divergence(axes[0], data["divergence"], "stream", "Fig. 2.1: divergence until the refresh")
-    _draw_divergence(axes[1], data["divergence"], "window", "Fig. 2.2: the window's falls after saturation")
+    _draw_divergence(axes[0], data["divergence"], ("refreshed",), "Fig. 2.1: divergence falls to 0 at each refresh")
+    axes[0].set_xlabel("items published")
+    _draw_divergence(axes[1], data["divergence"], ("window", "stream"), "Fig. 2.2: the window's falls after saturation")
+    axes[1].set_xlabel("items published since the refresh")
     axes[1].axvline(result.settings["window"], color=COLOURS[1], linewidth=0.9)
     _draw_saturation(axes[2], result.settings["window"])
     utilities = data["utilities"]
@@ -281,16 +289,13 @@ def draw_figure(result: ExperimentResult) -> Figure:
     return figure
 
 
-def _draw_divergence(axis: Any, curves: dict[str, Floats], kind: str, title: str) -> None:
-    for place, which in enumerate(("all", "filtered")):
-        axis.step(
-            range(len(curves[f"{kind}, {which}"])),
-            curves[f"{kind}, {which}"],
-            label=which,
-            **line_style(place, marker=False),
-        )
-    axis.set_xlabel("items published since the refresh")
-    axis.set_ylabel(f"{kind} divergence")
+def _draw_divergence(axis: Any, curves: dict[str, Floats], kinds: tuple[str, ...], title: str) -> None:
+    lines = [(kind, which) for kind in kinds for which in ("all", "filtered")]
+    for place, (kind, which) in enumerate(lines):
+        label = which if len(kinds) == 1 else f"{kind}, {which}"
+        curve = curves[f"{kind}, {which}"]
+        axis.step(range(len(curve)), curve, where="post", label=label, **line_style(place, marker=False))
+    axis.set_ylabel("divergence")
     axis.set_title(title, fontsize=10)
     axis.legend(fontsize=8)
 

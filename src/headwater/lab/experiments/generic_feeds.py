@@ -9,7 +9,7 @@ old they are. Every feed weighs the same in the mode "feeds", every poll in "pol
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,10 @@ from headwater.lab.experiment import (
     LabSettings,
     Progress,
     Row,
+    half_widths,
     make_strategy,
     mean_sd,
+    measure_intervals,
     measure_spread,
 )
 from headwater.lab.figures import COLOURS, create_figure, line_style
@@ -67,7 +69,7 @@ LATE_FINDS = (200, 300)  # finds over which figure 3 is read
 BUSY_UPDATES, BUSY_SPAN = 300, 21 * DAY  # updates of the feeds in figure 3, and the paper's three weeks
 # Every other row of Table 1 obeys eq. 4, error = delay × polls per item. Fix 1h by polls is printed as 179.
 CORRECTED_ERROR = {("polls", "fix_1h"): 30 * 21.02}
-CUT_OFF = "the news trace lacks the feeds' past, so that eq. 1 has no dates at first"
+CUT_OFF = "a trace lacks the past of its feeds, so that eq. 1 has no dates at first"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -195,7 +197,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         "generic-feeds",
         {"seeds": seeds, "feeds": feeds, "window": window, "days": 21},
         rows,
-        _check_statements(rows, SYNTHETIC) + check_late_finds(late, SYNTHETIC),
+        check_statements(rows, SYNTHETIC, seeds) + check_late_finds(late, SYNTHETIC, _mean_late_finds(found)),
         data={"intervals": {name: _join_intervals(measures) for name, measures in found.items()}, "late": late},
     )
     if given.window is None:
@@ -207,7 +209,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         warmup = 14.0 if given.warmup_days is None else given.warmup_days
         real = run_each(run_trace, names, given, progress, "trace", path=given.trace, window=window, warmup=warmup)
         rows = _make_rows(real)
-        checks = _check_statements(rows, given.trace.name)
+        checks = check_statements(rows, given.trace.name, 1)
         checks += check_late_finds(_average_late_finds(real), given.trace.name)
         result.add_trace(rows, checks, given.trace.name)
     return result
@@ -233,12 +235,18 @@ def _average_late_finds(found: Mapping[str, list[ReplayMeasures]]) -> dict[str, 
     return curves
 
 
-def check_late_finds(late: Mapping[str, Floats], where: str) -> list[Check]:
-    """Check figure 3: the delay of busy feeds once the strategies have learned."""
+def check_late_finds(
+    late: Mapping[str, Floats], where: str, by_seed: Mapping[str, Sequence[float]] | None = None
+) -> list[Check]:
+    """Check figure 3: the delay of busy feeds once the strategies have learned. `by_seed` has each world's means."""
     order = ("fix_learned", "moving_average", "post_rate", "fix_1h")
     if not late.keys() >= set(order) or any(np.isnan(late[name][LATE_FINDS[0] :]).all() for name in order):
         return []
     minutes = {name: float(np.nanmean(late[name][LATE_FINDS[0] :])) for name in order}
+    worlds = {name: np.array(by_seed[name]) for name in order} if by_seed else {}
+    pair = {name: worlds[name] for name in order[:2]} if worlds else {}
+    if pair and len(pair["fix_learned"]) == len(pair["moving_average"]):
+        pair["difference"] = pair["fix_learned"] - pair["moving_average"]
     return [
         Check(
             f"{where}: busy feeds are read soonest by fix_learned and moving_average, then by post_rate, fix_1h last",
@@ -246,15 +254,30 @@ def check_late_finds(late: Mapping[str, Floats], where: str) -> list[Check]:
             f"feeds of 300 updates, finds {LATE_FINDS[0]} to {LATE_FINDS[1]}: the first two in either order",
             minutes,
             "fig. 3",
+            intervals=measure_intervals(worlds),
         ),
         Check(
             f"{where}: busy feeds are read about as soon by fix_learned as by moving_average",
             abs(minutes["fix_learned"] / minutes["moving_average"] - 1) <= 1 / 7,
             "mean delays as near as the paper's 7 and 8 minutes",
-            {name: minutes[name] for name in order[:2]},
+            {name: minutes[name] for name in order[:2]}
+            | ({"difference": float(pair["difference"].mean())} if "difference" in pair else {}),
             "fig. 3",
+            intervals=measure_intervals(pair),
         ),
     ]
+
+
+def _mean_late_finds(found: Mapping[str, list[ReplayMeasures]]) -> dict[str, list[float]]:
+    """Return the mean delay (minutes) of the late finds of busy feeds in each world that has some."""
+    means = {}
+    for name, measures in found.items():
+        late, count = (
+            np.array([getattr(each, key)[LATE_FINDS[0] :].sum() for each in measures])
+            for key in ("finds_late", "finds_count")
+        )
+        means[name] = list(late[count > 0] / count[count > 0])
+    return means
 
 
 def _make_rows(found: Mapping[str, list[ReplayMeasures]]) -> list[Row]:
@@ -289,6 +312,7 @@ def _make_row(name: str, mode: str, measured: list[ReplayMeasures]) -> Row:
             "mean_delay_s": [60.0 * each for each in all_minutes],
             "polls_per_item": all_polls,
             "error": [one * two for one, two in zip(all_minutes, all_polls, strict=True)],
+            "bytes_whole": [each.whole for each in measured],
         }
     )
     if mode == "polls":
@@ -300,8 +324,8 @@ def _make_row(name: str, mode: str, measured: list[ReplayMeasures]) -> Row:
     return row
 
 
-def _check_statements(rows: list[Row], where: str) -> list[Check]:
-    """Check Table 1 and figure 2; needs all five strategies."""
+def check_statements(rows: list[Row], where: str, seeds: int) -> list[Check]:
+    """Check Table 1 and figure 2; needs all five strategies. The rows are means over `seeds` worlds."""
     means = {mode: {row["strategy"]: row for row in rows if row["mode"] == mode} for mode in ("feeds", "polls")}
     feeds, polls = means["feeds"], means["polls"]
     if not feeds.keys() >= set(STRATEGY_NAMES):
@@ -312,8 +336,13 @@ def _check_statements(rows: list[Row], where: str) -> list[Check]:
     def of(mode: dict[str, Row], key: str, scale: float = 1.0) -> dict[str, float]:
         return {name: each[key] / scale for name, each in mode.items()}
 
+    def around(mode: dict[str, Row], key: str, scale: float = 1.0, label: str = "") -> dict[str, float]:
+        deviations = {name + label: each["sd"][key] / scale for name, each in mode.items() if "sd" in each}
+        return half_widths(deviations, seeds)
+
     least = {mode: min(each, key=lambda name: each[name]["polls_per_item"]) for mode, each in means.items()}
     errors = of(polls, "error")
+    alike = {name: feeds[name] for name in ("post_rate", "moving_average")}
     ranks = {mode: _rank({name: each[name]["error"] for name in STRATEGY_NAMES}) for mode, each in means.items()}
     published = {
         mode: _rank({name: CORRECTED_ERROR.get((mode, name), table[name][2]) for name in STRATEGY_NAMES})
@@ -329,6 +358,7 @@ def _check_statements(rows: list[Row], where: str) -> list[Check]:
             | {f"{name}, {mode}": each[name]["error"] for mode, each in means.items() for name in STRATEGY_NAMES},
             "Table 1",
             because=cut_off,
+            intervals=around(feeds, "error", label=", feeds") | around(polls, "error", label=", polls"),
         ),
         Check(
             f"{where}: polling every hour is about half an hour late, every day about half a day",
@@ -337,6 +367,7 @@ def _check_statements(rows: list[Row], where: str) -> list[Check]:
             "30 min ± 10 %, 12 h ± 20 %",
             of(polls, "mean_delay_s", 60.0),
             "Table 1",
+            intervals=around(polls, "mean_delay_s", 60.0),
         ),
         Check(
             f"{where}: fix_1h has the highest traffic, and the learning strategies save most of it",
@@ -346,6 +377,7 @@ def _check_statements(rows: list[Row], where: str) -> list[Check]:
             {f"{name}, whole": value / traffic["fix_1h"] for name, value in traffic.items()}
             | {f"{name}, unchanged as 304": each["bytes"] / polls["fix_1h"]["bytes"] for name, each in polls.items()},
             "fig. 2",
+            intervals=around(polls, "bytes_whole", traffic["fix_1h"], ", whole"),
         ),
         Check(
             f"{where}: averaged over feeds, fix_1h has the shortest delay and the most polls per item",
@@ -355,6 +387,7 @@ def _check_statements(rows: list[Row], where: str) -> list[Check]:
             of(feeds, "mean_delay_s", 60.0)
             | {f"{name}, polls": each["polls_per_item"] for name, each in feeds.items()},
             "Table 1",
+            intervals=around(feeds, "mean_delay_s", 60.0) | around(feeds, "polls_per_item", label=", polls"),
         ),
         Check(
             f"{where}: moving_average needs the fewest polls per item of all, in both averages",
@@ -363,6 +396,7 @@ def _check_statements(rows: list[Row], where: str) -> list[Check]:
             of(polls, "polls_per_item") | {f"{name}, per feed": each["polls_per_item"] for name, each in feeds.items()},
             "Table 1",
             because=cut_off or "averaged over polls, post_rate needs fewer",
+            intervals=around(polls, "polls_per_item") | around(feeds, "polls_per_item", label=", per feed"),
         ),
         Check(
             f"{where}: averaged over polls, moving_average has the smallest error (delay × polls per item)",
@@ -371,15 +405,17 @@ def _check_statements(rows: list[Row], where: str) -> list[Check]:
             errors,
             "Table 1",
             because=cut_off,
+            intervals=around(polls, "error"),
         ),
         Check(
             f"{where}: post_rate and moving_average have similar delays averaged over feeds, post_rate polls more",
             feeds["post_rate"]["polls_per_item"] > feeds["moving_average"]["polls_per_item"]
             and 0.5 <= feeds["post_rate"]["mean_delay_s"] / feeds["moving_average"]["mean_delay_s"] <= 2.0,
             "delays within a factor of two (paper: 57 h and 75 h)",
-            of({name: feeds[name] for name in ("post_rate", "moving_average")}, "mean_delay_s", 3600.0),
+            of(alike, "mean_delay_s", 3600.0),
             "Table 1, section 4.4",
             because=cut_off,
+            intervals=around(alike, "mean_delay_s", 3600.0),
         ),
     ]
 

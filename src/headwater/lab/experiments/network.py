@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater.arrays import Floats
-from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, mean_sd
+from headwater.lab.experiment import (
+    Check,
+    Experiment,
+    ExperimentResult,
+    LabSettings,
+    Progress,
+    Row,
+    mean_sd,
+    measure_intervals,
+)
 from headwater.lab.figures import COLOURS, create_figure, line_style
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.simulation.query_network import (
@@ -101,19 +110,19 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     for alpha, found in forms.items():
         measured = {key: mean_sd([form[key] for form in found]) for key in found[0]}
         rows.append({"network": "points", "alpha": alpha} | measured)
-    by_hops = _add_cascades(given, progress, rows, seeds, window, interval)
+    by_hops, worlds = _add_cascades(given, progress, rows, seeds, window, interval)
     settings = {"seeds": seeds, "nodes": nodes, "queries": QUERIES, "words": WORDS, "radius": RADIUS}
     settings |= {"window": window, "per_day": per_day, "items_per_day": PER_DAY_ITEMS}
     data: dict[str, Any] = {"by_hops": by_hops, "picture_nodes": 1500 if given.quick else PICTURE_NODES}
     result = ExperimentResult(
-        "network", settings, rows, _check_shapes(forms, nodes) + _check_cascades(by_hops, interval), data=data
+        "network", settings, rows, _check_shapes(forms, nodes) + _check_cascades(by_hops, interval, worlds), data=data
     )
     if given.trace is not None:
         result.settings["trace"] = given.trace.name
-        real = _add_cascades(given, progress, rows, seeds, window, interval, given.trace)
+        real, worlds = _add_cascades(given, progress, rows, seeds, window, interval, given.trace)
         result.checks += [
             dataclasses.replace(check, statement=f"on {given.trace.name}: {check.statement}")
-            for check in _check_cascades(real, interval)
+            for check in _check_cascades(real, interval, worlds)
         ]
     return result
 
@@ -121,8 +130,8 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
 def _add_cascades(
     given: LabSettings, progress: Progress, rows: list[Row], seeds: int, window: int, interval: float,
     trace: Path | None = None,
-) -> dict[float, dict[int, dict[str, float]]]:  # fmt: skip
-    """Run cascades for every α and seed; add their rows and return the quality by hops."""
+) -> tuple[dict[float, dict[int, dict[str, float]]], dict[float, list[list[NodeQuality]]]]:  # fmt: skip
+    """Run cascades for every α and seed; add their rows and return the quality by hops, and the nodes of each world."""
     what, name = ("cascades", "profiles") if trace is None else ("trace", f"profiles on {trace.name}")
     path = None if trace is None else str(trace)
     runs = run_grid(run_tree, ALPHAS, seeds, given, progress, what, window=window, interval=interval, path=path)
@@ -135,7 +144,7 @@ def _add_cascades(
                 | {key: {"mean": values[key], "sd": values[f"{key}_sd"]} for key in ("completeness", "freshness")}
                 | {"mean_delay_s": values["mean_delay_s"]}
             )
-    return by_hops
+    return by_hops, runs
 
 
 def _average_by_hops(served: list[NodeQuality]) -> dict[int, dict[str, float]]:
@@ -158,12 +167,13 @@ def _average_by_hops(served: list[NodeQuality]) -> dict[int, dict[str, float]]:
 def _check_shapes(forms: dict[float, list[dict[str, float]]], nodes: int) -> list[Check]:
     """Check the networks of points against the thesis' description."""
 
-    def mean(alpha: float, key: str) -> float:
-        return float(np.mean([form[key] for form in forms[alpha]]))
-
-    hubs = {f"α = {alpha:g}": mean(alpha, "hub_share") for alpha in ALPHAS}
-    depth = {f"α = {alpha:g}": mean(alpha, "mean_hops") for alpha in ALPHAS}
-    star = mean(STAR, "root_degree")
+    all_hubs, all_depths = (
+        {f"α = {alpha:g}": [form[key] for form in forms[alpha]] for alpha in ALPHAS}
+        for key in ("hub_share", "mean_hops")
+    )
+    hubs, depth = ({name: float(np.mean(some)) for name, some in each.items()} for each in (all_hubs, all_depths))
+    degrees = [form["root_degree"] for form in forms[STAR]]
+    star = float(np.mean(degrees))
     return [
         Check(
             "with a very small α the network is a star around the source",
@@ -171,6 +181,7 @@ def _check_shapes(forms: dict[float, list[dict[str, float]]], nodes: int) -> lis
             f"at α = {STAR:g} every node reads the root",
             {"readers of the root": star, "nodes": float(nodes - 1)},
             "thesis 1.6.2",
+            intervals=measure_intervals({"readers of the root": degrees}),
         ),
         Check(
             "a few hubs serve most of the network when α is small, and fewer of it the larger α is",
@@ -178,6 +189,7 @@ def _check_shapes(forms: dict[float, list[dict[str, float]]], nodes: int) -> lis
             "share of all links at the twenty largest hubs falls from α = 4 (more than half) to 20 to 100",
             hubs,
             "thesis fig. 1.6",
+            intervals=measure_intervals(all_hubs),
         ),
         Check(
             "paths grow longer with α",
@@ -185,13 +197,26 @@ def _check_shapes(forms: dict[float, list[dict[str, float]]], nodes: int) -> lis
             "mean hops to the source, in this order",
             depth,
             "thesis fig. 1.6",
+            intervals=measure_intervals(all_depths),
         ),
     ]
 
 
-def _check_cascades(by_hops: dict[float, dict[int, dict[str, float]]], interval: float) -> list[Check]:
-    """Check delay, freshness and completeness along the cascades."""
+def _check_cascades(
+    by_hops: dict[float, dict[int, dict[str, float]]], interval: float, worlds: dict[float, list[list[NodeQuality]]]
+) -> list[Check]:
+    """Check delay, freshness and completeness along the cascades. Intervals are over the means of each world."""
     by_hops = {alpha: table for alpha, table in by_hops.items() if table}
+
+    def each_world(alpha: float, hops: int | None, measure: str, scale: float = 1.0) -> list[float]:
+        values = ([getattr(n, measure) for n in nodes if hops in (None, n.hops)] for nodes in worlds[alpha])
+        return [float(np.nanmean(some)) / scale for some in values if some and not np.isnan(some).all()]
+
+    ends = {
+        f"α = {a:g}, {end} hop": (a, list(t)[at])
+        for end, at in (("first", 0), ("last", -1))
+        for a, t in by_hops.items()
+    }
     delays = {
         f"α = {alpha:g}, {hops} hops": values["mean_delay_s"] / interval
         for alpha, table in by_hops.items()
@@ -218,6 +243,13 @@ def _check_cascades(by_hops: dict[float, dict[int, dict[str, float]]], interval:
             "mean delay within a quarter of an interval of hops/2 intervals",
             delays,
             "ours: cascades of thesis 1.6",
+            intervals=measure_intervals(
+                {
+                    f"α = {a:g}, {h} hops": each_world(a, h, "mean_delay", interval)
+                    for a, t in by_hops.items()
+                    for h in t
+                }
+            ),
         ),
         Check(
             "freshness falls along a cascade",
@@ -226,6 +258,7 @@ def _check_cascades(by_hops: dict[float, dict[int, dict[str, float]]], interval:
             {f"α = {alpha:g}, first hop": values[0] for alpha, values in fresh.items()}
             | {f"α = {alpha:g}, last hop": values[-1] for alpha, values in fresh.items()},
             "ours: cascades of thesis 1.6",
+            intervals=measure_intervals({name: each_world(*at, "freshness") for name, at in ends.items()}),
         ),
         Check(
             "reading feeds like one's own (a larger α) brings more of what is wanted than its longer paths lose",
@@ -233,6 +266,10 @@ def _check_cascades(by_hops: dict[float, dict[int, dict[str, float]]], interval:
             "completeness over all nodes at α = 100 not below that at α = 4",
             weighted | {f"α = {alpha:g}, first hop": values[0] for alpha, values in complete.items()},
             "ours: cascades of thesis 1.6",
+            intervals=measure_intervals(
+                {f"α = {alpha:g}": each_world(alpha, None, "completeness") for alpha in by_hops}
+                | {name: each_world(*at, "completeness") for name, at in ends.items() if "first" in name}
+            ),
             because="an item that a parent's query drops never reaches its descendants",
         ),
     ]
@@ -257,7 +294,7 @@ def draw_figure(result: ExperimentResult) -> Figure:
         axis.set_title(f"{label.split(' (')[0].capitalize()} along the cascade", fontsize=10)
         axis.set_xticks(sorted({hops for table in result.data["by_hops"].values() for hops in table}))
     axes[6].legend(fontsize=8)
-    figure.suptitle(f"Networks of {nodes:,} nodes: α trades hubs against likeness, and every hop costs time")
+    figure.suptitle(f"Fig. 1.6: networks of {nodes:,} nodes: α trades hubs against likeness, and every hop costs time")
     return figure
 
 

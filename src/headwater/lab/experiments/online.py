@@ -28,6 +28,7 @@ from headwater.lab.online.two_steps_quality import (
     QUALITY_HOURS,
     WINDOW,
     add_carried_rows,
+    add_long_learning,
     add_quality_rows,
     check_carried,
     check_quality,
@@ -114,6 +115,8 @@ def _add_trace(
         if strategy == "two_steps":
             feeds = select_real_counts(trace)["waves"].shape[1] if "waves" in real else 0
             result.checks += check_trace_quality(runs, quality_hours, feeds, trace.name)
+            if set(models) >= set(MODELS):
+                result.checks += add_long_learning(given, progress, trace, quality_hours, result.rows)
 
 
 def draw_figure(result: ExperimentResult) -> Figure:

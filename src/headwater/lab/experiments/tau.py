@@ -18,6 +18,7 @@ from headwater.lab.experiment import (
     Row,
     make_strategy,
     mean_sd,
+    measure_intervals,
 )
 from headwater.lab.simulation.cycles import (
     CycleSettings,
@@ -132,8 +133,9 @@ def _check_level(statement: str, level: Floats) -> Check:
         statement,
         bool((spread <= 0.15).all()),
         "levels from five starts within 15 % of each other in every world",
-        {"widest_spread": float(spread.max()), "mean_level": float(level.mean())},
+        {"widest spread": float(spread.max()), "mean level": float(level.mean())},
         "thesis fig. 4.4",
+        intervals=measure_intervals({"mean level": level.mean(0)}),
     )
 
 
@@ -152,7 +154,7 @@ def draw_figure(result: ExperimentResult) -> Figure:
     axis.set_yscale("log")
     axis.set_xlabel("cycle")
     axis.set_ylabel("threshold τ (items × cycles)")
-    axis.set_title(f"τ finds the same level from any start, and again after a change (b = {budget})")
+    axis.set_title(f"Fig. 4.4: τ finds the same level from any start, and again after a change (b = {budget})")
     axis.legend(loc="upper right", ncols=2, fontsize=9)
     return figure
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headwater.arrays import Floats
 from headwater.errors import TraceError
 from headwater.lab.experiment import (
     PUBLISHED_VALUES,
@@ -20,8 +21,10 @@ from headwater.lab.experiment import (
     LabSettings,
     Progress,
     Row,
+    half_widths,
     make_strategy,
     mean_sd,
+    measure_intervals,
     measure_spread,
 )
 from headwater.lab.figures import create_figure, line_style
@@ -37,6 +40,7 @@ from headwater.lab.simulation.cycles import (
     select_busiest,
 )
 from headwater.lab.sweep import run_each, run_grid
+from headwater.lab.tables import find_value
 from headwater.lab.traces.trace import load_trace
 from headwater.lab.traces.trace_queries import SUBJECTS, compile_condition, match_items
 
@@ -118,14 +122,15 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     seeds = given.seeds or (10 if given.quick else 40)
     keys = [(name, budget) for name in names for budget in given.budget or BUDGETS]
     runs = run_grid(run_world, keys, seeds, given, progress, settings=settings)
-    curves = _run_curves(given, progress, seeds, settings)
+    curve_runs = _run_curves(given, progress, seeds, settings)
+    curves = {key: _average_scores(scores) for key, scores in curve_runs.items()}
     rows = [_make_row(name, budget, scores) for (name, budget), scores in runs.items()]
     if settings != CycleSettings():
         rows = [{key: value for key, value in row.items() if key not in PUBLISHED_VALUES} for row in rows]
     about = {"seeds": seeds, "knowledge": "divergence", **dataclasses.asdict(settings)}
-    result = ExperimentResult("two-steps", about, rows, check_table(rows) if settings == CycleSettings() else [])
+    result = ExperimentResult("two-steps", about, rows, check_table(rows, seeds) if settings == CycleSettings() else [])
     if settings == CycleSettings():
-        result.checks += check_pairs(runs) + check_regimes(curves) + check_spread(rows)
+        result.checks += check_pairs(runs) + check_regimes(curves, curve_runs) + check_spread(rows)
     result.data["curves"] = curves
     if curves:
         result.notes.append(f"The curves over all budgets (figs 4.2, 4.3) are means over {_curve_seeds(seeds)} worlds.")
@@ -134,7 +139,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         real = run_each(run_trace, keys, given, progress, "trace", **shared)
         checks = [
             dataclasses.replace(each, statement=f"on {given.trace.name}: {each.statement}", because=FEW_ARE_WANTED)
-            for each in _check_orders({key: scores.completeness for key, scores in real.items()})
+            for each in _check_orders({key: mean_sd([scores.completeness]) for key, scores in real.items()}, 1)
         ]
         rows = [_make_row(name, budget, [scores]) for (name, budget), scores in real.items()]
         result.add_trace(rows, checks, given.trace.name)
@@ -148,18 +153,18 @@ def _curve_seeds(seeds: int) -> int:
 
 def _run_curves(
     given: LabSettings, progress: Progress, seeds: int, settings: CycleSettings
-) -> dict[tuple[str, float], dict[str, float]]:
+) -> dict[tuple[str, float], list[CycleScores]]:
     """Run figures 4.2 and 4.3: all budgets and the unlimited reference, unless the person chose budgets or names."""
     if given.budget or given.strategies or given.quick:
         return {}
     keys = [(name, budget) for name in CURVE_NAMES[:-1] for budget in CURVE_BUDGETS] + [("reference", settings.feeds)]
-    runs = run_grid(run_world, keys, _curve_seeds(seeds), given, progress, "curves", settings=settings)
+    return run_grid(run_world, keys, _curve_seeds(seeds), given, progress, "curves", settings=settings)
+
+
+def _average_scores(scores: Sequence[CycleScores]) -> dict[str, float]:
     return {
-        key: {
-            measure: float(np.mean([getattr(score, measure) for score in scores]))
-            for measure in ("completeness", "freshness", "requests")
-        }
-        for key, scores in runs.items()
+        measure: float(np.mean([getattr(score, measure) for score in scores]))
+        for measure in ("completeness", "freshness", "requests")
     }
 
 
@@ -195,36 +200,35 @@ def _make_row(name: str, budget: float, scores: list[CycleScores]) -> Row:
     return row
 
 
-def check_table(rows: list[Row]) -> list[Check]:
-    """Check every value of Table 2 within its tolerance, and the orders of the strategies."""
+def check_table(rows: list[Row], seeds: int = 1) -> list[Check]:
+    """Check every value of Table 2 within its tolerance, and the orders; the rows are means over the seeds."""
     checks: list[Check] = []
     for row in rows:
         if "paper" not in row:
             continue
         label = f"{row['strategy']} at b = {row['budget']:g}"
         paper = row["paper"]
-        found = {
-            "completeness": row["completeness"]["mean"],
-            "freshness": row["freshness"]["mean"],
-            "requests": row["requests"],
-        }
+        found = {measure: find_value(row, measure) for measure in ("completeness", "freshness", "requests")}
         for measure, tolerance in (("completeness", 0.03), ("freshness", 0.08), ("requests", 0.06)):
             targets = {"paper": paper[measure]}
             if "thesis" in row and measure == "freshness":
                 targets["thesis"] = row["thesis"]["freshness"]
             scale = paper[measure] if measure == "requests" else 1.0
-            off = min(abs(found[measure] - target) / scale for target in targets.values())
+            value = found[measure]
+            mean, sd = (value["mean"], value.get("sd", 0.0)) if isinstance(value, Mapping) else (value, 0.0)
+            off = min(abs(mean - target) / scale for target in targets.values())
             checks.append(
                 Check(
                     f"{measure} of {label} is the paper's",
                     off <= tolerance,
                     f"± {tolerance:.0%}" if measure == "requests" else f"± {tolerance:g}",
-                    {"found": found[measure], **targets, "off": off},
+                    {"found": mean, **targets, "off": off},
                     "Table 2",
+                    intervals=half_widths({"found": sd}, seeds),
                 )
             )
-    value = {(row["strategy"], row["budget"]): row["completeness"]["mean"] for row in rows}
-    return checks + _check_orders(value)
+    by_strategy = {(row["strategy"], row["budget"]): row["completeness"] for row in rows}
+    return checks + _check_orders(by_strategy, seeds)
 
 
 def check_spread(rows: list[Row]) -> list[Check]:
@@ -254,38 +258,39 @@ def check_spread(rows: list[Row]) -> list[Check]:
 
 
 def check_pairs(runs: Mapping[tuple[str, float], Sequence[CycleScores]]) -> list[Check]:
-    """Check the thesis' orders of two strategies world by world; ± is the 95 % interval of the mean difference."""
+    """Check the thesis' orders of two strategies world by world; intervals are those of the mean difference."""
     checks = []
 
-    def differ(better: str, worse: str, budget: float, measure: str) -> tuple[float, float]:
+    def differ(better: str, worse: str, budget: float, measure: str) -> Floats:
         pairs = zip(runs[better, budget], runs[worse, budget], strict=True)
-        found = np.array([getattr(one, measure) - getattr(two, measure) for one, two in pairs], dtype=float)
-        return float(found.mean()), float(1.96 * found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else 0.0
+        return np.array([getattr(one, measure) - getattr(two, measure) for one, two in pairs], dtype=float)
 
     for better, worse, budget, because in FRESHNESS_ORDERS:
         if not {(better, budget), (worse, budget)} <= runs.keys():
             continue
-        mean, margin = differ(better, worse, budget, "freshness")
+        apart = differ(better, worse, budget, "freshness")
         checks.append(
             Check(
                 f"window freshness at b = {budget:g}: {better} > {worse}",
-                mean > 0,
+                apart.mean() > 0,
                 "mean difference over paired worlds above 0",
-                {"difference": mean, "±": margin, "paper": _paper_freshness(better, worse, budget)},
+                {"difference": float(apart.mean()), "paper": _paper_freshness(better, worse, budget)},
                 "thesis Table 4.1",
                 because,
+                measure_intervals({"difference": apart}),
             )
         )
     if {("two_steps", 30.0), ("only_tau", 30.0)} <= runs.keys():
-        more, margin = differ("two_steps", "only_tau", 30.0, "completeness")
-        cost, cost_margin = differ("two_steps", "only_tau", 30.0, "requests")
+        apart_by = {measure: differ("two_steps", "only_tau", 30.0, measure) for measure in ("completeness", "requests")}
+        more, cost = (float(apart.mean()) for apart in apart_by.values())
         checks.append(
             Check(
                 "at b = 30 two_steps is more complete than only_tau at a lower cost",
                 more > 0 and cost < 0,
                 "mean differences over paired worlds above 0, and below 0",
-                {"completeness": more, "±": margin, "requests": cost, "± requests": cost_margin},
+                {"completeness": more, "requests": cost},
                 "thesis 4.4.3",
+                intervals=measure_intervals(apart_by),
             )
         )
     return checks
@@ -299,20 +304,30 @@ def _paper_freshness(better: str, worse: str, budget: float) -> float:
     return float(one - two)
 
 
-def check_regimes(curves: Mapping[tuple[str, float], Mapping[str, float]]) -> list[Check]:
-    """Check the three ranges of budgets of thesis 4.4.3 on the curves of figures 4.2 and 4.3."""
+def check_regimes(
+    curves: Mapping[tuple[str, float], Mapping[str, float]],
+    runs: Mapping[tuple[str, float], Sequence[CycleScores]],
+) -> list[Check]:
+    """Check the three ranges of budgets of thesis 4.4.3 on the curves of figures 4.2 and 4.3, means of `runs`."""
     if not curves:
         return []
     value = {key: measures["completeness"] for key, measures in curves.items()}
     limited = [budget for budget in CURVE_BUDGETS if budget < 100.0]
 
+    leads: dict[str, Sequence[float]] = {}
+
     def lead(name: str, others: Sequence[str], budgets: Sequence[float]) -> dict[str, float]:
-        return {f"b = {b:g}": value[name, b] - max(value[other, b] for other in others) for b in budgets}
+        best = {b: max(others, key=lambda other: value[other, b]) for b in budgets}
+        for b in budgets:
+            pairs = zip(runs.get((name, b), ()), runs.get((best[b], b), ()), strict=True)
+            leads[f"b = {b:g}"] = [one.completeness - two.completeness for one, two in pairs]
+        return {f"b = {b:g}": value[name, b] - value[best[b], b] for b in budgets}
 
     low = lead("two_steps", ("only_tau", "uniform"), [b for b in limited if b <= SATURATED])
     near = [abs(value["two_steps", b] - value["only_sat", b]) for b in limited if b <= SATURATED]
     middle = lead("two_steps", ("only_sat", "only_tau", "uniform"), [b for b in limited if SATURATED < b <= PERMISSIVE])
     high = lead("two_steps", ("only_sat",), [b for b in limited if b > PERMISSIVE])
+    widths = measure_intervals(leads)
     best = curves["reference", 100.0]
     most = max(measures["completeness"] for measures in curves.values())
     return [
@@ -322,6 +337,7 @@ def check_regimes(curves: Mapping[tuple[str, float], Mapping[str, float]]) -> li
             "two_steps above only_tau and uniform, and within .03 of only_sat",
             low | {"largest distance to only_sat": max(near)},
             "thesis fig. 4.2",
+            intervals={key: width for key, width in widths.items() if key in low},
         ),
         Check(
             f"from b = {SATURATED:g} to {PERMISSIVE:g} two_steps is the most complete",
@@ -329,6 +345,7 @@ def check_regimes(curves: Mapping[tuple[str, float], Mapping[str, float]]) -> li
             "above only_sat, only_tau and uniform",
             middle,
             "thesis fig. 4.2",
+            intervals={key: width for key, width in widths.items() if key in middle},
         ),
         Check(
             f"beyond b = {PERMISSIVE:g} refreshing saturated feeds only is poor",
@@ -336,6 +353,7 @@ def check_regimes(curves: Mapping[tuple[str, float], Mapping[str, float]]) -> li
             "completeness of two_steps more than .1 above only_sat's",
             high,
             "thesis fig. 4.2",
+            intervals={key: width for key, width in widths.items() if key in high},
         ),
         Check(
             "refreshing every feed in every cycle (reference) is the bound",
@@ -347,7 +365,7 @@ def check_regimes(curves: Mapping[tuple[str, float], Mapping[str, float]]) -> li
     ]
 
 
-def _check_orders(value: dict[tuple[str, float], float]) -> list[Check]:
+def _check_orders(value: Mapping[tuple[str, float], Mapping[str, float]], seeds: int) -> list[Check]:
     """Check the orders at b = 10 (two_steps ≈ only_sat > only_tau ≈ top_utility > uniform) and b = 50."""
     checks = []
     for budget, groups, slack in (
@@ -356,7 +374,7 @@ def _check_orders(value: dict[tuple[str, float], float]) -> list[Check]:
     ):
         if not all((name, budget) in value for group in groups for name in group):
             continue
-        figures = {name: value[name, budget] for group in groups for name in group}
+        figures = {name: value[name, budget]["mean"] for group in groups for name in group}
         ordered = all(
             figures[better] >= figures[worse] - slack
             for better_group, worse_group in pairwise(groups)
@@ -372,6 +390,7 @@ def _check_orders(value: dict[tuple[str, float], float]) -> list[Check]:
                 f"≈ within .03, > with a slack of {slack:g}",
                 figures,
                 "Table 2",
+                intervals=half_widths({name: value[name, budget]["sd"] for name in figures}, seeds),
             )
         )
     return checks
@@ -396,8 +415,8 @@ def draw_figure(result: ExperimentResult) -> Figure:
         axis.set_xlabel("refreshes in the measured cycles")
         axis.set_ylabel({"completeness": "feed completeness C_F", "freshness": "window freshness F_W"}[measure])
         axis.set_ylim(0.0 if curves else 0.2, 1.04)
-    axes[0].set_title("Two steps gets more for less, until the budget is generous", fontsize=10)
-    axes[1].set_title("Freshness lies above the paper's values (×)", fontsize=10)
+    axes[0].set_title("Fig. 4.2: two steps gets more for less, until the budget is generous", fontsize=10)
+    axes[1].set_title("Fig. 4.3: freshness lies above the paper's values (×)", fontsize=10)
     axes[0].legend(loc="lower right", fontsize=8)
     return figure
 

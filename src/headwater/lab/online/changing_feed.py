@@ -66,5 +66,5 @@ def draw_distance(axis: Any, result: ExperimentResult) -> None:
         axis.axvline(change * result.data["phase"] + 0.5, color="#777777", linewidth=0.8)
     axis.set_xlabel("week (uniform | peaks | waves)")
     axis.set_ylabel("distance to the true day")
-    axis.set_title("A feed that changes its shape twice", fontsize=10)
+    axis.set_title("Fig. 7.7: a feed that changes its shape twice", fontsize=10)
     axis.legend(fontsize=8)

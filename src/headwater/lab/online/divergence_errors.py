@@ -201,4 +201,4 @@ def draw_errors(axis: Any, errors: Any, shape: str, hours: Any, names: Sequence[
     axis.set_xticks(hours, [f"{each:g}" for each in hours])
     axis.set_xlabel("mean hours between refreshes")
     axis.set_ylabel("divergence error\n(% of a day's items)")
-    axis.set_title(f"{shape}: divergence error", fontsize=10)
+    axis.set_title(f"Fig. 7.8: divergence error, {shape}", fontsize=10)

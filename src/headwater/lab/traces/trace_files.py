@@ -7,7 +7,7 @@ with a file is a TraceError of one sentence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,21 @@ _BLOCK = 1 << 26  # bytes of CSV parsed at a time; a row with a whole article mu
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _JSON_LINES = (".jsonl", ".ndjson")
 _PACKED = (".gz", ".bz2", ".zst")
+_PARQUET = b"PAR1"  # its first bytes
 # As seconds this is the year 5138; as milliseconds, March 1973. The finer units follow by a factor of a thousand each.
 _UNITS = ((1e17, "nanoseconds", "10⁹"), (1e14, "microseconds", "10⁶"), (1e11, "milliseconds", "1000"))
 
 
 def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
     """Return the table of a trace's columns, and whether the file is an export and needs sorting."""
+    table, names = _read_table(path, lambda names: _choose_columns(names, text, path.name))
+    if table.num_rows == 0:
+        raise TraceError(f"The trace {path.name} has no items; give one with at least one row.")
+    return table, set(names) >= _EXPORTED
+
+
+def _read_table(path: Path, choose: Callable[[list[str]], list[str]]) -> tuple[Any, list[str]]:
+    """Read those columns of a file that `choose` picks from its columns; return them and the names of all."""
     try:
         from pyarrow import csv, lib, parquet
         from pyarrow import json as json_lines
@@ -42,7 +51,7 @@ def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
     except OSError as error:  # for example a name that is too long
         raise TraceError(f"The trace {path} cannot be read: {error.strerror}.") from error
     if not there:
-        raise TraceError(f"There is no trace {path}; give the path of a Parquet or CSV file.")
+        raise TraceError(f"There is no trace {path}; give the path of a Parquet, CSV or JSON lines file.")
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED][-1:]
     if suffixes and suffixes[0] in (".json", ".xlsx", ".db", ".sqlite"):
         raise TraceError(
@@ -50,31 +59,32 @@ def read_columns(path: Path, text: bool) -> tuple[Any, bool]:
         )
     delimiter = _DELIMITERS.get(suffixes[0]) if suffixes else None
     lines = bool(suffixes) and suffixes[0] in _JSON_LINES
+    kind = "JSON lines" if lines else "Parquet" if delimiter is None else "CSV"
     try:
-        if lines:
+        with path.open("rb") as opened:
+            if opened.read(len(_PARQUET)) == _PARQUET:  # whatever its name
+                kind = "Parquet"
+        if kind == "JSON lines":
             table = json_lines.read_json(path, json_lines.ReadOptions(block_size=_BLOCK))
             names = list(table.column_names)
-            table = table.select(_choose_columns(names, text, path.name))
-        elif delimiter is None:
+            table = table.select(choose(names))
+        elif kind == "Parquet":
             file = parquet.ParquetFile(path)
             names = list(file.schema_arrow.names)
-            table = file.read(columns=_choose_columns(names, text, path.name))
+            table = file.read(columns=choose(names))
         else:
             parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
             reading = csv.ReadOptions(block_size=_BLOCK)
             with csv.open_csv(path, reading, parsing) as opened:
                 names = list(opened.schema.names)
-            wanted = _choose_columns(names, text, path.name)
+            wanted = choose(names)
             # As text: the first rows of a column say nothing about the type of the others.
             types = dict.fromkeys(wanted, lib.string())
             table = csv.read_csv(path, reading, parsing, csv.ConvertOptions(column_types=types, include_columns=wanted))
     except (lib.ArrowException, OSError) as error:
-        kind = "JSON lines" if lines else "Parquet" if delimiter is None else "CSV"
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise TraceError(f"The trace {path.name} cannot be read as {kind}: {reason}.") from error
-    if table.num_rows == 0:
-        raise TraceError(f"The trace {path.name} has no items; give one with at least one row.")
-    return table, set(names) >= _EXPORTED
+    return table, names
 
 
 def _choose_columns(names: Sequence[str], text: bool, file: str) -> list[str]:
@@ -182,36 +192,29 @@ def _format_value(value: Any) -> str:
 
 
 def rename_columns(path: Path, pairs: str, folder: Path) -> Path:
-    """Write a copy of a file in `folder` with the columns of a trace; `pairs` is like “source=feed,published_at=date”.
+    """Write a copy of a file in `folder`, as Parquet under the same name, with the columns of a trace; `pairs` is like
+    “source=feed,published_at=date”.
 
     Raises TraceError for a name that a trace does not have or a column that the file does not have.
     """
-    from pyarrow import csv, json, lib, parquet
-
     known = (*REQUIRED_COLUMNS, *TEXT_COLUMNS)
     chosen = dict(part.strip().partition("=")[::2] for part in pairs.split(","))
     for name, column in chosen.items():
         if name not in known or not column:
             raise TraceError(f"--columns must be like source=feed,published_at=date; the names are {', '.join(known)}.")
-    if not path.is_file():
-        raise TraceError(f"There is no trace {path}; give the path of a Parquet, CSV or JSON lines file.")
-    suffix = next((each for each in reversed(path.suffixes) if each.lower() not in _PACKED), "").lower()
-    try:
-        if suffix in _JSON_LINES:
-            table = json.read_json(path)
-        elif suffix in _DELIMITERS:
-            table = csv.read_csv(
-                path, parse_options=csv.ParseOptions(delimiter=_DELIMITERS[suffix], newlines_in_values=True)
-            )
-        else:
-            table = parquet.read_table(path)
-    except (lib.ArrowException, OSError) as error:
-        raise TraceError(f"The trace {path.name} cannot be read: {str(error).splitlines()[0]}.") from error
-    for column in chosen.values():
-        if column not in table.column_names:
-            raise TraceError(f"The trace {path.name} has no column “{column}”; it has {', '.join(table.column_names)}.")
-    kept = [name for name in known if name in chosen or name in table.column_names]
+
+    def choose(names: list[str]) -> list[str]:
+        for column in chosen.values():
+            if column not in names:
+                raise TraceError(f"The trace {path.name} has no column “{column}”; it has {', '.join(names)}.")
+        return list(dict.fromkeys(chosen.get(name, name) for name in known if name in chosen or name in names))
+
+    table, names = _read_table(path, choose)
+    kept = [name for name in known if name in chosen or name in names]
     renamed = table.select([chosen.get(name, name) for name in kept]).rename_columns(kept)
-    copy = folder / f"{path.stem}.parquet"
+
+    from pyarrow import parquet
+
+    copy = folder / path.name
     parquet.write_table(renamed, copy)
     return copy
