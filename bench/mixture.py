@@ -67,7 +67,8 @@ class QueryWriter:
         seen = [AnalysedItem(item, origin) for item, origin in arrivals]
         held = Counter(word for each in seen for word in each.distinct_words(Field.ITEM))
         common = {word for word, _ in held.most_common(COMMONEST)} | {SEPARATOR.strip()}
-        self._words = [word for each in seen for word in each.distinct_words(Field.ITEM) - common if len(word) > 2]
+        words = [word for each in seen for word in sorted(each.distinct_words(Field.ITEM) - common)]
+        self._words = [word for word in words if len(word) > 2]
         self._titles = [words for each in seen if len(words := each.joined_words(Field.TITLE).split()) > 2]
         self._categories = [one for item, _ in arrivals for one in item.categories if one.isalnum()] or ["news"]
         self._feeds = sorted({origin.name for _, origin in arrivals if origin.name})

@@ -31,10 +31,10 @@ def unpack_statement(form: bytes | None, text: str) -> CreateFeed | None:
     if form is None or form[:HEADER_BYTES] != _make_header(text):
         return None
     try:
-        said = _get_decoder().decode(memoryview(form)[HEADER_BYTES:])
+        unpacked = _get_decoder().decode(memoryview(form)[HEADER_BYTES:])
     except msgspec.MsgspecError:
         return None
-    return CreateFeed(said.name, said.query, said.replace, said.pos, text, said.comments)
+    return CreateFeed(unpacked.name, unpacked.query, unpacked.replace, unpacked.pos, text, unpacked.comments)
 
 
 def _make_header(text: str) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -41,6 +41,7 @@ from headwater.language.normal_form import (
 )
 from headwater.language.parsing.cursor import MAX_NESTING
 
+_LOOP_HINT = "read the sources of the other feed instead, or choose another name"
 _STORY_HINT = "no query can read a feed with EACH STORY; read its sources instead"
 MAX_ATOMS = 512
 MAX_BRANCHES = 10_000
@@ -88,6 +89,17 @@ class Catalogue:
 
 def fold_title(title: str) -> str:
     return " ".join(title.casefold().split())
+
+
+def complete_title(typed: str, titles: Iterable[str], limit: int = 8) -> list[str]:
+    """Return the titles that continue what has been typed, then those that have it further on.
+
+    >>> complete_title("the g", ["Read the Guardian", "Le Monde", "The Guardian"])
+    ['The Guardian', 'Read the Guardian']
+    """
+    wanted = fold_title(typed)
+    found = [(fold_title(title).find(wanted), title) for title in set(titles)]
+    return [title for at, title in sorted((at > 0, title) for at, title in found if at >= 0)][:limit]
 
 
 class _ContainsAll:
@@ -230,7 +242,9 @@ class Checker:
                 path = self._find_read_path(name.key, key)
                 if path is not None:
                     shown = " → ".join(self._names.get(step, step) for step in (key, *path))
-                    self._diagnostics.add_error(name.pos, f"feed {statement.name.name} would read itself: {shown}")
+                    self._diagnostics.add_error(
+                        name.pos, f"feed {statement.name.name} would read itself: {shown}", _LOOP_HINT
+                    )
                 self._check_reads_items(name)
         if query.each_story and (readers := self._list_readers(key)):
             listed = ", ".join(self._names.get(reader, reader) for reader in readers)
@@ -302,7 +316,7 @@ class Checker:
             self._diagnostics.add_error(source.pos, f"{len(found)} feeds have the title “{source.title}”", hint)
         else:
             known = [title for urls in self._titles.values() for title in urls.values()]
-            near = find_nearest(source.title, known)
+            near = find_nearest(source.title, known) or next(iter(complete_title(source.title, known)), None)
             hint = f'did you mean FEED "{near}"?' if near else "the list of feeds shows all titles"
             self._diagnostics.add_error(source.pos, f"no feed has the title “{source.title}”", hint)
 

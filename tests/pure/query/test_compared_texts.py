@@ -28,15 +28,15 @@ def test_equal_texts_of_an_item_are_held_once_until_no_window_has_them() -> None
     changed = texts.hold_text(key, make_bags("ash storm"))
     assert (changed != first, len(texts)) == (True, 2)
     for number in (first, first, changed):
-        texts.release_text(key, number)
+        texts.release_text(number)
     assert len(texts) == 0
 
 
 def test_numbers_of_unused_texts_are_given_again_and_never_found() -> None:
     texts = ComparedTexts()
     old = [texts.hold_text(("news", str(n)), make_bags(f"ash cloud {n}")) for n in range(LEAST_UNUSED + 1)]
-    for n, number in enumerate(old):
-        texts.release_text(("news", str(n)), number)
+    for number in old:
+        texts.release_text(number)
     new = texts.hold_text(("news", "new"), make_bags("lava flows"))
     assert new in old
     assert list(texts.find_similar(Counter(("ash", "cloud")), WEIGHTS, 0.5)) == []

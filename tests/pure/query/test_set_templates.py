@@ -40,3 +40,11 @@ def test_a_harmless_text_stays_as_it_is() -> None:
     assert rewrite('CONTENT = "<p>{title} &amp; ash</p>"').content == "<p>Lava &amp; ash</p>"
     assert rewrite('LINK = "https://example.org/a?b=1"').link == "https://example.org/a?b=1"
     assert rewrite('TITLE = "a < b"').title == "a < b"
+
+
+@pytest.mark.parametrize("field", ["TITLE", "AUTHOR", "CATEGORY"])
+def test_tags_of_a_template_do_not_get_into_plain_text(field: str) -> None:
+    changed = rewrite(f"{field} = '<script>alert(1)</script><img src=x onerror=alert(2)> 1 < 2: {{title}}'", "On <b>")
+    (text,) = (changed.title,) if field == "TITLE" else changed.authors if field == "AUTHOR" else changed.categories
+    assert text is not None
+    assert text.split() == ["1", "<", "2:", "On", "<b>"]  # the title of the item is as its publisher wrote it

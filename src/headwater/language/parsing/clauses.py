@@ -164,9 +164,9 @@ def _parse_deliver(cursor: Cursor) -> DeliverClause:
     cursor.expect_keyword("TO", "for example DELIVER TO ATOM")
     kinds = tuple(map(str, DeliveryFormat))
     if not cursor.at_keyword(*kinds):
-        raise cursor.missing_error(
-            ", ".join(kinds[:-1]) + f" or {kinds[-1]}", cursor.suggest_keyword(kinds, _hint_receiver(cursor))
-        )
+        meant = ("EMAIL", "WEBHOOK", "NOTIFY") if cursor.peek().kind is TokenKind.STRING else kinds
+        hint = cursor.suggest_keyword(meant, _hint_receiver(cursor))
+        raise cursor.missing_error(", ".join(kinds[:-1]) + f" or {kinds[-1]}", hint)
     kind = DeliveryFormat(cursor.take().value)
     if kind in (DeliveryFormat.RSS, DeliveryFormat.ATOM, DeliveryFormat.JSON):
         return DeliverClause(kind, pos=start)
@@ -189,6 +189,8 @@ def _hint_receiver(cursor: Cursor) -> str:
         return f"say how: DELIVER TO WEBHOOK {_EXAMPLES[DeliveryFormat.WEBHOOK]}"
     if "@" in address or cursor.peek().text.startswith("@"):
         return f"say how: DELIVER TO EMAIL {_EXAMPLES[DeliveryFormat.EMAIL]}"
+    if cursor.at_kind(TokenKind.WORD) and cursor.peek().kind is TokenKind.STRING:
+        return f"chats and SMS are Apprise addresses: DELIVER TO NOTIFY {_EXAMPLES[DeliveryFormat.NOTIFY]}"
     return "for example DELIVER TO ATOM"
 
 
@@ -230,6 +232,8 @@ def _refuse_weekday(cursor: Cursor) -> None:
     word = token.text.upper()
     short = next((str(day) for day in Weekday if len(word) in (2, 3) and day.startswith(word)), None)
     meant = (short or find_nearest(word, (*UNITS, *Weekday))) if token.kind is TokenKind.WORD else None
+    if word in ("WEEKDAY", "WEEKDAYS", "WORKDAY", "WORKDAYS"):
+        meant = "MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY"
     if meant is None or meant in UNITS:
         return
     hint = f'a weekday has no number: EVERY {meant} AT "07:30"' if counted else f"did you mean {meant}?"

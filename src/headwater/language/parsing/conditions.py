@@ -310,6 +310,8 @@ def parse_strings(cursor: Cursor) -> list[Token]:
             cursor.take()
         hint = "a comma stands between two values" if cursor.at_sign(")", ",") else "put it in double quotes"
         tokens.append(cursor.expect_kind(TokenKind.STRING, "a text in quotes", hint))
+    if cursor.at_sign("|"):
+        raise cursor.missing_error("“,” or “)”", "values of a list are separated by commas")
     cursor.expect_closing(")", "(")
     return tokens
 
@@ -343,8 +345,8 @@ def find_regex_problem(pattern: str) -> str | None:
     try:
         re2.compile(pattern, options)
     except re2.error as error:
-        said = error.args[0] if error.args else "unknown error"
-        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        reason = error.args[0] if error.args else "unknown error"
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         return text.replace("\\", "\\\\")
     return None
 

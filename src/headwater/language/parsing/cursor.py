@@ -47,7 +47,15 @@ class ParseError(Exception):
         self.lost = lost
 
 
-_DATE_WORDS = ("DATE", "TIME", "PUBDATE", "CREATED")
+_OTHER_FIELD_NAMES = {
+    **dict.fromkeys(("DATE", "TIME", "PUBDATE", "CREATED"), "did you mean PUBLISHED?"),
+    **dict.fromkeys(("LENGTH", "WORDS", "CHARACTERS", "LEN"), "did you mean SIZE?"),
+    **dict.fromkeys(("TEXT", "BODY"), "did you mean CONTENT?"),
+    **dict.fromkeys(("URL", "URI", "ADDRESS"), "did you mean LINK?"),
+    **dict.fromkeys(
+        ("TAG", "FOLDER"), 'a tag is a source: RETURN TAG "news" WHERE …; categories are those of the item'
+    ),
+}
 
 
 class Cursor:
@@ -167,8 +175,10 @@ class Cursor:
             return "a field is written without quotes"
         if self.at_kind(TokenKind.STRING):
             return "say where to look for it: TITLE CONTAINS …"
-        if self.at_kind(TokenKind.WORD) and self.token.text.upper() in _DATE_WORDS:
-            return "did you mean PUBLISHED?"
+        if self.at_kind(TokenKind.WORD) and (hint := _OTHER_FIELD_NAMES.get(self.token.text.upper())):
+            return hint
+        if self.at_kind(TokenKind.WORD) and self.peek().value == "[":
+            return f"a variable begins with $: ${self.token.text[:40]}[…]"
         if self.at_keyword("AND", "OR"):
             return "one of the two words AND and OR is too many"
         if self.at_keyword("CONTAINS", "MATCHES", "SIMILAR"):

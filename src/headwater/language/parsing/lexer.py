@@ -106,6 +106,7 @@ _CHARACTER_HINTS = {
     "$": "a variable is a $ followed by a letter: $news",
     "*": 'a * stands at the end of a searched word: "volcan*"',
     ":": "put an address in double quotes",
+    "~": 'similar texts are found by TITLE SIMILAR TO "…", patterns by TITLE MATCHES /…/',
     "+": "there is no arithmetic; NOW - 3 DAYS is three days ago",
     "}": "conditions on a source stand in [ ]",
     "{": "conditions on a source stand in [ ]",

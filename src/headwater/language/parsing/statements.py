@@ -158,7 +158,8 @@ def _parse_create(cursor: Cursor, start: Any) -> Statement:
     cursor.expect_keyword("FEED", "CREATE FEED name AS RETURN …")
     name = _parse_name(cursor)
     if not cursor.take_keyword("AS"):
-        cursor.report_missing("AS", f"CREATE FEED {name.name} AS RETURN …")
+        hint = "CREATE OR REPLACE FEED name AS … creates a feed or changes it" if name.key == "if" else None
+        cursor.report_missing("AS", hint or f"CREATE FEED {name.name} AS RETURN …")
         if not cursor.at_keyword("RETURN", "FROM"):
             raise ParseError
     return CreateFeed(name, _parse_query(cursor), replacing, start)
@@ -218,6 +219,10 @@ def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[s
             hint = "sources are combined with |; conditions follow WHERE"
         elif cursor.at_kind(TokenKind.JUNK) and cursor.token.offset == cursor.previous.end:
             hint = 'an address stands in double quotes: "https://example.org/feed"'
+        elif cursor.previous.text.upper() in ("FOLDER", "CATEGORY", "GROUP") and cursor.at_kind(TokenKind.STRING):
+            hint = f"a group of feeds is a tag: TAG {cursor.token.text[:60]}"
+        elif cursor.previous.value == "ALL" and cursor.token.text.upper() in ("FEEDS", "SOURCES", "ITEMS"):
+            hint = "ALL stands alone: RETURN ALL WHERE …"
         elif cursor.at_keyword("NOT"):
             hint = "ANTI JOIN publishes the items without a match; conditions follow WHERE"
         hint = hint or _hint_for_foreign_word(cursor)
@@ -231,6 +236,8 @@ _FOREIGN_WORDS = {
     "LIMIT": "KEEP LAST 10 ITEMS limits the document",
     "TOP": "KEEP LAST 10 ITEMS limits the document",
     "GROUP": "DISTINCT ON … leaves one of each; EACH STORY one of each story",
+    **dict.fromkeys(("IF", "HAVING", "WHEN", "WITH"), "conditions follow WHERE"),
+    "BEFORE": 'CONTAINS "ash" NEAR 5 "cloud" finds both in either order; a phrase has its words in order',
     "SORT": "ORDER BY … arranges the document",
     "UNION": "sources are combined with |",
     "INNER": "JOIN alone publishes the items with a match",
@@ -254,6 +261,9 @@ def _hint_number(cursor: Cursor) -> str | None:
         return "a share is a number between 0 and 1: 0.7"
     if cursor.previous.kind is TokenKind.NUMBER and cursor.at_kind(TokenKind.WORD) and not cursor.token.keyword:
         return "this number has no unit: SIZE > 500 counts characters"
+    if cursor.previous.value in ("GROWING", "TITLE", "CONTENT", "ITEM", "STORY") and cursor.at_kind(TokenKind.NUMBER):
+        word = "BY" if cursor.previous.text.upper() == "GROWING" else "AT"
+        return f"{word} is missing before the number: {cursor.previous.text.upper()} {word} {cursor.token.text}"
     if not cursor.at_kind(TokenKind.NUMBER) or cursor.previous.kind is not TokenKind.WORD:
         return None
     return f"a number stands before its unit: {cursor.token.text} {cursor.previous.text.upper()}"
@@ -283,6 +293,8 @@ def _hint_after_condition(cursor: Cursor) -> str | None:
         return 'several values stand in a list: CONTAINS ANY ("a", "b") or IN ("a", "b")'
     if cursor.at_sign(">", ">=", "<", "<=") and cursor.previous.value == ")":
         return "for example CHANGED(CONTENT) BY > 20 %"
+    if cursor.at_keyword("LAST"):
+        return "WITHIN is missing before LAST: WITHIN LAST 6 HOURS"
     if cursor.at_keyword("NEAR"):
         return 'NEAR belongs to CONTAINS: CONTAINS "ash" NEAR 5 "cloud"'
     if cursor.at_keyword(*ALL_FIELDS) or cursor.at_keyword("NOT", "HAS"):

@@ -36,13 +36,12 @@ BATCH = 200
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """The window, all items as the query publishes them, by their id, the items kept and matched per feed that had
-    hits, and the items matched of every feed."""
+    """The results of a query among stored items."""
 
     window: list[NewHit]
-    published: dict[int, Item]
-    kept: dict[int, tuple[int, int]]
-    offered: Mapping[int, int]
+    published: dict[int, Item]  # all results as the query publishes them, by the item's id
+    kept: dict[int, tuple[int, int]]  # by feed with results: how many, and of how many items
+    offered: Mapping[int, int]  # how many items of each feed were matched with the query
 
 
 async def backfill_query(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ class DemandModel:
         ids = sorted(own)
         readers = self.count_readers(ids)
         # Per mean number of readers, so that more readers do not raise the worth of all feeds together.
-        mean = sum(max(number, 1) for number in readers.values()) / max(len(readers), 1) if self._weighted else 1.0
+        mean = fmean(max(number, 1) for number in readers.values()) if self._weighted and readers else 1.0
         direct = self._readership.count_feed_readers()
         own = {feed: weight * (max(direct[feed], 1) / mean if self._weighted else 1) for feed, weight in own.items()}
         place = {feed: row for row, feed in enumerate(ids)}

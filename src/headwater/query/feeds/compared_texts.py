@@ -37,6 +37,7 @@ class ComparedTexts:
     """The texts of one field, for the windows of all queries."""
 
     def __init__(self) -> None:
+        self.keys: list[ItemKey] = []  # by number: the item that has the text
         self._bags: list[Bags] = []  # by number
         self._uses = array("I")  # by number: windows that hold the text
         self._numbers: dict[ItemKey, int] = {}  # the latest text of each item
@@ -56,9 +57,10 @@ class ComparedTexts:
             return number
         if self._free:
             number = self._free.pop()
-            self._bags[number], self._uses[number] = bags, 1
+            self.keys[number], self._bags[number], self._uses[number] = key, bags, 1
         else:
             number = len(self._bags)
+            self.keys.append(key)
             self._bags.append(bags)
             self._uses.append(1)
         self._numbers[key] = number
@@ -66,11 +68,12 @@ class ComparedTexts:
             self._index[word].append(number)
         return number
 
-    def release_text(self, key: ItemKey, number: int) -> None:
+    def release_text(self, number: int) -> None:
         """Note that a window does not hold the text any more."""
         self._uses[number] -= 1
         if self._uses[number]:
             return
+        key = self.keys[number]
         if self._numbers.get(key) == number:
             del self._numbers[key]
         self._unused.append(number)
@@ -162,7 +165,7 @@ class ComparedFields(dict[Field, ComparedTexts]):
 
 
 class _Search:
-    """What was found for the text of the current item: candidates by level, and texts by the required cosine."""
+    """The findings for the text of the current item: candidates by level, and texts by the required cosine."""
 
     __slots__ = ("candidates", "found", "weighed")
 

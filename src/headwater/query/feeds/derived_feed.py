@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headwater.language.ast import DEFAULT_DISTINCT_WINDOW, JoinKind, Query
 from headwater.query.feeds.compared_texts import ComparedFields
@@ -109,6 +110,8 @@ class DerivedFeed:
 
     def _find_joined(self, analysed: AnalysedItem, frequencies: WordFrequencies) -> tuple[Related, ...] | None:
         """Return the related items of all joins in order of arrival, or None if a join excludes the item."""
+        if not self.secondaries:
+            return ()
         related: dict[ItemKey, Related] = {}
         for join, window in zip(self.query.joins, self.secondaries, strict=True):
             matches = window.find_matches(analysed, frequencies.field_weights(join.field))
@@ -131,8 +134,7 @@ class DerivedFeed:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class DerivedItem:
+class DerivedItem(NamedTuple):
     """An item as a derived feed emits it: rewritten, with matched branches and related items."""
 
     analysed: AnalysedItem

@@ -67,8 +67,9 @@ class ItemPass:
         for rule in rules:
             if rule.level:
                 self._waiting_rules.setdefault(rule.level, []).append(rule)
-            else:  # most rules, so they are not queued first
-                self._try_once(rule)
+            elif rule.stamp != self._stamp:  # most rules, so they are not queued first
+                rule.stamp = self._stamp
+                self._try_rule(rule)
         while self._waiting_rules or self._ready_feeds:
             level = min([*self._waiting_rules, *self._ready_feeds])
             for rule in self._waiting_rules.pop(level, ()):

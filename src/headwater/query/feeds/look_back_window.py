@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 from headwater.language.ast import Field, LastWindow
@@ -49,7 +49,6 @@ class LookBackWindow:
         self.other = other
         self.at = at
         self._texts = None if at is None else compared[field]
-        self._text_entries: dict[int, int] = {}  # text → entry
         self._entries: dict[int, WindowEntry] = {}
         self._numbers: dict[ItemKey, int] = {}
         self._index: _EntryNumbers | None = None
@@ -73,7 +72,7 @@ class LookBackWindow:
         key = entry.related.key
         number = self._numbers.get(key)
         if number is not None:
-            self._forget_values(number, key)
+            self._forget_values(number)
             entry.at = self._entries[number].at
         elif key in self._dropped:
             return
@@ -84,7 +83,6 @@ class LookBackWindow:
         self._entries[number] = entry
         if self._texts is not None:
             entry.text = self._texts.hold_text(key, entry.values)  # type: ignore[arg-type]
-            self._text_entries[entry.text] = number
         elif self._index is not None:
             self._index_values(self._index, number, entry.values)
         elif len(self._entries) > FEW_ENTRIES:
@@ -92,12 +90,11 @@ class LookBackWindow:
         if self._seconds is None and len(self._entries) > self.window.count:
             self._drop_entry(next(iter(self._entries)))
 
-    def _forget_values(self, number: int, key: ItemKey) -> None:
+    def _forget_values(self, number: int) -> None:
         """Forget what is known of the earlier version of an entry."""
         entry = self._entries[number]
         if self._texts is not None:
-            del self._text_entries[entry.text]
-            self._texts.release_text(key, entry.text)
+            self._texts.release_text(entry.text)
         elif self._index is not None:
             for value in entry.values:
                 self._index[value].remove(number)
@@ -142,8 +139,7 @@ class LookBackWindow:
         if len(self._dropped) > MAX_DROPPED:
             del self._dropped[next(iter(self._dropped))]
         if self._texts is not None:
-            del self._text_entries[entry.text]
-            self._texts.release_text(key, entry.text)
+            self._texts.release_text(entry.text)
         elif self._index is not None and number - self._first_indexed > len(self._entries) // 4:
             self._sweep_index(self._index, number + 1)
 
@@ -165,14 +161,21 @@ class LookBackWindow:
         if self._texts is None or self.at is None:
             numbers = self._find_equal(equality_keys(analysed, self.other, self.field))
         else:
-            held, find_similar = self._text_entries, self._texts.find_similar
-            bags = list_word_bags(analysed, self.other)
-            numbers = {held[text] for bag in bags for text in find_similar(bag, weights, self.at) if text in held}
+            find_similar, bags = self._texts.find_similar, list_word_bags(analysed, self.other)
+            texts = {text for bag in bags for text in find_similar(bag, weights, self.at)}
+            numbers = self._find_holders(self._texts.keys, texts)
+        if not numbers:
+            return []
         found = (self._entries[number] for number in sorted(numbers))
         if self._seconds is None:
             return list(found)
         since = analysed.arrived - self._seconds
         return [entry for entry in found if entry.at >= since]
+
+    def _find_holders(self, keys: Sequence[ItemKey], texts: Collection[int]) -> set[int]:
+        """Return the entries that hold one of the texts. An entry may hold another version of the text's item."""
+        numbers = ((text, self._numbers.get(keys[text])) for text in texts)
+        return {number for text, number in numbers if number is not None and self._entries[number].text == text}
 
     def _find_equal(self, values: frozenset[Hashable]) -> set[int]:
         if self._index is None:

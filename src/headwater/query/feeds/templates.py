@@ -44,7 +44,11 @@ def rewrite_item(
     changes: dict[str, Any] = {}
     for assignment in settings:
         name = _ITEM_ATTRIBUTES[assignment.field]
-        text = fill_template(assignment.template, values, markup=assignment.field in (Field.CONTENT, Field.DESCRIPTION))
+        markup = assignment.field in (Field.CONTENT, Field.DESCRIPTION)
+        template = assignment.template
+        if not markup and "<" in template:  # plain text, but some readers take tags in a title for markup
+            template = strip_markup(template)
+        text = fill_template(template, values, markup=markup)
         old = changes.get(name, getattr(analysed.item, name))
         if assignment.field in _LIST_FIELDS:
             kept = old if assignment.append else ()

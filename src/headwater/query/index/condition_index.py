@@ -3,7 +3,8 @@
 A condition is posted under a few features; an item that meets it has at least one of them: the rarest word of a
 conjunction, all words of a disjunction, or the source if that is rarer. Most conditions need little more than that, and
 an entry can express it (`postings`). A condition of NOT alone is met by all items except those with the features of
-what it excludes. Any other condition is a rule with a tree and sources; equal rules are shared.
+what it excludes, and so is one of words and NOT by the items with the words. Any other condition is a rule with a tree
+and sources; equal rules are shared.
 
 An owner is a number. Dropping marks it as dead. The entries of a feature are cleaned when half of them are dead or when
 an item has the feature, so a drop takes only a few steps on average.
@@ -23,6 +24,7 @@ from headwater.query.index import condition_tree, features
 from headwater.query.index.access_path import FeatureShares
 from headwater.query.index.condition_tree import (
     ALWAYS,
+    AccessPath,
     AllOf,
     AnyOf,
     BranchNumbers,
@@ -38,6 +40,7 @@ from headwater.query.index.prefix_set import PrefixSet
 from headwater.query.items.analysed_item import AnalysedItem
 
 CHEAPER_FACTOR = 4.0  # an entry moves only to a feature this many times rarer, because shares are noisy
+MAX_GUARDED_ENTRIES = 16  # entries of a rule: each of its keys with each of the further features
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +119,38 @@ class ConditionIndex:
         if not parts:
             return self._post_entry(owner, ALL_SOURCES)
         if len(parts) != 2:
-            return None
+            return self._post_words_without(owner, parts)
         one, two = parts
         if isinstance(one, NoneOf):
             one, two = two, one
-        if not isinstance(one, str) or one[0] == "@":  # an entry cannot require both ALL and another source
+        if not isinstance(one, str):
+            return self._post_words_without(owner, parts)
+        if one[0] == "@":  # an entry cannot require both ALL and another source
             return None
         if isinstance(two, str):
             return self._post_pair(owner, one, two) if two[0] != "@" else None
         if isinstance(two, NoneOf) and isinstance(two.part, str):
             return self._post_entry(owner, one, self._postings.feature_number(two.part) | ABSENT)
-        return None
+        return self._post_words_without(owner, parts)
+
+    def _post_words_without(self, owner: int, parts: tuple[ConditionNode, ...]) -> PostingPlace | None:
+        """Post a word, or any of several, with conditions that must not hold."""
+        wanted, *more = [part for part in parts if not isinstance(part, NoneOf)] or [ALWAYS]
+        excluded = condition_tree.find_excluded(AllOf(tuple(part for part in parts if isinstance(part, NoneOf))))
+        if more or excluded is None:
+            return None
+        path = condition_tree.find_access_path(excluded, self._shares.estimate_share)
+        if path is None:
+            return None
+        place: PostingPlace | None = None
+        if isinstance(wanted, str) and wanted[0] != "@":
+            place = self._post_entry(owner, wanted)
+        elif isinstance(wanted, AnyOf):
+            place = self._post_disjunction(owner, wanted.parts)
+        if place is None:
+            return None
+        keys = (place,) if isinstance(place, str) else place.keys
+        return SeveralKeys((*keys, *self._except_features(owner, excluded, path)))
 
     def _post_pair(self, owner: int, one: str, two: str, flag: int = 0) -> str:
         cost = self._shares.estimate_share
@@ -160,13 +184,17 @@ class ConditionIndex:
         path = condition_tree.find_access_path(excluded, self._shares.estimate_share)
         if path is None:
             return None
+        self._postings.add_entry(ALL_SOURCES, owner)
+        return SeveralKeys((ALL_SOURCES, *self._except_features(owner, excluded, path)))
+
+    def _except_features(self, owner: int, excluded: ConditionNode, path: AccessPath) -> tuple[str, ...]:
+        """Post what a condition excludes, and return its features."""
         if not path.decides:
             self.open_features(excluded)
             self._exclusions[owner] = excluded
-        self._postings.add_entry(ALL_SOURCES, owner)
         for key in path.keys:
             self._postings.add_entry(key, owner, EXCEPT)
-        return SeveralKeys((ALL_SOURCES, *path.keys))
+        return path.keys
 
     def _post_entry(self, owner: int, key: str, requirement: int = 0) -> str:
         self._postings.add_entry(key, owner, requirement)
@@ -194,10 +222,10 @@ class ConditionIndex:
 
     def _post_rule_keys(self, rule: ConditionRule, chosen: tuple[str, ...]) -> None:
         before, rule.keys = rule.keys, tuple(map(intern, chosen))
-        requirement = self._choose_guard(rule) | RULE
-        for key in rule.keys:
-            if key not in before:
-                self._postings.add_entry(key, rule.number, requirement)
+        for guard in self._choose_guards(rule):
+            for key in rule.keys:
+                if key not in before:
+                    self._postings.add_entry(key, rule.number, guard | RULE)
 
     def _choose_keys(self, rule: ConditionRule) -> tuple[str, ...]:
         if rule.forced:
@@ -208,17 +236,24 @@ class ConditionIndex:
             return rule.sources
         return path.keys
 
-    def _choose_guard(self, rule: ConditionRule) -> int:
-        """Return the number of the rarest further feature that every item of the rule must have, or 0."""
+    def _choose_guards(self, rule: ConditionRule) -> list[int]:
+        """Return the numbers of the rarest further features of which every item of the rule must have one, or 0."""
         if rule.forced:
-            return 0
+            return [0]
         parts: tuple[ConditionNode, ...] = rule.tree.parts if isinstance(rule.tree, AllOf) else (rule.tree,)
-        required = [part for part in parts if isinstance(part, str) and part not in rule.keys]
-        if len(rule.sources) == 1 and rule.sources[0] not in (ALL_SOURCES, *rule.keys):
-            required += rule.sources
-        # @q features are not present before that feed has emitted the item
-        stable = [feature for feature in required if not feature.startswith("@q")]
-        return self._postings.feature_number(min(stable, key=self._shares.estimate_share)) if stable else 0
+        required = [part.parts if isinstance(part, AnyOf) else (part,) for part in parts]
+        required.append(() if ALL_SOURCES in rule.sources else rule.sources)
+        most = MAX_GUARDED_ENTRIES // len(rule.keys)
+        guards = [guard for each in required if 0 < len(each) <= most and (guard := self._list_guards(rule, each))]
+        if not guards:
+            return [0]
+        cost = self._shares.estimate_share
+        return list(map(self._postings.feature_number, min(guards, key=lambda guard: sum(map(cost, guard)))))
+
+    def _list_guards(self, rule: ConditionRule, parts: tuple[ConditionNode, ...]) -> tuple[str, ...]:
+        """Return the parts if they are features that an item has from the beginning, and not the keys of the rule."""
+        guards = tuple(part for part in parts if isinstance(part, str) and not part.startswith("@q"))
+        return guards if len(guards) == len(parts) and not set(guards) & set(rule.keys) else ()
 
     # dropping
 
@@ -271,8 +306,8 @@ class ConditionIndex:
         for head, prefixes in self._prefixes.items():
             if len(prefixes):
                 field = FIELDS_BY_CODE[head[0]]
-                text = analysed.joined_words(field) if head[1] == "*" else analysed.exact_words(field)
-                found.update([head + prefix for prefix in prefixes.find_prefixes(set(text.split()))])
+                words = analysed.distinct_words(field) if head[1] == "*" else set(analysed.exact_words(field).split())
+                found.update([head + prefix for prefix in prefixes.find_prefixes(words)])
         for head, patterns in self._patterns.items():
             if len(patterns):
                 found.update(
@@ -293,10 +328,10 @@ class ConditionIndex:
         either: set[int] = set()
         excluded: set[int] = set()
         for owner, requirement in zip(later[::2], later[1::2], strict=True):
-            if requirement & RULE:
-                rules.append(self._rules[owner])
-            elif requirement & EITHER:
+            if requirement & EITHER:  # most of them
                 either.add(owner)
+            elif requirement & RULE:
+                rules.append(self._rules[owner])
             elif requirement & EXCEPT:
                 excluded.add(owner)
             elif self._phrases[owner].holds(item_features):
@@ -313,7 +348,9 @@ class ConditionIndex:
             if owner not in undecided or condition_tree.condition_holds(undecided[owner], item_features)
         ]
         owners = np.frombuffer(met, np.uint32)
-        return array("I", owners[np.isin(owners, gone, invert=True)].tobytes())
+        kept = np.ones(len(self._alive), np.bool_)
+        kept[gone] = False
+        return array("I", owners[kept[owners]].tobytes())
 
     def count_candidates(self, item_features: ItemFeatures) -> int:
         """Count the owners and rules under the item's features."""

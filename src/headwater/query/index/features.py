@@ -123,10 +123,10 @@ class FeatureChannels:
         kinds.get(head[1], []).append((head, field))
 
     def extract_features(self, analysed: AnalysedItem) -> set[str]:
-        found = set(analysed.joined_words(Field.ITEM).split()) if ITEM_WORDS in self._open_channels else set()
+        found = set(analysed.distinct_words(Field.ITEM)) if ITEM_WORDS in self._open_channels else set()
         for head, field in self._words:
             if head is not ITEM_WORDS:
-                found.update([head + text for text in analysed.joined_words(field).split()])
+                found.update([head + text for text in analysed.distinct_words(field)])
         for head, field in self._exact:
             found.update([head + text for text in analysed.exact_words(field).split()])
         for head, field in self._wholes:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import re2
 
 from headwater.formats.values.links import normalise_url
 from headwater.language import ast
-from headwater.query.items.analysed_item import AnalysedItem, to_comparable
+from headwater.query.items.analysed_item import ITEM_FIELDS, AnalysedItem, to_comparable
 from headwater.query.items.comparisons import COMPARE_FUNCTIONS
 from headwater.query.items.origin import Origin
 from headwater.query.items.similarity import WordFrequencies
@@ -76,16 +76,18 @@ def _match_contains(condition: ast.Contains) -> Matcher:
         if condition.all:
             return lambda analysed: False
         needles = tuple(filter(None, needles))
+    parts = ITEM_FIELDS if field is ast.Field.ITEM else (field,)
+
+    def occurs(wanted: str, analysed: AnalysedItem) -> bool:
+        for part in parts:  # noqa: SIM110 - any(…) takes longer, and this is called for each stored item
+            if wanted in read(analysed, part):
+                return True
+        return False
+
     if len(needles) == 1:
-        (only,) = needles
-        return lambda analysed: only in read(analysed, field)
+        return partial(occurs, needles[0])
     quantify = all if condition.all else any
-
-    def test(analysed: AnalysedItem) -> bool:
-        text = read(analysed, field)
-        return quantify(wanted in text for wanted in needles)
-
-    return test
+    return lambda analysed: quantify(occurs(wanted, analysed) for wanted in needles)
 
 
 def _match_symbols(condition: ast.Contains) -> Matcher:
@@ -115,46 +117,34 @@ def _match_near(condition: ast.Near) -> Matcher:
     The distance is from the last word of the earlier phrase to the first word of the later one, in either order, and
     never across two values, such as two authors or two categories. The field must also have the symbols of a phrase.
     """
-    left, right = search_key(condition.left), search_key(condition.right)
+    left, right, distance = search_key(condition.left), search_key(condition.right), condition.distance
     both = _match_contains(ast.Contains(condition.field, (condition.left, condition.right), all=True))
 
     def test(analysed: AnalysedItem) -> bool:
         if not both(analysed):
-            return False  # a substring test rules out nearly every item before positions are counted
+            return False  # a substring test rules out nearly every item before words are counted
         words = analysed.joined_words(condition.field)
-        return any(_is_near(value, left, right, condition.distance) for value in words.split(SEPARATOR))
+        return _is_followed(words, left, right, distance) or _is_followed(words, right, left, distance)
 
     return test
 
 
-def _is_near(value: str, left: str, right: str, distance: int) -> bool:
-    """Return whether both phrases occur with at most `distance` from the end of one to the start of the other."""
-    lefts, rights = _find_word_positions(value, left), _find_word_positions(value, right)
-    return _is_followed(lefts, rights, distance) or _is_followed(rights, lefts, distance)
+def _is_followed(words: str, earlier: str, later: str, distance: int) -> bool:
+    """Return whether in some value the second phrase starts at most `distance` words after the end of the first one.
 
-
-def _is_followed(earlier: list[tuple[int, int]], later: list[tuple[int, int]], distance: int) -> bool:
-    """Return whether a later position starts at most `distance` after the end of an earlier one (by bisection)."""
-    starts = [first for first, _ in later]
-    for _, last in earlier:
-        at = bisect_right(starts, last)
-        if at < len(starts) and starts[at] - last <= distance:
-            return True
-    return False
-
-
-def _find_word_positions(value: str, wanted: str) -> list[tuple[int, int]]:
-    """Return the positions of the first and last word of each occurrence, in order."""
-    positions: list[tuple[int, int]] = []
-    more_words = wanted.count(" ", 1) - wanted.endswith(" ")
-    padded = f" {value.strip()} "
-    first = before = 0
-    at = padded.find(wanted)
+    Only the last occurrence before each later phrase is looked at, so the time is linear in the length of the text.
+    """
+    at = words.find(earlier)
     while at >= 0:
-        first += padded.count(" ", before, at)
-        positions.append((first, first + more_words))
-        before, at = at, padded.find(wanted, at + 1)
-    return positions
+        start = words.find(later, words.index(" ", at + len(earlier) - 1))
+        if start < 0:
+            return False
+        at = words.rfind(earlier, at, start + 1)
+        between = words[words.index(" ", at + len(earlier) - 1) : start + 1]
+        if between.count(" ") <= distance and SEPARATOR not in between:
+            return True
+        at = words.find(earlier, at + 1)
+    return False
 
 
 def _match_equals(condition: ast.Equals) -> Matcher:
@@ -192,8 +182,8 @@ def _match_similar(condition: ast.Similar, frequencies: WordFrequencies) -> Matc
     frequencies.track_field(field)
 
     def test(analysed: AnalysedItem) -> bool:
-        weight = frequencies.field_weights(field)
-        return any(weight.weigh_bag(value).is_similar(bag, at) for value in analysed.word_bags(field))
+        weights = frequencies.field_weights(field)
+        return any(weights.weigh_bag(value).is_similar(bag, at) for value in analysed.word_bags(field))
 
     return test
 

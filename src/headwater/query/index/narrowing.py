@@ -19,7 +19,7 @@ def narrow_query(query: Query) -> Narrowing | None:
     >>> from headwater.language import parse
     >>> text = 'CREATE FEED a AS RETURN ALL WHERE TITLE CONTAINS "ash cloud" AND NOT CATEGORY = "art" AND SIZE > 9'
     >>> narrow_query(parse(text).queries[0].query)
-    Words(words=('ash', 'cloud'), prefix=False)
+    Words(words=('ash', 'cloud'), prefix=False, title=True)
     """
     return _any([narrow_condition(source.condition) for source in list_sources(query)])
 
@@ -32,22 +32,22 @@ def narrow_condition(condition: Condition) -> Narrowing | None:
         case Or(parts):
             return _any([narrow_condition(part) for part in parts])
         case Contains(field, values, every, exact) if field in INDEXED_FIELDS:
-            searched = [_narrow_text(value, exact) for value in values]
+            searched = [_narrow_text(field, value, exact) for value in values]
             return _all(tuple(part for part in searched if part is not None)) if every else _any(searched)
         case Near(field, left, _, right) if field in INDEXED_FIELDS:
-            both = (_narrow_text(left), _narrow_text(right))
+            both = (_narrow_text(field, left), _narrow_text(field, right))
             return _all(tuple(part for part in both if part is not None))
         case Equals(field, values, False, False) if field in INDEXED_FIELDS:
-            return _any([_narrow_text(value) for value in values])
+            return _any([_narrow_text(field, value) for value in values])
         case _:
             return None
 
 
-def _narrow_text(text: str, exact: bool = False) -> Narrowing | None:
+def _narrow_text(field: Field, text: str, exact: bool = False) -> Narrowing | None:
     if exact and not text.isascii():  # the index has folded words, whose borders may differ
         return None
     words = tuple(split_words(text))
-    return Words(words, is_prefix(text)) if words else None
+    return Words(words, is_prefix(text), field is Field.TITLE) if words else None
 
 
 def _all(parts: tuple[Narrowing, ...]) -> Narrowing | None:

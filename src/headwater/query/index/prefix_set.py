@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 
 HEAD_LETTERS = 3  # one look-up rules out a word if no prefix starts with its first three letters
 
@@ -45,13 +45,11 @@ class PrefixSet:
             if not lengths:
                 del self._lengths[head]
 
-    def find_prefixes(self, words: Iterable[str]) -> set[str]:
+    def find_prefixes(self, words: Collection[str]) -> set[str]:
         """Return the prefixes of these words."""
         found: set[str] = set()
-        words, known = list(words), self._lengths.keys()
+        known = self._lengths.keys()
         for size in self._sizes:
-            for word in words:
-                head = word[:size]
-                if head in known:
-                    found.update([word[:length] for length in self._lengths[head]])
+            for word in [word for word in words if word[:size] in known]:
+                found.update([word[:length] for length in self._lengths[word[:size]]])
         return found & self._prefixes

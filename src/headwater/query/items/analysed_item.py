@@ -40,6 +40,7 @@ class AnalysedItem:
         self._previous = previous
         self._field_texts: dict[Field, tuple[str, ...]] = {}
         self._joined_words: dict[Field, str] = {}
+        self._distinct_words: dict[Field, frozenset[str]] = {}
         self._exact_words: dict[Field, str] = {}
         self._comparable_values: dict[Field, frozenset[str]] = {}
         self._word_bags: dict[Field, tuple[Mapping[str, int], ...]] = {}
@@ -144,9 +145,12 @@ class AnalysedItem:
         """Return the words of the field with the symbols that touch them. Few items are asked, so it is not kept."""
         return SEPARATOR.join([join_words_and_symbols(text, exact) for text in self.field_texts(field)])
 
-    def distinct_words(self, field: Field) -> set[str]:
-        """Return the set of folded words of the field."""
-        return set(self.joined_words(field).split())
+    def distinct_words(self, field: Field) -> frozenset[str]:
+        """Return the folded words of the field, each once."""
+        found = self._distinct_words.get(field)
+        if found is None:
+            found = self._distinct_words[field] = frozenset(self.joined_words(field).split())
+        return found
 
     def comparable_values(self, field: Field) -> frozenset[str]:
         """Return the values as `=` compares them: folded, addresses normalised, languages with all their prefixes."""

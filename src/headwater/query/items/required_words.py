@@ -11,10 +11,11 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Consecutive words that an item must have; of the last only the start if `prefix`."""
+    """Consecutive words that an item, or its title, must have; of the last only the start if `prefix`."""
 
     words: tuple[str, ...]
     prefix: bool = False
+    title: bool = False
 
 
 @dataclass(frozen=True, slots=True)

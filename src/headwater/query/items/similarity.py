@@ -121,7 +121,7 @@ class WeighedBag:
     def is_similar(self, other: WordBag, at: float) -> bool:
         """Return the same as the function `is_similar`, which it asks near the limit."""
         bag, squares = self.bag, self._squares
-        shared = bag.keys() & other.keys()
+        shared = [term for term in other if term in bag]
         # by Cauchy-Schwarz, the shared words must carry enough of the squared length
         if sum([bag[term] ** 2 * squares[term] for term in shared]) < self.count_needed(at):
             return False
