@@ -19,6 +19,7 @@ from headwater.formats.values.languages import to_valid_tag
 from headwater.formats.values.links import is_web_url
 from headwater.formats.write import CONTENT_TYPES, write_atom, write_json, write_opml, write_rss
 from headwater.formats.write.addresses import build_published_identity, may_hold_secret, public_address, to_uri
+from headwater.formats.write.hidden_addresses import hide_fetch_address
 from headwater.formats.write.markup import escape_text, format_rfc3339, write_element
 from headwater.model import Document, Entry, Feed, Item, Source
 
@@ -134,7 +135,8 @@ def parse_topic(url: str, base: str) -> DocumentKey | None:
 
 
 def to_entry(item: Item, feed: Feed | None) -> Entry:
-    """Convert an item to a published entry that names its source feed."""
+    """Convert an item to a published entry that names its source feed by an address that others may know."""
+    item = item if feed is None else hide_fetch_address(item, feed.url, feed.link)
     named = item.source if item.source is not None and item.source.url else None
     source = named or (None if feed is None else Source(public_address(feed.url, feed.link), feed.title))
     return Entry(

@@ -44,6 +44,7 @@ from headwater.web.published.live_endpoint import LiveEndpoint
 from headwater.web.published.websub_endpoints import WebSubEndpoints
 from headwater.web.security_headers import SECURITY_HEADERS, SecurityHeaders
 from headwater.web.shared.health import HealthProblem, describe_failure
+from headwater.web.shared.store_failures import report_store_error
 from headwater.web.site import WEB_FOLDER, Site
 
 log = structlog.get_logger()
@@ -128,22 +129,23 @@ class ErrorPages:
             return JSONResponse({"message": str(error)}, 401, {"WWW-Authenticate": "Bearer"})
         if request.method in ("GET", "HEAD"):
             return RedirectResponse(login_url(request), 303)
-        return self._answer(request, 401, "You are not signed in", error)
+        return self._answer(request, 401, "You are not signed in", str(error))
 
     async def answer_forbidden(self, request: Request, error: Exception) -> Response:
-        return self._answer(request, 403, "You don't have permission", error)
+        return self._answer(request, 403, "You don't have permission", str(error))
 
     async def answer_refused(self, request: Request, error: Exception) -> Response:
         status = error.status if isinstance(error, RequestRefused) else 403
-        response = self._answer(request, status, "Nothing was changed", error)
+        response = self._answer(request, status, "Nothing was changed", str(error))
         if isinstance(error, RequestRefused):
             response.headers.update(error.headers)
         return response
 
     async def answer_store_error(self, request: Request, error: Exception) -> Response:
+        message = report_store_error(error) if isinstance(error, StoreError) else str(error)
         if request.url.path == "/health":
-            return JSONResponse(describe_failure([HealthProblem("database", str(error), stops=True)]), 503)
-        return self._answer(request, 503, "The database does not answer", error)
+            return JSONResponse(describe_failure([HealthProblem("database", message, stops=True)]), 503)
+        return self._answer(request, 503, "The database does not answer", message)
 
     async def answer_not_found(self, request: Request, error: Exception) -> Response:
         if request.url.path.startswith("/api/"):
@@ -152,7 +154,7 @@ class ErrorPages:
         return self._render(request, 404, "Page not found", message)
 
     async def answer_error(self, request: Request, error: Exception) -> Response:
-        return self._answer(request, 400, "That did not work", error)
+        return self._answer(request, 400, "That did not work", str(error))
 
     async def answer_defect(self, request: Request, error: Exception) -> Response:
         """Answer for a defect. Starlette sends this outside the middleware, so it brings its own headers."""
@@ -161,10 +163,10 @@ class ErrorPages:
         response.headers.update(SECURITY_HEADERS)
         return response
 
-    def _answer(self, request: Request, status: int, title: str, error: Exception) -> Response:
+    def _answer(self, request: Request, status: int, title: str, message: str) -> Response:
         if _is_program(request):
-            return JSONResponse({"message": str(error)}, status)
-        return self._render(request, status, title, str(error))
+            return JSONResponse({"message": message}, status)
+        return self._render(request, status, title, message)
 
     def _render(self, request: Request, status: int, title: str, message: str) -> Response:
         return self._site.render_page(request, "error_page.html", status, title=title, message=message)

@@ -184,7 +184,7 @@ class _QualityCollector(Collector):
             ),
             (
                 "expected_completeness",
-                "The same with what is believed lost.",
+                "The same, with the estimated losses that were not noticed.",
                 report.expected_completeness,
             ),
             ("freshness", "Expected share of the feeds' windows that we have.", report.freshness),

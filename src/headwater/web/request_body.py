@@ -6,12 +6,13 @@ from urllib.parse import parse_qsl
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from headwater.web.auth.cross_site import RequestRefused
 
 MAX_FORM_BYTES = 16_384
 MAX_FIELDS = 50
+_BROKEN_OFF = "The request broke off before its end."
 
 
 async def read_body(request: Request, limit: int, too_large: str = "The request is too large.") -> bytes:
@@ -20,10 +21,13 @@ async def read_body(request: Request, limit: int, too_large: str = "The request 
     if length.isdecimal() and int(length[:18]) > limit:
         raise RequestRefused(too_large, 413)
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise RequestRefused(too_large, 413)
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > limit:
+                raise RequestRefused(too_large, 413)
+    except ClientDisconnect as error:  # nobody hears the answer, but the log must not call it a defect
+        raise RequestRefused(_BROKEN_OFF, 400) from error
     return bytes(body)
 
 
@@ -45,6 +49,8 @@ async def read_upload(request: Request, field: str, limit: int) -> tuple[dict[st
             fields = {name: value for name, value in form.items() if isinstance(value, str)}
             file = form.get(field)
             body = await file.read() if isinstance(file, UploadFile) else b""
+    except ClientDisconnect as error:
+        raise RequestRefused(_BROKEN_OFF, 400) from error
     except HTTPException as error:
         raise RequestRefused(f"The form cannot be read: {error.detail}", 400) from error
     return fields, body

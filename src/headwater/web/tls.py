@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-import os
 import socket
 import ssl
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from headwater.errors import SettingsError
-from headwater.private_files import make_private_folder
+from headwater.private_files import make_private_folder, open_private_file
 
 VALID_DAYS = timedelta(days=398)  # browsers refuse longer ones
 RENEW_DAYS = timedelta(days=30)
@@ -132,10 +131,10 @@ def _make_certificate(file: Path, key: Path, names: list[str]) -> None:
     )
     pem = serialization.Encoding.PEM
     secret = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    key.unlink(missing_ok=True)
-    with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-        stream.write(secret)
-    file.write_bytes(made.public_bytes(pem))
+    for path, content in ((key, secret), (file, made.public_bytes(pem))):
+        path.unlink(missing_ok=True)  # it may have another mode
+        with open_private_file(path) as stream:
+            stream.write(content)
 
 
 def _general_name(name: str):  # type: ignore[no-untyped-def]  # one of two classes of a package imported late

@@ -271,7 +271,7 @@ def test_a_receiver_with_a_long_backlog_takes_turns_with_the_others() -> None:
 
 
 def test_a_sender_with_many_receivers_takes_turns_with_the_others() -> None:
-    """Who asks for callbacks to many hosts does not keep others waiting for more than one place."""
+    """A sender of callbacks to many hosts makes others wait for one place at most."""
     queue = ReceiverQueue(PoolLimits(total=4, per_host=4, per_receiver=4))
     waiting = [WaitingRequest(n, f"host {n}", f"host {n}", sender="busy") for n in range(100)]
     running = queue.choose(waiting)

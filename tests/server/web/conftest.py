@@ -23,6 +23,7 @@ from headwater.store.opening import open_store
 from headwater.store.store import Store
 from headwater.web.app import create_app
 from support.idle_node import make_idle_node
+from support.run_folder import fill_folder_once
 
 NOW = 1_800_000_000.0
 STATUS = CrawlStatus(
@@ -68,14 +69,13 @@ async def site(web_store: Store) -> AsyncIterator[Callable[..., Awaitable[str]]]
 @pytest.fixture(scope="session")
 def watched_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a database as if a server had watched eight feeds for three days, until a minute before NOW."""
-    folder = tmp_path_factory.mktemp("watched")
 
-    async def build() -> None:
+    async def fill(folder: Path) -> None:
         given = load_settings(data=folder, budget=2.0, allow_private=True)
         async with await open_store(given.database_url) as store:
             await simulate_days(store, given, NOW - 60, feeds=10, days=3, step=1200.0)
 
-    asyncio.run(build())
+    folder = fill_folder_once(tmp_path_factory, "watched", lambda folder: asyncio.run(fill(folder)))
     return folder / "headwater.sqlite"
 
 

@@ -84,6 +84,28 @@ async def test_the_setup_code_cannot_be_guessed_either(web_store: Store) -> None
     assert answers[429] >= GUESSES - FREE_ATTEMPTS - 1, answers
 
 
+async def test_addresses_of_one_ipv6_network_guess_as_one_visitor(web_store: Store) -> None:
+    """Everybody has 2⁶⁴ addresses there; names and tokens differ, so that only the visitor can be counted."""
+    assert await web_store.write(claim_ownership, "Ada", hash_password(PASSWORD)) is not None
+    app = create_app(make_idle_node(web_store), clock=lambda: NOW)
+
+    async def send(network: str, n: int, **request: object) -> int:
+        transport = httpx.ASGITransport(app, client=(f"{network}::{n:x}", 5000))
+        headers = {"Origin": "http://localhost"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as http:
+            return (await http.request(**request)).status_code  # type: ignore[arg-type]
+
+    for n in range(FREE_TOKENS + 1):
+        token = {"method": "GET", "url": f"/tags/news.atom?token=guess-{n}"}
+        assert await send("2001:db8:1:2", n, **token) != 429
+    assert await send("2001:db8:1:2", 999, **token) == 429
+    assert await send("2001:db8:1:3", 999, **token) != 429
+    for n in range(FREE_ATTEMPTS + 1):
+        login = {"method": "POST", "url": "/login", "data": {"name": f"name {n}", "password": "guess"}}
+        assert await send("2001:db8:1:2", n, **login) != 429
+    assert await send("2001:db8:1:2", 999, **(login | {"data": {"name": "Ada", "password": PASSWORD}})) == 429
+
+
 async def _send_all(store: Store, guess: Callable[[httpx.AsyncClient, int], object]) -> Counter[int]:
     app = create_app(make_idle_node(store), clock=lambda: NOW)
     transport = httpx.ASGITransport(app, client=("192.0.2.7", 5000))

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.connections import ClientConnection, ConnectionLimits, ConnectionTable
 from headwater.web.http_server import HttpServer
+from headwater.web.request_body import read_body, read_upload
 
 DESCRIPTORS = 1024  # the usual limit of a process
 
@@ -354,3 +356,15 @@ def test_limits_hold_and_only_waiting_connections_are_replaced(
         assert len(table) <= total + overflow
         for address in {one.address for one in alive}:
             assert sum(one.address == address for one in alive) <= per_address + overflow
+
+
+@pytest.mark.parametrize("read", [lambda one: read_body(one, 100), lambda one: read_upload(one, "file", 100)])
+async def test_a_request_that_breaks_off_is_refused_and_no_defect(read: Callable[[Request], Awaitable[object]]) -> None:
+    messages = iter(({"type": "http.request", "body": b"--x", "more_body": True}, {"type": "http.disconnect"}))
+
+    async def receive() -> Any:
+        return next(messages)
+
+    headers = [(b"content-length", b"50"), (b"content-type", b"multipart/form-data; boundary=x")]
+    with pytest.raises(RequestRefused, match="broke off"):
+        await read(Request({"type": "http", "method": "POST", "headers": headers}, receive))

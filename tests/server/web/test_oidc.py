@@ -144,7 +144,7 @@ async def test_other_signatures_are_refused(visits: Callable[..., Any]) -> None:
     assert (await visit.sign_in()).status_code == 502
 
 
-async def test_a_wrong_secret_or_issuer_is_said(visits: Callable[..., Any]) -> None:
+async def test_a_wrong_secret_or_issuer_is_reported(visits: Callable[..., Any]) -> None:
     known, visit = await visits()
     known.client_secret = "another"
     answer = await visit.sign_in()

@@ -286,7 +286,7 @@ async def test_a_reader_reads_and_only_an_owner_changes_the_server(site: Start, 
     base = await site()
     async with visiting(base) as visitor:
         assert (await visitor.send("/login", name="rita", password="rita's password"))[0] == 200
-        assert "you have no feeds yet" in (await visitor.get("/"))[1]
+        assert "You have no feeds yet" in (await visitor.get("/"))[1]
         assert (await visitor.get("/quality"))[0] == 403
         status, editor = (await visitor.get("/queries/new"))[:2]
         assert status == 200  # for their own query
@@ -385,7 +385,7 @@ WRONG: list[tuple[str, dict[str, str], str, tuple[str, ...]]] = [
 ]
 
 
-async def test_what_is_wrong_is_said_at_the_field_which_keeps_what_was_typed(site: Start, web_store: Store) -> None:
+async def test_mistakes_are_reported_at_the_field_which_keeps_what_was_typed(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
     async with visiting(await site()) as visitor:
         for path, fields, at, kept in WRONG:
@@ -396,7 +396,7 @@ async def test_what_is_wrong_is_said_at_the_field_which_keeps_what_was_typed(sit
     assert await web_store.read(list_api_tokens, 1) == []
 
 
-async def test_what_cannot_be_imported_is_said_at_the_file(site: Start, web_store: Store) -> None:
+async def test_a_file_that_cannot_be_imported_is_reported_at_its_field(site: Start, web_store: Store) -> None:
     await two_feeds(web_store)
     async with visiting(await site()) as visitor:
         for body, status in ((b"<html>no list</html>", 400), (b"", 400), (b"x" * 20_100_000, 413)):
@@ -433,7 +433,7 @@ async def test_where_nothing_has_come_yet_the_page_says_what_is_the_case(site: S
     new = [NewFeed(f"https://{k}.example/f", tags=("even",) if k % 2 == 0 else ()) for k in range(4)]
     async with visiting(await site()) as visitor:
 
-        async def said(path: str = "/read/all") -> str:
+        async def read_notice(path: str = "/read/all") -> str:
             _, page = await visitor.get(path)
             found = re.search(r'<p class="empty">(.*?)</p>', page, re.DOTALL)
             assert found, page
@@ -441,22 +441,22 @@ async def test_where_nothing_has_come_yet_the_page_says_what_is_the_case(site: S
 
         [first] = [added.feed for added in await web_store.write(add_and_subscribe, new[:1], NOW)]
         waiting = "No items yet. The first refresh follows within moments."
-        assert await said() == waiting
+        assert await read_notice() == waiting
         await save_refreshes(web_store, [missing(first)])
-        assert await said() == f'No items yet: <a href="/feed/{first.id}">the feed fails</a>.'
+        assert await read_notice() == f'No items yet: <a href="/feed/{first.id}">the feed fails</a>.'
         others = [added.feed for added in await web_store.write(add_and_subscribe, new[1:], NOW)]
         look = '<a href="/feeds?state={}">{}</a>'
         fail, unasked = look.format("failing", "1 of 4 feeds fails"), look.format("new", "3 have not been asked yet")
-        assert await said() == f"No items yet: {fail}, {unasked}."
-        assert await said(f"/read/feed/{others[0].id}") == waiting
+        assert await read_notice() == f"No items yet: {fail}, {unasked}."
+        assert await read_notice(f"/read/feed/{others[0].id}") == waiting
         await save_refreshes(web_store, [missing(others[0]), missing(others[1])])
-        assert await said("/read/tag/even") == f"No items yet: {look.format('failing', 'all 2 feeds fail')}."
+        assert await read_notice("/read/tag/even") == f"No items yet: {look.format('failing', 'all 2 feeds fail')}."
         await save_refreshes(web_store, [a_verdict(others[2], at=NOW)])
         await web_store.write(change_feed, others[0].id, paused=True)
         fail, paused = look.format("failing", "2 of 4 feeds fail"), look.format("paused", "1 is paused")
-        assert await said() == f"No items yet: {fail}, {paused}, 1 has answered but shows none."
+        assert await read_notice() == f"No items yet: {fail}, {paused}, 1 has answered but shows none."
         await save_refreshes(web_store, [a_verdict(others[2], an_item(others[2].id), at=NOW)])
-        assert await said("/read/all?before=1.0,1") == "No older items."
+        assert await read_notice("/read/all?before=1.0,1") == "No older items."
 
 
 async def test_the_icon_is_where_browsers_look_when_a_document_names_none(site: Start) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import httpx
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from headwater.credentials import hash_password, hash_secret
-from headwater.model import Feed
+from headwater.model import Enclosure, Feed, Item, SafeHtml
 from headwater.node.quality.promises import MeasuredQuality, PromiseReport
 from headwater.node.queries.processor import QueryProcessor
 from headwater.store.content.feeds import NewFeed
@@ -54,6 +55,9 @@ class Town:
     async def publish(self, name: str, *titles: str) -> None:
         feed = self.feeds[name]
         items = [an_item(feed.id, f"{name}-{title}", title=title) for title in titles]
+        await self.save(feed, *items)
+
+    async def save(self, feed: Feed, *items: Item) -> None:
         self.refreshes += 1
         await save_refreshes(self.store, [a_verdict(feed, *items, at=NOW + self.refreshes)])
         await self.match()
@@ -132,6 +136,39 @@ async def test_published_documents_never_name_a_fetch_address(town: Town) -> Non
             assert PRIVATE_KEY not in body, path
         assert SECRET not in (await owner.get("/feeds.opml")).text
     assert "https://a.example/blog" in (await _as_owner(town, "/feeds/Everything.atom"))
+
+
+async def test_items_do_not_tell_the_fetch_address_of_their_feed_to_others(town: Town) -> None:
+    """Publishers make identities and links from the address under which their feed is read."""
+    feed = town.feeds["Ada"]
+    item = replace_struct(
+        an_item(feed.id, f"{feed.url}#7", title="Seven"),
+        link=feed.url,
+        content=SafeHtml(f'<a href="{feed.url}">all papers</a>'),
+        enclosures=(Enclosure(feed.url),),
+    )
+    await town.save(feed, item)
+    await town.store.write(set_visibility, "/feeds/Everything", "shared")
+    query = await town.store.read(find_query_feed, "Everything")
+    async with town.ask("Ada") as owner, town.ask("Bo") as reader:
+        form = {"ac": "subscribe", "s": f"feed/{HIT_ID_OFFSET + query.id}"}
+        assert (await reader.post("/reader/api/0/subscription/edit", data=form)).status_code == 200
+        published = [f"/feeds/Everything.{f}" for f in FORMATS] + ["/feeds/Everything.atom?page=1", "/tags/papers.rss"]
+        shown = ["/api/v1/queries/Everything/items", "/api/v1/items?query=Everything", "/read/query/Everything"]
+        listed = (await reader.get(shown[1])).json()["items"]
+        shown += [f"/api/v1/items/{one['id']}" for one in listed] + [f"/api/v1/items/{one}" for one in range(1, 5)]
+        shown += [f"/read/query/Everything?item={HIT_ID_OFFSET + int(one['id'].removeprefix('q'))}" for one in listed]
+        shown += [f"/reader/api/0/stream/contents/feed/{HIT_ID_OFFSET + query.id}"]
+        for path in published + shown:
+            for asker in (
+                (reader, owner) if path.startswith("/feeds/") else (owner,) if path in published else (reader,)
+            ):
+                text = (await asker.get(path)).text
+                assert SECRET not in text, path
+                assert "ada-l" not in text, path
+        for path in (*published, *shown[:3], shown[-1]):
+            assert "Seven" in (await (owner if path.startswith("/tags") else reader).get(path)).text, path
+        assert (await owner.get("/api/v1/queries/Everything/items")).json()["items"][0]["item"]["link"] == feed.url
 
 
 async def _as_owner(town: Town, path: str) -> str:
@@ -268,6 +305,52 @@ async def test_a_reader_writes_keeps_and_shares_queries_of_their_own(town: Town)
         assert (await cy.put("/api/v1/queries/Bank/sharing", json=sharing)).status_code == 403
         assert (await bo.delete("/api/v1/queries/Bank")).status_code in (200, 204)
         assert (await bo.get("/api/v1/queries/Bank")).status_code == 404
+
+
+async def test_queries_read_those_of_others_only_while_they_are_shared(town: Town) -> None:
+    async with town.ask("Bo") as bo, town.ask("Cy") as cy, town.ask("Ada") as ada:
+
+        async def create(client: httpx.AsyncClient, text: str) -> httpx.Response:
+            made = await client.post("/api/v1/queries", json={"text": f"CREATE FEED {text}"})
+            await town.match()
+            return made
+
+        async def share(visibility: str) -> None:
+            changed = await bo.put("/api/v1/queries/News/sharing", json={"visibility": visibility})
+            assert changed.status_code == 204
+
+        async def read_all() -> list[bool]:
+            """Publish an item of Bo's; tell which copies have it."""
+            town.refreshes += 1
+            await town.publish("Bo", title := f"item {town.refreshes}")
+            return [title in await town.titles(name) for name in ("News", "Copy", "CopyOfCopy", "AdaCopy")]
+
+        assert (await create(bo, "News AS RETURN ALL")).status_code == 201
+        for client in (cy, ada):  # an owner of the server reads what readers share, and no more
+            refused = await create(client, "Copy AS RETURN News")
+            assert (refused.status_code, "unknown feed News" in refused.text) == (400, True)
+        await share("shared")
+        for client, text in ((cy, "Copy AS RETURN News"), (cy, "CopyOfCopy AS RETURN Copy")):
+            assert (await create(client, text)).status_code == 201
+        assert (await create(ada, "AdaCopy AS RETURN News")).status_code == 201
+        assert await read_all() == [True, True, True, True]
+        await share("private")
+        assert await read_all() == [True, False, False, False]
+        for client, name, source in ((cy, "Copy", "News"), (cy, "CopyOfCopy", "Copy"), (ada, "AdaCopy", "News")):
+            problem = (await client.get(f"/api/v1/queries/{name}")).json()["problem"]
+            assert problem.startswith(f"Private source: {source}. Its owner does not share it with you")
+        restarted = QueryProcessor(town.store, clock=lambda: NOW)
+        await restarted.load()
+        town.processor = restarted
+        assert await read_all() == [True, False, False, False]
+        await share("public")
+        assert await read_all() == [True, True, True, True]
+        await share("private")
+        replaced = "CREATE OR REPLACE FEED Copy AS RETURN ALL"
+        assert (await cy.post("/api/v1/queries", json={"text": replaced})).status_code == 201
+        await town.match()
+        await town.publish("Cy", "own news")
+        assert "own news" in await town.titles("CopyOfCopy")  # mended with the query that it reads
 
 
 async def test_readers_keep_to_their_limits_and_to_their_own_things(town: Town) -> None:

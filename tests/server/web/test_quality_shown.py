@@ -14,19 +14,25 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from headwater.node.crawl.crawl_status import CrawlStatus
+from headwater.node.quality.feed_explanation import explain_feed_schedule
 from headwater.node.quality.quality_history import QualityPoint
 from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
+from headwater.node.quality.targets import Deadline, save_deadlines
 from headwater.schedule.quality.tally_period import DelaySummary, TallyPeriod
+from headwater.settings import load_settings
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import summarise_activity
+from headwater.store.content.verdicts import save_refreshes
 from headwater.store.readers.accounts import change_user
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.saved_state import save_state
 from headwater.store.store import Store
 from headwater.web.app import create_app
+from headwater.web.charts.svg import Chart
 from headwater.web.metrics import render_metrics
 from headwater.web.pages.quality_page import _draw_price
 from support.idle_node import make_idle_node
+from support.store_samples import a_verdict
 
 HOUR = TallyPeriod(60, 1000, 9, 1.0, 0.9, DelaySummary(9, 100.0, 60.0, 300.0))
 QUALITY = QualityReport(
@@ -63,13 +69,24 @@ def samples(figures: str) -> dict[str, float]:
     return {one.name: one.value for family in text_string_to_metric_families(figures) for one in family.samples}
 
 
-def price_title(*prices: float) -> str:
+def price_chart(*prices: float) -> Chart:
+    """Draw prices in item-minutes, one a minute."""
     chart = _draw_price(
         [QualityPoint(60.0 * k, 1.0, 1.0, 60.0, 10.0, 60.0, price / 1440, 0.0) for k, price in enumerate(prices)], UTC
     )
     assert chart is not None
     assert "e-" not in re.sub(r"<[^>]*>", " ", chart.svg)  # labels are readable numbers
-    return chart.title
+    return chart
+
+
+def price_title(*prices: float) -> str:
+    return price_chart(*prices).title
+
+
+def test_the_unit_of_the_price_is_that_of_its_usual_height() -> None:
+    """The first price is a guess, and far off."""
+    assert "in item-seconds" in price_chart(*[2.0], *[0.01] * 99).svg
+    assert "in item-minutes" in price_chart(*[0.01], *[2.0] * 99).svg
 
 
 def test_the_price_is_called_what_it_is() -> None:
@@ -136,8 +153,8 @@ async def test_two_pages_show_the_same_completeness(site: Callable[..., Awaitabl
     address = await site()
     for path in ("/status", "/quality"):
         _, page = await get(address + path)
-        assert "<dd>85 %</dd>" in page  # of eleven items, so without digits after the point
-        assert "about 2 of 11 items probably lost" in page
+        assert "<dd>90 %</dd>" in page  # of ten items, so without digits after the point
+        assert "1 of 10 items lost, and probably about 1 more now" in page
 
 
 async def test_without_data_no_page_shows_a_figure(site: Callable[..., Awaitable[str]], web_store: Store) -> None:
@@ -207,3 +224,20 @@ async def test_the_page_says_that_a_strategy_failed_and_what_the_target_needs(we
     assert "this machine seems to be offline" not in page
     page = await rendered(create_app(make_idle_node(web_store, replace(STATUS, network_away_since=1_800_000_000.0))))
     assert "this machine seems to be offline" in page
+
+
+async def test_an_explanation_keeps_the_deadline_of_a_query(watched_store: Store) -> None:
+    """Also after a refresh that the saved state of the scheduler has not learned yet."""
+    now = 1_800_000_000.0
+    settings = load_settings(budget=2.0, allow_private=True)
+    told = [await explain_feed_schedule(watched_store, settings, feed, now) for feed in range(1, 11)]
+    free = max((one for one in told if not one.known.failures and not one.asked), key=lambda one: one.next_refresh or 0)
+    known = msgspec.structs.replace(free.known, last_refresh=now, last_success=now, last_change=now)
+    await save_refreshes(watched_store, [a_verdict(free.feed, known=known, at=now)])
+    free = await explain_feed_schedule(watched_store, settings, free.feed.id, now)
+    await save_deadlines(watched_store, {free.feed.id: Deadline(180.0, "Alarm")}, now)
+    hurried = await explain_feed_schedule(watched_store, settings, free.feed.id, now)
+    assert free.next_refresh is not None
+    assert free.next_refresh > now + 180
+    assert "Alarm wants ≤ 3 min" in hurried.interval
+    assert hurried.next_refresh == now + 180

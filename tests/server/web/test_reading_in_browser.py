@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from playwright.async_api import Browser, Route, expect
 
-from headwater.store.content.feeds import NewFeed
+from headwater.store.content.feeds import NewFeed, list_feeds
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.queries.query_feeds import list_all_query_feeds
 from headwater.store.readers.accounts import find_owner
@@ -296,6 +296,23 @@ async def test_the_editor_says_what_is_wrong_as_one_types_and_previews_what_is_r
     await expect(page.get_by_role("heading", level=1)).to_have_text("Built")
     assert [query.name for query in await watched_store.read(list_all_query_feeds)] == ["Built"]
     assert errors == []
+
+
+async def test_the_editor_completes_the_titles_of_feeds(
+    watched_site: Start, watched_store: Store, browser: Browser
+) -> None:
+    titles = sorted(one.title for one in await watched_store.read(list_feeds) if one.title)
+    page = await browser.new_page()
+    await page.goto(f"{await watched_site()}/queries/new")
+    text, choices = page.locator("#text"), page.locator(".choices li")
+    await text.focus()
+    await page.keyboard.type(f'CREATE FEED X AS RETURN FEED "{titles[0][:-1].lower()}')
+    await expect(choices.first).to_have_text(titles[0], timeout=20_000)
+    await expect(choices.first).to_be_visible()
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".choices")).to_be_hidden()
+    await expect(text).to_have_value(f'CREATE FEED X AS RETURN FEED "{titles[0]}"')
+    await expect(page.locator("#preview")).to_contain_text("X matches")
 
 
 @pytest.mark.parametrize("example", range(10))

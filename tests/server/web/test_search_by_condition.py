@@ -11,7 +11,7 @@ from playwright.async_api import Browser, expect
 from headwater.language import parse
 from headwater.model import SafeHtml
 from headwater.node.queries import preview
-from headwater.node.queries.preview import preview_queries, stream_previews
+from headwater.node.queries.preview import preview_queries, start_run, stream_previews
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.search import index_queued
 from headwater.store.content.verdicts import save_refreshes
@@ -111,6 +111,10 @@ async def test_a_search_that_no_index_narrows_goes_on_in_the_browser(
     await page.goto(f"{await site()}/read/search?q={quote('SIZE > 0 AND TITLE MATCHES /^Lava [12]?[0-9]$/')}")
     await expect(page.locator(".row-item")).to_have_count(5)  # 0, 6, 12, 18, 24: the oldest of all
     await expect(page.locator("progress")).to_have_count(0)
+    await expect(page.locator(".note:has(.kept)")).to_contain_text(f"matches 5 of {ITEMS} items", use_inner_text=True)
+    await page.goto(f"{page.url.split('?')[0]}?q={quote('SIZE > 0 AND TITLE MATCHES /^nowhere$/')}")
+    await expect(page.locator(".list .empty")).to_contain_text("Nothing found")
+    await expect(page.locator(".note:has(.kept)")).to_contain_text(f"matches 0 of {ITEMS} items", use_inner_text=True)
 
 
 @pytest.mark.parametrize(
@@ -125,3 +129,12 @@ async def test_a_search_reads_the_names_of_feeds_only_if_it_names_one(
     found = await run_search(web_store, user, condition, NOW, before_id=None, limit=10)
     assert len(read) == reads
     assert (found.problem is None) is (reads == 0)
+
+
+async def test_a_search_in_titles_evaluates_no_items_that_have_the_word_elsewhere(web_store: Store) -> None:
+    await fill(web_store)
+    (create,) = parse('CREATE FEED a AS RETURN ALL WHERE TITLE CONTAINS "lava" OR TITLE = "Title 1"').queries
+    run = await start_run(web_store, [create], NOW - 86_400)
+    while run.done < 1:
+        await run.step(web_store)
+    assert run.evaluated == len(run.list_found("a")) == 51

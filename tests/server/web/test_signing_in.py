@@ -346,7 +346,7 @@ async def test_names_that_cannot_be_are_refused(clients: Clients, web_store: Sto
     ("wrong", "at"),
     [({"name": "a/b"}, "name"), ({"password": "short", "again": "short"}, "password"), ({"again": "other"}, "again")],
 )
-async def test_what_is_wrong_with_an_account_is_said_at_the_field(
+async def test_mistakes_in_an_account_are_reported_at_the_field(
     clients: Clients, wrong: dict[str, str], at: str
 ) -> None:
     client = clients(access=load_settings(registration=True))
@@ -429,6 +429,19 @@ async def test_readers_see_their_own_feeds_and_no_others(clients: Clients, web_s
     assert "shared.example" in public
     assert "bo.example" not in public  # the owner's list, as before there were readers
     assert theirs[0].created
+
+
+async def test_a_reader_without_feeds_is_offered_what_a_reader_can_do(clients: Clients, web_store: Store) -> None:
+    await ada(web_store)
+    await web_store.write(add_user, "Bo", hash_password(PASSWORD), NOW)
+    offered = {}
+    for name in ("Ada", "Bo"):
+        client = clients()
+        await sign_in(client, name)
+        offered[name] = (await client.get("/")).text
+    assert "headwater demo" in offered["Ada"]
+    assert "headwater demo" not in offered["Bo"]
+    assert "Import subscriptions" in offered["Bo"]
 
 
 async def test_a_store_that_fails_for_a_moment_lets_nobody_in(

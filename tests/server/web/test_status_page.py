@@ -7,18 +7,20 @@ import os
 import re
 import shlex
 import sqlite3
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import asyncpg
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
 from yarl import URL
 
 from headwater.errors import StoreError
@@ -27,12 +29,14 @@ from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.store.content.feeds import NewFeed, count_feeds, list_feeds
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.maintenance.probe import WaitingWork, probe_tables, probe_writing
+from headwater.store.opening import open_store
 from headwater.store.publishing.deliveries import Delivery, add_deliveries, claim_due_batches, settle_deliveries
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
+from headwater.web.shared import health
 from headwater.web.shared.health import CHECK_SECONDS, LATE, find_late_work
 from support import ROOT
-from support.idle_node import EmptyFeeds
+from support.idle_node import EmptyFeeds, make_idle_node
 from support.store_samples import a_verdict, an_item
 
 Start = Callable[..., Awaitable[str]]
@@ -212,9 +216,9 @@ async def test_health_and_metrics_tell_the_same_counts(site: Start, web_store: S
     await save_refreshes(web_store, [a_verdict(feed, *items, at=NOW - 1)])
     base = await site()
     async with aiohttp.ClientSession() as session, session.get(f"{base}/health") as answer:
-        health = await answer.json()
-    assert (health["status"], health["feeds"], health["items"], health["under_way"]) == ("ok", 2, 3, 3)
-    assert (health["last_refresh"], health["next_due"]) == (NOW - 1, NOW + 90)
+        told = await answer.json()
+    assert (told["status"], told["feeds"], told["items"], told["under_way"]) == ("ok", 2, 3, 3)
+    assert (told["last_refresh"], told["next_due"]) == (NOW - 1, NOW + 90)
     _, text = await get(f"{base}/metrics")
     samples = {
         (sample.name, *sample.labels.values()): sample.value
@@ -234,7 +238,7 @@ def overwrite(folder: Path) -> None:
         file.write_bytes(b"no database at all " * 5000)
 
 
-async def test_a_store_that_does_not_answer_is_said(site: Start, web_store: Store, tmp_path: Path) -> None:
+async def test_a_store_that_does_not_answer_is_reported(site: Start, web_store: Store, tmp_path: Path) -> None:
     base = await site()
     assert (await get(f"{base}/health"))[0] == 200
     overwrite(tmp_path)
@@ -245,18 +249,16 @@ async def test_a_store_that_does_not_answer_is_said(site: Start, web_store: Stor
     assert "The database does not answer" in page
 
 
-async def test_a_destroyed_root_page_of_every_table_is_noticed(web_store: Store, tmp_path: Path) -> None:
+async def test_a_destroyed_root_page_of_every_table_and_index_is_noticed(web_store: Store, tmp_path: Path) -> None:
     await one_feed(web_store)
     file = tmp_path / "web.sqlite"
     with closing(sqlite3.connect(file)) as raw:
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (size,) = raw.execute("PRAGMA page_size").fetchone()
-        roots = (
-            "SELECT name, rootpage FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite%'"
-        )
-        pages = dict(raw.execute(roots).fetchall())
+        pages = dict(raw.execute("SELECT name, rootpage FROM sqlite_master WHERE rootpage > 0").fetchall())
     await web_store.read(probe_tables)
     assert {"item", "feed_tag", "subscription_tag", "item_search_data", "alembic_version"} <= set(pages)
+    assert {"feed_name", "refresh_at", "sqlite_autoindex_saved_state_1"} <= set(pages)
     for page in pages.values():
         with file.open("r+b") as stream:
             stream.seek((page - 1) * size)
@@ -272,7 +274,9 @@ async def test_a_destroyed_root_page_of_every_table_is_noticed(web_store: Store,
 
 
 @pytest.mark.parametrize("table", ["item", "feed_tag", "delivery"])
-async def test_a_destroyed_page_of_any_table_is_said(site: Start, web_store: Store, tmp_path: Path, table: str) -> None:
+async def test_a_destroyed_page_of_any_table_is_reported(
+    site: Start, web_store: Store, tmp_path: Path, table: str
+) -> None:
     await one_feed(web_store)
     base = await site()
     assert orjson.loads((await get(f"{base}/health"))[1])["status"] == "ok"
@@ -291,14 +295,14 @@ async def test_a_destroyed_page_of_any_table_is_said(site: Start, web_store: Sto
     assert "database" in {one["name"] for one in told["problems"]}
 
 
-async def test_a_store_that_cannot_be_written_is_said(
+async def test_a_store_that_cannot_be_written_is_reported(
     site: Start, web_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base, write = await site(), web_store.write
 
     async def full(function: Any, *arguments: Any, **named: Any) -> Any:
         if function is probe_writing:
-            raise StoreError("The disk is full.")
+            raise StoreError("The disk is full: /data cannot grow.", "The disk is full.")
         return await write(function, *arguments, **named)
 
     monkeypatch.setattr(web_store, "write", full)
@@ -308,7 +312,80 @@ async def test_a_store_that_cannot_be_written_is_said(
     assert told["problems"][0]["name"] == "storage"
 
 
-async def test_failing_deliveries_are_said(site: Start, web_store: Store) -> None:
+@asynccontextmanager
+async def locked(url: str) -> AsyncIterator[None]:
+    """Hold a lock that lets nobody write, from another connection."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            yield
+            other.execute("ROLLBACK")
+    else:
+        other = await asyncpg.connect(url)
+        async with other.transaction():
+            await other.execute("LOCK TABLE saved_state IN ACCESS EXCLUSIVE MODE")
+            yield
+        await other.close()
+
+
+async def test_a_database_that_hangs_is_reported_in_time(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "PATIENCE", 0.2)
+    async with await open_store(database_url) as store:
+        node = make_idle_node(store)
+        check = health.HealthCheck(store)
+        async with locked(database_url):
+            for _ in range(2):
+                (found,) = await check.find_problems(node.settings, node.status(), NOW)
+                assert (found.name, found.stops) == ("database", True)
+        monkeypatch.setattr(health, "PATIENCE", 60.0)
+        assert not any(one.stops for one in await check.find_problems(node.settings, node.status(), NOW))
+
+
+async def make_read_only(store: Store, folder: Path) -> None:
+    await store.write(lambda connection: connection.exec_driver_sql("PRAGMA query_only = ON"))
+
+
+async def destroy(store: Store, folder: Path) -> None:
+    overwrite(folder)
+
+
+DOORS = (
+    ("GET", "/health"),
+    ("GET", "/"),
+    ("GET", "/login"),
+    ("GET", "/metrics"),
+    ("GET", "/feeds.opml"),
+    ("GET", "/feeds/news.atom"),
+    ("GET", "/feeds/news/live"),
+    ("GET", "/api/v1/feeds"),
+    ("GET", "/reader/api/0/user-info"),
+    ("POST", "/accounts/ClientLogin"),
+    ("POST", "/hub"),
+    ("POST", "/login"),
+)
+
+
+@pytest.mark.parametrize("break_database", [make_read_only, destroy])
+async def test_a_broken_database_does_not_tell_strangers_where_it_is(
+    site: Start, web_store: Store, tmp_path: Path, break_database: Callable[[Store, Path], Awaitable[None]]
+) -> None:
+    base = await site()
+    await break_database(web_store, tmp_path)
+    form = {"Email": "owner", "Passwd": "guessed", "name": "owner", "password": "guessed", "hub.mode": "subscribe"}
+    form |= {"hub.topic": f"{base}/feeds/news.atom", "hub.callback": "https://a.example/"}
+    answers: dict[str, tuple[int, str]] = {}
+    with capture_logs() as logs:
+        async with aiohttp.ClientSession(headers={"Authorization": "Bearer guessed"}) as session:
+            for method, path in DOORS:
+                async with session.request(method, base + path, data=form if method == "POST" else None) as answer:
+                    answers[f"{method} {path}"] = answer.status, await answer.text()
+    assert {path: text for path, (_, text) in answers.items() if str(tmp_path) in text or "web.sqlite" in text} == {}
+    status, text = answers["GET /health"]
+    assert (status, orjson.loads(text)["status"]) == (503, "failing")
+    assert any(str(tmp_path) in str(line.get("error")) for line in logs if line["event"] == "database_failed")
+
+
+async def test_failing_deliveries_are_reported(site: Start, web_store: Store) -> None:
     base = await site()
     new = Delivery(0, 1, "Lava", 1, 1, "webhook", "https://h.example/", NOW, at=NOW)
     await web_store.write(add_deliveries, [new])
@@ -325,10 +402,10 @@ async def test_failing_deliveries_are_said(site: Start, web_store: Store) -> Non
     st.builds(WaitingWork, st.none() | st.floats(0, 2e9), st.none() | st.floats(0, 2e9), st.integers(0, 9)),
     st.none() | st.floats(0, 2e9),
 )
-def test_health_names_exactly_what_is_late(work: WaitingWork, due: float | None) -> None:
-    status = CrawlStatus(1, 0, "uniform", 60.0, 60, due, 0)
+def test_health_names_exactly_what_is_late(work: WaitingWork, moved: float | None) -> None:
+    status = CrawlStatus(1, 0, "uniform", 60.0, 60, NOW - 2 * LATE, 0, moved_at=moved)
     named = {one.name for one in find_late_work(work, status, NOW)}
-    late = {"refreshes": due, "queries": work.unmatched_since, "deliveries_late": work.undelivered_since}
+    late = {"refreshes": moved, "queries": work.unmatched_since, "deliveries_late": work.undelivered_since}
     wanted = {name for name, since in late.items() if since is not None and NOW - since > LATE}
     assert named == wanted | ({"deliveries"} if work.failing_deliveries else set())
 

@@ -68,7 +68,7 @@ def forget_subscription(connection: Connection, feed_id: int) -> None:
     connection.execute(delete(subscription).where(subscription.c.feed_id == feed_id))
 
 
-async def test_nobody_sees_the_titles_of_feeds_they_do_not_read(site: Start, web_store: Store) -> None:
+async def test_a_story_tells_nothing_of_items_that_one_does_not_read(site: Start, web_store: Store) -> None:
     reuters, *_ = await one_story(web_store)
     await web_store.write(forget_subscription, reuters)
     async with visiting(await site()) as visitor:
@@ -76,7 +76,10 @@ async def test_nobody_sees_the_titles_of_feeds_they_do_not_read(site: Start, web
         _, text = await visitor.get("/api/v1/items/2")
     assert "severe reaction" not in opened
     assert "items on this story" not in opened
-    assert json.loads(text)["story"]["items"] == []
+    assert "alaska, health" not in opened
+    story = json.loads(text)["story"]
+    assert (story["items"], story["publishers"]) == ([], 1)
+    assert (story["joined"], story["score"], story["words"]) == (None, None, [])  # others' words could be guessed
 
 
 async def test_an_item_shows_what_its_publisher_has_changed(site: Start, web_store: Store) -> None:

@@ -60,7 +60,7 @@ def test_a_certificate_is_made_once_for_all_names_and_again_for_a_new_one(tmp_pa
     assert len(more.fingerprint().split(":")) == 32
 
 
-def test_a_certificate_that_cannot_be_used_is_said_so(tmp_path: Path) -> None:
+def test_a_certificate_that_cannot_be_used_is_reported(tmp_path: Path) -> None:
     cert, key, _ = issued(tmp_path)
     (tmp_path / "other").mkdir()
     _, other, _ = issued(tmp_path / "other")

@@ -116,4 +116,4 @@ async def test_what_was_removed_stands_in_the_settings_until_it_is_back(
     assert await violations(page, resultTypes=["violations"]) == []
     await page.goto(following)  # the page that still offers Undo
     await page.get_by_role("button", name="Undo").click()
-    await expect(page.locator("main")).to_contain_text("There is nothing to take back here, or no longer")
+    await expect(page.locator("main")).to_contain_text("can be restored: objects are kept for a day")

@@ -6,8 +6,7 @@ Nothing is fetched: the farm's document of each time is read directly.
 from __future__ import annotations
 
 import hashlib
-
-import numpy as np
+import random
 
 from headwater.farm.farm import Farm
 from headwater.formats import read_to_keep
@@ -46,7 +45,7 @@ async def simulate_days(
     farm = Farm(feeds, 7, 1.0, port=port, rates=(0.5, 90.0), clock=lambda: clock[0], started=clock[0], hints=True)
     new = [NewFeed(farm.url(k), title=farm.feed_profile(k).title, tags=(TAGS[k % len(TAGS)],)) for k in range(feeds)]
     await store.write(add_and_subscribe, new, clock[0])
-    courtesy = Politeness(np.random.default_rng(1), least=given.least_interval)
+    courtesy = Politeness(random.Random(1), least=given.least_interval)
     decider = Scheduler(
         store,
         build_configured_strategy(given),

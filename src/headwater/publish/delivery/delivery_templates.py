@@ -140,8 +140,8 @@ async def render_in_worker(
     try:
         made = await workers.read(body, query, {"at": repr(at)})
     except NotAFeed as error:
-        said = "The template takes too long." if error.what == "hostile" else str(error)
-        raise InputError(said) from error
+        problem = "The template takes too long." if error.what == "hostile" else str(error)
+        raise InputError(problem) from error
     return made.title, made.subtitle
 
 

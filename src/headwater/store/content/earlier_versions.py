@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, delete, select
 
 from headwater.model import Item
-from headwater.store.content.items import read_item
-from headwater.store.content.packed_items import pack_item, unpack_item
+from headwater.store.content.items import pack_item, read_item, unpack_item
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.schema.item_tables import earlier_version, item
 

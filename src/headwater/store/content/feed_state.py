@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import orjson
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select, update
 
 from headwater.model import Hints, Known, Validators
 from headwater.store.content.verdict_statements import SelectByIds, SelectByKeys
@@ -153,6 +153,27 @@ def _read_hints(stored: str | None) -> Hints:
         return _NO_HINTS
     values = orjson.loads(stored)
     return Hints(**values | {key: tuple(values[key]) for key in ("skip_hours", "skip_days")})
+
+
+class MovedTime(NamedTuple):
+    """A next refresh that was stored as `shown` and is now planned for `at`."""
+
+    feed_id: int
+    shown: float
+    at: float
+
+
+_MOVE = (
+    update(feed_state)
+    .where(feed_state.c.feed_id == bindparam("of_feed"), feed_state.c.next_refresh == bindparam("shown"))
+    .values(next_refresh=bindparam("at"))
+)
+
+
+def save_moved_times(connection: Connection, moved: Sequence[MovedTime]) -> None:
+    """Store when feeds are refreshed next, unless a refresh has stored another time since."""
+    if moved:
+        connection.execute(_MOVE, [{"of_feed": one.feed_id, "shown": one.shown, "at": one.at} for one in moved])
 
 
 FEED_STATE_COLUMNS = [column.name for column in feed_state.columns if column.name != "feed_id"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, func, sel
 
 from headwater.errors import NotFound
 from headwater.model import Enclosure, Episode, Item, Person, Source
-from headwater.store.database.dialect import chunks, from_json, to_json
+from headwater.store.database.dialect import bind_ids, chunks, from_json, select_by_ids, to_json
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, feed_tag
 from headwater.store.schema.item_tables import item
 
@@ -22,6 +23,7 @@ ITEM_COLUMNS = (
     *("id", "feed_id", "published", "first_seen", "updated", "version", "dated", "identity", "content_hash"),
     *("title", "link", "language", "authors", "categories", "enclosures", "summary", "content", "source", "details"),
 )
+_ITEMS_BY_ID = select_by_ids(select(*(item.c[name] for name in ITEM_COLUMNS)).order_by(item.c.id), item.c.id)
 
 
 def item_to_values(value: Item, id: int) -> tuple[Any, ...]:
@@ -59,6 +61,7 @@ class _ItemDetails(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _NO_DETAILS = _ItemDetails()
 _decode_details = msgspec.json.Decoder(_ItemDetails).decode
+_decode_item = msgspec.json.Decoder(Item).decode  # made here: two threads that make the first one at once crash
 
 
 def _write_details(value: Item) -> str | None:
@@ -154,8 +157,8 @@ def find_items(connection: Connection, ids: Iterable[int]) -> list[Item]:
     """Find items by id, in the order of ids; those that do not exist are left out."""
     found: list[Item] = []
     for chunk in chunks(sorted(ids), CHUNK):
-        query = select(item).where(item.c.id.in_(chunk)).order_by(item.c.id)
-        found += [read_item(row) for row in connection.execute(query)]
+        rows = connection.execute(_ITEMS_BY_ID[connection.dialect.name], {"ids": bind_ids(connection, chunk)})
+        found += [read_item_values(row) for row in rows]
     return found
 
 
@@ -247,3 +250,13 @@ def count_item_slice(connection: Connection, after: int, part: DataSlice) -> int
 
 def _slice_items(query: Select[Any], after: int, part: DataSlice) -> Select[Any]:
     return query.where(*part.conditions(item.c.published, item.c.feed_id), item.c.id > after)
+
+
+def pack_item(value: Item) -> bytes:
+    """Return an item as compressed JSON, for versions that must stay as they were."""
+    return zlib.compress(msgspec.json.encode(value), 1)
+
+
+def unpack_item(blob: bytes) -> Item:
+    """Return an item packed by `pack_item`."""
+    return _decode_item(zlib.decompress(blob))

@@ -32,6 +32,7 @@ MAX_TEXT_LENGTH = 200_000  # characters of an item's text that are looked at
 MAX_WORDS = 16_000  # words of an item that are indexed; PostgreSQL counts no further than 16,383
 MAX_WORD_LENGTH = 500  # PostgreSQL refuses words beyond 2 kB; no word of a language comes near
 MAX_SEARCH_LENGTH = 500  # characters
+TITLE_MARK = "\ue000"  # before each word of a title, which is indexed a second time; not part of any word
 _TERM = re.compile(r'(?P<without>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 
 
@@ -50,9 +51,10 @@ def list_index_words(
     title: str | None, summary: str | None, content: str | None, authors: Sequence[str], categories: Sequence[str]
 ) -> str:
     """Return the words of an item, separated by spaces: title, text (and a longer summary), authors and categories.
+    The words of the title come a second time, marked, for searches in titles.
 
     >>> list_index_words("Lava!", None, "<p>It <b>flow</b>s</p>", ["Ada"], [])
-    'lava it flows ada'
+    '\ue000lava lava it flows ada'
     """
     longer = summary if content and len(summary or "") > len(content) else None  # conditions on CONTENT need both
     text = content or summary
@@ -64,7 +66,9 @@ def list_index_words(
         " ".join(categories),
     )
     # Joining leaves one space on either side of every part.
-    found = "".join([join_words(strip_markup(part)) for part in parts if part]).replace("  ", " ").strip()
+    joined = [join_words(strip_markup(part)) for part in parts if part]
+    marked = [TITLE_MARK + word for word in joined[0].split()] if title else []
+    found = " ".join([*marked, "".join(joined).replace("  ", " ").strip()])
     return found if len(found) < 2 * MAX_WORDS else " ".join(found.split(" ", MAX_WORDS)[:MAX_WORDS])
 
 
@@ -108,11 +112,11 @@ def parse_search(text: str) -> list[SearchTerm]:
     """
     terms = []
     for match in _TERM.finditer(text[:MAX_SEARCH_LENGTH]):
-        said = match["phrase"] if match["phrase"] is not None else match["word"]
-        if cut := tuple(split_words(said)):
-            prefix = match["word"] is not None and said.endswith("*")
+        searched = match["phrase"] if match["phrase"] is not None else match["word"]
+        if cut := tuple(split_words(searched)):
+            prefix = match["word"] is not None and searched.endswith("*")
             without = match["without"] is not None
-            terms.append(SearchTerm(cut, without, prefix, compile_symbols(said)))
+            terms.append(SearchTerm(cut, without, prefix, compile_symbols(searched)))
     return terms
 
 
@@ -124,10 +128,11 @@ def to_narrow_query(wanted: Narrowing, dialect: str) -> str:
     '("ash cloud" AND ("etna" OR "volc" *))'
     """
     match wanted:
-        case Words(words, prefix) if dialect == "sqlite":
-            return f'"{" ".join(words)}"' + (" *" if prefix else "")
-        case Words(words, prefix):
-            quoted = [f"'{word}'" for word in words]
+        case Words(words, prefix, title):
+            mark = TITLE_MARK if title else ""
+            if dialect == "sqlite":
+                return f'"{mark}{f" {mark}".join(words)}"' + (" *" if prefix else "")
+            quoted = [f"'{mark}{word}'" for word in words]
             quoted[-1] += ":*" if prefix else ""
             return f"({' <-> '.join(quoted)})"
         case AllWords(parts):

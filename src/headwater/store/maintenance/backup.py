@@ -198,7 +198,7 @@ def _unpack(file: Path, target: Path, progress: BackupProgress) -> Backup:
         return _take_note_out(file, target)
     except DBAPIError as error:
         if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-            raise StoreError(describe_sqlite_error(error.orig or error, target)) from error
+            raise describe_sqlite_error(error.orig or error, target) from error
         raise _damage(file, "the database in it cannot be read") from error
 
 
@@ -216,9 +216,9 @@ def _take_note_out(file: Path, plain: Path) -> Backup:
                 f"{file} was written by a newer Headwater ({found.note.version}, tables {tables}; this one knows "
                 f"{HEAD}). Install that version to restore it."
             )
-        said = connection.execute(text("PRAGMA integrity_check")).scalar()
-        if said != "ok" or connection.execute(text("PRAGMA foreign_key_check")).first():
-            raise _damage(file, f"the database in it is not whole ({said})")
+        result = connection.execute(text("PRAGMA integrity_check")).scalar()
+        if result != "ok" or connection.execute(text("PRAGMA foreign_key_check")).first():
+            raise _damage(file, f"the database in it is not whole ({result})")
     return found
 
 

@@ -88,7 +88,7 @@ def _translate_file_errors(file: Path) -> Iterator[None]:
         yield
     except DBAPIError as error:
         if isinstance(error.orig, sqlite3.Error):
-            raise StoreError(describe_sqlite_error(error.orig, file)) from error
+            raise describe_sqlite_error(error.orig, file) from error
         raise
 
 

@@ -1,4 +1,4 @@
-"""Tries whether the database still stores: writes a row, reads every table, and finds work that waits too long."""
+"""Tries whether the database still stores: writes a row, reads tables and indexes, and finds work that waits long."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from headwater.store import saved_state
 from headwater.store.content.outbox import read_checkpoint
 from headwater.store.schema.all_tables import metadata
 from headwater.store.schema.item_tables import outbox
+from headwater.store.schema.metadata import postgres_metadata
 from headwater.store.schema.publication_tables import delivery
 from headwater.store.schema.query_tables import TRASHED_QUERIES
 
@@ -31,19 +32,33 @@ def probe_writing(connection: Connection, now: float) -> None:
 
 
 def probe_tables(connection: Connection) -> None:
-    """Read the first row of every table from the disk. Raises StoreError, through the store, if a page is destroyed."""
+    """Read the first row of every table from the disk, and in SQLite the first entry of every index.
+
+    Raises StoreError, through the store, if a table is missing or a page destroyed.
+    """
+    names = {*metadata.tables, _VERSION_TABLE}
     if connection.dialect.name == "sqlite":
         connection.execute(text("PRAGMA shrink_memory"))  # pages in memory may be better than those on the disk
-        names = connection.execute(_SQLITE_TABLES).scalars().all()
+        names.update(connection.execute(_SQLITE_TABLES).scalars())
+        for index in connection.execute(_SQLITE_INDEXES).all():
+            only = "" if index.part is None else f" WHERE {index.part}"
+            one = f'SELECT "{index.column}" FROM "{index.table}" INDEXED BY "{index.name}"{only} LIMIT 1'
+            connection.execute(text(one)).first()
     else:
-        names = list(metadata.tables)
-    for name in names:
+        names.update(postgres_metadata.tables)
+    for name in sorted(names):
         connection.execute(text(f"SELECT * FROM {_bypass_indexes(connection, name)} LIMIT 1")).first()
 
 
+_VERSION_TABLE = "alembic_version"  # written by migrations
+
 # Also the tables of the search index, which no schema names.
-_SQLITE_TABLES = text(
-    "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite_%'"
+_SQLITE_TABLES = text("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
+# An index with a part of the table is read only by a query of that part.
+_SQLITE_INDEXES = text(
+    """SELECT i.tbl_name AS "table", i.name, c.name AS "column",
+    substr(i.sql, nullif(instr(i.sql, ' WHERE '), 0) + 7) AS part
+    FROM sqlite_schema i JOIN pragma_index_info(i.name) c ON c.seqno = 0 WHERE i.type = 'index'"""
 )
 
 

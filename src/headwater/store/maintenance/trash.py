@@ -233,7 +233,7 @@ def restore_from_trash(
     """
     entry = connection.execute(select(trash).where(trash.c.id == number).with_for_update()).first()
     if entry is None or entry.at < now - TRASH_SECONDS or not _may_restore(entry.kind, entry.user_id, who, scopes):
-        raise NotFound("There is nothing to take back here, or no longer: what is removed is kept for a day.")
+        raise NotFound(f"No removed object {number} can be restored: objects are kept for a day after their removal.")
     objects: list[int] = json.loads(entry.objects)
     rows: TrashRows = json.loads(entry.rows)
     if entry.kind == TRASHED_API_TOKEN:
@@ -302,7 +302,7 @@ def _restore_user(connection: Connection, objects: list[int], rows: TrashRows) -
     key = select(user.c.name_key).where(user.c.id == objects[0]).scalar_subquery()
     taken = connection.execute(select(user.c.name).where(user.c.name_key == key, USER_IS_LIVE)).scalar()
     if taken is not None:
-        raise InputError(f"There is a user “{taken}” again. Give that one another name first, or remove it.")
+        raise InputError(f"Another user is named “{taken}” now. Rename or remove that user first.")
     connection.execute(update(user).where(user.c.id == objects[0]).values(deleted_at=None))
 
 
@@ -313,7 +313,8 @@ def _restore_subscription(connection: Connection, objects: list[int], rows: Tras
         column = "feed_id" if table is subscription else "query_id"
         for row in rows.get(table.name, ()):
             if connection.execute(select(target).where(target == row[column], is_live)).first() is None:
-                raise InputError("What it was a subscription to is not here any more. Bring that back first.")
+                kind = "feed" if table is subscription else "query feed"
+                raise InputError(f"The {kind} of this subscription was removed. Restore the {kind} first.")
             if table is query_subscription:
                 reader = accounts.find_user(connection, row["user_id"])
                 if not query_access.may_read_query_id(connection, reader, row["query_id"]):

@@ -14,7 +14,8 @@ from headwater.store.database.dialect import insert_or_ignore
 from headwater.store.maintenance.trash_entries import TRASHED_FEED_TOKENS, Remover, add_trash_entry, take_rows
 from headwater.store.queries import query_access
 from headwater.store.queries.query_access import PRIVATE, PUBLIC, SHARED, VISIBILITIES
-from headwater.store.queries.query_feeds import find_query_feed
+from headwater.store.queries.query_feeds import find_dependents, find_query_feed
+from headwater.store.queries.source_references import note_missing_sources
 from headwater.store.readers.accounts import User
 from headwater.store.schema.publication_tables import feed_token, published_path
 from headwater.store.schema.query_tables import QUERY_IS_LIVE, hit, query_feed
@@ -102,7 +103,8 @@ def set_private(connection: Connection, path: str, private: bool) -> None:
 def set_visibility(connection: Connection, path: str, visibility: str) -> None:
     """Make a published feed private, shared with the accounts of the server (query feeds only), or public.
 
-    Readers who may not read a query feed any more lose their subscription to it.
+    Readers who may not read a query feed any more lose their subscription to it, and their query feeds that read it
+    publish nothing new.
     """
     if visibility not in VISIBILITIES:
         raise InputError(f"There is no visibility “{visibility}”; there are {', '.join(VISIBILITIES)}.", "visibility")
@@ -111,6 +113,8 @@ def set_visibility(connection: Connection, path: str, visibility: str) -> None:
         connection.execute(update(query_feed).where(query_feed.c.id == found.id).values(visibility=visibility))
         if visibility == PRIVATE:
             _end_foreign_subscriptions(connection, found.id, found.reader_id)
+        if find_dependents(connection, [found.name]):
+            note_missing_sources(connection)
     elif visibility == SHARED:
         raise InputError("Only query feeds can be shared. Make it public, or give a token.", "visibility")
     else:

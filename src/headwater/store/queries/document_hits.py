@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from headwater.language.ast import DEFAULT_KEEP_WINDOW, Field
 from headwater.model import QueryFeed
@@ -21,6 +21,16 @@ from headwater.store.schema.query_tables import query_feed
 from headwater.store.schema.reader_tables import subscription, subscription_tag, user
 
 CHUNK = 1000
+_ORIGINS = select(feed.c.id, feed.c.name, feed.c.url, feed.c.given_title, feed.c.title).where(FEED_IS_LIVE)
+_FEEDS_OF_ROLE = select(subscription.c.feed_id).join(user, user.c.id == subscription.c.user_id)
+_FEEDS_OF_READERS = _FEEDS_OF_ROLE.where(
+    user.c.role == READER, subscription.c.feed_id.not_in(_FEEDS_OF_ROLE.where(user.c.role == OWNER))
+)
+_READERS_WITH_QUERIES = select(query_feed.c.reader_id).where(query_feed.c.reader_id.is_not(None)).distinct()
+_SUBSCRIBED = select(subscription.c.feed_id).where(subscription.c.user_id == bindparam("reader"))
+_TAGGED = select(subscription_tag.c.feed_id, subscription_tag.c.tag).where(
+    subscription_tag.c.user_id == bindparam("reader")
+)
 
 
 def load_item_origins(
@@ -31,42 +41,35 @@ def load_item_origins(
     Feeds that only readers subscribe to are theirs alone: the server's ALL does not read them. For readers with
     queries, and for `readers`, the feeds have hidden tags (`query.reader_scope`).
     """
-    query = select(feed.c.id, feed.c.name, feed.c.url, feed.c.given_title, feed.c.title).where(FEED_IS_LIVE)
+    query = _ORIGINS
     some = feed_ids is not None and len(feed_ids) <= CHUNK
     if feed_ids is not None and some:
         query = query.where(feed.c.id.in_(sorted(feed_ids)))
     rows = connection.execute(query).all()
-    tags = find_feed_tags(connection, [row.id for row in rows] if some else None)
+    tags = find_feed_tags(connection, [id for id, *_ in rows] if some else None)
     unread_by_all = list_implicit_feeds(connection) | _list_feeds_of_readers(connection)
     hidden = _load_reader_tags(connection, readers)
     return {
-        row.id: Origin(
-            row.name,
-            row.url,
-            (*tags.get(row.id, ()), *hidden.get(row.id, ())),
-            row.id not in unread_by_all,
-            title=row.given_title or row.title,
+        id: Origin(
+            name, url, (*tags.get(id, ()), *hidden.get(id, ())), id not in unread_by_all, title=given_title or title
         )
-        for row in rows
+        for id, name, url, given_title, title in rows
     }
 
 
 def _list_feeds_of_readers(connection: Connection) -> set[int]:
     """Return the feeds that readers subscribe to, and no owner."""
-    of_role = select(subscription.c.feed_id).join(user, user.c.id == subscription.c.user_id)
-    alone = of_role.where(user.c.role == READER, subscription.c.feed_id.not_in(of_role.where(user.c.role == OWNER)))
-    return set(connection.execute(alone).scalars())
+    return set(connection.execute(_FEEDS_OF_READERS).scalars())
 
 
 def _load_reader_tags(connection: Connection, readers: Collection[int]) -> dict[int, list[str]]:
-    own = connection.execute(select(query_feed.c.reader_id).where(query_feed.c.reader_id.is_not(None)).distinct())
+    own = connection.execute(_READERS_WITH_QUERIES)
     found: dict[int, list[str]] = {}
     for reader in sorted({*readers, *own.scalars()}):
-        subscribed = select(subscription.c.feed_id).where(subscription.c.user_id == reader)
-        for feed_id in connection.execute(subscribed).scalars():
-            found.setdefault(feed_id, []).append(reader_tag(reader))
-        tagged = select(subscription_tag.c.feed_id, subscription_tag.c.tag).where(subscription_tag.c.user_id == reader)
-        for feed_id, tag in connection.execute(tagged):
+        every = reader_tag(reader)
+        for feed_id in connection.execute(_SUBSCRIBED, {"reader": reader}).scalars().all():
+            found.setdefault(feed_id, []).append(every)
+        for feed_id, tag in connection.execute(_TAGGED, {"reader": reader}):
             found.setdefault(feed_id, []).append(reader_tag(reader, tag))
     return found
 

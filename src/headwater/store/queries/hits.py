@@ -30,15 +30,14 @@ from headwater.model import Item
 from headwater.query.hits import Hit
 from headwater.query.items.related_item import Related
 from headwater.query.items.required_words import Narrowing
-from headwater.store.content.items import DataSlice, find_items
-from headwater.store.content.packed_items import pack_item, unpack_item
+from headwater.store.content.items import DataSlice, find_items, pack_item, unpack_item
 from headwater.store.content.search import select_narrowed
-from headwater.store.database.dialect import chunks, from_json, insert_or_ignore
+from headwater.store.database.dialect import chunks, from_json, insert_or_ignore, prepare_sql
 from headwater.store.database.item_ids import reserve_ids
 from headwater.store.queries import returned_items, selectivity
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, refresh
 from headwater.store.schema.item_tables import index_queue, item, outbox
-from headwater.store.schema.query_tables import QUERY_IS_LIVE, hit, item_version, query_feed
+from headwater.store.schema.query_tables import QUERY_IS_LIVE, QUERY_MAY_PUBLISH, hit, item_version, query_feed
 from headwater.store.schema.storable_text import replace_refused
 
 
@@ -117,7 +116,7 @@ def save_hits(connection: Connection, matched: Iterable[NewHit]) -> list[StoredH
 
     A query feed publishes an item once: an existing hit is changed in place and is never fresh again.
     """
-    completed = _complete_stories(connection, matched)
+    completed = complete_stories(connection, matched)
     wanted = {(one.hit.original.id, one.query_id): one for one in completed if one.hit.original.id is not None}
     if not wanted:
         return []
@@ -173,7 +172,7 @@ def merge_story_hits(matched: Iterable[NewHit]) -> list[NewHit]:
     return found
 
 
-def _complete_stories(connection: Connection, matched: Iterable[NewHit]) -> list[NewHit]:
+def complete_stories(connection: Connection, matched: Iterable[NewHit]) -> list[NewHit]:
     """Give the hits of stories their whole first items: the engine has kept them without their texts."""
     found = merge_story_hits(matched)
     stories = {one.hit.original.id for one in found if one.hit.origin is not None}
@@ -187,11 +186,11 @@ def _complete_stories(connection: Connection, matched: Iterable[NewHit]) -> list
 
 
 def _find_existing_queries(connection: Connection, ids: Collection[int]) -> set[int]:
-    """Find the query feeds among these that have not been dropped meanwhile."""
+    """Find the query feeds among these that have not been dropped meanwhile, and may read their sources."""
     found: set[int] = set()
     for chunk in chunks(sorted(ids), CHUNK):
         found.update(
-            connection.execute(select(query_feed.c.id).where(query_feed.c.id.in_(chunk), QUERY_IS_LIVE)).scalars()
+            connection.execute(select(query_feed.c.id).where(query_feed.c.id.in_(chunk), QUERY_MAY_PUBLISH)).scalars()
         )
     return found
 
@@ -318,7 +317,7 @@ def list_past_items(
         return sorted(connection.execute(query).scalars())
     # An item is in the index or in its queue. Asked for both at once, the databases would look at every item.
     places = (select_narrowed(connection.dialect.name, narrowing), select(index_queue.c.item_id))
-    found = {id for place in places for id in connection.execute(query.where(item.c.id.in_(place))).scalars()}
+    found = {id for place in places for id in connection.execute(query.where(item.c.id.in_(place))).scalars().all()}
     return sorted(found)[-limit:]
 
 
@@ -342,10 +341,37 @@ def count_past_items(
     return {feed_id: count for feed_id, count in rows if feed_id in feed_ids}
 
 
-def find_first_arrival(connection: Connection, feed_ids: Collection[int]) -> float | None:
-    """Find when the first stored item of these feeds arrived."""
+def sum_past_items(
+    connection: Connection,
+    *,
+    since: float,
+    feed_ids: Collection[int] | None,
+    from_id: int | None = None,
+    before_id: int | None = None,
+) -> int:
+    """Return the sum of `count_past_items`; None stands for all feeds, whose items need not be told apart."""
+    if feed_ids is not None:
+        counts = count_past_items(connection, since=since, feed_ids=feed_ids, from_id=from_id, before_id=before_id)
+        return sum(counts.values())
+    before = "" if before_id is None else " AND i.id < :before_id"
+    if from_id is not None:  # an index has the items of each feed by id
+        sql = (
+            "SELECT COUNT(*) FROM feed f CROSS JOIN item i WHERE f.deleted_at IS NULL AND i.feed_id = f.id "
+            f"AND i.id >= :from_id AND i.first_seen >= :since{before}"
+        )
+    else:  # one range of an index; to look up the feed of every item would take five times as long
+        found = f"SELECT COUNT(*) FROM item i WHERE i.first_seen >= :since{before}"
+        sql = f"SELECT ({found}) - ({found} AND i.feed_id IN (SELECT id FROM feed WHERE deleted_at IS NOT NULL))"
+    values = {"since": since, "from_id": from_id, "before_id": before_id}
+    return int(connection.execute(prepare_sql(sql), values).scalar_one())
+
+
+def find_first_arrival(connection: Connection, feed_ids: Collection[int] | None) -> float | None:
+    """Find when the first stored item of these feeds arrived, or of all."""
     query = select(item.c.first_seen).order_by(item.c.first_seen).limit(1)
-    if len(feed_ids) <= MANY_FEEDS:
+    if feed_ids is None:
+        query = query.where(item.c.feed_id.not_in(TRASHED_FEEDS))
+    elif len(feed_ids) <= MANY_FEEDS:
         query = query.where(item.c.feed_id.in_(sorted(feed_ids)))
     return connection.execute(query).scalar()
 

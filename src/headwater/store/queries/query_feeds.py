@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, case, delete, func, insert, or_, select, update
 
 from headwater.errors import NotFound, QueryError
 from headwater.language import Catalogue, reread
@@ -23,7 +23,7 @@ from headwater.store.database.dialect import chunks
 from headwater.store.queries import hits
 from headwater.store.saved_state import QUERIES, bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_tag
-from headwater.store.schema.query_tables import QUERY_IS_LIVE, implicit_feed, query_address, query_feed
+from headwater.store.schema.query_tables import PRIVATE_SOURCE, QUERY_IS_LIVE, implicit_feed, query_address, query_feed
 from headwater.store.schema.reader_tables import subscription, subscription_tag
 
 CHUNK = 1000
@@ -82,21 +82,21 @@ class StoredCatalogue(Catalogue):
 def load_catalogue(connection: Connection, reader_id: int | None = None) -> StoredCatalogue:
     """Load everything that a query can name: feeds, tags and query feeds.
 
-    For a reader: the feeds that this reader subscribes to, the reader's tags, and the query feeds that are the reader's
-    own, shared or public.
+    For a reader: the feeds that this reader subscribes to, and the reader's tags. Query feeds are those of the reader
+    or of the server, and those that others share.
     """
     named = select(feed.c.name, feed.c.url).where(feed.c.name.is_not(None), FEED_IS_LIVE)
     title = func.coalesce(feed.c.given_title, feed.c.title)
     titled = select(title, feed.c.url).where(title.is_not(None), FEED_IS_LIVE)
     tags = select(feed_tag.c.tag).distinct()
     columns = (query_feed.c.key, query_feed.c.name, query_feed.c.text, query_feed.c.form, query_feed.c.reader_id)
-    kept = select(*columns).where(QUERY_IS_LIVE)
+    own = query_feed.c.reader_id.is_(None) if reader_id is None else query_feed.c.reader_id == reader_id
+    kept = select(*columns).where(QUERY_IS_LIVE, or_(own, query_feed.c.visibility.in_(("shared", "public"))))
     if reader_id is not None:
         named = named.join(subscription, subscription.c.feed_id == feed.c.id).where(subscription.c.user_id == reader_id)
         titled = titled.join(subscription, subscription.c.feed_id == feed.c.id)
         titled = titled.where(subscription.c.user_id == reader_id)
         tags = select(subscription_tag.c.tag).where(subscription_tag.c.user_id == reader_id).distinct()
-        kept = kept.where(or_(query_feed.c.reader_id == reader_id, query_feed.c.visibility.in_(("shared", "public"))))
     queries = connection.execute(kept).all()
     return StoredCatalogue(
         sources={row.name: row.url for row in connection.execute(named)},
@@ -297,7 +297,9 @@ def activate_definitions(connection: Connection, wanted: Sequence[QueryFeed]) ->
         live = select(query_feed.c.id, query_feed.c.text).where(query_feed.c.id.in_(chunk), QUERY_IS_LIVE)
         rows = connection.execute(live.with_for_update())
         same = [id for id, text in rows if text == texts[id]]
-        now = {"active": query_feed.c.text, "active_position": query_feed.c.position, "problem": None}
+        private = query_feed.c.problem.like(f"{PRIVATE_SOURCE}%")  # noted since the definition was written
+        problem = case((private, query_feed.c.problem), else_=None)
+        now = {"active": query_feed.c.text, "active_position": query_feed.c.position, "problem": problem}
         connection.execute(update(query_feed).where(query_feed.c.id.in_(same)).values(now))
         done.update(same)
     return done

@@ -20,6 +20,7 @@ from headwater.store.maintenance import trash
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries import query_feeds, query_ownership
 from headwater.store.queries.query_ownership import ReaderLimits
+from headwater.store.queries.source_references import count_broken_queries, note_missing_sources
 from headwater.store.readers import accounts, subscriptions
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed
@@ -92,6 +93,8 @@ def run_script(
     report.raise_errors()
     if query_feeds.pause_unreferenced_feeds(connection):
         bump_revision(connection)
+    if count_broken_queries(connection):
+        note_missing_sources(connection)  # a new definition may have mended those that read it
     return ScriptResult(tuple(done), script.warnings, tuple(undo))
 
 

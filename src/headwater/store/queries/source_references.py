@@ -1,16 +1,18 @@
-"""Finds the query feeds that name a source, follows a source's new name or address, and lists missing sources."""
+"""Finds the query feeds that name a source, follows a source's new name or address, and notes sources that are missing
+or private."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, func, or_, select, update
 
 from headwater.errors import HeadwaterError, InputError
 from headwater.formats.values.links import normalise_url
 from headwater.language import reread
-from headwater.language.ast import CreateFeed, FeedAddress, FeedName, Position, SourceIs
+from headwater.language.ast import CreateFeed, FeedAddress, FeedName, Position, SourceIs, TaggedSources
 from headwater.language.binary_form import pack_statement
 from headwater.language.diagnostics import Diagnostics
 from headwater.language.formatter import format_source
@@ -18,13 +20,15 @@ from headwater.language.normal_form import list_conditions, walk_branches, walk_
 from headwater.language.parsing.lexer import TokenKind, tokenize_script
 from headwater.model import Feed, QueryFeed
 from headwater.store.content import outbox
+from headwater.store.queries.query_access import PUBLIC, SHARED
 from headwater.store.queries.query_feeds import list_all_query_feeds, read_definition
 from headwater.store.saved_state import QUERIES, bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed
-from headwater.store.schema.query_tables import QUERY_IS_LIVE, query_feed
+from headwater.store.schema.query_tables import PRIVATE_SOURCE, QUERY_IS_LIVE, query_feed
 
 SHOWN_USERS = 5  # names of query feeds in a message
 _MISSING = "Missing source: "
+_Names = tuple[tuple[str, str], ...]  # the sources that a query names: folded, and as written
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +93,43 @@ def follow_change(connection: Connection, source: Feed, name: str | None, url: s
         _save_texts(connection, changes)
 
 
+def follow_tag(connection: Connection, reader_id: int | None, old: str, new: str) -> None:
+    """Rewrite the queries of a reader, or of the server, that read the feeds with a tag to the tag's new name."""
+    written = format_source(TaggedSources(new)).removeprefix("TAG ")
+    changes: list[tuple[QueryFeed, str]] = []
+    for query in list_all_query_feeds(connection):
+        if query.reader_id == reader_id:
+            diagnostics = Diagnostics(query.text)
+            wanted: dict[Position, str | None] = {
+                diagnostics.position_at(tag.offset): written
+                for word, tag in pairwise(tokenize_script(query.text, diagnostics))
+                if word.keyword and word.value == "TAG" and tag.value.casefold() == old.casefold()
+            }
+            if wanted:
+                changes.append((query, _replace_tokens(query.text, wanted)))
+    if changes:
+        _save_texts(connection, changes)
+
+
 def note_missing_sources(connection: Connection) -> int:
-    """Set and clear the problem of query feeds whose source is missing, in the caller's transaction; return how many
-    have one."""
-    noted = query_feed.c.problem.like(f"{_MISSING}%")
-    broken = _find_missing_sources(connection)
+    """Set and clear the problem of query feeds whose source is missing or private, in the caller's transaction; return
+    how many have one.
+
+    A query feed whose owner may not read its source any more publishes nothing new (QUERY_MAY_PUBLISH).
+    """
+    queries = {query.name.casefold(): query for query in list_all_query_feeds(connection)}
+    reads = {key: _read_names(query) for key, query in queries.items()}
+    missing, private = _find_missing_sources(connection, queries, reads), _find_private_sources(queries, reads)
+    broken = {id: f"{_MISSING}{names}. Register the feed again, or change the query." for id, names in missing.items()}
+    broken |= {
+        id: f"{PRIVATE_SOURCE}{names}. Its owner does not share it with you, so nothing new is published: "
+        "change the query."
+        for id, names in private.items()
+    }
+    noted = or_(*(query_feed.c.problem.like(f"{kind}%") for kind in (_MISSING, PRIVATE_SOURCE)))
     connection.execute(update(query_feed).where(noted, query_feed.c.id.not_in(broken)).values(problem=None))
-    for id, names in broken.items():
-        told = f"{_MISSING}{', '.join(names)}. Register the feed again, or change the query."
-        connection.execute(update(query_feed).where(query_feed.c.id == id).values(problem=told[:1000]))
+    for id, problem in broken.items():
+        connection.execute(update(query_feed).where(query_feed.c.id == id).values(problem=problem[:1000]))
     return len(broken)
 
 
@@ -113,17 +145,40 @@ def count_broken_queries(connection: Connection) -> int:
     return connection.execute(broken).scalar_one()
 
 
-def _find_missing_sources(connection: Connection) -> dict[int, tuple[str, ...]]:
+def _find_missing_sources(
+    connection: Connection, queries: Mapping[str, QueryFeed], reads: Mapping[str, _Names]
+) -> dict[int, str]:
     named = connection.execute(select(feed.c.name).where(feed.c.name.is_not(None), FEED_IS_LIVE)).scalars()
-    known = {name.casefold() for name in named}
-    known |= set(connection.execute(select(query_feed.c.key).where(QUERY_IS_LIVE)).scalars())
-    found: dict[int, tuple[str, ...]] = {}
-    for query in list_all_query_feeds(connection):
-        references = (one for one in _read_references(query) if isinstance(one, FeedName))
-        missing = dict.fromkeys(one.name for one in references if one.key not in known)
-        if missing:
-            found[query.id] = tuple(missing)
-    return found
+    known = {name.casefold() for name in named} | queries.keys()
+    missing = {key: [name for read, name in reads[key] if read not in known] for key in queries}
+    return {queries[key].id: ", ".join(names) for key, names in missing.items() if names}
+
+
+def _find_private_sources(queries: Mapping[str, QueryFeed], reads: Mapping[str, _Names]) -> dict[int, str]:
+    """Find the query feeds that read a private one of somebody else, also through others."""
+    found: dict[str, str] = {}
+    while True:
+        new: dict[str, str] = {}
+        for key, query in queries.items():
+            hidden = [
+                name
+                for read, name in reads[key]
+                if read in found or (read in queries and not _may_read(query, queries[read]))
+            ]
+            if hidden and key not in found:
+                new[key] = ", ".join(hidden)
+        if not new:
+            return {queries[key].id: names for key, names in found.items()}
+        found |= new
+
+
+def _may_read(query: QueryFeed, source: QueryFeed) -> bool:
+    return source.reader_id == query.reader_id or source.visibility in (SHARED, PUBLIC)
+
+
+def _read_names(query: QueryFeed) -> _Names:
+    named = ((one.key, one.name) for one in _read_references(query) if isinstance(one, FeedName))
+    return tuple(dict.fromkeys(named))
 
 
 def _read_references(query: QueryFeed) -> list[FeedName | FeedAddress]:

@@ -10,6 +10,7 @@ import msgspec
 from sqlalchemy import BindParameter, Connection, and_, bindparam, select
 
 from headwater.model import Item
+from headwater.store.content.hidden_addresses import hide_fetch_addresses
 from headwater.store.content.items import ITEM_COLUMNS, read_item_values
 from headwater.store.database.dialect import bind_ids, chunks, select_by_ids
 from headwater.store.queries import hits
@@ -99,7 +100,15 @@ def _load_items(connection: Connection, user_id: int, ids: Iterable[int]) -> tup
             found[row[0]] = read_reader_item(row)
             if row[-1] is None:
                 others.append(row[0])
+    _hide_fetch_addresses(connection, found, others)
     return found, others
+
+
+def _hide_fetch_addresses(connection: Connection, found: dict[int, ReaderItem], others: Sequence[int]) -> None:
+    """Hide the addresses of feeds in their items `others`: the reader does not subscribe to these feeds."""
+    hidden = hide_fetch_addresses(connection, [found[id].item for id in others])
+    for id, shown in zip(others, hidden, strict=True):
+        found[id] = msgspec.structs.replace(found[id], item=shown)
 
 
 def read_reader_item(row: Sequence[Any]) -> ReaderItem:
@@ -113,6 +122,7 @@ def read_reader_item(row: Sequence[Any]) -> ReaderItem:
 def _load_hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict[int, ReaderItem]:
     """Load the hits among these ids."""
     found: dict[int, ReaderItem] = {}
+    others: list[int] = []
     for chunk in chunks((id - HIT_ID_OFFSET for id in ids if id >= HIT_ID_OFFSET), CHUNK):
         states = {row.id: row for row in connection.execute(_HIT_STATES, {"user": user_id, "ids": chunk})}
         for one in hits.find_hits(connection, chunk):
@@ -121,6 +131,9 @@ def _load_hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict
             found[HIT_ID_OFFSET + one.id] = ReaderItem(
                 one.item, _is_hit_read(state), starred, one.query_id, one.id, one.arrived
             )
+            if state is None or state.read_up_to is None:
+                others.append(HIT_ID_OFFSET + one.id)
+    _hide_fetch_addresses(connection, found, others)
     return found
 
 

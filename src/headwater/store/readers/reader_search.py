@@ -10,8 +10,9 @@ from sqlalchemy import Connection
 from headwater.store.content import search
 from headwater.store.content.search import SearchPage
 from headwater.store.content.search_terms import SearchTerm, to_fts5_query, to_tsquery
+from headwater.store.database.dialect import prepare_sql
 from headwater.store.readers.reader_items import READER_ITEM_COLUMNS, ReaderItem, read_reader_item
-from headwater.store.readers.stream_positions import join_columns, prepare_sql
+from headwater.store.readers.stream_positions import join_columns
 from headwater.store.readers.streams import HIT_ID_OFFSET, Stream
 from headwater.store.store import Store
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from headwater.store.database.dialect import chunks
+from headwater.store.database.dialect import chunks, prepare_sql
 from headwater.store.readers.streams import (
     HIT_ID_OFFSET,
     Stream,
@@ -49,9 +48,6 @@ _HIT_MARKS = (
     "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id"
 )
 _TAGGED = " AND s.feed_id IN (SELECT feed_id FROM subscription_tag WHERE user_id = :user AND tag = :tag)"
-
-
-prepare_sql = lru_cache(256)(text)  # parsing the text again each time would cost more than a small answer
 
 
 def list_stream_positions(

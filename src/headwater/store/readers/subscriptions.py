@@ -19,6 +19,7 @@ from headwater.formats.values.links import normalise_url
 from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck, NewFeed, add_feeds
 from headwater.store.database.dialect import chunks, from_json, insert_or_ignore, to_json
 from headwater.store.queries import query_feeds
+from headwater.store.queries.source_references import follow_tag
 from headwater.store.readers.accounts import find_owner
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag
@@ -298,7 +299,8 @@ def read_query_tags(stored: str | None) -> tuple[str, ...]:
 
 
 def rename_subscription_tag(connection: Connection, user_id: int, old: str, new: str | None) -> None:
-    """Rename a tag, maybe to an existing one, or (None) remove it from everything. NotFound if there is none."""
+    """Rename a tag, maybe to an existing one, or (None) remove it from everything. Queries that read the tag follow
+    its new name. NotFound if there is none."""
     feeds = _list_tagged_feeds(connection, user_id, old)
     rows = connection.execute(select(query_subscription).where(query_subscription.c.user_id == user_id)).all()
     asked = [row.query_id for row in rows if old in read_query_tags(row.tags)]
@@ -310,6 +312,8 @@ def rename_subscription_tag(connection: Connection, user_id: int, old: str, new:
         _change_feed_tags(connection, user_id, id, more, gone)
     for id in asked:
         _change_query_tags(connection, user_id, id, more, gone)
+    if more and feeds:
+        follow_tag(connection, None if user_id == find_owner(connection).id else user_id, old, *more)
 
 
 def _list_tagged_feeds(connection: Connection, user_id: int, tag: str) -> Sequence[int]:

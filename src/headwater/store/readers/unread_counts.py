@@ -127,13 +127,13 @@ def _count_by_tag(
 ) -> dict[str, UnreadCount]:
     """Add up the counts by tag. A row of `tags` is a tag and its feeds, or the tags of a query feed."""
     found: dict[str, list[UnreadCount]] = {}
-    for said, ids, query in tags:
+    for stored_tags, ids, query in tags:
         if query is None:
             some = [one for id in orjson.loads(ids) if (one := feeds.get(id)) is not None]
             if some:
-                found.setdefault(said, []).extend(some)
+                found.setdefault(stored_tags, []).extend(some)
         elif query in queries:
-            for tag in read_query_tags(said):
+            for tag in read_query_tags(stored_tags):
                 found.setdefault(tag, []).append(queries[query])
     return {
         tag: UnreadCount(sum([one.count for one in each]), max([one.newest for one in each]))

@@ -14,6 +14,8 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
+    or_,
     select,
 )
 
@@ -49,6 +51,10 @@ query_feed = Table(
     sqlite_autoincrement=True,
 )
 QUERY_IS_LIVE = query_feed.c.deleted_at.is_(None)
+PRIVATE_SOURCE = "Private source: "  # the problem of a query feed whose owner may not read its source any more
+QUERY_MAY_PUBLISH = and_(
+    QUERY_IS_LIVE, or_(query_feed.c.problem.is_(None), query_feed.c.problem.not_like(f"{PRIVATE_SOURCE}%"))
+)
 TRASHED_QUERIES = select(query_feed.c.id).where(query_feed.c.deleted_at.is_not(None))
 
 

@@ -30,6 +30,7 @@ from headwater.web.api.openapi import PREFIX, ErrorBody, ErrorResponse, describe
 from headwater.web.api.parameters import read_parameters, read_request_body
 from headwater.web.auth.authentication import Forbidden, require_identity
 from headwater.web.auth.cross_site import RequestRefused
+from headwater.web.shared.store_failures import report_store_error
 from headwater.web.site import Site
 
 GROUPS: tuple[EndpointGroup, ...] = (
@@ -158,18 +159,19 @@ def answer_error(error: HeadwaterError) -> Response:
         return _error_response(403, ErrorBody(message=message, field=field))
     if isinstance(error, InputError):
         return _error_response(400, ErrorBody(message=message, field=field))
-    if not isinstance(error, StoreError):
-        log.error("api_failed", error=repr(error))
+    if isinstance(error, StoreError):
+        return _error_response(503, ErrorBody(message=report_store_error(error)))
+    log.error("api_failed", error=repr(error))
     return _error_response(503, ErrorBody(message=message))
 
 
 def _answer_script_error(error: QueryError) -> str:
     """Return the first error of a script as a sentence; the details list all of them."""
-    told = [one for one in script_messages(error.messages) if not one.warning]
-    if not told:
+    errors = [one for one in script_messages(error.messages) if not one.warning]
+    if not errors:
         return str(error)
-    more = f" ({len(told) - 1} more below)" if len(told) > 1 else ""
-    return f"Error in the script, line {told[0].line}, column {told[0].column}: {told[0].message}{more}."
+    more = f" ({len(errors) - 1} more below)" if len(errors) > 1 else ""
+    return f"Error in the script, line {errors[0].line}, column {errors[0].column}: {errors[0].message}{more}."
 
 
 def _error_response(status: int, problem: ErrorBody, headers: dict[str, str] | None = None) -> Response:

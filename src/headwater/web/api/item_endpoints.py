@@ -74,7 +74,7 @@ class ItemStoryView(ResponseBody, frozen=True):
     """The story of an item: what it joined, how alike they are, and the other items that you read."""
 
     id: ItemId
-    joined: Annotated[ItemId | None, Meta(description="the item it joined; null if it began the story")]
+    joined: Annotated[ItemId | None, Meta(description="the item it joined; null if it began the story for you")]
     score: float | None
     words: Annotated[list[str], Meta(description="the words that both share, heaviest first")]
     publishers: int
@@ -232,12 +232,12 @@ async def _view_story(call: ApiCall, item_id: int | None) -> ItemStoryView | Non
     story = None if item_id is None else await load_story(call.store, feeds, item_id)
     if story is None:
         return None
-    mine = story.mine.entry
+    mine, seen = story.mine.entry, story.mine.reason is not None
     return ItemStoryView(
         id=format_item_id(story.id),
-        joined=None if mine.joined_id is None else format_item_id(mine.joined_id),
-        score=mine.score,
-        words=list(mine.words),
+        joined=format_item_id(mine.joined_id) if seen and mine.joined_id is not None else None,
+        score=mine.score if seen else None,
+        words=list(mine.words) if seen else [],
         publishers=story.publishers,
         items=[
             StoryItemView(
@@ -384,8 +384,8 @@ async def search_items(call: ApiCall, parameters: SearchParameters) -> SearchRes
         found = await run_search(
             call.store, call.user.id, parameters.q, call.now, before_id=before, limit=parameters.limit
         )
-        if found.said:
-            raise InputError(found.said)
+        if found.refusal:
+            raise InputError(found.refusal)
         return SearchResultView(
             items=[view_item(one) for one in found.readings[: parameters.limit]],
             next=None if found.next_id is None else encode_cursor(found.next_id),

@@ -127,14 +127,14 @@ def _describe_parameters(endpoint: Endpoint, schema: dict[str, Any]) -> list[dic
     for name, one in schema["properties"].items():
         inside = name in endpoint.path_names
         one = _drop_null(one)
-        said = one.pop("description", None)
+        description = one.pop("description", None)
         parameter = {
             "name": name,
             "in": "path" if inside else "query",
             "required": inside or name in schema.get("required", ()),
             "schema": one,
         }
-        found.append(parameter | ({"description": said} if said else {}))
+        found.append(parameter | ({"description": description} if description else {}))
     return found
 
 
@@ -158,14 +158,16 @@ def _describe_responses(endpoint: Endpoint, named: dict[str, Any]) -> dict[str, 
         schema = named[_type_key(endpoint.answer)]
         good = {"description": "the result", "content": {"application/json": {"schema": schema}}}
     bad = {"application/json": {"schema": named[_type_key(ErrorResponse)]}}
-    told = {
+    descriptions = {
         "400": "the request is invalid",
         "401": "not signed in, or the token is invalid",
         "403": "the user or the token lacks the permission",
     }
     if endpoint.path_names:
-        told["404"] = "not found, or not visible to you"
+        descriptions["404"] = "not found, or not visible to you"
     if endpoint.body is not None:
-        told |= {"413": "the body is too large", "415": "the body has the wrong content type"}
-    told |= {"default": "another error"}
-    return {str(endpoint.status): good} | {code: {"description": said, "content": bad} for code, said in told.items()}
+        descriptions |= {"413": "the body is too large", "415": "the body has the wrong content type"}
+    descriptions |= {"default": "another error"}
+    return {str(endpoint.status): good} | {
+        code: {"description": text, "content": bad} for code, text in descriptions.items()
+    }

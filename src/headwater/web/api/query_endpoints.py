@@ -19,6 +19,7 @@ from headwater.publish.delivery.delivery_check import check_deliveries
 from headwater.query.index.access_path import AccessExplanation
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.content.articles import want_articles
+from headwater.store.content.hidden_addresses import hide_fetch_addresses
 from headwater.store.publishing.private_feeds import set_visibility
 from headwater.store.queries import query_scripts
 from headwater.store.queries.document_hits import load_item_origins
@@ -368,11 +369,9 @@ class HitView(ResponseBody, frozen=True):
     related: list[Id] | None
 
 
-def _view_hit(hit: StoredHit) -> HitView:
+def _view_hit(hit: StoredHit, item: Item) -> HitView:
     related = None if hit.related is None else [other.id for other in hit.related if other.id is not None]
-    return HitView(
-        id=hit.id, item=_view_matched_item(hit.item), arrived=hit.arrived, delivered=hit.fresh, related=related
-    )
+    return HitView(id=hit.id, item=_view_matched_item(item), arrived=hit.arrived, delivered=hit.fresh, related=related)
 
 
 @query_group.get("/queries/{name}/items")
@@ -383,4 +382,8 @@ async def list_hits(call: ApiCall, parameters: HitListParameters) -> ListPage[Hi
     rows = await call.store.read(
         list_latest_hits, query.id, before=before[0] if before else None, limit=parameters.limit + 1
     )
-    return paginate(rows, parameters.limit, _view_hit, lambda hit: (hit.id,))
+    items = [hit.item for hit in rows]
+    if not owns_query(call.user, query):
+        items = await call.store.read(hide_fetch_addresses, items)
+    shown = dict(zip([hit.id for hit in rows], items, strict=True))
+    return paginate(rows, parameters.limit, lambda hit: _view_hit(hit, shown[hit.id]), lambda hit: (hit.id,))

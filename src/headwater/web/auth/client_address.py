@@ -10,6 +10,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from headwater.web.connections import group_address
+
 PEER_KEY = "headwater.peer"
 PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
@@ -37,6 +39,11 @@ def peer_address(request: HTTPConnection) -> str | None:
 def visitor_address(request: HTTPConnection) -> str | None:
     """Return the visitor's address: behind a trusted proxy, the one that it names."""
     return request.client.host if request.client else None
+
+
+def visitor_group(request: HTTPConnection) -> str:
+    """Return what limits count as one visitor: the address, in IPv6 its network of 64 bits; empty if unknown."""
+    return group_address(visitor_address(request) or "")
 
 
 def is_loopback(request: HTTPConnection) -> bool:

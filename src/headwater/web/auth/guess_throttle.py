@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from starlette.requests import HTTPConnection
 
-from headwater.web.auth.client_address import visitor_address
+from headwater.web.auth.client_address import visitor_group
 from headwater.web.auth.cross_site import RequestRefused
 
 FREE_ATTEMPTS = 5  # failures that cost nothing: people mistype
@@ -27,7 +27,7 @@ MAX_REMEMBERED_KEYS = 100_000  # keys that are remembered
 TOKEN = "token"
 
 GuessKey = tuple[str, str]
-"""The name that is guessed, or the address that guesses: ("name", "ada"), ("address", …), ("token", …)."""
+"""The name that is guessed, or the visitor who guesses: ("name", "ada"), ("address", …), ("token", …)."""
 
 
 class TooManyAttempts(RequestRefused):
@@ -112,4 +112,4 @@ class GuessThrottle:
 
 def token_key(request: HTTPConnection) -> GuessKey:
     """Return the key under which unknown tokens of a visitor are counted."""
-    return TOKEN, visitor_address(request) or ""
+    return TOKEN, visitor_group(request)

@@ -31,7 +31,7 @@ class OidcError(HeadwaterError):
 
 @dataclass(frozen=True)
 class OidcClient:
-    """Our registration at the provider."""
+    """This server as registered at an OpenID provider; `claim` is the claim that holds a user's name."""
 
     issuer: str
     id: str
@@ -90,7 +90,7 @@ class OidcProvider:
             raise OidcError("The provider gave no ID token.")
         found = await self._verify_id_token(token)
         if not hmac.compare_digest(str(found.get("nonce", "")).encode(), nonce.encode()):
-            raise OidcError("The provider's answer is to another question (nonce).")
+            raise OidcError("The provider answered another sign-in (nonce).")
         return found
 
     async def _verify_id_token(self, token: str) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class OidcProvider:
                 options={"require": ["exp", "iat", "iss", "aud", "sub"]},
             )
         except (jwt.PyJWTError, ValueError, TypeError) as error:
-            raise OidcError(f"The provider's ID token cannot be believed: {error}.") from error
+            raise OidcError(f"The provider's ID token is not valid: {error}.") from error
         audience = found["aud"]
         if isinstance(audience, list) and len(audience) > 1 and found.get("azp") != self.client.id:
             raise OidcError("The provider's ID token is for somebody else (azp).")
@@ -119,7 +119,7 @@ class OidcProvider:
 
     async def _find_key(self, kid: str | None, algorithm: str) -> dict[str, Any]:
         if algorithm not in ALGORITHMS:
-            raise OidcError(f"The provider signs by {algorithm[:20]}, which is not taken.")
+            raise OidcError(f"The provider signs with {algorithm[:20]}, which Headwater does not accept.")
         for renew in (False, True):
             for one in await self._load_keys(renew):
                 if (kid is None or one.get("kid") == kid) and one.get("use", "sig") == "sig":

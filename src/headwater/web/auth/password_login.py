@@ -19,7 +19,7 @@ from headwater.store.readers.accounts import (
     fold_name,
 )
 from headwater.web.auth.authentication import Authenticator
-from headwater.web.auth.client_address import is_loopback, visitor_address
+from headwater.web.auth.client_address import is_loopback, visitor_group
 from headwater.web.auth.cross_site import RequestRefused, check_host
 from headwater.web.auth.guess_throttle import GuessKey
 
@@ -81,7 +81,7 @@ class PasswordLogin:
 
     def check_setup_code(self, request: Request, code: str) -> None:
         """Raise WrongPassword or TooManyAttempts for a wrong setup code."""
-        with self._throttle.count_attempt(("address", visitor_address(request) or ""), ("code", "")) as attempt:
+        with self._throttle.count_attempt(("address", visitor_group(request)), ("code", "")) as attempt:
             if not hmac.compare_digest(code.encode("utf-8", "replace"), self.setup_code.encode()):
                 raise WrongPassword(
                     "This is not the link that the server's log shows; it holds until the server starts again."
@@ -92,11 +92,11 @@ class PasswordLogin:
         """Register a reader (never an owner), if registration is open."""
         if not self.authenticator.settings.registration:
             raise WrongPassword("Registration is closed. Ask the owner for an account.")
-        with self._throttle.count_attempt(("registration", visitor_address(request) or "")):
+        with self._throttle.count_attempt(("registration", visitor_group(request))):
             # Never taken back, so that nobody makes a thousand accounts.
             hashed = await asyncio.to_thread(hash_password, password)
             return await self.authenticator.store.write(add_user, name, hashed, self.authenticator.clock())
 
 
 def _login_keys(request: Request, name: str) -> tuple[GuessKey, GuessKey]:
-    return ("name", fold_name(name[:200])), ("address", visitor_address(request) or "")
+    return ("name", fold_name(name[:200])), ("address", visitor_group(request))

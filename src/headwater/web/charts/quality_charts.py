@@ -68,25 +68,25 @@ FormatNumber = Callable[[float], str]
 
 @dataclass(frozen=True, slots=True)
 class XAxis:
-    """The horizontal axis of a chart: its scale, its ticks (`marks`), their format (`say`) and its unit."""
+    """The horizontal axis of a chart: its scale, its ticks (`marks`), their format (`format_mark`) and its unit."""
 
     scale: Scale
     marks: Sequence[float]
-    say: FormatNumber
+    format_mark: FormatNumber
     unit: str
 
 
 def time_axis(start: float, end: float, zone: tzinfo) -> XAxis:
     """Return an axis from `start` to `end` in a time zone, at least a minute long."""
-    marks, say = time_ticks(start, end, zone)
+    marks, format_mark = time_ticks(start, end, zone)
     unit = f"time ({name_zone(end, zone)})"
-    return XAxis(Scale(start, max(end, start + 60), LINE_LEFT, WIDTH - 12), marks, say, unit)
+    return XAxis(Scale(start, max(end, start + 60), LINE_LEFT, WIDTH - 12), marks, format_mark, unit)
 
 
 def x_axis_scale(
-    low: float, high: float, say: FormatNumber, unit: str, *, marks: Sequence[float], log: bool = False
+    low: float, high: float, format_mark: FormatNumber, unit: str, *, marks: Sequence[float], log: bool = False
 ) -> XAxis:
-    return XAxis(Scale(low, high, LINE_LEFT, WIDTH - 12, log), marks, say, unit)
+    return XAxis(Scale(low, high, LINE_LEFT, WIDTH - 12, log), marks, format_mark, unit)
 
 
 def draw_line(
@@ -94,13 +94,13 @@ def draw_line(
     bottom: XAxis,
     points: Sequence[tuple[float, float]],
     unit: str,
-    say: FormatNumber,
+    format_y: FormatNumber,
     *,
     low: float | None = None,
     high: float | None = None,
     marked: tuple[float, float, str] | None = None,
     breaks: float | None = None,
-    say_x: FormatNumber | None = None,
+    format_x: FormatNumber | None = None,
 ) -> Chart:
     """Draw one quantity as a line. `marked` is a highlighted point with its label.
 
@@ -114,8 +114,8 @@ def draw_line(
     up = Scale(lowest, highest, LINE_HEIGHT - LINE_BOTTOM, LINE_TOP)
     marks = linear_ticks(lowest, highest, 4)
     parts = [svg_text(0, 12, unit, class_="unit")]
-    parts += draw_y_axis(up, marks, say, LINE_LEFT, WIDTH - 12)
-    parts += draw_x_axis(bottom.scale, bottom.marks, bottom.say, LINE_HEIGHT - LINE_BOTTOM)
+    parts += draw_y_axis(up, marks, format_y, LINE_LEFT, WIDTH - 12)
+    parts += draw_x_axis(bottom.scale, bottom.marks, bottom.format_mark, LINE_HEIGHT - LINE_BOTTOM)
     parts.append(svg_text(WIDTH - 12, LINE_HEIGHT - 3, bottom.unit, anchor="end", class_="unit"))
     for run in _split_at_gaps(points, breaks):
         places = [(bottom.scale(x), up(y)) for x, y in run]
@@ -130,7 +130,7 @@ def draw_line(
         parts.append(
             svg_text(beside, y + 17 if y < LINE_HEIGHT / 2 else y - 9, marked[2], anchor=anchor, class_="said")
         )
-    rows = tuple(((say_x or bottom.say)(x), say(float(f"{y:.4g}"))) for x, y in points)
+    rows = tuple(((format_x or bottom.format_mark)(x), format_y(float(f"{y:.4g}"))) for x, y in points)
     return Chart(title, svg_document(LINE_HEIGHT, parts, title), (bottom.unit, unit), rows)
 
 
@@ -143,8 +143,8 @@ def _split_at_gaps(points: Sequence[tuple[float, float]], breaks: float | None) 
     return runs
 
 
-def draw_sparkline(values: Sequence[float | None], said: str, span: float = 0.0) -> Markup:
-    """Draw a small line without axes; `said` is its text alternative. Return "" for fewer than two values.
+def draw_sparkline(values: Sequence[float | None], alt: str, span: float = 0.0) -> Markup:
+    """Draw a small line without axes; `alt` is its text alternative. Return "" for fewer than two values.
 
     The height covers at least `span`, so that a tiny change does not look like a fall.
     """
@@ -157,4 +157,4 @@ def draw_sparkline(values: Sequence[float | None], said: str, span: float = 0.0)
     places = [(across(x), up(y)) for x, y in known]
     end = svg_element("circle", cx=places[-1][0], cy=places[-1][1], r=2.0, class_="dot")
     parts = [svg_element("path", d=svg_path(places), class_="line"), end]
-    return svg_document(27, parts, said, class_="spark", width=120)
+    return svg_document(27, parts, alt, class_="spark", width=120)

@@ -25,8 +25,8 @@ def time_ticks(
 ) -> tuple[list[float], Callable[[float], str]]:
     """Return times that are round in a time zone between two times, and the function that formats them.
 
-    >>> marks, say = time_ticks(0, 86_400)
-    >>> [say(mark) for mark in marks][:3]
+    >>> marks, format_mark = time_ticks(0, 86_400)
+    >>> [format_mark(mark) for mark in marks][:3]
     ['00:00', '03:00', '06:00']
     """
     step = next((step for step in _STEPS if (end - start) / step <= about + 2), _STEPS[-1])
@@ -35,13 +35,13 @@ def time_ticks(
     marks = [first + k * step for k in range(int((end - first) // step) + 1)]
     long = end - start > 1.5 * DAY  # midnights are labelled with the date, since hours repeat
 
-    def say(at: float) -> str:
+    def format_mark(at: float) -> str:
         moment = datetime.fromtimestamp(at, zone)
         midnight = long and (moment.hour, moment.minute) == (0, 0)
         return moment.strftime("%-d %b" if step >= DAY or midnight else "%H:%M")
 
     # The label of a tick at the very end would be cut off.
-    return [mark for mark in marks if mark <= end - 0.03 * (end - start)], say
+    return [mark for mark in marks if mark <= end - 0.03 * (end - start)], format_mark
 
 
 WIDTH = 480.0  # of a chart: a phone shows it at three quarters of this size, so letters stay readable
@@ -130,23 +130,23 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def draw_y_axis(
-    scale: Scale, marks: Sequence[float], say: Callable[[float], str], left: float, right: float
+    scale: Scale, marks: Sequence[float], format_mark: Callable[[float], str], left: float, right: float
 ) -> list[str]:
     """Draw horizontal grid lines with their numbers at the left."""
     parts = []
     for mark in marks:
         y = scale(mark)
         parts.append(svg_element("line", x1=left, x2=right, y1=y, y2=y, class_="grid"))
-        parts.append(svg_text(left - 6, y + 4, say(mark), anchor="end"))
+        parts.append(svg_text(left - 6, y + 4, format_mark(mark), anchor="end"))
     return parts
 
 
-def draw_x_axis(scale: Scale, marks: Sequence[float], say: Callable[[float], str], bottom: float) -> list[str]:
+def draw_x_axis(scale: Scale, marks: Sequence[float], format_mark: Callable[[float], str], bottom: float) -> list[str]:
     parts = [svg_element("line", x1=scale.start, x2=scale.end, y1=bottom, y2=bottom, class_="axis")]
     for mark in marks:
         x = scale(mark)
         parts.append(svg_element("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, class_="axis"))
-        parts.append(svg_text(x, bottom + 17, say(mark), anchor="middle"))
+        parts.append(svg_text(x, bottom + 17, format_mark(mark), anchor="middle"))
     return parts
 
 

@@ -77,7 +77,7 @@ async def load_feed_page(
     store: Store, settings: Settings, user: User, feed_id: int, now: float, zone: tzinfo = UTC
 ) -> FeedPage:
     """Load the values of the page. Raises NotFound."""
-    explanation = await explain_feed_schedule(store, settings, feed_id, now)
+    explanation = await explain_feed_schedule(store, settings, feed_id, now, zone)
     refreshes = await store.read(list_refreshes, feed_id, since=now - WEEK, limit=SHOWN_REFRESHES)
     sources = [one.query_id for one in await store.read(list_selectivity) if one.feed_id == feed_id and one.kept]
     queries = [query for query in await store.read(find_query_feeds, sources) if may_read_query(user, query)]

@@ -59,9 +59,9 @@ class QualityPage:
     watched: int
     sparks: dict[str, Markup]
     buys: tuple[PredictedQuality, ...]
-    said_curve: str
-    said_check: str
-    said_forecast: str
+    curve_sentence: str
+    check_sentence: str
+    forecast_sentence: str
     completeness: Chart | None
     delay: Chart | None
     price: Chart | None
@@ -86,9 +86,9 @@ async def load_quality_page(site: Site, now: float, zone: tzinfo = UTC) -> Quali
         watched=status.feeds,
         sparks=_draw_sparklines(past[-180:]),
         buys=tuple(buys),
-        said_curve=_describe_curve(buys, budget) if buys else "",
-        said_check=report.plan_check.describe() if report and report.plan_check else "",
-        said_forecast=report.forecast.describe() if report and report.forecast else "",
+        curve_sentence=_describe_curve(buys, budget) if buys else "",
+        check_sentence=report.plan_check.describe() if report and report.plan_check else "",
+        forecast_sentence=report.forecast.describe() if report and report.forecast else "",
         completeness=_draw_curve(buys, budget, lambda one: one.completeness, "completeness"),
         delay=_draw_curve(buys, budget, lambda one: one.delay / 60, "delay"),
         price=_draw_price(past, zone),
@@ -117,9 +117,9 @@ async def draw_delay_curve(site: Site, now: float) -> Chart | None:
 
 
 def _draw_sparklines(past: Sequence[QualityPoint]) -> dict[str, Markup]:
-    def drawn(name: str, said: str, span: float = 0.0) -> Markup:
+    def drawn(name: str, alt: str, span: float = 0.0) -> Markup:
         values = [getattr(one, name) for one in past]
-        return draw_sparkline([None if math.isnan(value) else value for value in values], said, span)
+        return draw_sparkline([None if math.isnan(value) else value for value in values], alt, span)
 
     return {
         "completeness": drawn("completeness", "Completeness over the last reports", 0.02),
@@ -187,16 +187,13 @@ def _draw_price(past: Sequence[QualityPoint], zone: tzinfo) -> Chart | None:
     if len(known) < 3:
         return None
     free = max(price for _, price in known) < NO_PRICE
-    unit = "minutes"
-    if free:
-        known = [(at, 0.0) for at, _ in known]
-    elif max(price for _, price in known) < 1:
-        unit, known = "seconds", [(at, price * 60) for at, price in known]
     usual = sorted(price for _, price in known)[int(len(known) * 0.98)]  # the first price is a guess, and far off
+    unit, scale = ("seconds", 60) if usual < 1 else ("minutes", 1)
+    known = [(at, 0.0 if free else price * scale) for at, price in known]
     tenth = max(len(known) // 10, 1)
     first = sorted(price for _, price in known[:tenth])[tenth // 2]
     last = known[-1][1]
-    steady = max(first, last) < NO_PRICE or 0.8 < last / max(first, NO_PRICE) < 1.25
+    steady = max(first, last) < NO_PRICE * scale or 0.8 < last / max(first, NO_PRICE * scale) < 1.25
     change = "been steady" if steady else "risen" if last > first else "fallen"
     title = f"The price of a request has {change} over {format_duration(known[-1][0] - known[0][0])}"
     if free:
@@ -208,9 +205,9 @@ def _draw_price(past: Sequence[QualityPoint], zone: tzinfo) -> Chart | None:
         f"price: what a refresh must be worth, in item-{unit}",
         format_plain,
         low=0.0,
-        high=1.2 * usual or 1.0,
+        high=1.0 if free else 1.2 * usual * scale,
         breaks=3 * 3600.0,
-        say_x=partial(format_time, zone=zone),
+        format_x=partial(format_time, zone=zone),
     )
 
 

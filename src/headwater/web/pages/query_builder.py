@@ -68,9 +68,9 @@ def _write_name(form: Mapping[str, str]) -> str:
 
 def _write_sources(form: Mapping[str, str], names: Collection[str] | None) -> str:
     lines = [line.strip().rstrip(",") for line in form.get("sources", "").splitlines()]
-    said = [f"TAG {_quote_text(tag)}" for tag in _split_list(form.get("tags", ""))]
-    said += [_write_source(line, names) for line in dict.fromkeys(lines) if line]
-    return " | ".join(said) or "ALL"
+    sources = [f"TAG {_quote_text(tag)}" for tag in _split_list(form.get("tags", ""))]
+    sources += [_write_source(line, names) for line in dict.fromkeys(lines) if line]
+    return " | ".join(sources) or "ALL"
 
 
 def _write_source(line: str, names: Collection[str] | None) -> str:

@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from headwater.errors import InputError, QueryError
 from headwater.language import EVERY, Message, parse
+from headwater.language.checker import complete_title
 from headwater.language.examples import GALLERY
 from headwater.language.formatter import format_script
 from headwater.language.highlighter import highlight_script
@@ -125,7 +126,7 @@ def _collect_messages(details: tuple[object, ...]) -> tuple[Message, ...]:
 
 
 async def list_queries(store: Store, user: User, after: int, limit: int) -> list[ListedQuery]:
-    """List the query feeds that a user may read after an id, in the order of creation."""
+    """List the query feeds that a user may read, in the order of creation, from those after an id on."""
     found = await store.read(list_readable_queries, user, after=after, limit=limit)
     counts = await store.read(count_hits_by_query, [query.id for query in found])
     rows = []
@@ -235,6 +236,10 @@ async def _answer_script(visit: Visit, text: str, form: dict[str, str]) -> Respo
         return json_response(
             {"messages": [asdict(one) for one in await check_query(visit.store, text, _reader_id(visit))]}
         )
+    if visit.part == "complete":
+        known = await visit.store.read(load_catalogue, _reader_id(visit))
+        names = known.tags if form.get("kind") == "TAG" else [title for title, _ in known.titles]
+        return json_response({"found": complete_title(form.get("typed", ""), names)})
     if visit.part == "build":
         try:
             return json_response({"text": build_query(form, await _list_names(visit)), "problem": None})

@@ -129,7 +129,7 @@ class ReadPage:
     unread_only: bool
     view: str  # the column shown on a phone: list, article or side
     found: SearchResult | None = None
-    said: str = ""
+    search_text: str = ""
     settled: int = 0  # all items up to this id were stored when the page was loaded
     beyond: tuple[int, ...] = ()  # unread items of the page beyond it
     silence: EmptyStream | None = None  # why the stream is empty
@@ -162,16 +162,16 @@ async def show_named_stream(visit: Visit) -> Response:
 
 @pages.get("/read/search", READ)
 async def show_search(visit: Visit) -> Response:
-    said = visit.query("q").strip()[:2000]
+    search_text = visit.query("q").strip()[:2000]
     mine = await visit.site.reader_feeds.load_feeds(visit.user.id)
     found = SearchResult(())
-    if said:
+    if search_text:
         before = visit.integer("before")
-        found = await run_search(visit.store, visit.user.id, said, visit.now, before_id=before, limit=PAGE_SIZE)
-    path = f"/read/search?{urlencode({'q': said})}"
+        found = await run_search(visit.store, visit.user.id, search_text, visit.now, before_id=before, limit=PAGE_SIZE)
+    path = f"/read/search?{urlencode({'q': search_text})}"
     article = await _load_article(visit, mine, path, "&")
     page = ReadPage(
-        where=OpenStream(path, f"“{said}”" if said else "Search", Stream()),
+        where=OpenStream(path, f"“{search_text}”" if search_text else "Search", Stream()),
         side=await load_sidebar(visit.store, visit.user.id, mine, ""),
         rows=await _build_rows(visit.store, found.readings, mine, path, "&"),
         article=article,
@@ -180,7 +180,7 @@ async def show_search(visit: Visit) -> Response:
         unread_only=False,
         view=_choose_view(visit, article),
         found=found,
-        said=said,
+        search_text=search_text,
     )
     return await _render_read_page(visit, page)
 

@@ -26,6 +26,7 @@ from headwater.web.auth.guess_throttle import GuessThrottle, TooManyAttempts, to
 from headwater.web.compression import choose_coding
 from headwater.web.published.document_readers import DocumentReaders
 from headwater.web.security_headers import SECURITY_HEADERS
+from headwater.web.shared.store_failures import report_store_error
 
 Headers = list[tuple[bytes, bytes]]
 ReadyResponse = tuple[int, Headers, bytes]
@@ -91,7 +92,7 @@ class DocumentResponses:
             if found is None and self._documents.is_private(key[0]) and await self._may_read(scope, key[0]):
                 found = await self._documents.find_document(*key, signed_in=True)
         except StoreError as error:
-            return _text_response(503, str(error))
+            return _text_response(503, report_store_error(error))
         except TooManyAttempts as error:
             return _text_response(429, str(error), [(b"retry-after", b"%d" % error.seconds)])
         if found is None:

@@ -12,10 +12,9 @@ from headwater.node.websub.push_service import PushService
 from headwater.node.websub.websub_client import PATH as CALLBACK_PATH
 from headwater.publish.published_documents import parse_topic
 from headwater.publish.websub_hub import HUB_PATH
-from headwater.web.auth.client_address import visitor_address
+from headwater.web.auth.client_address import visitor_group
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.auth.guess_throttle import TooManyAttempts
-from headwater.web.connections import group_address
 from headwater.web.published.document_responses import FeedTokens
 from headwater.web.request_body import read_body
 
@@ -59,9 +58,7 @@ class WebSubEndpoints:
             await self._count_guess(request, form.get("hub.topic", ""))
         except TooManyAttempts as error:
             return _say(str(error), error.status, **error.headers)
-        address = visitor_address(request)
-        sender = None if address is None else group_address(address)
-        status, sentence = await self._hub.accept_request(form, sender)
+        status, sentence = await self._hub.accept_request(form, visitor_group(request) or None)
         headers = {"Retry-After": "600"} if status in (429, 503) else {}
         return _say(sentence, status, **headers)
 

@@ -20,11 +20,14 @@ from headwater.settings import Settings, is_shared_database
 from headwater.store.maintenance.probe import WaitingWork, find_waiting_work, probe_tables, probe_writing
 from headwater.store.store import Store
 from headwater.times import DAY, MINUTE
+from headwater.web.shared.store_failures import report_store_error
 
 OK, DEGRADED, FAILING = "ok", "degraded", "failing"
 LATE = 10 * MINUTE  # so long may feeds, items and deliveries wait for their turn
 MIN_FREE_BYTES = 100 << 20
 CHECK_SECONDS = 1.0  # anybody may ask, and each check writes
+PATIENCE = 10.0  # seconds until a database counts as hung
+_HANGS = f"The database has not answered for {PATIENCE:.0f} seconds."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,10 @@ def find_late_work(work: WaitingWork, status: CrawlStatus, now: float) -> list[H
     found: list[HealthProblem] = []
     if status.network_away_since is not None:
         found.append(HealthProblem("network", "No server can be reached: the network of this machine is down."))
-    elif status.next_due is not None and now - status.next_due > LATE:
-        found.append(HealthProblem("refreshes", "Feeds have been due for more than ten minutes without a refresh."))
+    elif status.moved_at is not None and now - status.moved_at > LATE:
+        found.append(
+            HealthProblem("refreshes", "For more than ten minutes no feed was chosen, or no result came. See the log.")
+        )
     if work.unmatched_since is not None and now - work.unmatched_since > LATE:
         found.append(HealthProblem("queries", "Items have waited for the queries for more than ten minutes."))
     if work.undelivered_since is not None and now - work.undelivered_since > LATE:
@@ -70,33 +75,33 @@ def find_late_work(work: WaitingWork, status: CrawlStatus, now: float) -> list[H
 
 
 class HealthCheck:
-    """Checks a store and its disk, at most once a second."""
+    """Checks a store and its disk, at most once a second. A database that hangs is not asked again until it answers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._found: list[HealthProblem] = []
+        self._check_task: asyncio.Task[list[HealthProblem]] | None = None
         self._checked_at = float("-inf")
-        self._lock = asyncio.Lock()
 
     async def find_problems(self, settings: Settings, status: CrawlStatus, now: float) -> list[HealthProblem]:
         """Return everything that is wrong now, or was within the last second."""
-        async with self._lock:
-            if time.monotonic() - self._checked_at > CHECK_SECONDS:
-                self._found = await self._check(settings, status, now)
-                self._checked_at = time.monotonic()
-            return self._found
+        task = self._check_task
+        if task is None or (task.done() and time.monotonic() - self._checked_at > CHECK_SECONDS):
+            self._checked_at = time.monotonic()
+            task = self._check_task = asyncio.create_task(self._check(settings, status, now))
+        done, _ = await asyncio.wait({task}, timeout=PATIENCE)
+        return task.result() if done else [HealthProblem("database", _HANGS, stops=True)]
 
     async def _check(self, settings: Settings, status: CrawlStatus, now: float) -> list[HealthProblem]:
         found: list[HealthProblem] = []
         try:
             await self._store.write(probe_writing, now)
         except StoreError as error:
-            found.append(HealthProblem("storage", str(error), stops=True))
+            found.append(HealthProblem("storage", report_store_error(error), stops=True))
         try:
             await self._store.read(probe_tables)
             work = await self._store.read(find_waiting_work, now - DAY)
         except StoreError as error:
-            return [*found, HealthProblem("database", str(error), stops=True)]
+            return [*found, HealthProblem("database", report_store_error(error), stops=True)]
         if is_shared_database(settings):
             found += [HealthProblem("cluster", missing) for missing in await find_missing_roles(self._store)]
         elif (free := _free_bytes(settings.data)) < MIN_FREE_BYTES:

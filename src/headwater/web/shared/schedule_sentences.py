@@ -62,13 +62,13 @@ def _explain_next(explanation: ScheduleExplanation, now: float, zone: tzinfo) ->
         return "No refresh is planned."
     soon = explanation.next_refresh <= now + 1
     at = datetime.fromtimestamp(explanation.next_refresh, zone)
-    said = "The next refresh is due now" if soon else f"The next refresh is planned for {at:%H:%M %Z}"
+    sentence = "The next refresh is due now" if soon else f"The next refresh is planned for {at:%H:%M %Z}"
     if not soon:
-        said += f", {format_relative(explanation.next_refresh, now)}"
+        sentence += f", {format_relative(explanation.next_refresh, now)}"
     if explanation.held_until is not None and explanation.held_by:
         earlier = explanation.next_refresh - explanation.held_until > 1
         wait = f"; not within the next {format_duration(explanation.held_until - now)}" if earlier else ""
-        return f"{said}{wait}: {explanation.held_by}."
+        return f"{sentence}{wait}: {explanation.held_by}."
     if explanation.value is not None and explanation.price is not None and math.isfinite(explanation.value):
         saved, cost = (
             (f"saves {describe_waiting(explanation.value)} of waiting", describe_waiting(explanation.price))
@@ -77,8 +77,8 @@ def _explain_next(explanation: ScheduleExplanation, now: float, zone: tzinfo) ->
         )
         worth = f"a refresh {saved} now, and the price is {cost}"
         waiting = f"{explanation.belief.expected_new:.1f} new items are expected and " if explanation.belief else ""
-        return f"{said}, because {waiting}{worth}."
-    return f"{said}: {explanation.why}." if explanation.why else f"{said}."
+        return f"{sentence}, because {waiting}{worth}."
+    return f"{sentence}: {explanation.why}." if explanation.why else f"{sentence}."
 
 
 def _explain_hints(explanation: ScheduleExplanation) -> list[str]:
@@ -89,10 +89,10 @@ def _explain_hints(explanation: ScheduleExplanation) -> list[str]:
 
 def _explain_loss(explanation: ScheduleExplanation, refreshes: Sequence[Refresh]) -> str:
     lost = sum(one.lost for one in refreshes)
-    said = ""
+    sentence = ""
     if lost >= 0.5:
         got = sum(one.new for one in refreshes)
-        said = f"About {lost:.0f} of {got + lost:.0f} items were lost in the last week."
+        sentence = f"About {lost:.0f} of {got + lost:.0f} items were lost in the last week."
     if explanation.belief is not None and explanation.belief.chance_of_loss > 0.05:
-        said += f" Right now the chance that its window has overflowed is {explanation.belief.chance_of_loss:.0%}."
-    return said.strip()
+        sentence += f" Right now the chance that its window has overflowed is {explanation.belief.chance_of_loss:.0%}."
+    return sentence.strip()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import Connection
 
 from headwater.errors import InputError, QueryError
 from headwater.language import Message, Script, parse
@@ -11,7 +15,7 @@ from headwater.language.ast import AllSources, CreateFeed, SourceGroup, SourceIs
 from headwater.language.normal_form import list_conditions, walk_branches, walk_condition
 from headwater.node.queries.preview import start_run
 from headwater.query.items.language_detection import make_language_detector
-from headwater.store.queries.hits import count_past_items
+from headwater.store.queries.hits import sum_past_items
 from headwater.store.queries.query_feeds import load_catalogue
 from headwater.store.readers.reader_items import ReaderItem, find_reader_items
 from headwater.store.readers.reader_search import search_reader_items
@@ -42,13 +46,13 @@ class SearchResult:
     kept: int = 0
     looked_at: int = 0
     problem: Message | None = None
-    said: str = ""  # the problem with the search words
+    refusal: str = ""  # the problem with the search words
     next_id: int | None = None
     waiting: int = 0
     searched: float | None = None
 
 
-def parse_as_query(said: str) -> str | None:
+def parse_as_query(text: str) -> str | None:
     """Return the input as a script if it looks like the query language, else None.
 
     >>> parse_as_query('TITLE CONTAINS "ice"')
@@ -56,23 +60,23 @@ def parse_as_query(said: str) -> str | None:
     >>> parse_as_query("what the title contains") is None
     True
     """
-    if not _QUERY_SHAPE.search(said):
+    if not _QUERY_SHAPE.search(text):
         return None
-    begin = said.lstrip().split(None, 1)[0].upper() if said.strip() else ""
+    begin = text.lstrip().split(None, 1)[0].upper() if text.strip() else ""
     if begin == "CREATE":
-        return said
+        return text
     return (
-        f"CREATE FEED Search AS {said}"
+        f"CREATE FEED Search AS {text}"
         if begin in ("RETURN", "FROM")
-        else f"CREATE FEED Search AS RETURN ALL WHERE {said}"
+        else f"CREATE FEED Search AS RETURN ALL WHERE {text}"
     )
 
 
 async def run_search(
-    store: Store, user_id: int, said: str, now: float, *, before_id: int | None, limit: int
+    store: Store, user_id: int, text: str, now: float, *, before_id: int | None, limit: int
 ) -> SearchResult:
     """Search the items of a user's subscriptions, as a query if the input is a valid one, else by words."""
-    script, problem = parse_as_query(said), None
+    script, problem = parse_as_query(text), None
     if script is not None:
         try:
             found = parse(script)
@@ -84,9 +88,9 @@ async def run_search(
         except QueryError as error:
             problem = next((one for one in error.messages if isinstance(one, Message)), None)
     try:
-        page, readings = await search_reader_items(store, user_id, said, limit=limit, before_id=before_id)
+        page, readings = await search_reader_items(store, user_id, text, limit=limit, before_id=before_id)
     except InputError as error:
-        return SearchResult((), said=str(error), problem=problem)
+        return SearchResult((), refusal=str(error), problem=problem)
     following = readings[-1].item.id if page.more and readings else None
     return SearchResult(tuple(readings), problem=problem, next_id=following, waiting=page.waiting)
 
@@ -110,7 +114,7 @@ async def _search_by_query(
 ) -> SearchResult:
     """Evaluate the latest items first, until a page is full; if the query compares items, all of them."""
     since, name = now - QUERY_DAYS * DAY, create.name.name
-    run = await start_run(store, [create], since, make_language_detector(), user_id, before_id)
+    run = await start_run(store, [create], since, make_language_detector(), user_id, before_id, limit + 1)
     while run.done < 1 and not (
         run.latest_first and (len(run.list_found(name)) > limit or run.evaluated >= MAX_EVALUATED)
     ):
@@ -119,14 +123,20 @@ async def _search_by_query(
     full = run.latest_first and len(found) > limit
     found = found[: limit if run.latest_first else MAX_MATCHES]
     last = found[-1].id if full else None if run.done == 1 else run.last_id
-    feeds = run.wanted[name]
-    covered = await store.read(count_past_items, since=since, feed_ids=feeds, from_id=last, before_id=before_id)
+    feeds = run.name_feeds(name)
+    count = partial(sum_past_items, since=since, feed_ids=feeds, from_id=last, before_id=before_id)
+    looked_at, readings = await store.read(_load_page, user_id, [item.id for item in found if item.id], count)
     searched = None
     if last is not None and not full:
-        stored = await store.read(count_past_items, since=since, feed_ids=feeds)
-        later = await store.read(count_past_items, since=since, feed_ids=feeds, from_id=last)
-        searched = sum(later.values()) / sum(stored.values())
-    readings = await store.read(find_reader_items, user_id, [item.id for item in found if item.id is not None])
+        stored = await store.read(sum_past_items, since=since, feed_ids=feeds)
+        later = await store.read(sum_past_items, since=since, feed_ids=feeds, from_id=last)
+        searched = later / stored
     kept = len(found) if run.latest_first else len(run.list_found(name))
-    looked_at = sum(covered.values())
     return SearchResult(tuple(readings), script, kept, looked_at, next_id=last, searched=searched)
+
+
+def _load_page(
+    connection: Connection, user_id: int, ids: list[int], count: Callable[[Connection], int]
+) -> tuple[int, list[ReaderItem]]:
+    """Count the items that a page covers and load those it shows, in one change of threads."""
+    return count(connection), find_reader_items(connection, user_id, ids)

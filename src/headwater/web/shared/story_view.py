@@ -14,13 +14,10 @@ MAX_WORDS = 6  # shared words that are shown
 
 @dataclass(frozen=True, slots=True)
 class JoinReason:
-    """The item that another one joined, the score, and the heaviest shared words. Equal links have no words.
+    """The item that another one joined, the score, and the heaviest shared words. Equal links have no words."""
 
-    The title and the feed are None if the reader does not read that feed, or if the item is gone.
-    """
-
-    title: str | None
-    feed: str | None
+    title: str
+    feed: str
     score: str
     words: tuple[str, ...]
 
@@ -31,7 +28,7 @@ class StoryMemberView:
 
     entry: StoryEntry
     feed: str
-    reason: JoinReason | None  # None for the first item
+    reason: JoinReason | None  # None for the first item that the reader may read
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +46,13 @@ class ReaderStory:
 
 
 def explain_joining(entry: StoryEntry, feeds: ReaderFeeds) -> JoinReason | None:
-    """Return why an item joined its story; None if it began it."""
-    if entry.joined_id is None or entry.score is None:
+    """Return why an item joined its story; None if it began it, or joined an item that is gone or that the reader may
+    not read: its words would tell what others read."""
+    if entry.joined_feed_id not in feeds.feeds or entry.score is None:
         return None
-    seen = entry.joined_feed_id is not None and entry.joined_feed_id in feeds.feeds
     return JoinReason(
-        entry.joined_title or "Untitled" if seen else None,
-        feeds.feed_title(entry.joined_feed_id) if seen and entry.joined_feed_id is not None else None,
+        entry.joined_title or "Untitled",
+        feeds.feed_title(entry.joined_feed_id),
         f"{entry.score:.2f}".removeprefix("0"),
         entry.words[:MAX_WORDS],
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from headwater.fetch.http.local_domains import is_local_domain
+from headwater.fetch.http.address_guard import is_local_domain
 from headwater.formats.write.addresses import may_hold_secret
 from headwater.model import Feed, Item
 from headwater.query.rising_topics import TrendingTopic, find_rising_topics

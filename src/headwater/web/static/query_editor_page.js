@@ -4,6 +4,7 @@ const text = document.getElementById("text");
 const colours = form.querySelector(".colours");
 const numbers = form.querySelector(".numbers");
 const bubble = form.querySelector(".bubble");
+const choices = form.querySelector(".choices");
 const messages = document.getElementById("messages");
 const preview = document.getElementById("preview");
 const builder = document.getElementById("build");
@@ -84,7 +85,7 @@ function tell() {
   const first = wrong.find((one) => !one.warning);
   if (first) text.setAttribute("aria-invalid", "true");
   else text.removeAttribute("aria-invalid");
-  bubble.hidden = !first || document.activeElement !== text;
+  bubble.hidden = !first || !choices.hidden || document.activeElement !== text;
   if (first) {
     bubble.textContent = `${first.text}${first.hint ? ` – ${first.hint}` : ""}`;
     bubble.style.top = `${first.line * 21 + 12 - text.scrollTop}px`;
@@ -92,8 +93,8 @@ function tell() {
   }
 }
 
-async function ask(part, from = form) {
-  const body = new URLSearchParams(new FormData(from));
+async function ask(part, from = form, more = {}) {
+  const body = new URLSearchParams([...new FormData(from), ...Object.entries(more)]);
   return fetch(form.action, { method: "POST", body, headers: { "X-Part": part, Accept: "application/json" } });
 }
 
@@ -126,6 +127,76 @@ async function look(mine) {
   preview.parentElement.classList.remove("busy");
 }
 
+// Titles of feeds and tags that continue what stands before the cursor.
+const OPENED = /\b(FEED|TAG)\s+"((?:\\.|[^"\\\n])+)$/i;
+let completing = 0;
+
+function close() {
+  completing++;
+  choices.hidden = true;
+}
+
+function choose(option) {
+  const after = text.value.slice(text.selectionStart);
+  const typed = text.value.slice(0, text.selectionStart).match(OPENED)[2];
+  text.setRangeText(`${option.textContent.replace(/["\\]/g, "\\$&")}${after.startsWith('"') ? "" : '"'}`, text.selectionStart - typed.length, text.selectionStart, "end");
+  text.focus();
+  close();
+  text.dispatchEvent(new Event("input"));
+}
+
+// Until the server has answered, the titles shown stay if they continue what is typed: Enter chooses what one sees.
+function narrow(typed) {
+  for (const option of [...choices.children]) {
+    if (!option.textContent.toLowerCase().startsWith(typed.toLowerCase())) option.remove();
+  }
+  if (!choices.querySelector("[aria-selected=true]")) choices.firstElementChild?.setAttribute("aria-selected", "true");
+  choices.hidden ||= !choices.firstElementChild;
+}
+
+async function complete() {
+  const before = text.value.slice(0, text.selectionStart);
+  const opened = before.match(OPENED);
+  if (!opened) return close();
+  const typed = opened[2].replace(/\\(.)/g, "$1");
+  narrow(typed);
+  const mine = ++completing;
+  const answer = await ask("complete", form, { kind: opened[1].toUpperCase(), typed });
+  if (mine !== completing || !answer.ok || answer.redirected) return;
+  const { found } = await answer.json();
+  choices.replaceChildren(
+    ...found.map((title, k) => {
+      const option = document.createElement("li");
+      option.setAttribute("role", "option");
+      option.setAttribute("aria-selected", k === 0);
+      option.textContent = title;
+      return option;
+    }),
+  );
+  choices.hidden = !found.length;
+  bubble.hidden ||= !choices.hidden;
+  const lines = before.split("\n");
+  choices.style.top = `${lines.length * 21 + 12 - text.scrollTop}px`;
+  choices.style.left = `${Math.min((lines.at(-1).length - opened[2].length) * 8.4 + 8, 200)}px`;
+}
+
+function move(event) {
+  const chosen = choices.querySelector("[aria-selected=true]");
+  if (event.key === "Escape") close();
+  else if (event.key === "Enter" || event.key === "Tab") choose(chosen);
+  else {
+    const next = event.key === "ArrowDown" ? chosen.nextElementSibling : chosen.previousElementSibling;
+    if (next) chosen.setAttribute("aria-selected", "false");
+    next?.setAttribute("aria-selected", "true");
+  }
+  event.preventDefault();
+}
+
+choices.addEventListener("mousedown", (event) => {
+  event.preventDefault(); // the text keeps the cursor
+  if (event.target.role === "option") choose(event.target);
+});
+
 let rest;
 function later(wait = 250) {
   clearTimeout(rest);
@@ -137,14 +208,20 @@ text.addEventListener("input", () => {
   bubble.hidden = true;
   paint();
   later();
+  complete();
 });
 text.addEventListener("scroll", () => {
   follow();
   bubble.hidden = true;
 });
-text.addEventListener("blur", () => (bubble.hidden = true));
+text.addEventListener("blur", () => {
+  bubble.hidden = true;
+  close();
+});
 text.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.querySelector("[value=save]").click();
+  const moves = ["ArrowDown", "ArrowUp", "Enter", "Tab", "Escape"].includes(event.key) && !event.ctrlKey && !event.metaKey;
+  if (!choices.hidden && moves) move(event);
+  else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.querySelector("[value=save]").click();
 });
 
 // Show an error of the form at its field, as the page without scripts does.

@@ -176,8 +176,21 @@ async function older() {
   list.querySelector(".rows").append(...more.querySelectorAll(".row-item"));
   const turn = more.querySelector("a.older")?.closest(".turn");
   if (turn) list.append(turn);
+  else if (!rows().length) list.append(...more.querySelectorAll(".empty"));
+  addCovered(more.querySelector(".covered"), !turn);
   goOn();
   return true;
+}
+
+// Let the sentence of a search count the items that this page covers, too.
+function addCovered(covered, last) {
+  if (!covered) return;
+  const [kept, looked] = covered.value.split(" ").map(Number);
+  for (const [name, number] of [[".kept", kept], [".looked-at", looked]]) {
+    const shown = list.querySelector(name);
+    shown.textContent = (Number(shown.textContent.replaceAll(",", "")) + number).toLocaleString("en");
+  }
+  list.querySelector(".so-far").hidden = last;
 }
 
 // A search by a condition that the index cannot narrow comes in parts: ask for the next one without a click.

@@ -117,7 +117,7 @@ async def test_failing_feeds_are_counted_by_cause(server: Any) -> None:
     assert (await server.owner("GET", "/feeds?state=failing"))["items"][0]["last_error"]
 
 
-async def test_what_an_address_offers_is_said_without_adding(server: Any) -> None:
+async def test_what_an_address_offers_is_reported_without_adding(server: Any) -> None:
     found = await server.owner("POST", "/feeds/discover", json={"url": server.farm.url(0)})
     assert [one["url"] for one in found["items"]] == [server.farm.url(0)]
     assert (await server.owner("GET", "/feeds"))["items"] == []

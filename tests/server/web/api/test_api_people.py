@@ -29,7 +29,7 @@ async def test_owners_manage_accounts(server: Any) -> None:
     await server.owner("GET", f"/users/{made['id']}", 404)
     another = await server.owner("POST", "/users", 201, json={"name": "karl", "password": "long enough"})
     taken = await server.owner("POST", "/removals/undo", 400, json=removed)
-    assert "There is a user “karl” again." in taken["message"]
+    assert "Another user is named “karl” now." in taken["message"]
     await server.owner("DELETE", f"/users/{another['id']}")
     assert await server.owner("POST", "/removals/undo", json=removed) == {"kind": "account", "label": "Karl"}
     assert (await server.owner("GET", f"/users/{made['id']}"))["role"] == "owner"
@@ -166,10 +166,10 @@ async def test_a_method_that_is_not_for_an_address_is_told_with_those_that_are(s
 
 async def test_a_database_that_does_not_answer_is_told(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async def locked(*_: object, **__: object) -> None:
-        raise StoreError("The database is locked by another program. Wait until it has finished, or stop it.")
+        raise StoreError("The database /srv/feeds.sqlite is locked.", public="The database is locked.")
 
     intercept_reads(monkeypatch, server.store, list_feed_overviews, locked)
-    assert "locked" in (await server.owner("GET", "/feeds", 503))["message"]
+    assert (await server.owner("GET", "/feeds", 503))["message"] == "The database is locked."
 
 
 BROKEN = {

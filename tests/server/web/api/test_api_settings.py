@@ -57,7 +57,7 @@ async def test_what_decides_and_what_is_kept_changes_while_the_server_runs(serve
         ({"readers_add": "perhaps"}, "readers_add", "matching"),
     ],
 )
-async def test_what_does_not_fit_is_said_at_the_field_and_changes_nothing(
+async def test_a_value_that_does_not_fit_is_reported_at_the_field_and_changes_nothing(
     server: Any, changes: dict[str, Any], field: str, said: str
 ) -> None:
     before = await server.owner("GET", "/settings")
