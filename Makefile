@@ -12,12 +12,14 @@ unexport PYTHONDONTWRITEBYTECODE
 run: $(VENV)/.run            ## start Headwater on a SQLite file in ./data
 	$(BIN)/headwater serve --data "$(DATA)"
 
-# Three processes, also on two cores: many tests wait for leases and servers, and two leave a quarter of the time idle.
+# Six processes on two cores: for more than half of their time tests wait for leases, servers and time-outs.
+WORKERS ?= 6
+
 test: $(VENV)/.dev           ## the whole test-suite
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not soak"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not soak"
 
 coverage: $(VENV)/.dev       ## the test-suite with a figure of coverage; slower
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not soak" --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not soak" --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

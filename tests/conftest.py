@@ -19,6 +19,7 @@ from support import ROOT, isolation
 collect_ignore_glob = ["*conftest.py"]  # doctests are collected from modules; these have none and share one name
 
 isolation.isolate_environment()
+isolation.keep_files_in_memory()
 isolation.fix_examples()
 
 

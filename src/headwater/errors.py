@@ -93,7 +93,16 @@ class BudgetExhausted(HeadwaterError):
 
 
 class StoreError(HeadwaterError):
-    """The database is locked, newer than the program, full or unreachable."""
+    """The database is locked, newer than the program, full or unreachable.
+
+    The message names the file or the server. `public` names neither, because strangers read it too.
+    """
+
+    def __init__(
+        self, message: str, public: str = "The database does not answer. The server's log has the details."
+    ) -> None:
+        super().__init__(message)
+        self.public = public
 
 
 class LeaseLost(HeadwaterError):

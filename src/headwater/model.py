@@ -137,8 +137,8 @@ class Entry(msgspec.Struct, Generic[Html], frozen=True):
 class FetchedEntry(Entry[Markup], frozen=True):
     """One item of a fetched document, with a hash of its bytes (`novelty.unchanged_items`).
 
-    An item whose bytes are those of the last document is not read: it has its identity as `id`, its date, and in
-    `stored` what the window remembers of it.
+    An item whose bytes are those of the last document is not read: it has its identity as `id`, its date, and the
+    window's record of it in `stored`.
     """
 
     source_hash: str = ""

@@ -15,6 +15,7 @@ from bench.support.workload import Workload
 from bench import (
     api,
     cluster,
+    deliveries,
     farm,
     fetch,
     growth,
@@ -56,6 +57,13 @@ def check_cluster(printed: Printed, folder: Path) -> None:
     text = printed()
     assert "SKIP LOCKED" in text
     assert "take-over with" in text
+
+
+def check_deliveries(printed: Printed, folder: Path) -> None:
+    figures = deliveries.main(small=True)["a server on SQLite"]
+    assert min(figures["total"], figures["slowest"], figures["per_cpu"]) > 1  # fetches of a host begin once a second
+    assert figures["attempts"] == 0
+    assert "to stalled" in printed()
 
 
 def check_farm(printed: Printed, folder: Path) -> None:
@@ -182,7 +190,7 @@ def check_store(printed: Printed, folder: Path) -> None:
 
 
 CHECKS = {name.removeprefix("check_"): check for name, check in dict(globals()).items() if name.startswith("check_")}
-MARKS = {"cluster": pytest.mark.soak}  # a minute of CPU: it starts two clusters
+MARKS = {"cluster": pytest.mark.soak, "deliveries": pytest.mark.soak}  # they start several processes
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in CHECKS])

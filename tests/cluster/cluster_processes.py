@@ -62,7 +62,7 @@ class Processes:
     def alive(self, name: str) -> bool:
         return self._running[name].poll() is None
 
-    def said(self, name: str) -> str:
+    def read_log(self, name: str) -> str:
         return (self._folder / f"{name}.log").read_text(errors="replace")
 
     def describe(self, name: str) -> str:

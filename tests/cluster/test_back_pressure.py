@@ -80,11 +80,11 @@ async def test_however_many_take_the_lead_over_while_nobody_stores_no_more_is_fe
             running.start(name, "controller")
             for _ in range(3):  # several heartbeats, enough time to choose feeds
 
-                async def said(last: float | None = await signs_of_leading(name), name: str = name) -> bool:
+                async def leads(last: float | None = await signs_of_leading(name), name: str = name) -> bool:
                     now = await signs_of_leading(name)
                     return now is not None and now != last
 
-                await eventually(said, f"the {name} leads")
+                await eventually(leads, f"the {name} leads")
             await eventually(lambda: len(made.log) >= most, "what may be in flight is fetched")
             await running.drop(name)
         assert len(made.log) == most

@@ -69,11 +69,11 @@ async def test_beside_nodes_on_one_database_their_terminals_ask(farm, url: str, 
 
 async def test_where_there_is_no_terminal_a_command_asks_itself(url: str, store: Store) -> None:
     given = settings(database=url)
-    async with open_cluster_fetch(given, store) as errands:
-        assert errands is None
+    async with open_cluster_fetch(given, store) as proxy:
+        assert proxy is None
     await store.write(cluster_leases.record_heartbeat, "c", "controller", '{"name": "c", "role": "controller"}')
-    async with open_cluster_fetch(given, store) as errands:
-        assert errands is None
+    async with open_cluster_fetch(given, store) as proxy:
+        assert proxy is None
 
 
 async def test_a_terminal_that_does_not_answer_and_a_nats_of_others_are_told_in_sentences(
@@ -81,10 +81,10 @@ async def test_a_terminal_that_does_not_answer_and_a_nats_of_others_are_told_in_
 ) -> None:
     monkeypatch.setattr("headwater.cluster.transport.proxied_requests.REPLY_SECONDS", 0.3)
     await store.write(cluster_leases.record_heartbeat, "n", "node", '{"name": "n", "role": "node"}')
-    async with open_cluster_fetch(settings(database=url), store) as errands:
-        assert errands is not None
+    async with open_cluster_fetch(settings(database=url), store) as proxy:
+        assert proxy is not None
         with pytest.raises(ClusterError, match=r"No terminal has asked one\.example"):
-            await errands(RemoteRequest("https://one.example/", {}))
+            await proxy(RemoteRequest("https://one.example/", {}))
     await store.write(cluster_leases.remove_member, "n")
     await store.write(cluster_leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal"}')
     monkeypatch.setattr(cluster_fetch, "CONNECT_SECONDS", 0.1)

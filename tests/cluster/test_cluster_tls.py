@@ -126,7 +126,7 @@ async def test_the_client_needs_no_certificate_where_nats_does_not_ask_for_one(t
         await link.close()
 
 
-async def test_a_certificate_of_nats_that_is_not_trusted_is_said_at_once(tmp_path: Path, papers: Papers) -> None:
+async def test_a_certificate_of_nats_that_is_not_trusted_is_reported_at_once(tmp_path: Path, papers: Papers) -> None:
     with nats_with_tls(tmp_path, papers) as address, pytest.raises(ClusterError, match="is not trusted") as caught:
         await connect_nats(address, "test")
     assert "?ca=FILE" in str(caught.value)
@@ -160,7 +160,7 @@ async def test_a_refusal_is_told_though_the_library_lost_it_with_the_connection(
         await connect_nats(f"{url}?ca={papers.ca}", "test", patience=0.1)
 
 
-async def test_nothing_is_said_in_clear_to_a_nats_without_tls(nats: NatsServer) -> None:
+async def test_nothing_is_sent_in_clear_to_a_nats_without_tls(nats: NatsServer) -> None:
     with pytest.raises(ClusterError, match=r"does not speak TLS.*nats://"):
         await connect_nats(nats.url.replace("nats://", "tls://a:secret@"), "test")
 
@@ -203,7 +203,7 @@ async def test_a_certificate_of_postgresql_is_checked_as_the_address_says(url: s
                 await open_store(by_tcp(url, port, bad))
 
 
-async def test_a_key_that_is_none_is_said_of_postgresql_too(url: str, papers: Papers) -> None:
+async def test_a_key_that_is_none_is_reported_of_postgresql_too(url: str, papers: Papers) -> None:
     cert, _ = papers.issue("roles.example")
     async with tls_proxy.before(socket_of(url), server_side(papers)) as port:
         with pytest.raises(StoreError, match=r"TLS with PostgreSQL .*sslkey"):

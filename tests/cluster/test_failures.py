@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 
 import msgspec
-import numpy as np
 import pytest
 from cluster_in_process import LEASE, all_matched, cluster_ingest, publish, result, roles, settings, streams_at
 from sqlalchemy import Connection, text
@@ -49,7 +49,7 @@ from support.databases import PostgresServer
 
 
 def manners() -> Politeness:
-    return Politeness(np.random.default_rng(1), least=0.2)
+    return Politeness(random.Random(1), least=0.2)
 
 
 async def a_feed(store: Store, url: str = "https://one.example/feed") -> int:
@@ -498,7 +498,7 @@ def full(connection: Connection) -> None:
     connection.execute(text("CREATE TRIGGER full_disk BEFORE INSERT ON item EXECUTE FUNCTION full_disk()"))
 
 
-async def test_a_full_disk_is_said_and_waited_for(
+async def test_a_full_disk_is_reported_and_waited_for(
     url: str, store: Store, nats: NatsServer, prefix: str, eventually
 ) -> None:
     feed = await a_feed(store)
@@ -508,11 +508,11 @@ async def test_a_full_disk_is_said_and_waited_for(
         await store.write(full)
         await publish(streams, result(feed, "https://one.example/feed", 1_000.0, "a", "b"))
 
-        async def said() -> bool:
+        async def is_reported() -> bool:
             infos = [one.info for one in await store.read(cluster_leases.list_members, 60.0)]
             return any("disk of PostgreSQL" in info for info in infos)
 
-        await eventually(said, "the member says so")
+        await eventually(is_reported, "the member says so")
         assert await store.read(count_items) == 0
         assert not await store.read(list_refreshes)  # no partial write
         await store.write(lambda connection: connection.execute(text("DROP FUNCTION full_disk CASCADE")) and None)

@@ -84,7 +84,7 @@ def test_only_a_second_message_for_a_subject_is_no_trouble() -> None:
 
 
 @needs_root
-async def test_a_disk_that_is_really_full_is_said_and_all_goes_on_when_there_is_space_and_nats_is_restarted(
+async def test_a_disk_that_is_really_full_is_reported_and_all_goes_on_when_there_is_space_and_nats_is_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nats_publisher, "ACK_SECONDS", 2.0)
@@ -118,7 +118,7 @@ async def test_a_disk_that_is_really_full_is_said_and_all_goes_on_when_there_is_
             assert streams.retry.problem is None
 
 
-async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_when_there_is_room_again(
+async def test_a_used_up_store_of_nats_is_reported_and_nothing_is_lost_when_there_is_room_again(
     farm, url: str, store: Store, tmp_path: Path, eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_streams, "RESULTS_BYTES", MEGABYTE)
@@ -140,11 +140,11 @@ async def test_what_nats_may_keep_is_used_up_which_is_said_and_nothing_is_lost_w
                 await publish_on()
             async with roles(given, "controller", "storer", "terminal") as running:
 
-                async def said() -> bool:
+                async def is_reported() -> bool:
                     problems = (await read_cluster_status(store)).problems
                     return any("terminal" in one and "max_file_store" in one for one in problems)
 
-                await eventually(said, "the status says so")
+                await eventually(is_reported, "the status says so")
                 assert not running.failures()
                 assert await store.read(count_items) == 0
                 await streams.context.purge_stream("BALLAST")
@@ -170,7 +170,7 @@ async def test_a_nats_with_too_little_room_for_the_streams_is_refused_with_a_sen
         await asyncio.wait_for(ROLES["storer"](settings(database=url, nats=broker.url), asyncio.Event()), 30)
 
 
-async def test_a_nats_without_jetstream_is_said_to_be_one(store: Store, tmp_path: Path) -> None:
+async def test_a_nats_without_jetstream_is_reported(store: Store, tmp_path: Path) -> None:
     with nats_server(tmp_path, file_store=None) as broker:
         link = await connect_nats(broker.url, "test")
         found = await read_cluster_status(store, NatsStreams(link, "", LeaseTiming(LEASE)))

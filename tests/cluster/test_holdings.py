@@ -63,7 +63,7 @@ def test_what_is_draining_is_let_go_as_soon_as_nothing_of_it_is_in_hand_and_not_
     assert all(tenancy.find_epoch(p, 12.0) is None for p in surplus)
 
 
-def test_what_was_let_go_is_said_until_it_is_answered_and_begun_again_only_when_it_is_held_anew() -> None:
+def test_a_partition_let_go_is_reported_until_that_is_answered_and_begun_again_only_when_held_anew() -> None:
     tenancy = holding({1: 5, 2: 8}, 1)
     for _ in range(3):  # no answer comes
         assert tenancy.release_drained() == {1: 5}

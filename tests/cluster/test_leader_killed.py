@@ -62,10 +62,10 @@ async def times_to_lead(
 async def killed(running: Processes, leads, seen: dict[int, float], chance: random.Random, eventually) -> float:
     leader, epoch = await leads(), max(seen)
     running.kill(leader)
-    at, said = time.monotonic(), len(running.said(leader))
+    at, length = time.monotonic(), len(running.read_log(leader))
     await eventually(lambda: max(seen) > epoch, "another offers jobs")
     running.start(leader, "controller")
-    await eventually(lambda: "joined" in running.said(leader)[said:], "it stands by")
+    await eventually(lambda: "joined" in running.read_log(leader)[length:], "it stands by")
     await asyncio.sleep(chance.uniform(1.0, 4.0))  # so that kills hit any time between two renewals
     return seen[max(seen)] - at
 

@@ -128,7 +128,7 @@ def sentences(running: Processes, *words: str) -> dict[str, dict[str, int]]:
     """Count the log lines of each member that contain any of the words, by event."""
     found = {}
     for name in ALL:
-        lines = [line for line in running.said(name).splitlines() if any(word in line for word in words)]
+        lines = [line for line in running.read_log(name).splitlines() if any(word in line for word in words)]
         found[name] = dict(Counter(line.partition("] ")[2].partition(" ")[0] for line in lines))
     return found
 
@@ -172,7 +172,7 @@ async def test_ten_minutes_without_postgresql_lose_nothing(farm, place: Path, ow
 
 @needs_root
 @pytest.mark.parametrize("log_beside", [True, False], ids=["log elsewhere", "log on it too"])
-async def test_a_full_disk_of_postgresql_is_said_and_loses_nothing(
+async def test_a_full_disk_of_postgresql_is_reported_and_loses_nothing(
     farm, place: Path, own_nats: NatsServer, log_beside: bool, eventually
 ) -> None:
     """If its log has no room either, PostgreSQL stops, and the operator starts it again after freeing the disk."""
@@ -187,11 +187,11 @@ async def test_a_full_disk_of_postgresql_is_said_and_loses_nothing(
                 ballast = fill(disk)
                 if log_beside:
 
-                    async def said() -> bool:
+                    async def is_reported() -> bool:
                         told = await asyncio.to_thread(status, database)
                         return "disk of PostgreSQL" in told.stdout + told.stderr
 
-                    await eventually(said, "the status says so", 300.0)
+                    await eventually(is_reported, "the status says so", 300.0)
                     assert any(sentences(running, "disk of PostgreSQL").values())
                 else:
                     await eventually(lambda: not database.runs, "PostgreSQL gives up", 300.0)
@@ -206,7 +206,7 @@ async def test_a_full_disk_of_postgresql_is_said_and_loses_nothing(
 
 
 @needs_root
-async def test_a_full_disk_of_nats_is_said_and_loses_nothing(farm, place: Path, eventually) -> None:
+async def test_a_full_disk_of_nats_is_reported_and_loses_nothing(farm, place: Path, eventually) -> None:
     made = await farm(feeds=FEEDS, hosts=HOSTS, speed=100, rates=(5, 50), hints=False, window=400)
     database = OwnPostgres(place / "postgres")
     try:
@@ -214,11 +214,11 @@ async def test_a_full_disk_of_nats_is_said_and_loses_nothing(farm, place: Path, 
             async with cluster(made, database, broker, eventually) as running:
                 ballast = fill(disk)
 
-                async def said() -> bool:
+                async def is_reported() -> bool:
                     told = await asyncio.to_thread(status, database, "--json")
                     return any(FULL in one and broker.url in one for one in json.loads(told.stdout)["problems"])
 
-                await eventually(said, "the status says so", 300.0)
+                await eventually(is_reported, "the status says so", 300.0)
                 await asyncio.sleep(min(AWAY, 60.0))
                 assert all(running.alive(name) for name in ALL)
                 log.info("full", status=status(database).stdout, said=sentences(running, FULL))

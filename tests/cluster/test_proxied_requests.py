@@ -94,11 +94,11 @@ async def test_the_articles_behind_items_are_fetched_by_the_terminals(
             return bool(found) and any(one is not None and one.state == "done" for one in found)
 
         await eventually(fetched, "an article is there")
-        await eventually(lambda: errands(store), "the terminal says that it asked")
+        await eventually(lambda: has_answered(store), "the terminal says that it asked")
     assert set(made.log.most_at_once.values()) == {1}
 
 
-async def errands(store: Store) -> bool:
+async def has_answered(store: Store) -> bool:
     infos = [msgspec.json.decode(one.info) for one in await store.read(cluster_leases.list_members, 60.0)]
     return any(info["counts"].get("errands", 0) > 0 for info in infos)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import time
 
-import numpy as np
 from cluster_in_process import cluster_ingest, result
 from msgspec.structs import replace
 
@@ -42,7 +42,7 @@ async def test_a_pushed_feed_is_asked_seldom_until_its_hub_ends(store: Store) ->
     now = time.time()
     one, other = [added.feed.id for added in await store.write(add_and_subscribe, [NewFeed(url) for url in urls], now)]
     await store.write(partitions.create_partition_leases)
-    courtesy = Politeness(np.random.default_rng(1), least=1.0)
+    courtesy = Politeness(random.Random(1), least=1.0)
     storer = cluster_ingest(store, courtesy)
     await storer.save_results([with_hub(result(one, urls[0], now - 10, "a"), HUB)])
     await store.write(add_leases, [WebSubLease(one, "key", HUB, urls[0], "secret", due=now)])
@@ -64,7 +64,7 @@ async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_store
     [added] = await store.write(add_and_subscribe, [NewFeed(url)], now)
     feed = added.feed.id
     await store.write(partitions.create_partition_leases)
-    courtesy = Politeness(np.random.default_rng(1), least=1.0)
+    courtesy = Politeness(random.Random(1), least=1.0)
     watch = hub_watch.HubWatch(store, courtesy)
     storer = cluster_ingest(store, courtesy, watch.watch_refreshes)
     await storer.save_results([with_hub(result(feed, url, now - 20_000, "a"), HUB)])

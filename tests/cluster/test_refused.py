@@ -22,7 +22,7 @@ from headwater.errors import ClusterError, SettingsError, StoreError
 from headwater.store.store import Store
 
 
-async def test_a_nats_that_is_not_there_is_waited_for_and_then_said_to_be_unreachable() -> None:
+async def test_a_nats_that_is_not_there_is_waited_for_and_then_reported_to_be_unreachable() -> None:
     began = time.monotonic()
     with pytest.raises(ClusterError, match="cannot be reached") as caught:
         await connect_nats("nats://somebody:secret@127.0.0.1:1", "test", patience=1.5)
@@ -58,7 +58,7 @@ async def test_an_old_nats_is_refused_by_its_version() -> None:
     server.close()
 
 
-async def test_wrong_credentials_are_said_at_once(tmp_path: Path) -> None:
+async def test_wrong_credentials_are_reported_at_once(tmp_path: Path) -> None:
     with nats_server(tmp_path, more='authorization { user: "a", password: "right" }\n') as server:
         began = time.monotonic()
         with pytest.raises(ClusterError, match="refused our credentials") as caught:
@@ -147,7 +147,7 @@ async def test_the_id_of_a_cluster_is_made_once(store: Store) -> None:
     assert len(ids[0]) == 16
 
 
-async def test_a_clock_that_is_wrong_is_said_and_leases_do_not_mind(
+async def test_a_clock_that_is_wrong_is_reported_and_leases_do_not_mind(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member = Membership(store, LocalMember(settings(member="m"), "node"), LeaseTiming(LEASE), uses_nats=False)

@@ -25,19 +25,15 @@ from support import ROOT
 
 SOURCE = ROOT / "src"
 NEXT = "v9999"
-MIGRATION = f'''"""A column and a table more, as a version may bring them."""
+MIGRATION = '''"""A column and a table more, as a version may bring them."""
 
 import sqlalchemy as sa
-from alembic import op
-
-revision = "{NEXT}"
-down_revision = "{HEAD}"
 
 
-def upgrade() -> None:
-    op.add_column("item", sa.Column("mood", sa.Text))
-    op.add_column("refresh", sa.Column("mood", sa.Text, server_default="calm"))
-    op.create_table("moods", sa.Column("name", sa.Text, primary_key=True))
+def upgrade(tables):
+    tables.add_column("item", sa.Column("mood", sa.Text))
+    tables.add_column("refresh", sa.Column("mood", sa.Text, server_default="calm"))
+    tables.create_table("moods", sa.Column("name", sa.Text, primary_key=True))
 '''
 FEEDS = 24
 # The order of docs/operation.md: standbys, then leaders, terminals last.
@@ -126,7 +122,7 @@ async def test_every_role_is_replaced_under_load_by_a_version_with_newer_tables(
                 monkeypatch.setenv("PYTHONPATH", str(SOURCE))
                 late = running.start("late", "storer", DATABASE=url)
                 assert await asyncio.to_thread(late.wait, 60) == 1
-                assert f"written by a newer Headwater (tables {NEXT}" in running.said("late")
+                assert f"written by a newer Headwater (tables {NEXT}" in running.read_log("late")
                 monkeypatch.setenv("PYTHONPATH", str(newer))
         for feed in await store.read(list_feeds):
             await store.write(change_feed, feed.id, paused=True)
@@ -134,7 +130,7 @@ async def test_every_role_is_replaced_under_load_by_a_version_with_newer_tables(
         await eventually(lambda: all_matched(store), "everything stored has met the query")
         for name in ORDER:
             assert running.stop(name) == 0
-            assert "Traceback" not in running.said(name)
+            assert "Traceback" not in running.read_log(name)
     found = await audit_run(made, store, "Everything")
     log.info("found", reckoning=found)
     assert found.is_clean, found

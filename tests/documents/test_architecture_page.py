@@ -1,11 +1,15 @@
 """docs/architecture.md lists the real tree: every package and top-level module, with the first sentence of its
-docstring."""
+docstring. No module imports itself, so that any of them can be imported first."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = ROOT / "src" / "headwater"
@@ -59,3 +63,32 @@ if __name__ == "__main__":  # python tests/documents/test_architecture_page.py w
     text = PAGE.read_text()
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
     PAGE.write_text(f"{head}{BEGIN}\n```\n{format_listing(describe_tree())}\n```\n{END}{tail}")
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    modules = {_name_module(path): path for path in SOURCE.rglob("*.py")}
+    graph = {name: set(_list_imports(ast.parse(path.read_text()).body, modules)) for name, path in modules.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def _name_module(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _list_imports(body: Iterable[ast.stmt], modules: dict[str, Path]) -> Iterator[str]:
+    """List the modules that the statements import when they run: not those inside functions or for types alone."""
+    for statement in body:
+        if isinstance(statement, ast.Import):
+            yield from (one.name for one in statement.names if one.name in modules)
+        elif isinstance(statement, ast.ImportFrom):
+            names = [f"{statement.module}.{one.name}" for one in statement.names]
+            yield from (name if name in modules else f"{statement.module}" for name in names)
+        elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_for_types(statement):
+            yield from _list_imports(getattr(statement, "body", ()), modules)
+
+
+def _is_for_types(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from headwater.web.app import find_page_groups
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 PAGE = (DOCS / "papers.md").read_text()
-HEADS = ("| term", "| short", "| table", "| symbol")
+HEADS = ("| term", "| short", "| table", "| symbol", "| element")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(HEADS)]
 PLACED = [line for line in ROWS if not re.match(r"\| [TPSAU] \| ", line)]
 CODE = re.compile(r"`([^`]+)`")
@@ -32,6 +33,18 @@ def test_every_word_has_a_place_or_says_that_it_has_none() -> None:
             without.append(row)
     assert without == []
     assert len(PLACED) > 100
+
+
+ELEMENT = re.compile(r"\| ([TASU]) (\d+) · [^|]+ \| (there|in part|differs)\b[^|]* \|")
+
+
+def test_every_element_of_the_documents_says_where_it_stands() -> None:
+    found = [match for row in ROWS if (match := ELEMENT.match(row))]
+    numbers = {letter: [int(each[2]) for each in found if each[1] == letter] for letter in "TASU"}
+    assert numbers == {letter: list(range(1, last + 1)) for letter, last in zip("TASU", (68, 21, 27, 20), strict=True)}
+    stand = Counter(each[3] for each in found)
+    told = f"{stand['there']} are there, {stand['in part']} are there in part, and {stand['differs']} differ"
+    assert f"{len(found)} in all, of which {told}" in " ".join(PAGE.split())
 
 
 TERMS = """publication stream; publication window; window divergence; stream divergence; saturation; saturation

@@ -62,15 +62,15 @@ def test_the_first_five_minutes(shell: Shell, tmp_path: Path) -> None:
     assert demo == "headwater demo"
     with shell.start(demo) as running:
         assert running.stderr is not None
-        assert "Two weeks in the life of 30 feeds" in running.stderr.readline()
-        farm = re.search(r"http://\S+", running.stderr.readline())
-        assert farm is not None
+        assert "14 days in the life of 30 feeds" in running.stderr.readline()
+        # A busy machine says in between that it polled less often.
+        farm = next(found for line in running.stderr if (found := re.search(r"feeds publish at (http://\S+)", line)))
         assert "Headwater runs at http://" in running.stderr.readline()
-        with urllib.request.urlopen(f"{farm[0]}opml") as answer:
+        with urllib.request.urlopen(f"{farm[1]}opml") as answer:
             (tmp_path / "subscriptions.opml").write_bytes(answer.read())
         (tmp_path / "feed.xml").write_text(FEED)
         for line in others:
-            done = shell.run(line.replace("https://example.org/", f"{farm[0]}feeds/3.html"))
+            done = shell.run(line.replace("https://example.org/", f"{farm[1]}feeds/3.html"))
             if line == "headwater quality":  # no server runs in this folder
                 assert (done.returncode, "Start one with headwater serve" in done.stderr) == (1, True)
             else:

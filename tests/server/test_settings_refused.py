@@ -29,7 +29,7 @@ from headwater.settings import load_settings
         ({"budget": "many"}, "The setting budget cannot be used"),
     ],
 )
-def test_what_cannot_work_is_said_in_a_sentence(given: dict[str, Any], says: str) -> None:
+def test_settings_that_cannot_work_are_reported_in_a_sentence(given: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingsError) as refused:
         load_settings(**given)
     assert says in str(refused.value)
@@ -46,7 +46,7 @@ def test_what_cannot_work_is_said_in_a_sentence(given: dict[str, Any], says: str
         (b"", {"HEADWATER_BUDGET": "0"}, "The budget is 0 requests"),
     ],
 )
-def test_a_file_or_an_environment_that_cannot_be_read_is_said_to_be_so(
+def test_a_file_or_an_environment_that_cannot_be_read_is_reported(
     toml: bytes, environment: dict[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "headwater.toml").write_bytes(toml)

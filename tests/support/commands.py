@@ -8,6 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+from headwater.cli.console.output import find_exit_code
 from headwater.cli.main import build_app
 from headwater.errors import HeadwaterError
 
@@ -29,7 +30,7 @@ def run_command(*args: str, input: str | bytes | None = None, env: dict[str, str
     """Run a command; `env` adds to the environment. Errors that are not the program's own are raised."""
     result = CliRunner().invoke(build_app(args), list(args), input=input, env=env)
     if isinstance(result.exception, HeadwaterError):  # main() prints these as a sentence
-        return Answer(1, result.stdout, f"error: {result.exception}")
+        return Answer(find_exit_code(result.exception), result.stdout, f"error: {result.exception}")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Answer(result.exit_code, result.stdout, result.stderr)

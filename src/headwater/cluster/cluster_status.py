@@ -184,18 +184,18 @@ def _make_member_status(member: ClusterMember, partitions: int, now: float) -> M
 def _list_problems(
     seats: Sequence[LeaseHolder], members: Sequence[MemberStatus], unheld: int, found: dict[str, Any]
 ) -> list[str]:
-    said = _list_missing_roles(seats, members)
+    problems = _list_missing_roles(seats, members)
     if unheld and FETCHING_ROLES & {one.role for one in members}:
-        said.append(f"{unheld} partitions are held by nobody; their hosts are not asked until somebody takes them.")
-    said += [f"{', '.join(names)}: {problem}" for problem, names in _members_by_problem(members).items()]
-    said += [
+        problems.append(f"{unheld} partitions are held by nobody; their hosts are not asked until somebody takes them.")
+    problems += [f"{', '.join(names)}: {problem}" for problem, names in _members_by_problem(members).items()]
+    problems += [
         f"{one.name}: its clock is {abs(one.skew):.0f} s {'ahead of' if one.skew > 0 else 'behind'} the database's."
         for one in members
         if abs(one.skew) > MAX_CLOCK_SKEW + 1
     ]
     if found["put_aside"]:
-        said.append(_describe_quarantine(found["put_aside"], found["latest_put_aside"]))
-    return said
+        problems.append(_describe_quarantine(found["put_aside"], found["latest_put_aside"]))
+    return problems
 
 
 async def find_missing_roles(store: Store) -> list[str]:
@@ -206,15 +206,17 @@ async def find_missing_roles(store: Store) -> list[str]:
 
 def _list_missing_roles(seats: Sequence[LeaseHolder], members: Sequence[MemberStatus]) -> list[str]:
     roles = {one.role for one in members}
-    said = []
+    problems = []
     if seats[0].holder is None:
-        said.append("Nobody leads: start a controller, or wait until one has taken over.")
+        problems.append("Nobody leads: start a controller, or wait until one has taken over.")
     if not FETCHING_ROLES & roles:
-        said.append("No terminal runs, so nothing is fetched: start one.")
+        problems.append("No terminal runs, so nothing is fetched: start one.")
     if NATS_ROLES & roles:
         without = {"storer": "nothing that was fetched is stored", "processor": "queries find nothing new"}
-        said += [f"No {role} runs, so {effect}: start one." for role, effect in without.items() if role not in roles]
-    return said
+        problems += [
+            f"No {role} runs, so {effect}: start one." for role, effect in without.items() if role not in roles
+        ]
+    return problems
 
 
 def _describe_quarantine(number: int, latest: Any) -> str:

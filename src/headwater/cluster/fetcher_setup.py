@@ -34,7 +34,7 @@ def make_fetcher(
         per_host=settings.per_host,
         pause=settings.host_pause,
         connections=2 * settings.concurrency,
-        errands=proxy,
+        proxy=proxy,
         **more,
     )
 

@@ -79,6 +79,7 @@ class Leader:
 
     @property
     def capacity(self) -> int:
+        """How many jobs the terminals may hold at a time."""
         return JOBS_PER_FETCH * self._terminal_capacity
 
     def status(self) -> CrawlStatus | None:
@@ -88,6 +89,7 @@ class Leader:
         return replace(
             self.dispatcher.scheduler.status(),
             network_away_since=self._network_away_since,
+            moved_at=self.dispatcher.moved_at,
         )
 
     async def _apply_settings(self, changes: Collection[str], new: Settings, strategy: Strategy | None) -> None:
@@ -160,36 +162,36 @@ class Leader:
         over: asyncio.Event,
     ) -> list[asyncio.Task[None]]:
         """Start tasks that follow changes of other processes and report to their pages."""
-        told_last = b""
+        saved_last = b""
 
-        async def look() -> None:
+        async def reload_queries() -> None:
             if await definitions.reload_changes():
                 await maintenance.update_demand(definitions)
 
-        async def tell() -> None:
-            nonlocal told_last
+        async def save_status() -> None:
+            nonlocal saved_last
             status = self.status()
-            said = b"" if status is None else msgspec.json.encode(status)
-            if said and said != told_last:
-                await leader_state.save_leader_status(store, said)
-                told_last = said
+            encoded = b"" if status is None else msgspec.json.encode(status)
+            if encoded and encoded != saved_last:
+                await leader_state.save_leader_status(store, encoded)
+                saved_last = encoded
 
-        async def hubs() -> None:
+        async def follow_hubs() -> None:
             ended = await hub_watch.follow_pushed_feeds(store, scheduler.politeness)
             await scheduler.reconsider_feeds(ended)
 
-        async def believe() -> None:
+        async def save_beliefs() -> None:
             await leader_state.save_belief_sample(store, scheduler)
 
-        async def count() -> None:
+        async def count_capacity() -> None:
             await self._count_capacity(store)
 
         works = (
-            (hub_watch.POLL_SECONDS, hubs),
-            (leader_state.BELIEF_SECONDS, believe),
-            (POLL_SECONDS, look),
-            (POLL_SECONDS, count),
-            (STATUS_SECONDS, tell),
+            (hub_watch.POLL_SECONDS, follow_hubs),
+            (leader_state.BELIEF_SECONDS, save_beliefs),
+            (POLL_SECONDS, reload_queries),
+            (POLL_SECONDS, count_capacity),
+            (STATUS_SECONDS, save_status),
         )
         return [asyncio.create_task(run_every(seconds, work, over)) for seconds, work in works]
 

@@ -37,6 +37,7 @@ from headwater.schedule.quality.tally import HOURS_KEPT
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store.content.articles import delete_orphaned_articles
+from headwater.store.content.feed_state import save_moved_times
 from headwater.store.content.refreshes import load_mean_costs
 from headwater.store.content.search import has_queued_items, index_queued
 from headwater.store.content.websub_leases import list_pushed_feeds
@@ -153,6 +154,8 @@ class Maintenance:
         """
         if not self._has_saved:
             await self.save_state()
+        if moved := self._scheduler.list_moved_times():
+            await self._store.write(save_moved_times, moved)
         report = await self.measure_quality()
         hour = report.hour
         log.info(

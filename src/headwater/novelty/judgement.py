@@ -144,7 +144,7 @@ def _sort_items(
 def _date_undated(new: list[Item], at: float, *, first: bool) -> list[Item]:
     """Date undated items by the time of the refresh, in the order of the document.
 
-    Those of a feed's first document go below its dated ones: nobody knows how old they are.
+    In a feed's first document they go below the dated ones: nobody knows how old they are.
     """
     dated = [item.published for item in new if item.dated]
     if len(dated) == len(new):

@@ -89,7 +89,7 @@ async def hard_to_compress(data: Path) -> None:
         await save_refreshes(store, [a_verdict(feed, *new)])
 
 
-def test_a_full_disk_is_said_so_and_leaves_nothing(headwater: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing(headwater: Callable[..., Any], tmp_path: Path) -> None:
     asyncio.run(hard_to_compress(tmp_path / "data"))
     for arguments, says in (
         (["backup", str(tmp_path / "b"), "--data", str(tmp_path / "data")], "The disk"),

@@ -212,7 +212,7 @@ def test_several_lists_come_in_together_or_not_at_all(headwater, tmp_path: Path)
     assert [one["tags"] for one in headwater("feeds", "list", "--json").json] == [["news"], []]
 
 
-def test_what_had_to_be_recovered_is_said_with_the_name_of_its_file(headwater, tmp_path: Path) -> None:
+def test_recovered_items_are_reported_with_the_name_of_their_file(headwater, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.opml"
     damaged.write_text('<opml><body><outline xmlUrl="http://a.example/?x=1&y=2"/><outline text="c" xm')
     said = headwater("feeds", "import", str(damaged))
@@ -266,7 +266,7 @@ def test_a_broken_list_is_one_sentence_and_adds_nothing(headwater, text: str) ->
     assert headwater("feeds", "list", "--json").json == []
 
 
-def test_a_file_that_is_no_database_is_said_to_be_none(headwater, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(headwater, tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(b"this is no database, but long enough to be taken for one" * 50)
     answer = headwater("feeds", "list", "--database", f"sqlite:///{tmp_path / 'bad'}")
     assert answer.code == 1

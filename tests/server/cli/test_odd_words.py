@@ -48,7 +48,7 @@ def run(*words: bytes | str, **environment: str) -> subprocess.CompletedProcess[
     return subprocess.run([sys.executable, "-m", "headwater", *words], capture_output=True, check=False, env=where)
 
 
-def test_bytes_that_are_no_text_are_said_to_be_none(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
     done = run("query", "show", b"\xff", "--data", str(tmp_path))
     assert (done.returncode, done.stderr) == (2, b"error: An argument is not valid UTF-8.\n")
 

@@ -47,7 +47,7 @@ def test_the_version_is_json_where_that_is_asked_for() -> None:
     assert json.loads(done.stdout) == {"version": __version__, "compiled": False}
 
 
-def test_a_sentence_with_brackets_is_said_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_with_brackets_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(output, "err", Console(file=screen, force_terminal=True, no_color=True, soft_wrap=True))
     with pytest.raises(SystemExit):
@@ -61,7 +61,7 @@ def test_for_machines_what_is_wrong_is_json_too(given: list[str], tmp_path: Path
     with pytest.raises(SystemExit) as ended:
         main()
     said = capsys.readouterr()
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     assert said.err == "error: There is no feed 7. “headwater feeds list” shows all.\n"
     assert not given or json.loads(said.out) == {"error": "There is no feed 7. “headwater feeds list” shows all."}
     assert given or said.out == ""
@@ -123,7 +123,7 @@ LISTS = {
     "deliveries list": {"headwater.publish", "headwater.formats.sniff", "jinja2"},
     "quality": {"headwater.schedule.promise", "headwater.estimate.estimator", "lxml"},
 }
-LARGE = {"aiohttp", "numpy", "numba", "structlog", "alembic", "sqlalchemy.dialects.postgresql"}
+LARGE = {"aiohttp", "numpy", "numba", "structlog", "sqlalchemy.dialects.postgresql"}
 
 
 @pytest.mark.parametrize("words", LISTS)
@@ -144,7 +144,7 @@ print(sorted({LARGE | LISTS[words]!r} & set(sys.modules)))
 
 @pytest.fixture(scope="module")
 def sqlite_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder with a database; only the first command loads Alembic."""
+    """Make a folder with a database; only the first command loads the migrations."""
     folder = tmp_path_factory.mktemp("data")
     subprocess.run([sys.executable, "-m", "headwater", "--data", str(folder), "feeds", "list"], check=True)
     return folder

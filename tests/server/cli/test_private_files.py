@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.store.opening import open_store
+from headwater.web.tls import load_certificate
 from support.store_samples import one_feed
 
 
@@ -40,3 +41,9 @@ def test_backups_and_exports_are_private(careless: None, headwater, tmp_path: Pa
     headwater("feeds", "export", str(files[1]))
     headwater("export", str(files[2]))
     assert {mode(file) for file in files} == {"0o600"}
+
+
+def test_the_certificate_and_its_key_are_private(careless: None, tmp_path: Path) -> None:
+    made = load_certificate(None, None, tmp_path / "data", ["localhost"])
+    assert {mode(file) for file in (made.file, made.key)} == {"0o600"}
+    assert mode(made.file.parent) == "0o700"

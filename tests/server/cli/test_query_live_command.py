@@ -181,7 +181,7 @@ def test_a_preview_names_the_feeds_that_bring_most() -> None:
         ("(" * 1_000_000, "64 KiB"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place_and_ends_with_two(headwater, stored, verb, script, message) -> None:
+def test_mistakes_are_reported_with_their_place_and_exit_code_two(headwater, stored, verb, script, message) -> None:
     answer = headwater("query", verb, "-", input=script)
     assert answer.code == 2
     assert message in answer.err
@@ -190,7 +190,7 @@ def test_what_is_wrong_is_said_with_its_place_and_ends_with_two(headwater, store
     assert headwater("query", "list", "--json").json == []
 
 
-def test_names_that_are_not_there_or_in_use_are_said_in_a_sentence(headwater, stored: str) -> None:
+def test_names_that_are_not_there_or_in_use_are_reported_in_a_sentence(headwater, stored: str) -> None:
     headwater("query", "create", "-", input="CREATE FEED A AS RETURN guardian; CREATE FEED B AS RETURN A")
     for words in (("show", "../../etc/passwd"), ("explain", "x'; DROP TABLE feed"), ("drop", "Aa")):
         answer = headwater("query", *words)
@@ -199,3 +199,30 @@ def test_names_that_are_not_there_or_in_use_are_said_in_a_sentence(headwater, st
     assert (answer.code, "used by B" in answer.err) == (2, True)
     assert headwater("query", "drop", "a", "--cascade", "--json").json == {"dropped": ["A", "B"], "undo": 1}
     assert headwater("query", "drop", "guardian").code == 2  # a source is removed by “feeds remove”
+
+
+def test_create_knows_the_mail_server_that_was_set_on_a_page(headwater, stored: str) -> None:
+    script = VOLCANO.replace(";", ' DELIVER TO EMAIL "me@example.org";')
+    refused = headwater("query", "create", "-", input=script)
+    assert refused.code != 0
+    assert "no mail server" in refused.err
+
+    async def set_up_mail() -> None:
+        async with await open_store(stored) as store:
+            changes = {"smtp_url": "smtp://mail.example", "mail_from": "news@example.org"}
+            await store.write(saved_state.save_changed_settings, changes, time.time())
+
+    asyncio.run(set_up_mail())
+    assert headwater("query", "create", "-", input=script).code == 0
+
+
+def test_an_export_knows_the_titles_of_feeds(headwater, farm_url: str, tmp_path: Path) -> None:
+    added = headwater("feeds", "add", f"{farm_url}/feeds/0", "--json").json
+    title, out = headwater("feeds", "list", "--json").json[0]["title"], tmp_path / "items.jsonl"
+    assert added
+    assert title
+    assert headwater("export", str(out)).code == 0
+    script = f'CREATE FEED Mine AS RETURN FEED "{title}";'
+    found = headwater("query", "eval", "-", "--items", str(out), "--json", input=script)
+    assert found.code == 0, found.err
+    assert len(found.json["Mine"]["items"]) == len(out.read_text().splitlines()) > 0

@@ -38,7 +38,7 @@ def test_a_document_is_shown_as_json_with_the_names_of_the_model(tmp_path: Path)
     assert document["hints"]["ttl"] is None
 
 
-def test_the_missing_items_of_a_damaged_document_are_said() -> None:
+def test_the_missing_items_of_a_damaged_document_are_reported() -> None:
     damaged = FEED.replace(b"</channel></rss>", b"<item></item><item><title>Third</channel>")
     shown = " ".join(run("read", "-", given=damaged).stdout.decode().split())
     assert "2 of about 3 items could be read" in shown

@@ -26,8 +26,8 @@ def test_what_is_forgotten_does_not_come_back_and_mistakes_get_a_sentence(headwa
     headwater("feeds", "remove", "1", "2")
     assert headwater("removed", "forget", "1", "--json").json == {"forgotten": 1}
     again = headwater("removed", "undo", "1")
-    assert (again.code, "kept for a day" in again.err) == (1, True)
-    assert headwater("removed", "forget", "7").code == 1
+    assert (again.code, "kept for a day" in again.err) == (2, True)
+    assert headwater("removed", "forget", "7").code == 2
     assert headwater("removed", "forget").code == 2
     assert headwater("removed", "forget", "--all", "--json").json == {"forgotten": 1}
     assert headwater("removed", "undo", "two").code == 2

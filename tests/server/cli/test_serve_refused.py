@@ -25,7 +25,9 @@ from headwater.store.database.server_lock import lock_database_file
         (("--target-completeness", "1.2"), "A completeness of 1.2 cannot be a target"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_starts(headwater, arguments: tuple[str, ...], says: str) -> None:
+def test_impossible_options_are_reported_before_anything_starts(
+    headwater, arguments: tuple[str, ...], says: str
+) -> None:
     answer = headwater("serve", "--port", "0", *arguments)
     assert answer.code == 1
     assert says in answer.err

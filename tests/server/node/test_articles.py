@@ -222,7 +222,7 @@ async def test_robots_txt_is_asked_once_a_day_and_its_pause_is_kept(site: Site) 
         ((302, {"Location": "http://user@127.0.0.1/"}, b""), "dead", "does not go to this address"),
     ],
 )
-async def test_every_end_of_a_fetch_is_said(
+async def test_every_end_of_a_fetch_is_reported(
     world: World, store: Store, page: tuple[int, dict[str, str], bytes], state: str, said: str
 ) -> None:
     world.site.pages["/story"] = page

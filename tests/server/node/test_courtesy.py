@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ URL = "http://a.example.org/1"
 
 
 def courtesy(**more: float) -> Politeness:
-    return Politeness(np.random.default_rng(1), **more)
+    return Politeness(random.Random(1), **more)
 
 
 def verdict(feed: int, at: float, ending: Ending) -> Verdict:

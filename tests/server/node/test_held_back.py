@@ -31,7 +31,7 @@ POLITE: dict[str, Any] = {"last_success": NOW, "last_change": NOW, "validators":
         ),
     ],
 )
-async def test_the_pause_is_said_as_it_is_for_the_feed(
+async def test_the_pause_is_shown_as_it_is_for_the_feed(
     given: Callable[..., Settings], known: dict[str, Any], said: str
 ) -> None:
     settings = given()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +77,7 @@ async def test_saved_state_that_cannot_be_used_is_put_aside_with_a_word_and_noth
         with capture_logs() as said:
             assert not await load_snapshot(store, FeedTable(), Fix1h())
         assert [line["event"] for line in said] == ["strategy_state_put_aside"]
-        courtesy = Politeness(np.random.default_rng(0))
+        courtesy = Politeness(random.Random(0))
         await load_host_state(store, courtesy)
         assert courtesy.held_domains == {}
         assert (await load_history(store)).list_since(0.0) == QualityHistory().list_since(0.0) == []

@@ -7,6 +7,7 @@ is `lab.replay`'s own sources over the trace behind the documents, and a fresh s
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from itertools import groupby
@@ -80,7 +81,7 @@ async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[D
             store,
             build_strategy(request.param),
             BudgetAccount(RequestCap(PER_TICK * 60 / TICK)),
-            Politeness(np.random.default_rng(1), least=60.0),
+            Politeness(random.Random(1), least=60.0),
             per_host=9,
             clock=clock,
         )

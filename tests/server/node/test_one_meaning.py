@@ -16,6 +16,7 @@ from headwater.node.queries.preview import preview_queries
 from headwater.node.queries.verification import verify_query
 from headwater.publish.data_export import export_rows
 from headwater.query.dry_run import DryRun
+from headwater.store.content.feeds import change_feed
 from headwater.store.content.items import DataSlice
 from headwater.store.queries.document_hits import list_document_hits
 from headwater.store.queries.hits import hit as hit_table
@@ -114,6 +115,26 @@ async def test_verify_names_what_was_not_published_and_follows_changed_items(wor
     )
     (difference,) = (await verify_query(store, "ash", world.now)).differences
     assert (difference.kind, difference.item, difference.title) == ("missing", *removed)
+
+
+async def test_verify_accepts_the_name_that_a_feed_had_when_set_wrote_it(world: World) -> None:
+    script = 'CREATE FEED Named AS RETURN ALL SET TITLE = "[{source}] {title} ({source})";'
+    await world.run(script)
+    await world.process()
+    await world.publish("iris", "ash one", "rain")
+    await world.process()
+    await world.store.write(change_feed, world.feeds["iris"].id, name="Iris_2")
+    await world.process()
+    await world.publish("iris", "ash two")
+    await world.process()
+    found = await verify_query(world.store, "named", world.now)
+    assert (found.published, found.differences) == (3, ())
+
+    changed = hit_table.update().values(changes='{"title": "[iris] ash one (guardian)"}')
+    first = (await list_shown(world, "Named"))[-1][0]
+    await world.store.write(lambda connection: connection.execute(changed.where(hit_table.c.item_id == first)))
+    (difference,) = (await verify_query(world.store, "named", world.now)).differences
+    assert (difference.kind, difference.item) == ("changed", first)
 
 
 async def test_a_join_compares_any_part_of_an_item_with_a_title(world: World) -> None:

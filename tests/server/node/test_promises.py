@@ -124,6 +124,23 @@ async def test_a_day_that_decides_nothing_leaves_it_to_the_week_and_says_so(worl
     assert promise.why.startswith("Over the last week: 98 % of 80 items")
 
 
+async def test_a_promise_broken_by_the_week_says_so_beside_a_good_day(world: World) -> None:
+    for number in range(60):
+        world.now += 500
+        await arrive(world, number, 500.0)
+    assert (await measure(world)).kept is False
+    world.now += 2 * DAY
+    for number in range(60, 85):
+        late = number == 84
+        world.now += 500 * late
+        await arrive(world, number, 500.0 if late else 50.0)
+    promise = await measure(world)
+    assert promise.measured.startswith("96 % of 25 items within 2 min")
+    assert promise.kept is False
+    assert promise.why.startswith("Over the last week: 28 % of 85 items within 2 min")
+    assert "1 of 1 late items are from" in promise.why
+
+
 async def test_items_without_dates_have_no_delay(world: World) -> None:
     for number in range(30):
         await arrive(world, number, 0.0, dated=False)

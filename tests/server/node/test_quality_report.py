@@ -27,7 +27,12 @@ from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Observed, Table
 from headwater.settings import load_settings
-from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
+from headwater.store.content.feed_state import (
+    MovedTime,
+    iterate_schedule_rows,
+    load_feed_states,
+    save_moved_times,
+)
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import count_items
 from headwater.store.content.refreshes import list_losses, list_refreshes
@@ -159,6 +164,29 @@ async def test_the_learned_forecast_is_shown_in_the_report_and_in_the_explanatio
     assert "plain estimate" in told.forecast
 
 
+async def test_the_stored_time_of_the_next_refresh_follows_the_plan(farm, given, eventually) -> None:
+    """What lists of feeds show is what an explanation says, not what was planned before there was a price."""
+    made = await farm(feeds=4, speed=1.0, hints=False)
+    settings = given(strategy="value", least_interval=120.0)
+    async with build("node", settings) as node:
+        await node.store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(4)], time.time())
+        await eventually(lambda: refreshed(node, 4), "all feeds are refreshed")
+        await node.maintenance.publish_report()
+        scheduler = node.crawl.scheduler
+        rows, due = np.arange(4), scheduler.strategy.due
+        due[:4] = scheduler.feed_table.table.last[:4] + np.array([3000.0, 4000.0, 5000.0, 6000.0])
+        await node.maintenance.publish_report()
+        ids = scheduler.feed_table.ids[rows].tolist()
+        states = await node.store.read(load_feed_states, ids)
+        assert [states[feed].next_refresh for feed in ids] == due[:4].tolist()
+        due[0] += 20.0  # too little to tell
+        assert scheduler.list_moved_times() == []
+        moved = MovedTime(ids[1], shown=0.0, at=5.0)  # a refresh has stored another time since
+        await node.store.write(save_moved_times, [moved])
+        states = await node.store.read(load_feed_states, ids)
+        assert states[ids[1]].next_refresh == due[1]
+
+
 async def test_the_report_counts_what_the_store_has_and_survives_a_restart(farm, given, eventually) -> None:
     made = await farm(feeds=8, speed=20_000, hints=False)
     settings = given(strategy="top_utility")
@@ -237,7 +265,7 @@ async def test_target_mode_sets_the_least_budget_and_says_what_it_brings(farm, g
         assert (await node.maintenance.measure_quality()).target == status.target
 
 
-async def test_a_target_beyond_the_budget_is_said_to_be_out_of_reach_and_the_budget_kept(
+async def test_a_target_beyond_the_budget_is_reported_to_be_out_of_reach_and_the_budget_kept(
     farm, given, eventually
 ) -> None:
     made = await farm(feeds=30, speed=1, hints=False)

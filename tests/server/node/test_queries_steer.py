@@ -28,7 +28,7 @@ ORIGINS = {k: Origin(f"f{k}", f"https://{k}.example/") for k in range(FEEDS)}
 
 
 class Known:
-    """What planning asks of a scheduler: rows are the ids of feeds."""
+    """The part of a scheduler that planning uses; rows are the ids of feeds."""
 
     def __init__(self, table: Table, strategy: Strategy) -> None:
         self.feed_table = self
@@ -65,7 +65,7 @@ class World:
         self.wanted = [chance.random(len(times)) < (0.5 if k < WANTED else 0.0) for k, times in enumerate(self.times)]
 
     def shown(self, feed: int, since: float, now: float) -> list[tuple[int, bool]]:
-        """What a poll finds that the one before did not, among the last items of the document."""
+        """Return the items of a poll that the one before did not have, among the last of the document."""
         first, last = np.searchsorted(self.times[feed], [since, now])
         return [(n, bool(self.wanted[feed][n])) for n in range(max(first, last - WINDOW), last)]
 

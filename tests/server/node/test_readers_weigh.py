@@ -16,6 +16,7 @@ from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope
 from headwater.schedule.budget import RequestCap
 from headwater.settings import load_settings
+from headwater.store.opening import open_store
 from headwater.store.publishing.document_readers import WEEK, add_document_readers, count_document_readers, week_of
 from headwater.store.publishing.hub_subscribers import (
     HubRequest,
@@ -86,6 +87,15 @@ async def test_strangers_count_up_to_a_limit_and_are_forgotten(world: World) -> 
     assert await store.read(count_document_readers, NOW + WEEK) == {"/feeds/lava": len(many)}  # a new week has begun
     await store.write(add_document_readers, week_of(NOW) + 2, [])
     assert await store.read(count_document_readers, NOW + 2 * WEEK) == {"/feeds/lava": 9}
+
+
+async def test_the_first_query_of_a_server_without_feeds_is_no_error(tmp_path: Path) -> None:
+    async with await open_store(f"sqlite:///{tmp_path / 'empty.sqlite'}") as store:
+        world = World(store)
+        await world.run("CREATE FEED Everything AS RETURN ALL")
+        await world.processor.load()
+        await world.process()
+        assert await settled(world, tmp_path) == {}
 
 
 def test_readers_of_several_queries_over_a_feed_count_once() -> None:

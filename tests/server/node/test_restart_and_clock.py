@@ -5,6 +5,7 @@ requests.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 
 import numpy as np
@@ -64,7 +65,7 @@ async def crawl(made, settings, clock: SteppingClock, budget: float):  # type: i
         store,
         Fix1h(),
         BudgetAccount(RequestCap(budget)),
-        Politeness(np.random.default_rng(1), least=0.05),
+        Politeness(random.Random(1), least=0.05),
         per_host=64,
         clock=clock,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_the_longest_pause_that_a_person_allows_is_a_column() -> None:
     assert roster.at_most.tolist() == [np.inf, 1200.0]
 
 
-def test_what_the_store_said_before_a_refresh_was_written_does_not_make_the_feed_due_again() -> None:
+def test_an_answer_of_the_store_before_a_refresh_was_written_does_not_make_the_feed_due_again() -> None:
     roster = FeedTable()
     roster.upsert_feeds([row(1), row(2), row(3)], {})
     roster.earliest[:] = roster.table.last[:] = 900.0  # all three have been refreshed …
@@ -149,7 +150,7 @@ async def test_a_start_with_many_chunks_of_feeds_takes_every_one_once(
     async with await open_store(f"sqlite:///{tmp_path}/db") as store:
         await store.write(add_and_subscribe, [NewFeed(f"http://{k}.example/rss") for k in range(40)], 1.0)
         decider = Scheduler(
-            store, STRATEGIES["value"](), make_budget_account(load_settings()), Politeness(np.random.default_rng(1))
+            store, STRATEGIES["value"](), make_budget_account(load_settings()), Politeness(random.Random(1))
         )
         for _ in range(2):
             await decider.load_feeds()

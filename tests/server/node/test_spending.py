@@ -5,6 +5,7 @@ hosts.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import Counter
 
@@ -49,7 +50,7 @@ async def run_fast(eventually, made, settings, strategy, spending, requests):  #
         Fetcher(allow_private=True, per_host=64) as fetcher,
     ):
         await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(made.feeds)], time.time())
-        courtesy = Politeness(np.random.default_rng(1), least=0.05)
+        courtesy = Politeness(random.Random(1), least=0.05)
         scheduler = Scheduler(store, strategy, spending, courtesy, per_host=64, clock=clock)
         crawler = LocalCrawl(store, scheduler, fetcher, clock=clock)
         await scheduler.load_feeds()
@@ -118,7 +119,7 @@ async def test_people_come_first_then_new_feeds_then_the_strategy_out_of_one_bud
         Fetcher(allow_private=True) as fetcher,
     ):
         added = await store.write(add_and_subscribe, [NewFeed(f"http://h{k}.example/feed") for k in range(6)], 0.0)
-        spending, courtesy = BudgetAccount(RequestCap(60)), Politeness(np.random.default_rng(1))
+        spending, courtesy = BudgetAccount(RequestCap(60)), Politeness(random.Random(1))
         scheduler = Scheduler(store, Uniform(), spending, courtesy, per_host=64)
         crawler = LocalCrawl(store, scheduler, fetcher)
         await scheduler.load_feeds()
@@ -178,7 +179,7 @@ async def test_feeds_of_readers_get_their_share_of_the_budget_and_the_owners_the
         urls = [f"http://h{k}.example/feed" for k in range(80)]
         await store.write(add_and_subscribe, [NewFeed(url) for url in urls[:60]], 0.0, subscriber=reader.id)
         await store.write(add_and_subscribe, [NewFeed(url) for url in urls[60:]], 0.0)
-        spending, courtesy = BudgetAccount(RequestCap(40)), Politeness(np.random.default_rng(1), least=0.0)
+        spending, courtesy = BudgetAccount(RequestCap(40)), Politeness(random.Random(1), least=0.0)
         scheduler = Scheduler(store, Uniform(), spending, courtesy, per_host=64, reader_share=0.25)
         await scheduler.load_feeds()
         feeds = scheduler.feed_table

@@ -7,6 +7,7 @@ from test_story_grouping import AGAIN, ALASKA, THIRD
 
 from headwater.language import parse
 from headwater.node.queries.preview import preview_queries
+from headwater.node.queries.verification import verify_query
 from headwater.store.queries.document_hits import list_document_hits
 from headwater.store.queries.query_feeds import find_query_feed
 from support.store_samples import NOW
@@ -53,6 +54,8 @@ async def test_queries_count_the_items_that_their_sources_let_through(world: Wor
     assert (id, title) == (1, f"{ALASKA} (2 sources, 4 items)")
     assert content == f"The text of {ALASKA}"
     assert related == [3, 4, 5]
+    for name in NAMES:
+        assert (await verify_query(world.store, name, world.now)).differences == (), name
     fresh = [hit for hit in world.delivered if hit.fresh and hit.item.id == 1 and hit.related is not None]
     assert len(fresh) == 1  # later items change the story in place, without a notice
     assert fresh[0].item.title is not None

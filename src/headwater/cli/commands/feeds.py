@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -336,7 +337,8 @@ async def explain_feed(
     from headwater.node.quality.quality_report import load_last_report
 
     effective = await load_effective_settings(store, settings)
-    explanation = await feed_explanation.explain_feed_schedule(store, effective, feed, time.time())
+    now, here = time.time(), datetime.now().astimezone().tzinfo or UTC
+    explanation = await feed_explanation.explain_feed_schedule(store, effective, feed, now, here)
     return explanation, await load_last_report(store)
 
 

@@ -140,7 +140,7 @@ def run_experiment(
     if save is not None:
         from headwater.lab.result_files import save_result
 
-        save_result(save, result, settings, _today())
+        save_result(save, result, settings, _today(), columns)
     return result
 
 
@@ -152,8 +152,10 @@ def _today() -> str:
 
 def _rename_columns(trace: Path | None, columns: str | None) -> Path | None:
     """Return the trace, or a copy with renamed columns that lasts as long as the process."""
-    if trace is None or columns is None:
+    if columns is None:
         return trace
+    if trace is None:
+        raise SettingsError("--columns names the columns of a trace: give one by --trace, or leave it out.")
     import atexit
     import shutil
     import tempfile
@@ -299,10 +301,17 @@ def write_report(
     ),
     seeds: Seeds = None,
     trace: TraceFile = None,
+    columns: Columns = None,
     jobs: Jobs = 0,
     dask: Dask = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes that still show the effects.")] = False,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Only these experiments; may be repeated.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only these experiments, or describe; may be repeated.")
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", metavar="FOLDER", help="Keep each result here, and do not run again what is kept."),
+    ] = None,
 ) -> dict[str, Any]:
     """Run every experiment and write one page with figures, settings, seeds, versions and durations."""
     import datetime
@@ -311,24 +320,36 @@ def write_report(
     from headwater.lab import experiment
     from headwater.lab.experiment import LabSettings, check_trace
     from headwater.lab.figures import create_figure
-    from headwater.lab.report import describe_section, render_report, run_section
+    from headwater.lab.published import DESCRIPTION
+    from headwater.lab.report import describe_section, keep_section, load_kept_section, render_report, run_section
 
     if not out_file.parent.is_dir():
         raise TraceError(f"The page cannot be written to {out_file}: the folder does not exist.")
+    if keep is not None and not keep.is_dir():
+        raise TraceError(f"The results cannot be kept in {keep}: the folder does not exist.")
     create_figure()  # if matplotlib is missing, say so before hours of work
+    trace = _rename_columns(trace, columns)
     settings = LabSettings(seeds=seeds, trace=trace, jobs=jobs, dask=dask, quick=quick)
     check_trace(settings)
-    chosen = [experiment.load_experiment(name) for name in only or experiment.list_experiments()]
+    if only is not None and DESCRIPTION in only and trace is None:
+        raise SettingsError("--only describe describes a trace: give one by --trace.")
+    chosen = [experiment.load_experiment(name) for name in only or experiment.list_experiments() if name != DESCRIPTION]
     sections = []
     for each in chosen:
-        with _show_lab_progress() as progress:
-            sections.append(run_section(each, settings, progress))
-        last = sections[-1]
-        held = sum(check.holds for check in last.result.checks) if last.result else 0
-        outcome = f"{held} of {len(last.result.checks)} statements hold" if last.result else f"not run: {last.trouble}"
+        last = load_kept_section(keep, each, settings) if keep is not None else None
+        if last is None:
+            with _show_lab_progress() as progress:
+                last = run_section(each, settings, progress, columns)
+            if keep is not None:
+                keep_section(keep, last, settings, _today(), columns)
+        sections.append(last)
+        outcome = f"not run: {last.trouble}"
+        if last.result is not None:
+            kept = f", kept from {last.date}" if last.date else ""
+            outcome = f"{last.held} of {len(last.result.checks)} statements hold, {last.result.seconds:.0f} s{kept}"
         err.print(f"{each.name}: {outcome}", highlight=False)
-    if trace is not None and only is None:
-        sections.append(describe_section(trace))
+    if trace is not None and (only is None or DESCRIPTION in only):
+        sections.append(describe_section(trace, columns))
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     out_file.write_text(render_report(sections, made), encoding="utf-8")
     return {

@@ -15,9 +15,8 @@ import typer
 from headwater.cli.commands.feeds import ArticleSwitch
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.inputs import read_bytes, write_bytes
-from headwater.cli.console.output import fail, show_progress
+from headwater.cli.console.output import EXIT_MALFORMED, fail, show_progress
 from headwater.cli.console.scripts import (
-    EXIT_MALFORMED,
     print_messages,
     read_script,
     read_script_text,
@@ -243,6 +242,10 @@ async def create_queries(settings: Settings, store: Store, file: ScriptFile) -> 
     from headwater.store.queries.query_scripts import run_script
 
     text = read_script_text(file)
+    if "EMAIL" in text.upper():
+        from headwater.node.live_settings import load_effective_settings  # loads the scheduler
+
+        settings = await load_effective_settings(store, settings)  # the mail server may have been set on a page
     with report_mistakes(in_json=True):
         check_deliveries(text, settings, by_command=True)
         result = await store.write(run_script, text, time.time())

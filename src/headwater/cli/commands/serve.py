@@ -1,15 +1,11 @@
-"""`headwater serve`, `web` and `demo`: the running server."""
+"""`headwater serve` and `headwater web`: the running server."""
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import typer
 
@@ -17,16 +13,12 @@ from headwater.assembly import build, freeze_startup_objects
 from headwater.cli.console import logs
 from headwater.cli.console.command import command
 from headwater.cli.console.options import wants_json
-from headwater.cli.console.output import err, print_json, show_progress
-from headwater.cli.console.resources import make_data_folder, open_store
+from headwater.cli.console.output import err, print_json
+from headwater.cli.console.resources import make_data_folder
 from headwater.errors import SettingsError
-from headwater.farm.demo_world import BUDGET, TAG, make_demo_farm, make_demo_history, replay_demo
-from headwater.farm.farm_history import VirtualClock
 from headwater.node.node import Node
-from headwater.settings import Settings, is_shared_database, load_settings
-from headwater.store.content.feeds import list_feeds
+from headwater.settings import Settings, is_shared_database
 from headwater.store.database.server_lock import lock_database_file
-from headwater.times import DAY
 from headwater.web.server import open_listener, serve_pages
 from headwater.web.tls import Certificate
 
@@ -92,7 +84,7 @@ async def serve_node(
     make_data_folder(settings)
     with lock_database_file(settings.database_url), open_listener(settings.host, settings.port) as listener:
         async with build("node", settings) as node:
-            await _serve_node_pages(node, listener)
+            await serve_node_pages(node, listener)
 
 
 @command(
@@ -117,58 +109,11 @@ async def serve_web(
         raise SettingsError("The pages of a cluster need its database: --database postgresql://USER@HOST/NAME.")
     with open_listener(settings.host, settings.port) as listener:
         async with build("web", settings) as node:
-            await _serve_node_pages(node, listener)
+            await serve_node_pages(node, listener)
 
 
-@command(top, "demo", settings_options=("port",), example="headwater demo --feeds 50")
-async def serve_demo(
-    settings: Settings,
-    feeds: Annotated[int, typer.Option(min=1, help="How many feeds the farm has.")] = 30,
-    port: Annotated[int | None, typer.Option(help="The port of the pages (8040; 0 picks a free one).")] = None,
-    speed: Annotated[float, typer.Option(min=1, help="How much faster than real feeds they publish.")] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed gives other feeds.")] = 1,
-    days: Annotated[float, typer.Option(min=0, help="Days of the past to replay first.")] = 14.0,
-) -> None:
-    """Start test feeds and a server that watches them, without the internet.
-
-    Two weeks of the feeds' past are replayed first, by the server's own code. Data goes to a temporary folder, unless
-    --data names one.
-    """
-    logs.configure_logs("error")
-    with contextlib.ExitStack() as stack:
-        data = settings.data
-        if settings.database is None and "data" not in settings.given_fields:
-            data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
-        usual = {"budget": BUDGET * speed, "per_host": 16, "host_pause": 0.0}
-        if speed > 1:
-            usual["least_interval"] = max(120.0 / speed, 5.0)
-        lively = load_settings(**{**usual, **settings.given_values(), "data": data, "allow_private": True})
-        make_data_folder(lively)
-        stack.enter_context(lock_database_file(lively.database_url))
-        await _run_demo(lively, feeds, seed, speed, days)
-
-
-async def _run_demo(settings: Settings, feeds: int, seed: int, speed: float, days: float) -> None:
-    clock = VirtualClock()
-    started, port = time.time() - days * DAY / speed, 0
-    async with open_store(settings) as store:
-        before = await store.read(list_feeds, tag=TAG, limit=1)
-    if before:  # the feeds of an earlier demo in this folder publish again
-        started, port = before[0].added, urlsplit(before[0].url).port or 0
-    async with make_demo_farm(feeds, seed, speed, clock, started, port) as farm:
-        with open_listener(settings.host, settings.port) as listener:
-            if not before:
-                err.print(f"Two weeks in the life of {feeds} feeds are replayed by the server's own code.")
-                async with open_store(settings) as store:
-                    with show_progress("replaying", unit="hours") as on_progress:
-                        history = make_demo_history(store, settings, farm, clock, time.time())
-                        await replay_demo(history, started, on_progress)
-            async with build("node", settings) as node:
-                err.print(f"{farm.feeds} feeds publish at {farm.base_url()}/ and are being refreshed.")
-                await _serve_node_pages(node, listener)
-
-
-async def _serve_node_pages(node: Node, listener: socket.socket) -> None:
+async def serve_node_pages(node: Node, listener: socket.socket) -> None:
+    """Print the address and serve the pages until the process is told to stop."""
     freeze_startup_objects()
     await serve_pages(node, listener, partial(_print_address, node))
 

@@ -73,7 +73,9 @@ class ItemTable:
         """The feeds and tags of the table; they count as registered."""
         origins = [row.origin for row in self.rows]
         names = {origin.name: origin.url for origin in origins if origin.name is not None}
-        return Catalogue(names, {}, frozenset(tag for origin in origins for tag in origin.tags))
+        titles = {(origin.title, origin.url) for origin in origins if origin.title is not None}
+        tags = frozenset(tag for origin in origins for tag in origin.tags)
+        return Catalogue(names, {}, tags, tuple(sorted(titles)))
 
 
 def read_item_table(data: bytes, name: str) -> ItemTable:

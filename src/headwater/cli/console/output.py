@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.text import Text
 
 from headwater.cli.console.options import wants_json
+from headwater.errors import HeadwaterError, NotFound
 
+EXIT_MALFORMED = 2  # the exit code for a mistake in an argument or a script, and for a name that does not exist
 EXIT_STOPPED = 130  # the exit code after Ctrl-C, as in shells
 MAX_INTEGER = 2**63 - 1  # the largest number that databases accept
 
@@ -57,6 +59,11 @@ def fail(message: str, code: int = 1) -> NoReturn:
         print_json({"error": message})
     err.print("[red]error:[/red]" if err.is_terminal else "error:", Text(message))
     raise SystemExit(code)
+
+
+def find_exit_code(error: HeadwaterError) -> int:
+    """Return the exit code for an error: a name that does not exist is a mistake in an argument."""
+    return EXIT_MALFORMED if isinstance(error, NotFound) else 1
 
 
 def format_count(number: int, noun: str) -> str:

@@ -60,16 +60,16 @@ async def open_fetcher(settings: Settings, store: Store) -> AsyncIterator[Fetche
     from headwater.fetch.client import Fetcher  # half of the start-up time of commands that fetch
 
     async with AsyncExitStack() as stack:
-        errands = None
+        proxy = None
         if settings.database_url.startswith("postgres"):
             from headwater.cluster.cluster_fetch import open_cluster_fetch
 
-            errands = await stack.enter_async_context(open_cluster_fetch(settings, store))
+            proxy = await stack.enter_async_context(open_cluster_fetch(settings, store))
         client = Fetcher(
             allow_private=settings.allow_private,
             contact=settings.contact,
             per_host=settings.per_host,
             pause=settings.host_pause,
-            errands=errands,
+            proxy=proxy,
         )
         yield await stack.enter_async_context(client)

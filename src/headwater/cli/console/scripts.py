@@ -10,11 +10,9 @@ from rich.text import Text
 
 from headwater.cli.console.inputs import NotText, read_text
 from headwater.cli.console.options import wants_json
-from headwater.cli.console.output import err, fail, print_json
+from headwater.cli.console.output import EXIT_MALFORMED, err, fail, print_json
 from headwater.errors import QueryError
 from headwater.language import Catalogue, Message, Script, parse
-
-EXIT_MALFORMED = 2  # the exit code for a script with mistakes
 
 
 def read_script_text(file: str) -> str:

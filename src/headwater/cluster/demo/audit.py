@@ -183,10 +183,12 @@ class _FeedAudit:
 def _count_faults(connection: Connection, query_id: int) -> tuple[int, int, int]:
     """(doubled, unannounced, unmatched)."""
     same = select(item.c.feed_id).group_by(item.c.feed_id, item.c.identity).having(func.count() > 1)
-    said = select(outbox.c.item_id).where(outbox.c.kind == "new").group_by(outbox.c.item_id).having(func.count() == 1)
-    came = select(hit.c.item_id).where(hit.c.query_id == query_id).group_by(hit.c.item_id).having(func.count() == 1)
+    announced = (
+        select(outbox.c.item_id).where(outbox.c.kind == "new").group_by(outbox.c.item_id).having(func.count() == 1)
+    )
+    matched = select(hit.c.item_id).where(hit.c.query_id == query_id).group_by(hit.c.item_id).having(func.count() == 1)
     return (
         len(connection.execute(same).all()),
-        len(connection.execute(select(item.c.id).where(item.c.id.not_in(said))).all()),
-        len(connection.execute(select(item.c.id).where(item.c.id.not_in(came))).all()),
+        len(connection.execute(select(item.c.id).where(item.c.id.not_in(announced))).all()),
+        len(connection.execute(select(item.c.id).where(item.c.id.not_in(matched))).all()),
     )

@@ -139,9 +139,9 @@ async def run_demo(plan: DemoPlan, on_progress: OnProgress | None = None) -> Dem
             async with farm, await open_store(database) as store:
                 await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
                 await store.write(add_and_subscribe, [NewFeed(farm.url(k)) for k in range(plan.feeds)], time.time())
-                with _start_processes(logs, plan, database, broker) as crew:
+                with _start_processes(logs, plan, database, broker) as processes:
                     await _wait_until_ready(store, plan)
-                    kills = await _run_for_a_while(plan, crew, store, broker, farm, on_progress)
+                    kills = await _run_for_a_while(plan, processes, store, broker, farm, on_progress)
                     unfinished = await _wait_until_idle(store, broker)
                 found = await audit_run(farm, store, "Everything")
     return _make_verdict(found, unfinished, kills, time.monotonic() - began, plan.logs)
@@ -161,9 +161,9 @@ def _keep_logs(plan: DemoPlan, folder: Path) -> Iterator[Path]:
     try:
         yield plan.logs
     finally:
-        for said, name in (("nats/nats.log", "nats.log"), ("postgres/log", "postgres.log")):
+        for source, name in (("nats/nats.log", "nats.log"), ("postgres/log", "postgres.log")):
             with suppress(OSError):  # a server that did not start has no log
-                shutil.copyfile(folder / said, plan.logs / name)
+                shutil.copyfile(folder / source, plan.logs / name)
 
 
 @contextmanager
@@ -179,15 +179,15 @@ def _start_processes(logs: Path, plan: DemoPlan, database: str, broker: NatsServ
         "HEADWATER_CONCURRENCY": "16",
         "HEADWATER_HOST_PAUSE": str(PAUSE),
     }
-    crew = DemoProcesses(logs, environment, database, "warning" if plan.logs is None else "info")
+    processes = DemoProcesses(logs, environment, database, "warning" if plan.logs is None else "info")
     try:
         for number, role in enumerate(FIXED_ROLES):
-            crew.start(f"{role}{number}", role)
+            processes.start(f"{role}{number}", role)
         for number in range(plan.terminals):
-            crew.start(f"terminal{number}", "terminal")
-        yield crew
+            processes.start(f"terminal{number}", "terminal")
+        yield processes
     finally:
-        crew.stop()
+        processes.stop()
 
 
 async def _wait_until_ready(store: Store, plan: DemoPlan) -> None:
@@ -198,13 +198,13 @@ async def _wait_until_ready(store: Store, plan: DemoPlan) -> None:
         found = await read_cluster_status(store)
         if len(found.members) >= len(FIXED_ROLES) + plan.terminals and found.leader and not found.unheld:
             return
-    said = " ".join(found.problems) or f"only {len(found.members)} processes have joined."
-    raise ClusterError(f"The cluster did not come up within {MAX_WAIT:.0f} seconds: {said}")
+    problems = " ".join(found.problems) or f"only {len(found.members)} processes have joined."
+    raise ClusterError(f"The cluster did not come up within {MAX_WAIT:.0f} seconds: {problems}")
 
 
 async def _run_for_a_while(
     plan: DemoPlan,
-    crew: DemoProcesses,
+    processes: DemoProcesses,
     store: Store,
     broker: NatsServer,
     farm: Farm,
@@ -218,7 +218,7 @@ async def _run_for_a_while(
         while time.monotonic() < end:
             await asyncio.sleep(1.0)
             if plan.chaos and next_kill < time.monotonic() < end - 10:
-                kills.append(await _kill_something(crew, broker, chance))
+                kills.append(await _kill_something(processes, broker, chance))
                 if plan.logs is not None:
                     with (plan.logs / "mishaps.log").open("a") as told:
                         told.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {kills[-1]}\n")
@@ -230,17 +230,17 @@ async def _run_for_a_while(
     return len(kills)
 
 
-async def _kill_something(crew: DemoProcesses, broker: NatsServer, chance: random.Random) -> str:
+async def _kill_something(processes: DemoProcesses, broker: NatsServer, chance: random.Random) -> str:
     """Kill a random process with kill −9 and restart it; one time in eight it is NATS."""
     if chance.random() < 0.125:
         broker.kill()
         await asyncio.sleep(chance.uniform(0.2, 1.0))
         await asyncio.to_thread(broker.start)
         return "NATS was killed and started again"
-    name = chance.choice(crew.names)
-    crew.kill(name)
+    name = chance.choice(processes.names)
+    processes.kill(name)
     await asyncio.sleep(chance.uniform(0.2, 2.0))
-    crew.start(name, crew.roles[name])
+    processes.start(name, processes.roles[name])
     return f"{name} was killed and started again"
 
 

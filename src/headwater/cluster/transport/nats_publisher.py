@@ -31,8 +31,8 @@ class _PendingAcks:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open = set(range(number))
 
-    def record_ack(self, place: int, said: JetStreamRefusal | None) -> None:
-        self.answers[place] = said
+    def record_ack(self, place: int, refusal: JetStreamRefusal | None) -> None:
+        self.answers[place] = refusal
         self._open.discard(place)
         if not self._open and not self.done.done():
             self.done.set_result(None)

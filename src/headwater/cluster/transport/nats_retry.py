@@ -42,7 +42,7 @@ class NatsRetry:
     def problem(self) -> str | None:
         """The first present failure; None if nothing was tried for a while."""
         now = boot_clock()
-        return next((said for said, at in self._troubles.values() if now < at + PROBLEM_SECONDS), None)
+        return next((sentence for sentence, at in self._troubles.values() if now < at + PROBLEM_SECONDS), None)
 
     async def run_once(self, what: str, stream: str, work: Callable[[], Awaitable[T]]) -> T:
         """Do some work with a stream; log a failure and raise it as a sentence."""
@@ -97,14 +97,14 @@ class NatsRetry:
         from nats.errors import NoRespondersError
         from nats.js.errors import APIError, NoStreamResponseError
 
-        said = error.refusal if isinstance(error, PublishRefused) else None
+        refusal = error.refusal if isinstance(error, PublishRefused) else None
         if isinstance(error, APIError) and error.err_code is not None:
-            said = JetStreamRefusal(error.err_code, error.description or "")
-        if said is not None:
+            refusal = JetStreamRefusal(error.err_code, error.description or "")
+        if refusal is not None:
             kind: type[ClusterError] = (
-                NatsUnavailable if said.code in (*nats_errors.NO_JETSTREAM, nats_errors.NO_LEADER) else ClusterError
+                NatsUnavailable if refusal.code in (*nats_errors.NO_JETSTREAM, nats_errors.NO_LEADER) else ClusterError
             )
-            return kind(nats_errors.explain_refusal(said, stream, self._server))
+            return kind(nats_errors.explain_refusal(refusal, stream, self._server))
         if isinstance(error, HeadwaterError):
             return error
         if isinstance(error, TimeoutError | NoRespondersError | APIError | NoStreamResponseError):

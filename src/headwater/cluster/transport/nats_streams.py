@@ -58,11 +58,11 @@ class NatsStreams:
 
         Raises PublishRefused for any other refusal; `retry` explains that and all other errors.
         """
-        said = await self._publisher.publish_all(messages)
-        for one in said:
+        refusals = await self._publisher.publish_all(messages)
+        for one in refusals:
             if one is not None and not one.is_duplicate:
                 raise PublishRefused(one)
-        return [one is None for one in said]
+        return [one is None for one in refusals]
 
     async def read_cluster_id(self) -> str | None:
         """Return the id of the cluster that the streams belong to, or None if there are none."""

@@ -94,9 +94,9 @@ class NatsJobReceiver:
         try:
             answer = await self._streams.link.request(subject, encode(hello), timeout=seconds)
         except (NatsError, TimeoutError) as error:
-            said = str(error) or type(error).__name__
+            reason = str(error) or type(error).__name__
             raise ClusterError(
-                f"No controller answers ({said}). Start one, or wait until one leads; until then nothing is fetched."
+                f"No controller answers ({reason}). Start one, or wait until one leads; until then nothing is fetched."
             ) from error
         return bytes(answer.data)
 
@@ -279,7 +279,7 @@ class NatsResultReceiver:
                 yield _make_batch(batch)
 
     async def _pull_messages(self, stop: asyncio.Event) -> AsyncIterator[list[_Decoded]]:
-        """Yield messages, some at a time, until `stop` is set; wait while the stream or NATS is gone."""
+        """Yield messages in batches until `stop` is set; wait while the stream or NATS is gone."""
         retry, what, subscription = self._streams.retry, "messages of RESULTS", None
         while not stop.is_set():
             try:

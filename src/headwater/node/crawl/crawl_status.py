@@ -45,3 +45,4 @@ class CrawlStatus:
     queries: int = 0
     aims: tuple[TargetOutcome, ...] = ()  # TARGETs of queries, and whether the budget suffices
     network_away_since: float | None = None  # no server responds: the network of this machine seems to be down
+    moved_at: float | None = None  # when the crawl last went on; None before it begins

@@ -141,6 +141,8 @@ class Dispatcher:
         self._woken = asyncio.Event()
         self._messages_read_at = -math.inf
         self._due = -math.inf
+        self._stepped_at: float | None = None
+        self._landed_at = clock()
         names = ("chosen", "learned", "late", "expired", "refused", "unasked", "unbegun")
         self.counts = dict.fromkeys(names, 0)
         self.problem: str | None = None
@@ -149,6 +151,17 @@ class Dispatcher:
     def in_flight(self) -> Mapping[int, InFlightJob]:
         """The jobs in flight by feed."""
         return self._ledger.in_flight
+
+    @property
+    def moved_at(self) -> float | None:
+        """When the crawl last went on: the last step, or while jobs are in flight the last result, if that is earlier.
+
+        It steps every minute, and requests have deadlines, so an old time means that it stands still. None before the
+        first step.
+        """
+        if self._stepped_at is None or not self.in_flight:
+            return self._stepped_at
+        return min(self._stepped_at, self._landed_at)
 
     # the loop
 
@@ -165,7 +178,7 @@ class Dispatcher:
                 started = time.perf_counter()
                 try:
                     await self.step()
-                    self.problem, backoff = None, TICK
+                    self.problem, backoff, self._stepped_at = None, TICK, self._clock()
                     news.reset()
                 except Exception as error:
                     self.problem, backoff = str(error), min(2 * backoff, MAX_BACKOFF)
@@ -257,6 +270,8 @@ class Dispatcher:
                 why, way = (reason, None) if hop is None else (hop.reason, hop.way)
                 orders.append(JobOrder(feed, self._ledger.number_job(), why, believed, feed in requested, way))
             jobs = await self._factory.make_jobs(orders)
+            if not self.in_flight:
+                self._landed_at = now  # from now on a result is awaited
             for job in jobs:
                 row = table.find_row(job.feed_id)
                 if row is not None:
@@ -332,6 +347,8 @@ class Dispatcher:
     def _land_jobs(self, results: Sequence[tuple[int, int, int | None]], now: float) -> None:
         """Charge the requests of results (feed, generation, size; None if redirected), and release their feeds."""
         table, freed = self.scheduler.feed_table, []
+        if results:
+            self._landed_at = now
         for feed, generation, size in results:
             row = table.find_row(feed)
             host = None if row is None else int(table.host[row])

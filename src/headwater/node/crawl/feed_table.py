@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.arrays import Bools, Floats, Rows
-from headwater.fetch.http.local_domains import is_local_domain
+from headwater.fetch.http.address_guard import is_local_domain
 from headwater.formats.values.domains import registered_domain_of_url
 from headwater.node.queries.demand import Demand
 from headwater.schedule.politeness.rules import PolitenessFacts, is_skipped, measure_skipped
@@ -37,6 +37,7 @@ class FeedTable:
         self.active: Bools = np.empty(0, bool)  # not paused, gone or removed
         self.of_readers: Bools = np.empty(0, bool)  # only readers subscribe to it, no owner
         self.in_flight: Bools = np.empty(0, bool)  # it is being refreshed
+        self.shown_next: Floats = np.empty(0)  # the next refresh as the store shows it; NaN: none
         self.learned_until: Floats = np.empty(0)  # the latest refresh that the strategy has learned from
         self.skip_hours: NDArray[np.int32] = np.empty(0, np.int32)  # bit h: not in that hour, UTC
         self.skip_days: NDArray[np.int32] = np.empty(0, np.int32)  # bit d: not on that weekday
@@ -230,6 +231,8 @@ class FeedTable:
         self.skip_days = np.concatenate([self.skip_days, np.zeros(more, np.int32)])
         self.in_flight = np.concatenate([self.in_flight, np.zeros(more, bool)])
         self.of_readers = np.concatenate([self.of_readers, np.zeros(more, bool)])
+        shown = [np.nan if feed.next_refresh is None else feed.next_refresh for feed in fresh]
+        self.shown_next = np.concatenate([self.shown_next, np.array(shown)])
         self.learned_until = np.concatenate([self.learned_until, np.full(more, -np.inf)])
         self._released_at = np.concatenate([self._released_at, np.full(more, -np.inf)])
         self.mean_bytes = np.concatenate([self.mean_bytes, np.full(more, np.nan)])

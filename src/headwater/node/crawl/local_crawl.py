@@ -82,7 +82,11 @@ class LocalCrawl:
         return self.scheduler.politeness
 
     def status(self) -> CrawlStatus:
-        return replace(self.scheduler.status(), network_away_since=self._pool.outage.away_since)
+        return replace(
+            self.scheduler.status(),
+            network_away_since=self._pool.outage.away_since,
+            moved_at=self.dispatcher.moved_at,
+        )
 
     async def request_refresh(self, feed_id: int) -> StoredRefresh:
         """Refresh a feed for a person and return when it is stored. Raises RefreshHeld inside Retry-After."""

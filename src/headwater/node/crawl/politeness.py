@@ -5,6 +5,7 @@ The rules themselves are pure: `schedule.politeness.rules` for feeds, `schedule.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -29,7 +30,7 @@ _ANSWERS = frozenset({Ending.CHANGED, Ending.UNCHANGED, Ending.PARTIAL, Ending.G
 class Politeness:
     """Keeps the politeness state of a server. `least` is the shortest pause between two refreshes of one feed."""
 
-    def __init__(self, rng: np.random.Generator, *, least: float = MIN_INTERVAL) -> None:
+    def __init__(self, rng: random.Random, *, least: float = MIN_INTERVAL) -> None:
         self._rng = rng
         self.least_interval = least
         self.pushed_feeds: set[int] = set()  # feeds that a hub pushes: only a slow safety poll remains
@@ -40,7 +41,7 @@ class Politeness:
         facts = PolitenessFacts.of(len(known))
         load_facts(facts, np.arange(len(known)), known)
         facts.pushed[:] = [one.feed_id in self.pushed_feeds for one in known]
-        facts.jitter = self._rng.random(len(known))
+        facts.jitter[:] = [self._rng.random() for _ in known]
         return facts
 
     def compute_earliest(self, facts: PolitenessFacts, now: float) -> Floats:

@@ -23,11 +23,13 @@ from headwater.schedule.politeness.host_pace import HostPace
 from headwater.schedule.quality.least_budget import BudgetPlan
 from headwater.schedule.selection import Budget, take_first
 from headwater.schedule.strategy import Strategy
-from headwater.store.content.feed_state import ScheduleRow, iterate_schedule_rows, load_feed_states
+from headwater.store.content.feed_state import MovedTime, ScheduleRow, iterate_schedule_rows, load_feed_states
 from headwater.store.store import Store
+from headwater.times import MINUTE
 
 REQUESTED = "asked for by a person"
 PACE_SECONDS = 60.0  # between two computations of the hosts' paces
+MOVED, MAX_MOVED = 0.1, 1000  # share of its pause by which a refresh must move to be stored anew, and how many at once
 CLOCK_STEP = 30.0  # seconds by which the clock must be set back to matter
 
 log = structlog.get_logger()
@@ -282,8 +284,27 @@ class Scheduler:
         else:  # a ranking: a pause of the strategy's own is all that is known beforehand
             table = self.feed_table.table
             next_at = np.maximum(allowed, [self.strategy.ready_at(table, row) for row in rows.tolist()])
+        self.feed_table.shown_next[rows] = next_at
         at = dict(zip(rows.tolist(), next_at.tolist(), strict=True))
         return [None if row is None else at[row] for row, _ in found]
+
+    def list_moved_times(self) -> list[MovedTime]:
+        """Return the next refreshes that a plan has moved since they were stored, the soonest first; each only once."""
+        due, feeds = self.strategy.due, self.feed_table
+        if due is None:  # politeness alone sets the times
+            return []
+        at, shown, last = np.maximum(feeds.earliest, due[: len(feeds)]), feeds.shown_next, feeds.table.last
+        rows = np.flatnonzero(
+            feeds.active & ~feeds.in_flight & np.isfinite(at) & np.isfinite(shown) & np.isfinite(last)
+        )
+        rows = rows[np.abs(at[rows] - shown[rows]) > np.maximum(MOVED * (at[rows] - last[rows]), MINUTE)]
+        rows = rows[np.argsort(at[rows], kind="stable")[:MAX_MOVED]]
+        moved = [
+            MovedTime(*one)
+            for one in zip(feeds.ids[rows].tolist(), shown[rows].tolist(), at[rows].tolist(), strict=True)
+        ]
+        feeds.shown_next[rows] = at[rows]
+        return moved
 
     def _learn_successes(self, lessons: Sequence[tuple[int, Lesson]]) -> None:
         if not lessons:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import random
 
 from headwater.estimate.models.learned_forecast import LearnedForecast
 from headwater.node.crawl.politeness import Politeness
@@ -57,7 +57,7 @@ def make_budget_account(settings: Settings) -> BudgetAccount:
 
 def make_politeness(settings: Settings) -> Politeness:
     """Make the politeness of the settings, without any refusals yet."""
-    return Politeness(np.random.default_rng(), least=settings.least_interval)
+    return Politeness(random.Random(), least=settings.least_interval)
 
 
 def make_scheduler(store: Store, settings: Settings) -> Scheduler:

@@ -7,6 +7,7 @@ so any process can explain.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
@@ -19,7 +20,7 @@ from headwater.node.crawl import snapshot
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.strategy_setup import build_configured_strategy
-from headwater.node.quality.targets import load_deadlines
+from headwater.node.quality.targets import Deadline, load_deadlines
 from headwater.novelty.feed_kinds import DATE_PROBLEMS, FeedKind, Sighting, find_named_kinds, recognise_feed_kinds
 from headwater.schedule.interval_reason import describe_interval
 from headwater.schedule.politeness.publisher_hints import name_longest_hint, syndication_period
@@ -83,11 +84,14 @@ class ScheduleExplanation:
     forecast: str = ""  # where the learned forecast differs from the plain estimate, and how well it has predicted
 
 
-async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str, now: float) -> ScheduleExplanation:
-    """Explain a feed from the store."""
+async def explain_feed_schedule(
+    store: Store, settings: Settings, ref: int | str, now: float, zone: tzinfo = UTC
+) -> ScheduleExplanation:
+    """Explain a feed from the store; times in its sentences are those of `zone`."""
     feed = await store.read(find_feed, ref)
     known = (await store.read(load_feed_states, [feed.id]))[feed.id]
-    strategy, feeds = await _load_strategy(store, settings, feed.id)
+    wanted = (await load_deadlines(store)).get(feed.id)
+    strategy, feeds = await _load_strategy(store, settings, feed.id, wanted)
     row = feeds.find_row(feed.id) or 0
     belief = _compute_belief(strategy, feeds, row, known, now)
     subscription = (await store.read(find_leases_of_feeds, [feed.id])).get(feed.id)
@@ -118,26 +122,29 @@ async def explain_feed_schedule(store: Store, settings: Settings, ref: int | str
         next_refresh=due if math.isfinite(due) else None,
         last=latest[0] if latest else None,
         kinds=tuple(sorted(kind.value for kind in recognise_kinds(latest[::-1], now))),
-        interval=await _describe_interval(store, settings, strategy, feeds, row, known, pushed),
-        forecast=strategy.estimator.describe_feed(row, now)
+        interval=_describe_interval(settings, strategy, feeds, row, known, pushed, wanted),
+        forecast=strategy.estimator.describe_feed(row, now, zone)
         if isinstance(strategy.estimator, LearnedForecast) and len(feeds)
         else "",
     )
 
 
-async def _describe_interval(
-    store: Store, settings: Settings, strategy: Strategy, feeds: FeedTable, row: int, known: Known, pushed: bool
+def _describe_interval(
+    settings: Settings,
+    strategy: Strategy,
+    feeds: FeedTable,
+    row: int,
+    known: Known,
+    pushed: bool,
+    wanted: Deadline | None,
 ) -> str:
     """Say how often the feed is polled and which constraint decides that; nothing if its strategy makes no plan."""
     if not isinstance(strategy, Value) or not len(feeds):
         return ""
-    politeness = Politeness(np.random.default_rng(0), least=settings.least_interval)
+    politeness = Politeness(random.Random(0), least=settings.least_interval)
     facts = politeness.gather_facts([known])
     facts.pushed[:] = pushed
     feeds.set_politeness(np.array([row], np.intp), facts, *politeness.compute_pauses(facts))
-    wanted = (await load_deadlines(store)).get(known.feed_id)
-    if wanted is not None:
-        feeds.set_deadlines({known.feed_id: wanted.seconds})
     plan = strategy.predict_saved(feeds.table, row, settings.budget)
     by_query = wanted is not None and wanted.seconds <= feeds.at_most[row]
     query = wanted.query if wanted is not None and by_query else None
@@ -173,9 +180,13 @@ def _list_dates(refresh: Refresh) -> tuple[float | None, ...]:
     return (*dates, *([None] * ((refresh.window or 0) - len(dates))))
 
 
-async def _load_strategy(store: Store, settings: Settings, feed_id: int) -> tuple[Strategy, FeedTable]:
-    """Load the saved strategy, reduced to this feed."""
+async def _load_strategy(
+    store: Store, settings: Settings, feed_id: int, wanted: Deadline | None
+) -> tuple[Strategy, FeedTable]:
+    """Load the saved strategy, reduced to this feed; what happened since then is replayed under the feed's deadline."""
     feeds = FeedTable()
+    if wanted is not None:
+        feeds.set_deadlines({feed_id: wanted.seconds})
     async for chunk in iterate_schedule_rows(store):
         if mine := [row for row in chunk if row.feed_id == feed_id]:
             feeds.upsert_feeds(mine, {})

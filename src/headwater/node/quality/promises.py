@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from headwater.formats.write.addresses import public_address
 from headwater.language.ast import CreateFeed
 from headwater.model import Known
 from headwater.node.crawl.crawl_status import TargetOutcome
@@ -98,7 +99,7 @@ class PromiseKeeper:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._told: dict[int, float] = {}  # query → start of the broken spell that was told
+        self._alerted: dict[int, float] = {}  # query → start of the missed spell that an alert reported
         self.broken: dict[int, str] = {}  # query, or SERVER → why its promise is not kept
 
     async def measure_server(
@@ -165,7 +166,8 @@ class PromiseKeeper:
             )
             past.append(_judge(record, [*past, record], promise.target, promise.message, deadline=True))
         if past[-1].kept is False and not promise.message:
-            past[-1] = replace(past[-1], why=await self._find_culprit(promise, now) or past[-1].why)
+            culprit = await self._find_culprit(promise, now)
+            past[-1] = _judge(past[-1], past, promise.target, culprit, deadline=True)
         await self._store.write(save_promise_hours, past[-len(hours) :])
         self._note_verdict(past[-1])
         since = find_broken_since(past) if past[-1].kept is False else None
@@ -203,15 +205,15 @@ class PromiseKeeper:
         named = (await self._store.read(find_feeds, [feed])).get(feed)
         if known is None or named is None:
             return ""
-        what = "lost" if losing else "late"
-        share = f"{missed[feed]:.0f} of {sum(missed.values()):.0f} {what} items are from {named.title or named.url}"
+        what, source = "lost" if losing else "late", named.title or public_address(named.url, named.link)
+        share = f"{missed[feed]:.0f} of {sum(missed.values()):.0f} {what} items are from {source}"
         return f"{share}: {_describe_pause(known, losing)}."
 
     async def _send_alert(self, promise: _Promise, record: PromiseHour, since: float, now: float) -> None:
         """Queue one alert per broken spell to each receiver of the query."""
-        if self._told.get(promise.query_id) == since:
+        if self._alerted.get(promise.query_id) == since:
             return
-        self._told[promise.query_id] = since
+        self._alerted[promise.query_id] = since
         log.warning("promise_broken", query=promise.name, since=since, why=record.why)
         alert = (
             f"{promise.name} promises {describe_target(promise.target, deadline=True)}. This has not been kept for "
@@ -239,11 +241,12 @@ def _judge(
         kept = judge_promise(target, measured, deadline=deadline)
         if kept is not None:
             break
-    said = describe_measured(target, measured, deadline=deadline)
+    figures = describe_measured(target, measured, deadline=deadline)
+    in_week = f"Over the last week: {figures}." if period == "week" else ""
     if kept:
-        return replace(record, kept=True, why="" if period == "day" else f"Over the last week: {said}.")
+        return replace(record, kept=True, why=in_week)
     if kept is False:
-        return replace(record, kept=False, why=message or f"Measured: {said}.")
+        return replace(record, kept=False, why=f"{in_week} {message}".strip() or f"Measured: {figures}.")
     if not measured.items:
         why = "Nothing was published yet that it keeps."
     elif target.delay is not None and not measured.dated:
@@ -253,7 +256,7 @@ def _judge(
     elif target.delay is not None and measured.dated < MIN_ITEMS:
         why = f"Too early to tell: {measured.dated:,} items with a date so far, at least {MIN_ITEMS} are needed."
     else:
-        why = f"Too close to tell: {said} over the last week; the difference from the promise may be chance."
+        why = f"Too close to tell: {figures} over the last week; the difference from the promise may be chance."
     return replace(record, kept=None, why=f"{why} {message}".strip())
 
 

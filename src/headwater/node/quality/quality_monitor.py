@@ -231,7 +231,7 @@ class QualityMonitor:
 def _make_point(report: QualityReport) -> QualityPoint:
     return QualityPoint(
         at=report.at,
-        completeness=or_nan(report.expected_completeness),
+        completeness=or_nan(report.completeness),
         freshness=or_nan(report.freshness),
         delay=or_nan(None if report.hour.delay is None else report.hour.delay.median),
         requests=float(report.used_requests),

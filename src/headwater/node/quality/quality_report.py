@@ -66,14 +66,9 @@ class QualityReport:
     forecast: ForecastRecord | None = None  # None where no learned forecast is used
 
     @property
-    def lost(self) -> float:
-        """The items of the last day that are lost: noticed, or probably pushed out now."""
-        return self.day.lost + self.lost_now
-
-    @property
     def published(self) -> float:
         """The items of the last day from which completeness is computed."""
-        return self.day.got + self.lost
+        return self.day.got + self.day.lost
 
 
 async def save_report(store: Store, report: QualityReport, now: float) -> None:

@@ -63,8 +63,8 @@ async def find_target_budget(
     before, scheduler.target_result = scheduler.target_result, found
     scheduler.budget.set_limit(max(found.requests_per_minute, floor))
     if before is None or before.reached != found.reached:
-        say = log.info if found.reached else log.warning
-        say("target", reached=found.reached, budget=round(found.requests_per_minute, 1), message=found.message)
+        write = log.info if found.reached else log.warning
+        write("target", reached=found.reached, budget=round(found.requests_per_minute, 1), message=found.message)
 
 
 def _round_budget(per_minute: float, most: float | None) -> float:
@@ -210,10 +210,10 @@ def _describe_outcome(name: str, wish: QueryTarget, one: QueryTargetPlan, hurry:
         how = (
             f"by letting its feeds count {one.times:.1f} times as much" if one.times > 1 else "with the budget as it is"
         )
-        parts.append(f"Met {how}: {describe_promise(one.said)} are expected.")
+        parts.append(f"Met {how}: {describe_promise(one.promise)} are expected.")
     spent = one.spent if hurry is None else hurry.requests_per_minute
     reached = one.met and (hurry is None or hurry.reached)
-    figures = one.said.completeness, one.said.freshness, one.said.delay
+    figures = one.promise.completeness, one.promise.freshness, one.promise.delay
     return TargetOutcome(name, reached, spent, *figures, len(wish.rows), " ".join(parts), one.times)
 
 
@@ -226,7 +226,7 @@ def note_broken_target(outcome: TargetOutcome, broken: str | None) -> TargetOutc
 
 
 async def save_outcomes(store: Store, aims: Sequence[TargetOutcome], now: float) -> None:
-    """Save the outcomes for other processes."""
+    """Save how the targets stand, so that every process can show it."""
     await store.write(save_state, STATE, VERSION, msgspec.json.encode([asdict(aim) for aim in aims]), now)
 
 
