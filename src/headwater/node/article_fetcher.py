@@ -33,6 +33,7 @@ from headwater.store.content.articles import (
     ArticlePage,
     claim_due_articles,
     find_next_due_article,
+    keep_newest_article_pages,
     list_article_sources,
     queue_articles_from_outbox,
     save_article_page,
@@ -113,6 +114,8 @@ class ArticleFetcher(StepLoop):
         due = await self._store.write(claim_due_articles, now, LEASE, number)
         self._tokens -= len(due)
         await asyncio.gather(*map(self._fetch_article, due))
+        if due and self._kept_pages:
+            await self._store.write(keep_newest_article_pages, self._kept_pages)
         return bool(due)
 
     async def find_next_due(self) -> float | None:
@@ -138,7 +141,7 @@ class ArticleFetcher(StepLoop):
             await self._store_text(one, document)
             if self._kept_pages and len(page.body) <= MAX_KEPT_BYTES:
                 kept = ArticlePage(page.final_url, self._clock(), page.body)
-                await self._store.write(save_article_page, one.item_id, kept, self._kept_pages)
+                await self._store.write(save_article_page, one.item_id, kept)
             problem = None
         except NotAFeed as error:
             problem = await self._record_failure(one, str(error), None)

@@ -147,12 +147,19 @@ class ArticlePage:
     html: bytes
 
 
-def save_article_page(connection: Connection, item_id: int, page: ArticlePage, limit: int) -> None:
-    """Keep the HTML of a page, and of the newest `limit` pages altogether."""
+def save_article_page(connection: Connection, item_id: int, page: ArticlePage) -> None:
+    """Keep the HTML of the page behind an item."""
     statement = upsert(connection, article_page)
     values = {"url": page.url, "at": page.at, "html": zlib.compress(page.html)}
     statement = statement.on_conflict_do_update(index_elements=["item_id"], set_=values)
     connection.execute(statement, values | {"item_id": item_id})
+
+
+def keep_newest_article_pages(connection: Connection, limit: int) -> None:
+    """Delete the HTML of pages beyond the newest `limit`.
+
+    Once after a batch: transactions that save pages side by side do not see each other's.
+    """
     beyond = select(article_page.c.item_id).order_by(article_page.c.at.desc(), article_page.c.item_id.desc())
     connection.execute(delete(article_page).where(article_page.c.item_id.in_(beyond.offset(limit).limit(1000))))
 
