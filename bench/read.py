@@ -56,7 +56,9 @@ def load_documents(archive: Path, small: bool) -> list[bytes]:
 
 def make_documents() -> list[bytes]:
     """Make ten different documents of twenty items."""
-    item = "<item><title>Item %d</title><link>https://example.org/%d</link><guid>https://example.org/%d</guid>"
+    item = (
+        "<item><title>The item number %d</title><link>https://example.org/%d</link><guid>https://example.org/%d</guid>"
+    )
     item += "<pubDate>Thu, 01 Jan 2004 19:48:21 GMT</pubDate><description>&lt;p&gt;%s&lt;/p&gt;</description></item>"
     feed = '<rss version="2.0"><channel><title>Feed</title><link>https://example.org/</link>%s</channel></rss>'
     words = "words and more words " * 50
