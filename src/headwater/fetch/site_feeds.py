@@ -43,9 +43,11 @@ def _rule(site: str, page: str, *feeds: str, key: str | None = None) -> SiteRule
     return SiteRule(site, re.compile(page, re.IGNORECASE), feeds, key)
 
 
-_YOUTUBE = r"(?:m\.)?youtube\.com"
+_YOUTUBE = r"(?:m\.|music\.)?youtube\.com"
 _REDDIT = r"(?:old\.|new\.|np\.)?reddit\.com"
-_GITLAB = r"(?P<host>gitlab\.[\w.-]+)/(?P<project>(?!explore/|users/|help/|-/)[\w.-]+(?:/(?!-/)[\w.-]+)+)"
+_REDDIT_LISTS = r"r/[\w+]+|user/[\w-]+/m/\w+|domain/[\w.-]+"
+_GITLAB_PAGES = "admin|dashboard|explore|groups|help|projects|search|users|-"
+_GITLAB = rf"(?P<host>gitlab\.[\w.-]+)/(?P<project>(?!(?:{_GITLAB_PAGES})/)[\w.-]+(?:/(?!-/)[\w.-]+)+)"
 
 SITE_RULES: tuple[SiteRule, ...] = (
     _rule(
@@ -63,11 +65,16 @@ SITE_RULES: tuple[SiteRule, ...] = (
         rf"{_YOUTUBE}/user/(?P<id>{_NAME})(?:/.*)?",
         "https://www.youtube.com/feeds/videos.xml?user={id}",
     ),
-    _rule("Reddit", rf"{_REDDIT}/r/(?P<name>\w+)", "https://www.reddit.com/r/{name}/.rss"),
+    _rule("Reddit", rf"{_REDDIT}/(?P<place>{_REDDIT_LISTS})", "https://www.reddit.com/{place}/.rss"),
     _rule(
         "Reddit",
-        rf"{_REDDIT}/r/(?P<name>\w+)/(?P<order>new|top|hot|rising|controversial)(?:\?.*)?",
-        "https://www.reddit.com/r/{name}/{order}/.rss",
+        rf"{_REDDIT}/(?P<place>{_REDDIT_LISTS})/(?P<order>top|controversial)/?\?(?:.*&)?t=(?P<span>[a-z]+)(?:&.*)?",
+        "https://www.reddit.com/{place}/{order}/.rss?t={span}",
+    ),
+    _rule(
+        "Reddit",
+        rf"{_REDDIT}/(?P<place>{_REDDIT_LISTS})/(?P<order>new|top|hot|rising|controversial)/?(?:\?.*)?",
+        "https://www.reddit.com/{place}/{order}/.rss",
     ),
     _rule("Reddit user", rf"{_REDDIT}/u(?:ser)?/(?P<name>[\w-]+)", "https://www.reddit.com/user/{name}/.rss"),
     _rule(
@@ -84,7 +91,7 @@ SITE_RULES: tuple[SiteRule, ...] = (
     ),
     _rule(
         "GitHub",
-        rf"github\.com/(?P<owner>{_NAME})/(?P<name>{_NAME})/(?P<what>releases|tags|wiki)(?:/.*)?",
+        rf"github\.com/(?P<owner>{_NAME})/(?P<name>{_NAME})/(?P<what>releases|tags|wiki|discussions)(?:/.*)?",
         "https://github.com/{owner}/{name}/{what}.atom",
     ),
     _rule(
@@ -106,17 +113,25 @@ SITE_RULES: tuple[SiteRule, ...] = (
         "https://{host}/{project}/-/commits/HEAD?format=atom",
         "https://{host}/{project}.atom",
     ),
+    _rule(
+        "GitLab",
+        rf"(?P<host>gitlab\.[\w.-]+)/(?P<name>(?!(?:{_GITLAB_PAGES})$)[\w-]+)",
+        "https://{host}/{name}.atom",
+    ),
     _rule("Substack", r"(?P<name>(?!open\b)[\w-]+)\.substack\.com(?:/.*)?", "https://{name}.substack.com/feed"),
+    _rule("Substack", r"open\.substack\.com/pub/(?P<name>[\w-]+)(?:/.*)?", "https://{name}.substack.com/feed"),
     _rule("Substack", r"substack\.com/@(?P<name>[\w-]+)(?:/.*)?", "https://{name}.substack.com/feed"),
     _rule("Medium", r"medium\.com/(?P<name>@[\w.-]+)(?:/.*)?", "https://medium.com/feed/{name}"),
     _rule("Medium tag", r"medium\.com/tag/(?P<name>[\w-]+)(?:/.*)?", "https://medium.com/feed/tag/{name}"),
     _rule(
         "Medium",
-        rf"medium\.com/(?P<name>(?!(?:{_MEDIUM_PAGES})\b)[\w-]+)/tagged/(?P<tag>[\w-]+)",
+        rf"medium\.com/(?P<name>(?!(?:{_MEDIUM_PAGES})(?:/|$))[\w-]+)/tagged/(?P<tag>[\w-]+)",
         "https://medium.com/feed/{name}/tagged/{tag}",
     ),
     _rule(
-        "Medium", rf"medium\.com/(?P<name>(?!(?:{_MEDIUM_PAGES})\b)[\w-]+)(?:/.*)?", "https://medium.com/feed/{name}"
+        "Medium",
+        rf"medium\.com/(?P<name>(?!(?:{_MEDIUM_PAGES})(?:/|$))[\w-]+)(?:/.*)?",
+        "https://medium.com/feed/{name}",
     ),
     _rule("Medium", r"(?P<name>[\w-]+)\.medium\.com(?:/.*)?", "https://{name}.medium.com/feed"),
     _rule(
@@ -126,8 +141,8 @@ SITE_RULES: tuple[SiteRule, ...] = (
         key="feedUrl",
     ),
     _rule(
-        "Overcast",
-        r"overcast\.fm/itunes(?P<id>\d{3,15})(?:/.*)?",
+        "Overcast, Pocket Casts, Castro",
+        r"(?:overcast\.fm/itunes|pca\.st/itunes/|castro\.fm/itunes/)(?P<id>\d{3,15})(?:/.*)?",
         "https://itunes.apple.com/lookup?id={id}&entity=podcast",
         key="feedUrl",
     ),
@@ -135,15 +150,20 @@ SITE_RULES: tuple[SiteRule, ...] = (
 
 # Rules for any host, tried when the page itself names no feed.
 FEDIVERSE_RULES: tuple[SiteRule, ...] = (
+    _rule("Mastodon", r"(?P<host>[\w.-]+(?::\d+)?)/@(?P<name>\w+)", "{host}/@{name}.rss"),
     _rule(
         "Mastodon",
-        r"(?P<host>[\w.-]+(?::\d+)?)/@(?P<name>\w+)(?:/(?:with_replies|media|tagged/.*))?",
+        r"(?P<host>[\w.-]+(?::\d+)?)/@(?P<name>\w+)/(?P<part>with_replies|media|tagged/\w+)",
+        "{host}/@{name}/{part}.rss",
         "{host}/@{name}.rss",
+    ),
+    _rule(
+        "Mastodon, seen from another server", r".*/@(?P<name>\w+)@(?P<home>[\w-]+(?:\.[\w-]+)+)", "{home}/@{name}.rss"
     ),
     _rule("Mastodon", r"(?P<host>[\w.-]+(?::\d+)?)/tags/(?P<name>\w+)", "{host}/tags/{name}.rss"),
 )
 
-_CHANNEL = re.compile(rb'(?:channel_id=|"externalId":"|itemprop="identifier" content=")(UC[\w-]{22})')
+_CHANNEL = re.compile(rb'(?:channel_id=|"external(?:Channel)?Id":"|itemprop="identifier" content=")(UC[\w-]{22})')
 
 
 def derive_site_feeds(address: str) -> list[FeedCandidate]:

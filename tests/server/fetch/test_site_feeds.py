@@ -13,9 +13,14 @@ EXAMPLES = {
     f"m.youtube.com/channel/{CHANNEL}/videos?view=0": f"{VIDEOS}?channel_id={CHANNEL}",
     "https://www.youtube.com/playlist?list=PLbpi6ZahtOH6Blw": f"{VIDEOS}?playlist_id=PLbpi6ZahtOH6Blw",
     "https://www.youtube.com/watch?v=abc&list=PLbpi6ZahtOH6Blw&index=2": f"{VIDEOS}?playlist_id=PLbpi6ZahtOH6Blw",
+    "https://music.youtube.com/playlist?list=PLbpi6ZahtOH6Blw": f"{VIDEOS}?playlist_id=PLbpi6ZahtOH6Blw",
     "https://www.youtube.com/user/youtube": f"{VIDEOS}?user=youtube",
     "https://www.reddit.com/r/rss/": "https://www.reddit.com/r/rss/.rss",
     "old.reddit.com/r/rss/new/?sort=x": "https://www.reddit.com/r/rss/new/.rss",
+    "https://www.reddit.com/r/rss+opml": "https://www.reddit.com/r/rss+opml/.rss",
+    "https://www.reddit.com/r/rss/top/?sort=top&t=week": "https://www.reddit.com/r/rss/top/.rss?t=week",
+    "https://www.reddit.com/user/someone/m/news": "https://www.reddit.com/user/someone/m/news/.rss",
+    "https://www.reddit.com/domain/example.org/": "https://www.reddit.com/domain/example.org/.rss",
     "https://reddit.com/u/spez": "https://www.reddit.com/user/spez/.rss",
     "https://www.reddit.com/r/rss/comments/1abc/a_title/": "https://www.reddit.com/r/rss/comments/1abc/.rss",
     "https://bsky.app/profile/bsky.app": "https://bsky.app/profile/bsky.app/rss",
@@ -24,15 +29,19 @@ EXAMPLES = {
     "https://github.com/python/cpython.git": "https://github.com/python/cpython/releases.atom",
     "https://github.com/python/cpython/tags": "https://github.com/python/cpython/tags.atom",
     "https://github.com/python/cpython/releases/tag/v3.11": "https://github.com/python/cpython/releases.atom",
+    "https://github.com/nodejs/node/discussions/7": "https://github.com/nodejs/node/discussions.atom",
     "https://github.com/python/cpython/commits/3.12/": "https://github.com/python/cpython/commits/3.12.atom",
     "https://github.com/python": "https://github.com/python.atom",
     "https://gitlab.com/gitlab-org/gitlab/-/tags": "https://gitlab.com/gitlab-org/gitlab/-/tags?format=atom",
     "https://gitlab.gnome.org/GNOME/gtk": "https://gitlab.gnome.org/GNOME/gtk/-/releases.atom",
+    "https://gitlab.com/gitlab-org": "https://gitlab.com/gitlab-org.atom",
     "gitlab.com/a/b/c/-/commits/main": "https://gitlab.com/a/b/c/-/commits/main?format=atom",
     "https://astralcodexten.substack.com/p/open-thread": "https://astralcodexten.substack.com/feed",
+    "https://open.substack.com/pub/someone/p/a-title?r=1": "https://someone.substack.com/feed",
     "https://substack.com/@someone": "https://someone.substack.com/feed",
     "https://medium.com/@someone/a-title-123": "https://medium.com/feed/@someone",
     "https://medium.com/better-programming": "https://medium.com/feed/better-programming",
+    "https://medium.com/search-engines/a-title": "https://medium.com/feed/search-engines",
     "https://medium.com/netflix-techblog/tagged/python": "https://medium.com/feed/netflix-techblog/tagged/python",
     "https://medium.com/tag/rss/latest": "https://medium.com/feed/tag/rss",
     "https://someone.medium.com/": "https://someone.medium.com/feed",
@@ -52,6 +61,7 @@ PLAIN = (
     "https://evilgithub.com/a/b",
     "https://github.com.evil.example/a/b",
     "https://medium.com/feed/@someone",
+    "https://medium.com/search?q=rss",
     "https://gitlab.com/explore",
     "https://podcasts.google.com/feed/bm90IGFuIGFkZHJlc3M",
     "http://[broken",
@@ -84,7 +94,12 @@ def test_every_rule_has_an_example() -> None:
 def test_directories_of_podcasts_are_looked_up() -> None:
     wanted = ("https://itunes.apple.com/lookup?id=617416468&entity=podcast", "feedUrl")
     assert derive_lookup("https://podcasts.apple.com/us/podcast/atp/id617416468?mt=2") == wanted
-    assert derive_lookup("https://overcast.fm/itunes617416468/accidental-tech-podcast") == wanted
+    for place in (
+        "overcast.fm/itunes617416468/accidental-tech-podcast",
+        "pca.st/itunes/617416468",
+        "castro.fm/itunes/617416468",
+    ):
+        assert derive_lookup(f"https://{place}") == wanted
     answer = b'{"resultCount": 2, "results": [{"feedUrl": "https://a.example/f"}, {"feedUrl": "file:///etc/passwd"}]}'
     assert [one.url for one in read_lookup(answer, "feedUrl")] == ["https://a.example/f"]
     assert read_lookup(b"<html>", "feedUrl") == []
@@ -93,9 +108,16 @@ def test_directories_of_podcasts_are_looked_up() -> None:
 def test_pages_of_channels_and_of_the_fediverse_name_their_feed() -> None:
     body = b'<meta itemprop="identifier" content="%s">' % CHANNEL.encode()
     assert derive_page_feeds("https://www.youtube.com/@someone", body)[0].url == f"{VIDEOS}?channel_id={CHANNEL}"
+    body = b'{"externalChannelId":"%s"}' % CHANNEL.encode()  # of a video
+    assert derive_page_feeds("https://www.youtube.com/watch?v=abc", body)[0].url == f"{VIDEOS}?channel_id={CHANNEL}"
     assert derive_page_feeds("https://www.youtube.com/@someone", b"nothing") == []
-    (found,) = derive_page_feeds("https://mastodon.social/@Gargron/with_replies", b"")
-    assert found.url == "https://mastodon.social/@Gargron.rss"
+    for page, feeds in {
+        "https://mastodon.social/@Gargron": ["https://mastodon.social/@Gargron.rss"],
+        "https://a.example/@b/tagged/c": ["https://a.example/@b/tagged/c.rss", "https://a.example/@b.rss"],
+        "https://a.example/@b/media": ["https://a.example/@b/media.rss", "https://a.example/@b.rss"],
+        "https://a.example/@b@other.example": ["https://other.example/@b.rss"],
+        "https://a.example/@b@other": [],
+    }.items():
+        assert [found.url for found in derive_page_feeds(page, b"")] == feeds
     (found,) = derive_page_feeds("http://127.0.0.1:8080/tags/rss", b"")
     assert found.url == "http://127.0.0.1:8080/tags/rss.rss"
-    assert derive_page_feeds("https://mastodon.social/@somebody@other.example", b"") == []
