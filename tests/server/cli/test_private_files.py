@@ -36,11 +36,22 @@ async def test_the_database_its_log_and_its_folder_are_private(careless: None, t
 
 def test_backups_and_exports_are_private(careless: None, headwater, tmp_path: Path) -> None:
     headwater("feeds", "import", "-", input="http://127.0.0.1:9/feed?key=secret\n")
-    files = [tmp_path / name for name in ("all.backup", "feeds.opml", "items.jsonl")]
+    files = [tmp_path / name for name in ("all.backup", "feeds.opml", "items.jsonl", "items.parquet")]
     headwater("backup", str(files[0]))
     headwater("feeds", "export", str(files[1]))
     headwater("export", str(files[2]))
+    headwater("export", str(files[3]))
     assert {mode(file) for file in files} == {"0o600"}
+
+
+def test_restored_and_moved_databases_are_private(careless: None, headwater, tmp_path: Path) -> None:
+    headwater("feeds", "import", "-", input="http://127.0.0.1:9/feed?key=secret\n")
+    headwater("backup", str(tmp_path / "all.backup"))
+    restored, moved = (tmp_path / name / "headwater.sqlite" for name in ("restored", "moved"))
+    headwater("restore", str(tmp_path / "all.backup"), "--database", f"sqlite:///{restored}")
+    headwater("db", "move", f"sqlite:///{restored}", f"sqlite:///{moved}")
+    for database in (restored, moved):
+        assert (mode(database.parent), {mode(file) for file in database.parent.iterdir()}) == ("0o700", {"0o600"})
 
 
 def test_the_certificate_and_its_key_are_private(careless: None, tmp_path: Path) -> None:

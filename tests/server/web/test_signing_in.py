@@ -24,6 +24,7 @@ from headwater.store.readers.accounts import (
     User,
     add_api_token,
     add_user,
+    change_user,
     claim_ownership,
     find_owner,
     find_session,
@@ -140,7 +141,13 @@ async def test_the_link_of_the_log_makes_the_owner_once(clients: Clients, web_st
     assert (await clients().get("/whoami")).status_code == 303  # open mode is over for this machine too
 
 
-async def test_the_first_password_ends_every_token_and_session_before_it(clients: Clients, web_store: Store) -> None:
+FORM = {"password": PASSWORD, "again": PASSWORD}
+
+
+@pytest.mark.parametrize("way", ["welcome", "page", "API", "command"])
+async def test_the_first_password_ends_every_token_and_session_before_it(
+    clients: Clients, web_store: Store, way: str
+) -> None:
     local, far = clients(), clients("192.0.2.1")
     made = await local.post("/api/v1/tokens", json={"label": "early", "scopes": ["read", "write", "admin"]})
     token = made.json()["token"]
@@ -149,8 +156,36 @@ async def test_the_first_password_ends_every_token_and_session_before_it(clients
     early = ({"Authorization": f"Bearer {token}"}, {"Authorization": f"GoogleLogin auth={session}"})
     calls = ("/api/v1/me", "/reader/api/0/user-info")
     assert [(await far.get(path, headers=one)).status_code for path, one in zip(calls, early, strict=True)] == [200] * 2
-    await ada(web_store)
+    owner = await web_store.read(find_owner)
+    if way == "welcome":
+        await local.post("/welcome", data={"name": "Ada", **FORM})
+    elif way == "page":
+        await local.post("/password", data=FORM)
+    elif way == "API":
+        await local.patch(f"/api/v1/users/{owner.id}", json={"password": PASSWORD})
+    else:
+        await web_store.write(change_user, owner.id, password=hash_password(PASSWORD))
+    assert (await web_store.read(find_owner)).has_password
     assert [(await far.get(path, headers=one)).status_code for path, one in zip(calls, early, strict=True)] == [401] * 2
+
+
+async def test_a_token_gives_nobody_more_than_it_may_do_itself(clients: Clients, web_store: Store) -> None:
+    owner = await ada(web_store)
+    await web_store.write(add_user, "Proxied", None, NOW)
+    proxied = await web_store.read(find_user, "Proxied")
+    for user in (owner, proxied):
+        await web_store.write(add_api_token, user.id, hash_secret(f"of {user.name}"), "", ["read", "write"], NOW)
+    far = clients("192.0.2.1")
+    far.headers["Authorization"] = "Bearer of Ada"
+    more = {"label": "more", "scope-read": "1", "scope-write": "1", "scope-admin": "1"}
+    assert (await far.post("/settings/tokens", data=more)).status_code == 403
+    assert [one.scopes for one in await web_store.read(list_api_tokens, owner.id)] == [("read", "write")]
+    del more["scope-admin"]
+    assert (await far.post("/settings/tokens", data=more)).status_code == 200
+    far.headers["Authorization"] = "Bearer of Proxied"
+    answer = await far.post("/password", data=FORM)
+    assert (answer.status_code, answer.headers.get("set-cookie")) == (403, None)
+    assert not (await web_store.read(find_user, "Proxied")).has_password
 
 
 async def test_everything_but_what_is_published_asks_who_you_are(clients: Clients, web_store: Store) -> None:

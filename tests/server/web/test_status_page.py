@@ -295,7 +295,7 @@ async def test_a_destroyed_page_of_any_table_is_reported(
     assert "database" in {one["name"] for one in told["problems"]}
 
 
-async def test_a_store_that_cannot_be_written_is_reported(
+async def test_a_store_that_cannot_be_written_is_reported_to_strangers_without_its_place(
     site: Start, web_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base, write = await site(), web_store.write
@@ -306,10 +306,12 @@ async def test_a_store_that_cannot_be_written_is_reported(
         return await write(function, *arguments, **named)
 
     monkeypatch.setattr(web_store, "write", full)
-    status, text = await get(f"{base}/health")
-    told = orjson.loads(text)
-    assert (status, told["status"], told["message"]) == (503, "failing", "The disk is full.")
-    assert told["problems"][0]["name"] == "storage"
+    sentences = {"X-Forwarded-For": "The disk is full.", "User-Agent": "The disk is full: /data cannot grow."}
+    for header, sentence in sentences.items():  # without a password, this machine is the owner; a proxy's client is not
+        async with aiohttp.ClientSession() as session, session.get(f"{base}/health", headers={header: "a"}) as answer:
+            status, told = answer.status, orjson.loads(await answer.read())
+        assert (status, told["status"], told["message"]) == (503, "failing", sentence)
+        assert told["problems"][0] == {"name": "storage", "message": sentence}
 
 
 @asynccontextmanager

@@ -152,13 +152,13 @@ def claim_ownership(connection: Connection, name: str, password: str) -> User | 
     done = connection.execute(update(user).where(user.c.id == first.id, user.c.password.is_(None)).values(values))
     if not done.rowcount:
         return None
-    end_all_sessions(connection, first.id)
-    connection.execute(delete(api_token).where(api_token.c.user_id == first.id))
+    _end_what_came_before(connection, first)
     return find_user(connection, first.id)
 
 
 def change_user(connection: Connection, /, user_id: int, **changes: Any) -> User:
-    """Change name, role, password (a hash; all sessions end), time_zone (empty: the server's) or settings.
+    """Change name, role, password (a hash; all sessions end, at the first one also all API tokens), time_zone (empty:
+    the server's) or settings.
 
     InputError if the only owner would no longer be one.
     """
@@ -177,10 +177,17 @@ def change_user(connection: Connection, /, user_id: int, **changes: Any) -> User
     if "settings" in values:
         values["settings"] = orjson.dumps(values["settings"]).decode()
     if "password" in values:
-        connection.execute(delete(session).where(session.c.user_id == user_id))
+        _end_what_came_before(connection, now)
     if values:
         connection.execute(update(user).where(user.c.id == user_id).values(values))
     return find_user(connection, user_id)
+
+
+def _end_what_came_before(connection: Connection, one: User) -> None:
+    """End the sessions of an account that gets a password; before its first one anybody could make tokens, too."""
+    end_all_sessions(connection, one.id)
+    if not one.has_password:
+        connection.execute(delete(api_token).where(api_token.c.user_id == one.id))
 
 
 def require_removable(connection: Connection, user_id: int) -> User:

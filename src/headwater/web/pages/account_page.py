@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from headwater.credentials import hash_password
 from headwater.errors import InputError, NotFound
-from headwater.store.readers.accounts import READ, User, add_user, change_user, find_user
+from headwater.store.readers.accounts import READ, WRITE, User, add_user, change_user, find_user
 from headwater.store.saved_state import load_state, save_state
 from headwater.web.auth.authentication import Forbidden, safe_return_path
 from headwater.web.auth.client_address import is_secure
@@ -90,11 +90,13 @@ async def show_password_form(visit: Visit) -> Response:
     return visit.render("password_page.html", user=visit.user)
 
 
-@pages.post("/password", READ, error_page=show_password_form)
+@pages.post("/password", WRITE, error_page=show_password_form)
 async def change_password(visit: Visit) -> Response:
     """Change the password; every session ends but this one."""
     if visit.user.has_password:
         await _check_old_password(visit, visit.form.get("old", ""))
+    elif visit.identity is not None and visit.identity.by == "token":
+        raise Forbidden("A token cannot set the first password: sign in, or use “headwater users password”.")
     hashed = await asyncio.to_thread(hash_password, _read_new_password(visit.form))
     return await _start_session(visit, await visit.store.write(change_user, visit.user.id, password=hashed))
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from headwater import __version__
 from headwater.cluster.cluster_status import describe_holdings, read_cluster_status
-from headwater.errors import NotFound
+from headwater.errors import NotFound, StoreError
 from headwater.model import Feed, Item, Refresh
 from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.quality.promises import PromiseReport, load_promises
@@ -105,7 +105,8 @@ async def show_health(visit: Visit) -> Response:
     state = summarise_problems(problems)
     strict = visit.query("strict") not in ("", "0")
     if state == FAILING:
-        return json_response(describe_failure(problems), 503)
+        asks_owner = any(one.detail for one in problems) and await _is_owner(visit)
+        return json_response(describe_failure(problems, to_owner=asks_owner), 503)
     summary = await visit.store.read(summarise_activity, visit.now)
     named = await _is_owner(visit)
     return json_response(
@@ -130,10 +131,10 @@ async def show_health(visit: Visit) -> Response:
 
 
 async def _is_owner(visit: Visit) -> bool:
-    """Return whether an owner asks, who may read the names of queries: by a token, or signed in."""
+    """Return whether an owner asks, who may read names of queries and places: by a token, or signed in."""
     try:
         return ADMIN in (await visit.site.authenticator.identify(visit.request)).scopes
-    except (NotSignedIn, Forbidden, RequestRefused):
+    except (NotSignedIn, Forbidden, RequestRefused, StoreError):  # StoreError: /health still says what is wrong
         return False
 
 

@@ -32,11 +32,12 @@ _HANGS = f"The database has not answered for {PATIENCE:.0f} seconds."
 
 @dataclass(frozen=True, slots=True)
 class HealthProblem:
-    """A named problem; `stops` is set if nothing can be stored."""
+    """A named problem; `stops` is set if nothing can be stored, and `detail` is the sentence for owners."""
 
     name: str
     message: str
     stops: bool = False
+    detail: str | None = None
 
 
 def summarise_problems(problems: Sequence[HealthProblem]) -> str:
@@ -48,10 +49,15 @@ def summarise_problems(problems: Sequence[HealthProblem]) -> str:
     return FAILING if any(one.stops for one in problems) else DEGRADED if problems else OK
 
 
-def describe_failure(problems: Sequence[HealthProblem]) -> dict[str, object]:
-    """Return the body of /health while nothing can be stored."""
-    named = [{"name": one.name, "message": one.message} for one in problems]
-    return {"status": FAILING, "message": next(one.message for one in problems if one.stops), "problems": named}
+def describe_failure(problems: Sequence[HealthProblem], *, to_owner: bool = False) -> dict[str, object]:
+    """Return the body of /health while nothing can be stored; owners also read where the database is."""
+    told = [(one.detail if to_owner else None) or one.message for one in problems]
+    named = [{"name": one.name, "message": message} for one, message in zip(problems, told, strict=True)]
+    return {
+        "status": FAILING,
+        "message": next(message for one, message in zip(problems, told, strict=True) if one.stops),
+        "problems": named,
+    }
 
 
 def find_late_work(work: WaitingWork, status: CrawlStatus, now: float) -> list[HealthProblem]:
@@ -96,12 +102,12 @@ class HealthCheck:
         try:
             await self._store.write(probe_writing, now)
         except StoreError as error:
-            found.append(HealthProblem("storage", report_store_error(error), stops=True))
+            found.append(HealthProblem("storage", report_store_error(error), stops=True, detail=str(error)))
         try:
             await self._store.read(probe_tables)
             work = await self._store.read(find_waiting_work, now - DAY)
         except StoreError as error:
-            return [*found, HealthProblem("database", report_store_error(error), stops=True)]
+            return [*found, HealthProblem("database", report_store_error(error), stops=True, detail=str(error))]
         if is_shared_database(settings):
             found += [HealthProblem("cluster", missing) for missing in await find_missing_roles(self._store)]
         elif (free := _free_bytes(settings.data)) < MIN_FREE_BYTES:
