@@ -171,6 +171,27 @@ async def test_items_do_not_tell_the_fetch_address_of_their_feed_to_others(town:
         assert (await owner.get("/api/v1/queries/Everything/items")).json()["items"][0]["item"]["link"] == feed.url
 
 
+async def test_a_query_over_one_of_others_does_not_tell_the_addresses_of_their_feeds(town: Town) -> None:
+    feed = town.feeds["Ada"]
+    await town.save(feed, replace_struct(an_item(feed.id, "8", title="Eight"), link=feed.url))
+    await town.store.write(set_visibility, "/feeds/Everything", "shared")
+    text = "CREATE FEED Mine AS RETURN Everything"
+    async with town.ask("Bo") as reader, town.ask("Ada") as owner:
+        assert (await reader.post("/api/v1/queries", json={"text": text})).status_code == 201
+        await town.match()
+        answers = [
+            await reader.post("/api/v1/queries/preview", json={"text": text, "days": 3650}),
+            await reader.get("/api/v1/queries/Mine/items"),
+            await reader.get("/api/v1/items?query=Mine"),
+            *[await reader.get(f"/feeds/Mine.{format}") for format in FORMATS],
+        ]
+        for answer in answers:
+            assert "Eight" in answer.text, answer.url
+            assert SECRET not in answer.text, answer.url
+        own = {"text": "CREATE FEED Own AS RETURN Everything", "days": 3650}
+        assert SECRET in (await owner.post("/api/v1/queries/preview", json=own)).text
+
+
 async def _as_owner(town: Town, path: str) -> str:
     async with town.ask("Ada") as owner:
         return (await owner.get(path)).text

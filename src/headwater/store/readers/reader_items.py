@@ -14,6 +14,7 @@ from headwater.store.content.hidden_addresses import hide_fetch_addresses
 from headwater.store.content.items import ITEM_COLUMNS, read_item_values
 from headwater.store.database.dialect import bind_ids, chunks, select_by_ids
 from headwater.store.queries import hits
+from headwater.store.readers.accounts import User
 from headwater.store.readers.stream_positions import has_columns, list_stream_positions
 from headwater.store.readers.streams import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers.subscriptions import Subscription, find_subscriptions
@@ -102,6 +103,16 @@ def _load_items(connection: Connection, user_id: int, ids: Iterable[int]) -> tup
                 others.append(row[0])
     _hide_fetch_addresses(connection, found, others)
     return found, others
+
+
+def hide_foreign_addresses(connection: Connection, reader: User, items: Sequence[Item]) -> list[Item]:
+    """Return the items without the addresses of feeds to which the user does not subscribe; owners see all feeds."""
+    if reader.is_owner:
+        return list(items)
+    feeds = list({one.feed_id for one in items})
+    mine = {found.feed_id for found in find_subscriptions(connection, reader.id, feeds, ())}
+    hidden = iter(hide_fetch_addresses(connection, [one for one in items if one.feed_id not in mine]))
+    return [one if one.feed_id in mine else next(hidden) for one in items]
 
 
 def _hide_fetch_addresses(connection: Connection, found: dict[int, ReaderItem], others: Sequence[int]) -> None:

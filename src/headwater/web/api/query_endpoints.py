@@ -19,7 +19,6 @@ from headwater.publish.delivery.delivery_check import check_deliveries
 from headwater.query.index.access_path import AccessExplanation
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.content.articles import want_articles
-from headwater.store.content.hidden_addresses import hide_fetch_addresses
 from headwater.store.publishing.private_feeds import set_visibility
 from headwater.store.queries import query_scripts
 from headwater.store.queries.document_hits import load_item_origins
@@ -35,6 +34,7 @@ from headwater.store.queries.query_feeds import load_catalogue
 from headwater.store.queries.query_scripts import StatementResult, drop_query_feed
 from headwater.store.queries.selectivity import list_selectivity
 from headwater.store.readers.accounts import User
+from headwater.store.readers.reader_items import hide_foreign_addresses
 from headwater.web.api.api_types import (
     Cursor,
     Id,
@@ -189,7 +189,10 @@ async def preview_script(call: ApiCall, body: PreviewRequest) -> ListPage[QueryP
     found = await preview_queries(
         call.store, creates, body.days, call.now, make_language_detector(), body.items, reader_id
     )
-    views = [QueryPreviewView.from_row(one, items=[_view_matched_item(item) for item in one.latest]) for one in found]
+    views = []
+    for one in found:
+        latest = await call.store.read(hide_foreign_addresses, call.user, one.latest)
+        views.append(QueryPreviewView.from_row(one, items=[_view_matched_item(item) for item in latest]))
     return ListPage(items=views, next=None)
 
 
@@ -382,8 +385,6 @@ async def list_hits(call: ApiCall, parameters: HitListParameters) -> ListPage[Hi
     rows = await call.store.read(
         list_latest_hits, query.id, before=before[0] if before else None, limit=parameters.limit + 1
     )
-    items = [hit.item for hit in rows]
-    if not owns_query(call.user, query):
-        items = await call.store.read(hide_fetch_addresses, items)
+    items = await call.store.read(hide_foreign_addresses, call.user, [hit.item for hit in rows])
     shown = dict(zip([hit.id for hit in rows], items, strict=True))
     return paginate(rows, parameters.limit, lambda hit: _view_hit(hit, shown[hit.id]), lambda hit: (hit.id,))
