@@ -33,7 +33,11 @@ ESTIMATOR_CATALOGUE: Mapping[str, CatalogueEntry] = {
         "thesis eq. 7.3",
         ("periodic publication model", "daily model"),
     ),
-    "hybrid": CatalogueEntry("the model of smaller |x − Div_est| at the last refresh", "thesis 7.2.3"),
+    "hybrid": CatalogueEntry(
+        "the model of smaller |x − Div_est| at the last refresh",
+        "thesis 7.2.3",
+        parameters={"errors": ParameterNote("refreshes whose mean error decides; the thesis takes the last one", 1)},
+    ),
     "smoothed": CatalogueEntry(
         "α falls while errors are stable and rises when they grow or stay on one side",
         "thesis 7.2.4",

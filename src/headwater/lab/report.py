@@ -174,13 +174,15 @@ def compare_values(rows: Sequence[Row], seeds: int) -> list[Comparison]:
     found = []
     for row in rows:
         label = ", ".join(format_value(row[part], "{:g}") for part in ROW_NAMES if part in row)
-        for key, theirs in row.get("paper", {}).items():
+        published = [(label, *item) for item in row.get("paper", {}).items()]
+        published += [(f"{label}, corrected in the thesis", *item) for item in row.get("thesis", {}).items()]
+        for name, key, theirs in published:
             ours, interval, spread = find_value(row, key), None, None
             if isinstance(ours, Mapping):
                 interval, spread = half_width(ours["sd"], seeds), ours["sd"]
                 ours = ours["mean"]
             if ours is not None and theirs:
-                found.append(Comparison(label, key, ours, interval, theirs, spread))
+                found.append(Comparison(name, key, ours, interval, theirs, spread))
     return found
 
 
@@ -265,9 +267,12 @@ def _run_with_fallback(experiment: Experiment, settings: LabSettings, progress: 
     try:
         return experiment.run(settings, progress)
     except TraceError as error:
-        if settings.trace is None or "seeds" not in experiment.takes:  # the experiment has only the trace
+        if settings.trace is None:
             raise
-        result = experiment.run(dataclasses.replace(settings, trace=None, query=None), progress)
+        try:
+            result = experiment.run(dataclasses.replace(settings, trace=None, query=None), progress)
+        except HeadwaterError:  # the experiment has nothing but the trace
+            raise error from None
         result.notes.append(f"On synthetic worlds only: {error}")
         return result
 

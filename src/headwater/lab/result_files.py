@@ -179,7 +179,10 @@ def _has_texts(row: Mapping[str, Any], texts: list[str]) -> bool:
 
 
 def render_result(saved: Mapping[str, Any]) -> str:
-    """Render a saved result as Markdown: its command and date, the rows with published values, and the statements."""
+    """Render a saved result as Markdown: its command and date, the rows with published values, and the statements.
+
+    Published values that lie within their tolerance share one line for each measure.
+    """
     settings = {key: value for key, value in saved["settings"].items() if key != "query"}
     lines = [f"`{saved['command']}`, {saved['date']}. " + ", ".join(f"{k} {v}" for k, v in settings.items()) + ".", ""]
     lines += _render_published([row for row in saved["rows"] if "paper" in row])
@@ -190,7 +193,16 @@ def render_result(saved: Mapping[str, Any]) -> str:
         "| statement | figures | holds |",
         "|---|---|---|",
     ]
+    near: dict[tuple[str, str, str], list[float]] = {}
     for check in saved["checks"]:
+        if _is_near_value(check):  # a published value that stands in the table above
+            group = check["statement"].split()[0], check["source"], check["tolerance"]
+            near.setdefault(group, []).append(check["figures"]["off"])
+    for (measure, source, tolerance), off in near.items():
+        lines.append(f"| {len(off)} values of {measure} ({source}); {tolerance} | farthest off {max(off):.4g} | yes |")
+    for check in saved["checks"]:
+        if _is_near_value(check):
+            continue
         figures = describe_figures(check["figures"], check.get("intervals", {}))
         reason = f": {check['because']}" if check["because"] and not check["holds"] else ""
         source = f" ({check['source']})" if check["source"] else ""
@@ -198,6 +210,10 @@ def render_result(saved: Mapping[str, Any]) -> str:
         lines.append(f"| {check['statement']}{source}; {check['tolerance']} | {figures} | {verdict} |")
     lines += ["", *saved["notes"], ""] if saved["notes"] else [""]
     return "\n".join(lines)
+
+
+def _is_near_value(check: Mapping[str, Any]) -> bool:
+    return bool(check["holds"]) and {"found", "paper", "off"} <= check["figures"].keys()
 
 
 def render_rows(rows: list[dict[str, Any]], columns: list[str] | None = None) -> str:
@@ -230,7 +246,9 @@ def _render_published(rows: list[dict[str, Any]]) -> list[str]:
         cells = [_short(row[label]) if isinstance(row[label], float) else str(row[label]) for label in labels]
         for key in measures:
             form = describe_measure(key)[1]
-            published = f" ({format_value(row['paper'][key], form)})" if row["paper"].get(key) is not None else ""
+            texts = [format_value(row["paper"][key], form)] if row["paper"].get(key) is not None else []
+            texts += [f"thesis {format_value(row['thesis'][key], form)}"] if key in row.get("thesis", {}) else []
+            published = f" ({', '.join(texts)})" if texts else ""
             cells.append(format_value(find_value(row, key), form) + published)
         lines.append("| " + " | ".join(cells) + " |")
     return [*lines, "", "The paper's values are in brackets; ± is the standard deviation over the seeds.", ""]

@@ -73,6 +73,19 @@ def test_the_hybrid_follows_the_model_that_erred_less() -> None:
     assert e.expected(ROW, at(120.0), at(130.0)) == pytest.approx([7.0])
 
 
+def test_a_hybrid_may_compare_the_mean_of_several_errors() -> None:
+    last, mean = (HybridRate(1, alpha=1.0, slots=2, period=20.0, rate=1.0, errors=errors) for errors in (1, 4))
+    for e in (last, mean):
+        for k in range(8):  # a pattern that periodic knows, then one interval in which single errs less
+            e.observe(ROW, at(10.0 * k), at(10.0 * k + 10), at(30.0 if k % 2 == 0 else 0.0), NO)
+        e.observe(ROW, at(80.0), at(90.0), at(1.0), NO)
+    periodic = last.expected(ROW, at(90.0), at(100.0))
+    assert mean.expected(ROW, at(90.0), at(100.0)) == pytest.approx([0.0], abs=1e-3)
+    assert periodic == pytest.approx([1.0])
+    with pytest.raises(SettingsError, match="errors must be at least 1"):
+        HybridRate(1, errors=0)
+
+
 def test_smoothing_falls_while_errors_are_steady_and_rises_when_they_grow() -> None:
     e = AdaptiveSmoothing(
         1, alpha=0.2, rate=1.0, shrink=0.5, grow=2.0, n1=2, n2=4, lowest=0.05, highest=0.4, unstable=1

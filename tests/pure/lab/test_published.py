@@ -95,6 +95,8 @@ def test_values_stand_beside_the_papers_with_their_interval() -> None:
     assert freshness.interval == pytest.approx(2.26 * 0.2 / 10**0.5)  # Student's t with nine degrees of freedom
     assert freshness.in_spreads == pytest.approx(0.5)  # half a standard deviation of single worlds above the paper
     assert compare_values([row], seeds=10) == []
+    twice = row | {"paper": {"freshness": 0.4}, "thesis": {"freshness": 0.45}}
+    assert [each.paper for each in compare_values([twice], seeds=10)] == [0.4, 0.45]
     (change,) = compare_values(
         [{"strategy": "a", "more_in_all_feeds": -0.25, "paper": {"more_in_all_feeds": 0.05}}], 10
     )

@@ -79,12 +79,29 @@ def test_deviations_and_intervals_are_compared_too() -> None:
 
 def test_statements_are_shown_with_their_intervals(tmp_path: Path) -> None:
     rows = [{"strategy": "a", "error": 2.0, "paper": {"error": 3.0}, "sd": {"error": 0.5}}]
+    rows.append({"strategy": "b", "error": 2.0, "paper": {"error": 3.0}, "thesis": {"error": 2.5}})
     check = Check("so", True, "±", {"gain": 0.25}, intervals={"gain": 0.0125})
     save_result(tmp_path / "tau.json", ExperimentResult("tau", {}, rows, [check]), LabSettings(), "2026-11-18")
     page = render_page("<!-- result tau -->\n<!-- /result -->\n<!-- rows tau -->\n<!-- /rows -->\n", tmp_path)
     assert "gain 0.25 ± 0.013" in page
     assert "| a | 2.0 ±0.5 (3.0) |" in page  # the published value in brackets
     assert "| a | 2.0 ±0.5 |" in page
+    assert "| b | 2.0 (3.0, thesis 2.5) |" in page
+
+
+def test_published_values_within_their_tolerance_share_a_line(tmp_path: Path) -> None:
+    def check(name: str, off: float, holds: bool = True) -> Check:
+        return Check(
+            f"cost of {name} is the paper's", holds, "± 6%", {"found": 1.0 + off, "paper": 1.0, "off": off}, "Table 2"
+        )
+
+    checks = [check("a", 0.01), check("b", 0.05), check("c", 0.07, holds=False)]
+    save_result(tmp_path / "tau.json", ExperimentResult("tau", {}, [], checks), LabSettings(), "2026-11-18")
+    page = render_page("<!-- result tau -->\n<!-- /result -->\n", tmp_path)
+    assert "| 2 values of cost (Table 2); ± 6% | farthest off 0.05 | yes |" in page
+    assert "cost of a" not in page
+    assert "| cost of c is the paper's (Table 2); ± 6% | found 1.07, paper 1, off 0.07 | **no** |" in page
+    assert "2 of 3 statements hold" in page
 
 
 def test_the_page_of_the_lab_shows_the_saved_results() -> None:

@@ -306,7 +306,7 @@ def write_report(
     dask: Dask = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes that still show the effects.")] = False,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Only these experiments, or describe; may be repeated.")
+        list[str] | None, typer.Option("--only", help="Only these experiments, or describe, comma-separated.")
     ] = None,
     keep: Annotated[
         Path | None,
@@ -331,6 +331,7 @@ def write_report(
     trace = _rename_columns(trace, columns)
     settings = LabSettings(seeds=seeds, trace=trace, jobs=jobs, dask=dask, quick=quick)
     check_trace(settings)
+    only = [name.strip() for names in only for name in names.split(",")] if only else None
     if only is not None and DESCRIPTION in only and trace is None:
         raise SettingsError("--only describe describes a trace: give one by --trace.")
     chosen = [experiment.load_experiment(name) for name in only or experiment.list_experiments() if name != DESCRIPTION]

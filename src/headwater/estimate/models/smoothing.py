@@ -123,7 +123,8 @@ class SingleRate(FirstRefreshEstimator):
 class HybridRate(FirstRefreshEstimator):
     """Use `single` or `periodic` per feed, whichever had the smaller |x − Div_est| at its last refresh (thesis 7.2.3).
 
-    Both learn from every refresh; only the answer switches.
+    Both learn from every refresh; only the answer switches. With `errors` above 1 the moving mean of that many errors
+    decides instead of the last one.
 
     >>> e, row, no = HybridRate(1, alpha=1.0, slots=2, period=20.0, rate=1.0), np.array([0]), np.array([False])
     >>> for start, new in ((0.0, 30.0), (10.0, 10.0), (20.0, 30.0)):  # three a second, one, three: a pattern
@@ -135,8 +136,18 @@ class HybridRate(FirstRefreshEstimator):
     name = "hybrid"
 
     def __init__(
-        self, feeds: int = 0, *, alpha: float = 0.1, slots: int = 24, period: float = DAY, rate: float = PRIOR_RATE
+        self,
+        feeds: int = 0,
+        *,
+        alpha: float = 0.1,
+        slots: int = 24,
+        period: float = DAY,
+        rate: float = PRIOR_RATE,
+        errors: int = 1,
     ) -> None:
+        if errors < 1:
+            raise SettingsError(f"errors must be at least 1, not {errors}: it is the number of errors that decide.")
+        self._errors = errors
         super().__init__(feeds)
         self._single: SingleRate = self.adopt("single", SingleRate(alpha=alpha, rate=rate))
         self._periodic: PeriodicRate = self.adopt(
@@ -144,7 +155,8 @@ class HybridRate(FirstRefreshEstimator):
         )
 
     def layout(self) -> Mapping[str, Column]:
-        return {"periodic_wins": Column(0, dtype=np.int8)}
+        lead = {"lead": Column(0.0)} if self._errors > 1 else {}
+        return {"periodic_wins": Column(0, dtype=np.int8)} | lead
 
     def learn_first(self, rows: Rows, end: Floats, rate: Floats, published: Ragged | None) -> None:
         self._single.learn_first(rows, end, rate, published)
@@ -155,7 +167,11 @@ class HybridRate(FirstRefreshEstimator):
     ) -> None:
         by_single = np.abs(new - self._single.expected(rows, start, end))
         by_periodic = np.abs(new - self._periodic.expected(rows, start, end))
-        self._columns["periodic_wins"][rows] = by_periodic < by_single
+        lead = by_single - by_periodic
+        if self._errors > 1:
+            before = self._columns["lead"][rows]
+            lead = self._columns["lead"][rows] = before + (lead - before) / self._errors
+        self._columns["periodic_wins"][rows] = lead > 0
         self._single.learn(rows, start, end, new, saturated, published)
         self._periodic.learn(rows, start, end, new, saturated, published)
 
