@@ -1,7 +1,8 @@
 """Measures how many refreshes per CPU second the lab replays, beside a bare event loop over as many events.
 
 The bare loop is a heap of due times: the next is taken and put back a day later, without documents, learning or scores.
-The lab polls a synthetic trace of feeds with power-law rates; `value` also learns, steers and plans.
+The lab polls a synthetic trace of feeds with power-law rates; `value` also learns, steers and plans,
+with the belief alone and with the learned forecast.
 Run: `python -m bench.lab [--small]`.
 """
 
@@ -10,9 +11,11 @@ from __future__ import annotations
 import argparse
 import heapq
 import time
+from collections.abc import Callable
 
 import numpy as np
 
+from headwater.estimate.models.learned_forecast import LearnedForecast
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.simulation.scores import score_replay
 from headwater.lab.traces.trace import Trace
@@ -58,9 +61,15 @@ def main(small: bool = False) -> None:
     floor = bare_loop(100_000 if small else 3_000_000)
     print(f"bare event loop {floor:,.0f} events per CPU second")
     warm = world(50)
-    measure_replay(Value(fast=True), warm, 1.0)  # compiles the plan if numba is installed
     trace = world(feeds)
-    for name, strategy, stretch in (("fix_1d, four a day", Fix1d(), 0.25), ("value", Value(fast=True), 1.0)):
+    runs: tuple[tuple[str, Callable[[], IntervalStrategy], float], ...] = (
+        ("fix_1d, four a day", Fix1d, 0.25),
+        ("value", lambda: Value(fast=True), 1.0),
+        ("value, forecast", lambda: Value(estimator=LearnedForecast(), fast=True), 1.0),
+    )
+    for name, make, stretch in runs:
+        measure_replay(make(), warm, stretch)  # compiles the loops if numba is installed
+        strategy = make()
         speed, many = measure_replay(strategy, trace, stretch)
         print(
             f"{name:20} {feeds:,} feeds × {DAYS} days, {many:,} refreshes: {speed:,.0f} per CPU second, "

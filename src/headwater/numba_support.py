@@ -16,13 +16,17 @@ NUMBA_AVAILABLE = find_spec("numba") is not None
 
 
 @cache
-def compile_with_numba(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function to machine code at its first call; the result is cached on disk if that is writable."""
+def compile_with_numba(function: Callable[..., Any], fuse: bool = False) -> Callable[..., Any]:
+    """Compile a function to machine code at its first call; the result is cached on disk if that is writable.
+
+    `fuse` lets the processor multiply and add in one step, rounding once, so results differ in their last digit.
+    """
     import numba
 
+    options: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"} if fuse else False}
     fast: Callable[..., Any]
     try:
-        fast = numba.njit(cache=True, error_model="numpy")(function)
+        fast = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba finds no folder to keep it in
-        fast = numba.njit(error_model="numpy")(function)
+        fast = numba.njit(**options)(function)
     return fast

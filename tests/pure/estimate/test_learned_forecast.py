@@ -209,6 +209,31 @@ def test_the_state_of_bayes_is_taken_over() -> None:
         LearnedForecast(3).load({})
 
 
+def test_a_memory_of_another_layout_is_begun_anew_without_losing_the_rest(polled: Value) -> None:
+    state = polled.save()
+    missing = ("estimator/correction", "estimator/memory/recent")
+    old = {key: array for key, array in state.items() if key not in missing}
+    new = Value(price=0.05, estimator=LearnedForecast())
+    new.load(old)
+    taken = new.save()
+    np.testing.assert_array_equal(new.due, polled.due)
+    for key in ("estimator/items", "estimator/rhythm/daily", "estimator/learning/*weights", "estimator/step"):
+        np.testing.assert_array_equal(taken[key], state[key])
+    assert not new.beliefs.memory.is_dated(np.arange(12)).any()  # type: ignore[attr-defined]
+
+
+def test_other_weights_of_the_package_learn_from_the_start(polled: Value) -> None:
+    """What was learned belongs to the network that it began with: samples are scaled by its scaling."""
+    package = load_network()
+    other = LearnedForecast(network=package.with_weights(package.weights * np.float32(0.9)))
+    other.load(polled.beliefs.save())
+    state, before = other.save(), polled.beliefs.save()
+    np.testing.assert_array_equal(state["memory/recent"], before["memory/recent"])
+    np.testing.assert_array_equal(state["learning/*weights"], package.weights * np.float32(0.9))
+    assert float(before["learning/*count"]) > 0
+    assert float(state["learning/*count"]) == 0
+
+
 def test_feeds_without_dates_keep_the_belief() -> None:
     trace = make_trace()
     undated = Trace(trace.names, trace.offsets, trace.times, dated=np.zeros(trace.feeds, bool))

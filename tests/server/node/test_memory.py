@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
+from headwater.arrays import Ragged
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.snapshot import (
@@ -23,6 +24,7 @@ from headwater.node.crawl.snapshot import (
 from headwater.node.quality.quality_history import STATE_NAME as HISTORY
 from headwater.node.quality.quality_history import QualityHistory, load_history
 from headwater.node.quality.quality_report import REPORT, load_last_report
+from headwater.schedule.registry import build_strategy
 from headwater.schedule.strategies.learned_interval import Fix1h
 from headwater.schedule.strategy import IntervalStrategy, Observed, Table
 from headwater.store.opening import open_store
@@ -54,6 +56,24 @@ def test_a_removed_feeds_row_is_not_given_to_anybody() -> None:
     blank = Fix1h(2)
     blank.load(align_rows(strategy.save(), ids, np.array([-1, 2], np.int64), blank))
     assert blank.due.tolist() == [-np.inf, 3602.0]
+
+
+def test_a_column_of_another_layout_does_not_stop_a_server() -> None:
+    """An older version remembered 336 half hours of each feed: that memory begins anew, all else is continued."""
+    strategy = build_strategy("value", "forecast")
+    strategy.resize(2)
+    zero, end = np.zeros(2), np.array([1e6, 2e6])
+    dates = Ragged.of([[end[0] - 9.0], [end[1] - 9.0]])
+    strategy.observe(Table.of(2), Observed(np.arange(2), zero - np.inf, end, zero + 1, zero + 10, zero > 0, dates))
+    state = strategy.save()
+    state["estimator/memory/recent"] = state["estimator/memory/recent"][:, :336]
+    blank = build_strategy("value", "forecast")
+    blank.resize(3)
+    blank.load(align_rows(state, np.array([5, 6], np.int64), np.array([6, 7, 5], np.int64), blank))
+    taken = blank.save()
+    assert taken["due"].tolist() == [state["due"][1], -np.inf, state["due"][0]]
+    np.testing.assert_array_equal(taken["estimator/items"][[2, 0]], state["estimator/items"])
+    assert taken["estimator/memory/recent"].shape == (3, 384)
 
 
 @pytest.mark.parametrize(

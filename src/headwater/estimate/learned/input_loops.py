@@ -1,4 +1,7 @@
-"""Computes the inputs of the network in plain loops, which numba compiles for the lab; `inputs` has the numpy form."""
+"""Computes the inputs of the network in plain loops, which numba compiles for the lab; `inputs` has the numpy form.
+
+The bins of an input stand side by side, so that a processor takes many at a time, their logarithms included.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from typing import Any
 import numpy as np
 
 HALF_HOUR = 1800.0
+BINS = 72
+LOGARITHMS = 14
+PLACES = (23, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 22)  # where the logarithms stand among the inputs of a bin
 
 
 def fill_inputs(
@@ -38,17 +44,22 @@ def fill_inputs(
 ) -> None:
     """Fill the inputs per refresh and per bin of each row.
 
-    `day`, `week`, `hour` and the belief have one line per position; the other columns are those of the memory. `caps`
-    are least count, items and days of evidence, longest silence, memory of the histograms, and the doubts of the three.
+    `at` and the belief have one line per position; the other columns are those of the memory, `day`, `week` and `hour`
+    as the bits of their half-precision numbers. `caps` are least count, items and days of evidence, longest silence,
+    memory of the histograms, and the doubts of the three. `per_bin` has a line of bins for each input.
     """
 
-    def accumulate(counts: Any, factor: float, sums: Any) -> float:
-        """Fill the running sums of counts × factor; return the sum of their squares."""
-        squares = 0.0
+    def accumulate(counts: Any, factor: float, wide: Any, found: Any, sums: Any) -> float:
+        """Fill the running sums of half-precision counts × factor; return the sum of their squares."""
+        n = len(sums) - 1
+        for k in range(n):
+            wide[k] = np.uint32(counts[k]) << np.uint32(13)  # the same bits in single precision, times 2⁻¹¹²
+        scaled, squares, total = factor * 2.0**112, 0.0, 0.0
         sums[0] = 0.0
-        for k in range(len(counts)):
-            count = counts[k] * factor
-            sums[k + 1] = sums[k] + count
+        for k in range(n):
+            count = found[k] * scaled
+            total += count
+            sums[k + 1] = total
             squares += count * count
         return squares
 
@@ -56,45 +67,76 @@ def fill_inputs(
         """Return ln of Σp² of a histogram by that of an even one."""
         return math.log((squares * slots + doubt * (2 * total + doubt)) / (total + doubt) ** 2)
 
-    def interpolate(sums: Any, place: float) -> Any:
-        whole = int(place)
-        return sums[whole] + (place - whole) * (sums[whole + 1] - sums[whole])
-
-    def look_up(sums: Any, when: float, period: float) -> Any:
-        """Return the running sum of a periodic histogram up to a time."""
+    def look_up(sums: Any, begin: float, width: float, period: float, upto: Any) -> None:
+        """Fill the running sums of a periodic histogram up to each edge; `begin` is within a period of 0."""
         slots = len(sums) - 1
-        laps = math.floor(when / period)
-        place = (when - laps * period) * (slots / period)
-        whole = min(int(place), slots - 1)
-        return laps * sums[slots] + sums[whole] + (place - whole) * (sums[whole + 1] - sums[whole])
+        per_second, laps_per_second, total = slots / period, 1.0 / period, sums[slots]
+        for b in range(BINS + 1):
+            when = begin + b * width
+            laps = math.floor(when * laps_per_second)
+            place = min(max((when - laps * period) * per_second, 0.0), slots - 1e-9)
+            whole = int(place)
+            below = sums[whole]
+            upto[b] = laps * total + below + (place - whole) * (sums[whole + 1] - below)
 
-    def compare(mass: float, share: float, total: float, doubt: float) -> float:
-        """Return ln of the items of a bin by those of an even spread."""
-        return math.log(np.float32((max(mass, 0.0) / share + doubt) / (total + doubt)))
+    def compare(high: Any, low: Any, share: float, total: float, doubt: float, to: Any) -> None:
+        """Fill the items of each bin by those of an even spread."""
+        scale, doubtful = 1.0 / (share * (total + doubt)), doubt / (total + doubt)
+        for b in range(BINS):
+            to[b] = max(high[b + 1] - low[b], 0.0) * scale + doubtful
+
+    def take_logarithms(values: Any, bits: Any, powers: Any, mantissa: Any, mantissa_bits: Any) -> None:
+        """Replace positive numbers by their natural logarithms (a polynomial, as in Cephes)."""
+        for k in range(len(values)):
+            powers[k] = np.float32((bits[k] >> np.int32(23)) - np.int32(127))
+            mantissa_bits[k] = (bits[k] & np.int32(0x7FFFFF)) | np.int32(0x3F800000)
+        for k in range(len(values)):
+            large = mantissa[k] > np.float32(1.4142135)
+            m = (mantissa[k] * np.float32(0.5) if large else mantissa[k]) - np.float32(1.0)
+            power = powers[k] + (np.float32(1.0) if large else np.float32(0.0))
+            y = np.float32(7.0376836292e-2)
+            y = y * m + np.float32(-1.1514610310e-1)
+            y = y * m + np.float32(1.1676998740e-1)
+            y = y * m + np.float32(-1.2420140846e-1)
+            y = y * m + np.float32(1.4249322787e-1)
+            y = y * m + np.float32(-1.6668057665e-1)
+            y = y * m + np.float32(2.0000714765e-1)
+            y = y * m + np.float32(-2.4999993993e-1)
+            y = y * m + np.float32(3.3333331174e-1)
+            square = m * m
+            y = y * m * square + power * np.float32(-2.12194440e-4) - np.float32(0.5) * square
+            values[k] = m + y + power * np.float32(0.693359375)
 
     least, most_items, most_days, longest, memory = caps[0], caps[1], caps[2], caps[3], caps[4]
-    bins = per_bin.shape[1]
     by_day, by_week, by_hour = np.empty(289), np.empty(169), np.empty(61)
-    history, weekday, plain = np.empty(385), np.empty(7), np.empty(73)
+    history, weekday = np.empty(385), np.empty(7)
+    wide = np.empty(288, np.uint32)
+    found = wide.view(np.float32)
+    logs = np.empty(LOGARITHMS * BINS, np.float32)
+    powers, mantissa = np.empty_like(logs), np.empty_like(logs)
+    bits, mantissa_bits = logs.view(np.int32), mantissa.view(np.int32)
+    high, low, expected = np.empty(BINS + 1), np.empty(BINS + 1), np.empty(BINS)
     waves = np.array([3600.0, 86400.0, 604800.0, 3600.0])
-    turn = np.empty((4, 4))  # sine and cosine of the phase, and of its step
-    damped = np.empty(4)
     for line in range(len(rows)):
         row, now = rows[line], at[line]
         rate, step = max(rate_of[line], 1e-6), step_of[line]
         width = step * 86400.0
         fresh = math.exp(-(now - since[row]) / 86400.0 / memory)
         out = per_refresh[line]
-        squares_day = accumulate(day[line], fresh, by_day)
-        squares_week = accumulate(week[line], fresh, by_week)
-        squares_hour = accumulate(hour[line], fresh, by_hour)
+        squares_day = accumulate(day[row], fresh, wide, found, by_day)
+        squares_week = accumulate(week[row], fresh, wide, found, by_week)
+        squares_hour = accumulate(hour[row], fresh, wide, found, by_hour)
         total = by_day[288]
         newest = math.floor(now / HALF_HOUR)
         place = int((newest + 1) % 384)
+        running = 0
         history[0] = 0.0
-        for k in range(384):
-            history[k + 1] = history[k] + recent[row, place]
-            place = place + 1 if place < 383 else 0
+        for k in range(place, 384):
+            running += recent[row, k]
+            history[k - place + 1] = running
+        for k in range(place):
+            running += recent[row, k]
+            history[384 - place + k + 1] = running
         known = math.isfinite(latest[row])
         silence = min(max((now - latest[row]) / 86400.0, 1e-4), longest) if known else longest
         weight, mean_log, mean_square = np.float64(gap[row, 0]), np.float64(gap[row, 1]), np.float64(gap[row, 2])
@@ -139,70 +181,69 @@ def fill_inputs(
 
         for k in range(7):
             weekday[k] = math.log(((by_week[24 * (k + 1)] - by_week[24 * k]) * 7 + caps[6]) / (total + caps[6]))
+        to = per_bin[line]
         log_step, log_usual = math.log(step), math.log(rate * step)
-        for k in range(4):
-            damped[k] = max(1 - width / waves[k], 0.0)
-            if damped[k] > 0:
-                begin = silence * 86400.0 + width / 2 if k < 3 else now + width / 2
-                angle, more = 2 * math.pi * ((begin / waves[k]) % 1.0), 2 * math.pi * ((width / waves[k]) % 1.0)
-                turn[k, 0], turn[k, 1] = math.sin(angle), math.cos(angle)
-                turn[k, 2], turn[k, 3] = math.sin(more), math.cos(more)
-        cap = 2 * longest
-        share0, share1, share2 = width / 86400.0, (width + 1200.0) / 86400.0, (width + 14400.0) / 86400.0
-        share3, share4 = width / 604800.0, width / 3600.0
-        low0, low3, low4 = look_up(by_day, now, 86400.0), look_up(by_week, now, 604800.0), look_up(by_hour, now, 3600.0)
-        oldest = newest - 383.0
-        now_place = now / HALF_HOUR - oldest
+        # the logarithms of these: expected, own and kind's shape, densities, the same time before, since and ahead
+        for b in range(BINS):
+            expected[b] = max(believed[line, b + 1] - believed[line, b], 1e-9)
+            logs[b] = expected[b]
+            logs[BINS + b] = max(own[line, b + 1] - own[line, b], 1e-9) / step
+            logs[2 * BINS + b] = shape[line, b]
+        of_day, of_week, of_hour = now % 86400.0, now % 604800.0, now % 3600.0
+        look_up(by_day, of_day, width, 86400.0, high)
+        compare(high, high, width / 86400.0, total, caps[5], logs[3 * BINS : 4 * BINS])
+        for k in range(2):
+            around = 600.0 if k == 0 else 7200.0
+            look_up(by_day, of_day + around, width, 86400.0, high)
+            look_up(by_day, of_day - around, width, 86400.0, low)
+            share = (width + 2 * around) / 86400.0
+            compare(high, low, share, total, caps[5], logs[(4 + k) * BINS : (5 + k) * BINS])
+        look_up(by_week, of_week, width, 604800.0, high)
+        compare(high, high, width / 604800.0, by_week[168], caps[6], logs[6 * BINS : 7 * BINS])
+        look_up(by_hour, of_hour, width, 3600.0, high)
+        compare(high, high, width / 3600.0, by_hour[60], caps[7], logs[7 * BINS : 8 * BINS])
+        now_place = now / HALF_HOUR - newest + 383.0
+        turn = width / HALF_HOUR
         for lag in range(4):
-            there = now_place - 48 * lags[lag]
-            plain[lag] = interpolate(history, min(max(there, 0.0), 384 - 1e-6))
-        for b in range(bins):
-            to = per_bin[line, b]
-            low_edge, edge = now + b * width, now + (b + 1) * width
-            middle = (edge + low_edge) / 2
-            expected = max(believed[line, b + 1] - believed[line, b], 1e-9)
-            log_expected = math.log(np.float32(expected))
-            to[0] = log_expected - log_usual
-            to[1] = math.log(np.float32(max(own[line, b + 1] - own[line, b], 1e-9) / step))
-            to[2] = math.log(np.float32(shape[line, b]))
-            high0 = look_up(by_day, edge, 86400.0)
-            to[3] = compare(high0 - low0, share0, total, caps[5])
-            low0 = high0
-            wide = look_up(by_day, edge + 600.0, 86400.0) - look_up(by_day, low_edge - 600.0, 86400.0)
-            to[4] = compare(wide, share1, total, caps[5])
-            wide = look_up(by_day, edge + 7200.0, 86400.0) - look_up(by_day, low_edge - 7200.0, 86400.0)
-            to[5] = compare(wide, share2, total, caps[5])
-            high3 = look_up(by_week, edge, 604800.0)
-            to[6] = compare(high3 - low3, share3, by_week[168], caps[6])
-            low3 = high3
-            to[7] = weekday[int(math.floor(middle / 86400.0) % 7)]
-            high4 = look_up(by_hour, edge, 3600.0)
-            to[8] = compare(high4 - low4, share4, by_hour[60], caps[7])
-            low4 = high4
-            edge_place = edge / HALF_HOUR - oldest
-            for lag in range(4):
-                there = edge_place - 48 * lags[lag]
-                upto = interpolate(history, min(max(there, 0.0), 384 - 1e-6))
-                seen = there <= now_place and low_edge / HALF_HOUR - oldest - 48 * lags[lag] >= 0
-                to[9 + lag] = math.log(np.float32((upto - plain[lag] + least) / (expected + least))) if seen else 0.0
-                plain[lag] = upto
-            ahead = (middle - now) / 86400.0
-            passed = ahead + silence
-            to[13] = math.log(np.float32(min(passed, cap))) - mean_gap
-            for k in range(4):
-                if damped[k] == 0.0:
-                    sine, cosine = 0.0, 0.0
-                elif k < 3 and passed > cap:
-                    angle = 2 * math.pi * ((cap * 86400.0 / waves[k]) % 1.0)
-                    sine, cosine = damped[k] * math.sin(angle), damped[k] * math.cos(angle)
-                else:
-                    sine, cosine = damped[k] * turn[k, 0], damped[k] * turn[k, 1]
-                    next_sine = turn[k, 0] * turn[k, 3] + turn[k, 1] * turn[k, 2]
-                    turn[k, 1] = turn[k, 1] * turn[k, 3] - turn[k, 0] * turn[k, 2]
-                    turn[k, 0] = next_sine
-                to[14 + 2 * k if k < 3 else 24] = sine
-                to[15 + 2 * k if k < 3 else 25] = cosine
-            to[20] = b / bins
-            to[21] = log_step
-            to[22] = math.log(np.float32(ahead))
-            to[23] = log_expected
+            begin = now_place - 48 * lags[lag]
+            for b in range(BINS + 1):
+                there = min(max(begin + b * turn, 0.0), 384 - 1e-6)
+                whole = int(there)
+                high[b] = history[whole] + (there - whole) * (history[whole + 1] - history[whole])
+            part = logs[(8 + lag) * BINS : (9 + lag) * BINS]
+            for b in range(BINS):
+                seen = begin + (b + 1) * turn <= now_place and begin + b * turn >= 0.0
+                part[b] = (high[b + 1] - high[b] + least) / (expected[b] + least) if seen else 1.0
+        cap = 2 * longest
+        for b in range(BINS):
+            ahead = (b + 0.5) * step
+            logs[12 * BINS + b] = min(ahead + silence, cap)
+            logs[13 * BINS + b] = ahead
+        take_logarithms(logs, bits, powers, mantissa, mantissa_bits)
+        for k in range(LOGARITHMS):
+            part, place = to[PLACES[k]], k * BINS
+            for b in range(BINS):
+                part[b] = logs[place + b]
+        for b in range(BINS):
+            to[0, b] = logs[b] - np.float32(log_usual)
+            to[13, b] -= np.float32(mean_gap)
+            to[20, b] = b / BINS
+            to[21, b] = log_step
+            to[7, b] = weekday[math.floor((of_week + (b + 0.5) * width) / 86400.0) % 7]
+        for k in range(4):
+            damped = max(1 - width / waves[k], 0.0)
+            sines, cosines = to[14 + 2 * k if k < 3 else 24], to[15 + 2 * k if k < 3 else 25]
+            if damped == 0.0:
+                sines[:] = 0.0
+                cosines[:] = 0.0
+                continue
+            begin = silence * 86400.0 + width / 2 if k < 3 else now + width / 2
+            angle, more = 2 * math.pi * ((begin / waves[k]) % 1.0), 2 * math.pi * ((width / waves[k]) % 1.0)
+            sine, cosine = damped * math.sin(angle), damped * math.cos(angle)
+            turn_sine, turn_cosine = math.sin(more), math.cos(more)
+            last = 2 * math.pi * ((cap * 86400.0 / waves[k]) % 1.0)
+            for b in range(BINS):
+                if k < 3 and silence + (b + 0.5) * step > cap:
+                    sine, cosine = damped * math.sin(last), damped * math.cos(last)
+                sines[b], cosines[b] = sine, cosine
+                sine, cosine = sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine

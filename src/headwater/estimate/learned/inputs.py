@@ -22,13 +22,13 @@ from headwater.estimate.learned.feed_memory import (
     WEEK_SLOTS,
     FeedMemory,
 )
+from headwater.estimate.learned.input_loops import BINS as BINS
 from headwater.estimate.learned.input_loops import fill_inputs
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 from headwater.times import DAY, HOUR, MINUTE, WEEK
 
 Inputs = NDArray[np.float32]
 
-BINS = 72
 BINS_PER_INTERVAL = 15
 MIN_COUNT = 0.5  # added to counts before their logarithm
 EVIDENCE_ITEMS, EVIDENCE_DAYS, MAX_SILENCE = 50.0, 10.0, 60.0  # caps
@@ -130,13 +130,13 @@ def compute_inputs(memory: FeedMemory, rows: Rows, belief: Belief, fast: bool = 
 
 def _compute_in_loops(memory: FeedMemory, rows: Rows, belief: Belief) -> tuple[Inputs, Inputs]:
     per_refresh = np.empty((len(rows), REFRESH_INPUTS), np.float32)
-    per_bin = np.empty((len(rows), BINS, BIN_INPUTS), np.float32)
+    per_bin = np.empty((len(rows), BIN_INPUTS, BINS), np.float32)
     columns = memory.columns
-    compile_with_numba(fill_inputs)(
+    compile_with_numba(fill_inputs, fuse=True)(
         rows,
         columns["at"][rows],
         columns["since"],
-        *(columns[name][rows].astype(np.float32) for name in ("day", "week", "hour")),
+        *(columns[name].view(np.uint16) for name in ("day", "week", "hour")),
         *(columns[name] for name in ("recent", "latest", "items", "observed", "gap", "shares", "refresh")),
         belief.rate,
         belief.fast,
@@ -150,7 +150,7 @@ def _compute_in_loops(memory: FeedMemory, rows: Rows, belief: Belief) -> tuple[I
         per_refresh,
         per_bin,
     )
-    return per_refresh, per_bin
+    return per_refresh, per_bin.swapaxes(1, 2)
 
 
 def _join_counts(memory: FeedMemory, rows: Rows, at: Floats) -> Floats:

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from headwater.arrays import Floats
 from headwater.estimate.learned.inputs import BIN_INPUTS, REFRESH_INPUTS, Inputs
-from headwater.estimate.learned.network_loops import fill_corrections
+from headwater.estimate.learned.network_loops import HIDDEN, INNER, fill_corrections
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
 
-HIDDEN, INNER = 64, 32
 LEAK = 0.1
 MAX_CORRECTION = 3.0
 MIN_BELIEVED, WEIGHT_POWER = 0.003, 0.5
@@ -80,27 +79,30 @@ class Network:
                 parts.append(np.zeros(shape))
         return cls(np.concatenate([part.reshape(-1) for part in parts]).astype(np.float32), scaling)
 
-    def correct(self, per_refresh: Inputs, per_bin: Inputs, fast: bool = False) -> Inputs:
-        """Return ln(λ / belief) of each bin from scaled inputs; `fast` compiles the loops.
+    def correct(self, per_refresh: Inputs, per_bin: Inputs, fast: bool = False) -> tuple[tuple[Inputs, Inputs], Inputs]:
+        """Return the inputs as scaled, and ln(λ / belief) of each bin; `fast` compiles the loops.
 
         Each row is multiplied by itself, so that the rounding does not depend on its neighbours.
         """
         w = split_layers(self.weights)
         if fast and NUMBA_AVAILABLE:
+            scaled = per_refresh.copy(), per_bin.swapaxes(1, 2).copy()
             corrections = np.empty(per_bin.shape[:2], np.float32)
+            scaling = self.scaling.low, self.scaling.high, self.scaling.mean, self.scaling.deviation
             leak, most = np.float32(LEAK), np.float32(MAX_CORRECTION)
-            compile_with_numba(fill_corrections)(
-                per_refresh, per_bin, *(w[name] for name in LAYERS), leak, most, corrections
+            compile_with_numba(fill_corrections, fuse=True)(
+                *scaled, *scaling, *(w[name] for name in LAYERS), leak, most, corrections
             )
-            return corrections
-        hidden = per_bin @ w["bin"]
-        hidden += (per_refresh[:, None, :] @ w["refresh"]) + w["first"]
+            return (scaled[0], scaled[1].swapaxes(1, 2)), corrections
+        scaled = self.scaling.apply(per_refresh, per_bin)
+        hidden = scaled[1] @ w["bin"]
+        hidden += (scaled[0][:, None, :] @ w["refresh"]) + w["first"]
         np.maximum(hidden, LEAK * hidden, out=hidden)
         inner = hidden @ w["inner"]
         inner += w["second"]
         np.maximum(inner, LEAK * inner, out=inner)
         out = (inner @ w["out"])[:, :, 0] + w["last"]
-        return np.asarray(np.minimum(np.maximum(out, -MAX_CORRECTION), MAX_CORRECTION))
+        return scaled, np.asarray(np.minimum(np.maximum(out, -MAX_CORRECTION), MAX_CORRECTION))
 
     def with_weights(self, weights: NDArray[np.float32]) -> Network:
         return replace(self, weights=weights)

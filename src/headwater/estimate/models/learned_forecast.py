@@ -119,8 +119,8 @@ class LearnedForecast(Bayes):
         known = np.flatnonzero(self.memory.is_dated(rows) & np.isfinite(forecast.now))
         for part in iterate_blocks(len(known), BLOCK):
             at = part if len(known) == len(rows) else known[part]
-            scaled = network.scaling.apply(*self._compute_inputs(rows, at, forecast, step, believed, own))
-            yield at, scaled, network.correct(scaled[0], scaled[1], self.fast)
+            inputs = self._compute_inputs(rows, at, forecast, step, believed, own)
+            yield at, *network.correct(*inputs, self.fast)
 
     def _compute_inputs(
         self, rows: Rows, at: Rows | slice, forecast: RateForecast, step: Floats, believed: Floats, own: Floats
@@ -196,11 +196,30 @@ class LearnedForecast(Bayes):
         super()._check_state(self._upgrade(state))
 
     def _upgrade(self, state: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Return the state of `bayes` as one of this class whose memory is empty; any other state as it is."""
-        if STAMP not in state or str(state[STAMP]) != f"{Bayes.name}/{Bayes.version}":
+        """Return the state of `bayes` or of this class, with those parts begun anew that it lacks or cannot continue.
+
+        The memory or the latest plan may have had another layout, and samples belong to the network that scaled them.
+        """
+        stamps = {f"{one.name}/{one.version}" for one in (Bayes, type(self))}
+        if STAMP not in state or str(state[STAMP]) not in stamps:
+            return state
+        empty = type(self)(network=self._network).save()
+        lost = tuple(
+            part for part in ("memory/", "learning/", "step", "correction") if not _is_continued(part, state, empty)
+        )
+        if not lost:
             return state
         fresh = type(self)(int(state[LENGTH]), network=self._network).save()
-        return {**fresh, **state, STAMP: fresh[STAMP]}
+        return {**state, **{key: fresh[key] for key in fresh if key.startswith(lost)}, STAMP: fresh[STAMP]}
+
+
+def _is_continued(part: str, state: Mapping[str, NDArray[Any]], empty: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether a part of a saved state has the layout of an `empty` one, its stamp and its network."""
+    keys = [key for key in empty if key.startswith(part)]
+    same = [key for key in keys if key.endswith((STAMP, "*network"))]
+    return all(key in state and state[key].shape[1:] == empty[key].shape[1:] for key in keys) and all(
+        state[key] == empty[key] for key in same
+    )
 
 
 def _accumulate(parts: Floats) -> Floats:

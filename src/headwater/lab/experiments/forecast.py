@@ -229,7 +229,7 @@ def draw_figure(result: ExperimentResult) -> Figure:
         axis.set_yticks(range(len(rows)), [row["strategy"].replace("_", " ") for row in rows], fontsize=8)
         axis.invert_yaxis()
         axis.set_xlabel("mean delay by that of the belief alone")
-        axis.set_title(f"{cost:g} polls per feed and day", fontsize=10)
+        axis.set_title(f"{cost:g} {'poll' if cost == 1 else 'polls'} per feed and day", fontsize=10)
     feeds = ", ".join(f"{count:,}" for count in dict.fromkeys(row["feeds"] for row in result.rows))
     figure.suptitle(f"{result.settings['trace']}: {feeds} feeds held out", fontsize=11)
     return figure

@@ -122,8 +122,9 @@ def align_rows(
         if key not in fresh or not array.ndim or len(array) != len(saved) or not _is_per_feed(key):
             continue
         rows = fresh[key].copy()
-        rows[known] = array[source]
-        result[key] = rows
+        if array.shape[1:] == rows.shape[1:]:  # a column of another layout is left to the strategy, which decides
+            rows[known] = array[source]
+            result[key] = rows
     return result | {key: fresh[key] for key in state if key in fresh and key.rsplit("/", 1)[-1] == "_feeds"}
 
 
