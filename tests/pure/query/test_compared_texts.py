@@ -1,46 +1,62 @@
-"""Windows share the texts that they compare: each is indexed once, and searched once for an item."""
+"""Windows share the values that they compare: each is indexed once, and searched once for an item."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from headwater.language.ast import Field
 from headwater.query import Engine
 from headwater.query.feeds import compared_texts
-from headwater.query.feeds.compared_texts import LEAST_UNUSED, ComparedTexts
+from headwater.query.feeds.compared_texts import ComparedTexts
+from headwater.query.feeds.held_values import LEAST_UNUSED, EqualValues, HeldValues
+from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.similarity import WordFrequencies
 from support.tables import NEWS, item
 
 WEIGHTS = WordFrequencies().field_weights(Field.TITLE)
 
 
-def make_bags(text: str) -> tuple[Counter[str], ...]:
-    return (Counter(text.split()),)
+def analyse(number: int, title: str) -> AnalysedItem:
+    return AnalysedItem(item(number, title), NEWS)
 
 
-def test_equal_texts_of_an_item_are_held_once_until_no_window_has_them() -> None:
-    texts = ComparedTexts()
-    key = ("news", "1")
-    first = texts.hold_text(key, make_bags("ash cloud"))
-    assert texts.hold_text(key, make_bags("ash cloud")) == first
-    changed = texts.hold_text(key, make_bags("ash storm"))
-    assert (changed != first, len(texts)) == (True, 2)
+@pytest.mark.parametrize("make", [ComparedTexts, lambda field: EqualValues(field, field)])
+def test_equal_values_of_an_item_are_held_once_until_no_window_has_them(
+    make: Callable[[Field], HeldValues[Any]],
+) -> None:
+    values = make(Field.TITLE)
+    first = values.hold_item(analyse(1, "ash cloud"))
+    assert values.hold_item(analyse(1, "ash cloud")) == first
+    assert list(values.list_versions(first)) == []
+    changed = values.hold_item(analyse(1, "ash storm"))
+    assert (changed != first, len(values)) == (True, 2)
+    assert set(values.list_versions(changed)) == {first, changed}
     for number in (first, first, changed):
-        texts.release_text(number)
-    assert len(texts) == 0
+        values.release(number)
+    assert len(values) == 0
 
 
-def test_numbers_of_unused_texts_are_given_again_and_never_found() -> None:
-    texts = ComparedTexts()
-    old = [texts.hold_text(("news", str(n)), make_bags(f"ash cloud {n}")) for n in range(LEAST_UNUSED + 1)]
+@pytest.mark.parametrize("make", [ComparedTexts, lambda field: EqualValues(field, field)])
+def test_numbers_that_nobody_holds_are_given_again_and_never_found(make: Callable[[Field], HeldValues[Any]]) -> None:
+    values = make(Field.TITLE)
+    old = [values.hold_item(analyse(number, f"ash cloud {number}")) for number in range(LEAST_UNUSED + 1)]
+    assert values.find(analyse(100, "Ash cloud 1"), Field.TITLE, 0.9, WEIGHTS) == {old[1]}
     for number in old:
-        texts.release_text(number)
-    new = texts.hold_text(("news", "new"), make_bags("lava flows"))
+        values.release(number)
+    new = values.hold_item(analyse(101, "lava flows"))
     assert new in old
-    assert list(texts.find_similar(Counter(("ash", "cloud")), WEIGHTS, 0.5)) == []
-    assert list(texts.find_similar(Counter(("lava", "flows")), WEIGHTS, 0.9)) == [new]
+    assert values.find(analyse(102, "ash cloud 1"), Field.TITLE, 0.9, WEIGHTS) == set()
+    assert values.find(analyse(103, "Lava flows"), Field.TITLE, 0.9, WEIGHTS) == {new}
+
+
+def test_values_of_the_current_item_are_held_anew_after_their_last_window_has_let_go() -> None:
+    values, current = ComparedTexts(Field.TITLE), analyse(1, "ash cloud")
+    values.release(values.hold_item(current))
+    values.hold_item(current)
+    assert len(values) == 1
 
 
 def test_one_look_up_serves_all_windows_of_about_the_same_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +81,7 @@ def test_a_dropped_query_gives_its_texts_back() -> None:
     engine.add_query("CREATE FEED a AS RETURN ALL DISTINCT ON TITLE AT 0.7")
     engine.add_query("CREATE FEED b AS RETURN ALL DISTINCT ON TITLE AT 0.7")
     engine.match(item(1, "ash cloud"), NEWS)
-    texts = engine._query_feeds._compared[Field.TITLE]
+    texts = engine._query_feeds._compared.find_texts(Field.TITLE)
     assert len(texts) == 1
     engine.drop_query("a")
     assert len(texts) == 1

@@ -36,8 +36,8 @@ def test_a_window_finds_what_comparing_every_pair_finds(
         expected = [
             old.item.identity for old in held.values() if fields_match(new, Field.TITLE, old, Field.TITLE, at, weights)
         ]
-        assert [entry.related.identity for entry in window.find_matches(new, weights)] == expected
-        window.add_item(float(number), new)
+        assert [found.identity for found in window.find_matches(new, weights)] == expected
+        window.add_item(new)
         held[name] = new
         if len(held) > size:
             del held[next(iter(held))]

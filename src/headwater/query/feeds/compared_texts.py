@@ -1,119 +1,84 @@
-"""Holds the texts that windows compare by similarity, once for all windows, and finds those that are like a new one.
-
-Thousands of queries compare an item with the items that they have met before, and mostly the same ones. The texts of a
-field have one index here, and an item is looked up once, for all windows that ask with about the same cosine.
+"""Finds the texts in windows that are similar to a new one.
 
 Similar texts are found through their rarest words: once the remaining words of a text carry less of its squared length
 than the required cosine allows, a text that shares only those cannot be similar enough (Cauchy–Schwarz). Only the first
 few words need a look-up, and nothing is missed.
-
-A text has a number, under which the index lists it for each of its words. Texts that no window holds any more stay in
-the index until a quarter of all texts are unused: removing them one by one would cost more than skipping them.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from math import floor
 
 import numpy as np
 
 from headwater.language.ast import Field
-from headwater.query.items.similarity import TOLERANCE, WeighedBag, WordBag, WordWeights
-from headwater.query.query_document import ItemKey
+from headwater.query.feeds.held_values import EqualValues, HeldValues
+from headwater.query.items.analysed_item import AnalysedItem
+from headwater.query.items.similarity import TOLERANCE, WeighedBag, WordBag, WordWeights, list_word_bags
 
 FEW_HOLDERS = 256  # texts with a word of the new one; below, adding them up one by one is faster than arrays
 SEEN_SHARE = 0.75  # of the share that a text must have in common; beyond it, candidates are tested one by one
 LEVELS = 10  # required cosines between two tenths share one look-up
-LEAST_UNUSED = 64  # unused texts before the index is swept
 NO_TEXTS = array("I")  # read-only
 
 Bags = tuple[WordBag, ...]
 """The bags of words of a text: one for each value of its field."""
 
 
-class ComparedTexts:
-    """The texts of one field, for the windows of all queries."""
+class ComparedTexts(HeldValues[Bags]):
+    """The texts of one field, for the windows of all queries. The index lists their numbers for each word."""
 
-    def __init__(self) -> None:
-        self.keys: list[ItemKey] = []  # by number: the item that has the text
-        self._bags: list[Bags] = []  # by number
-        self._uses = array("I")  # by number: windows that hold the text
-        self._numbers: dict[ItemKey, int] = {}  # the latest text of each item
+    def __init__(self, field: Field) -> None:
+        super().__init__(field)
         self._index = _TextNumbers()
-        self._unused: list[int] = []
-        self._free: list[int] = []
         self._search: _Search | None = None
 
-    def __len__(self) -> int:
-        return len(self._bags) - len(self._unused) - len(self._free)
+    def read_values(self, analysed: AnalysedItem) -> Bags:
+        return list_word_bags(analysed, self.field)
 
-    def hold_text(self, key: ItemKey, bags: Bags) -> int:
-        """Hold the text of an item for a window, and return its number."""
-        number = self._numbers.get(key)
-        if number is not None and self._bags[number] == bags:
-            self._uses[number] += 1
-            return number
-        if self._free:
-            number = self._free.pop()
-            self.keys[number], self._bags[number], self._uses[number] = key, bags, 1
-        else:
-            number = len(self._bags)
-            self.keys.append(key)
-            self._bags.append(bags)
-            self._uses.append(1)
-        self._numbers[key] = number
-        for word in _list_words(bags):
+    def find(self, analysed: AnalysedItem, other: Field, at: float | None, weights: WordWeights) -> Set[int]:
+        search = self._search
+        if (
+            search is None
+            or search.analysed is not analysed
+            or search.other is not other
+            or search.weights is not weights
+        ):
+            search = self._search = _Search(analysed, other, weights)
+        assert at is not None
+        found = search.found.get(at)
+        if found is None:
+            found = search.found[at] = self._find_similar(search, at)
+        return found
+
+    def _find_similar(self, search: _Search, at: float) -> Set[int]:
+        level = floor(at * LEVELS) / LEVELS
+        found: set[int] = set()
+        for weighed, candidates in zip(search.weighed, search.candidates, strict=True):
+            if level not in candidates:
+                candidates[level] = self._find_candidates(weighed, level)
+            found.update(
+                number
+                for number in candidates[level]
+                if any(weighed.is_similar(bag, at) for bag in self.values[number] or ())
+            )
+        return found
+
+    def _add_to_index(self, number: int, values: Bags) -> None:
+        for word in _list_words(values):
             self._index[word].append(number)
-        return number
 
-    def release_text(self, number: int) -> None:
-        """Note that a window does not hold the text any more."""
-        self._uses[number] -= 1
-        if self._uses[number]:
-            return
-        key = self.keys[number]
-        if self._numbers.get(key) == number:
-            del self._numbers[key]
-        self._unused.append(number)
-        if len(self._unused) > max(LEAST_UNUSED, len(self) // 3):
-            self._sweep()
-
-    def _sweep(self) -> None:
-        """Remove the unused texts from the index; their numbers become free."""
-        unused = set(self._unused)
-        for word in {word for number in self._unused for word in _list_words(self._bags[number])}:
-            kept = array("I", [number for number in self._index[word] if number not in unused])
+    def _remove_from_index(self, unused: Sequence[int]) -> None:
+        gone = set(unused)
+        for word in {word for number in unused for word in _list_words(self.values[number] or ())}:
+            kept = array("I", [number for number in self._index[word] if number not in gone])
             if kept:
                 self._index[word] = kept
             else:
                 del self._index[word]
-        for number in self._unused:
-            self._bags[number] = ()
-        self._free += self._unused
-        self._unused = []
         self._search = None  # it may name numbers that are free now
-
-    def find_similar(self, bag: WordBag, weights: WordWeights, at: float) -> Sequence[int]:
-        """Return the numbers of the texts with at least this cosine to a text of the current item.
-
-        A second window that asks about the same text gets the texts of the first look-up: meanwhile windows can only
-        have added texts of the same item, which is never compared with itself.
-        """
-        weighed, search = weights.weigh_bag(bag), self._search
-        if search is None or search.weighed is not weighed:
-            search = self._search = _Search(weighed)
-        found = search.found.get(at)
-        if found is None:
-            level = floor(at * LEVELS) / LEVELS
-            candidates = search.candidates.get(level)
-            if candidates is None:
-                candidates = search.candidates[level] = self._find_candidates(weighed, level)
-            found = search.found[at] = [
-                number for number in candidates if any(weighed.is_similar(other, at) for other in self._bags[number])
-            ]
-        return found
 
     def _find_candidates(self, weighed: WeighedBag, at: float) -> list[int]:
         """Return all texts that can be similar enough, and few others.
@@ -123,7 +88,7 @@ class ComparedTexts:
         candidates. If few texts have any of the words, all words are looked up.
         """
         if at <= TOLERANCE:
-            return [number for number, bags in enumerate(self._bags) if bags]
+            return [number for number, bags in enumerate(self.values) if bags]
         shares, length = weighed.shares, weighed.length
         wanted = weighed.count_needed(at)
         words = list(weighed.bag)
@@ -149,30 +114,45 @@ class ComparedTexts:
 
     def _sum_shared(self, number: int, shares: list[tuple[str, float]]) -> float:
         """Return the sum of the shares of the words that a text contains."""
-        bags = self._bags[number]
+        bags = self.values[number] or ()
         if len(bags) == 1:
             (bag,) = bags
             return sum([share for word, share in shares if word in bag])
         return sum(share for word, share in shares if any(word in bag for bag in bags))
 
 
-class ComparedFields(dict[Field, ComparedTexts]):
-    """The compared texts of each field."""
+class ComparedFields:
+    """The values in all windows, by field and by how it is compared."""
 
-    def __missing__(self, field: Field) -> ComparedTexts:
-        found = self[field] = ComparedTexts()
+    def __init__(self) -> None:
+        self._texts: dict[Field, ComparedTexts] = {}
+        self._equal: dict[tuple[Field, Field], EqualValues] = {}
+
+    def find_texts(self, field: Field) -> ComparedTexts:
+        """Return the texts of a field that are compared by similarity."""
+        found = self._texts.get(field)
+        if found is None:
+            found = self._texts[field] = ComparedTexts(field)
+        return found
+
+    def find_equal(self, field: Field, other: Field) -> EqualValues:
+        """Return the values of a field that must equal those of the field `other` of a new item."""
+        found = self._equal.get((field, other))
+        if found is None:
+            found = self._equal[field, other] = EqualValues(field, other)
         return found
 
 
 class _Search:
-    """The findings for the text of the current item: candidates by level, and texts by the required cosine."""
+    """The findings for the current item: for each text of it the candidates by level, and texts by required cosine."""
 
-    __slots__ = ("candidates", "found", "weighed")
+    __slots__ = ("analysed", "candidates", "found", "other", "weighed", "weights")
 
-    def __init__(self, weighed: WeighedBag) -> None:
-        self.weighed = weighed
-        self.candidates: dict[float, list[int]] = {}
-        self.found: dict[float, list[int]] = {}
+    def __init__(self, analysed: AnalysedItem, other: Field, weights: WordWeights) -> None:
+        self.analysed, self.other, self.weights = analysed, other, weights
+        self.weighed = [WeighedBag(bag, weights) for bag in list_word_bags(analysed, other)]
+        self.candidates: list[dict[float, list[int]]] = [{} for _ in self.weighed]
+        self.found: dict[float, Set[int]] = {}
 
 
 class _TextNumbers(dict[str, "array[int]"]):

@@ -29,7 +29,7 @@ def query_feed_feature(name: str) -> str:
 class DerivedFeed:
     """A query feed that is evaluated after the feeds it reads, with its windows.
 
-    `compared` holds the texts of the windows of all feeds. `level` is 0 if it reads source feeds only. `rewrites` says
+    `compared` holds the values in the windows of all feeds. `level` is 0 if it reads source feeds only. `rewrites` says
     that it may change items. `readers` are the keys of the query feeds that read it. `secondaries` are the windows of
     its joins, `firsts` is the window of DISTINCT. `view` counts the items of stories, `stories` are those that EACH
     STORY has published. `feature` is that of the items it publishes.
@@ -105,8 +105,7 @@ class DerivedFeed:
 
     def remember_secondary(self, number: int, item_features: ItemFeatures) -> None:
         """Add an item of the secondary side of a join to its window."""
-        analysed = item_features.analysed
-        self.secondaries[number].add_item(analysed.arrived, analysed)
+        self.secondaries[number].add_item(item_features.analysed)
 
     def _find_joined(self, analysed: AnalysedItem, frequencies: WordFrequencies) -> tuple[Related, ...] | None:
         """Return the related items of all joins in order of arrival, or None if a join excludes the item."""
@@ -115,22 +114,20 @@ class DerivedFeed:
         related: dict[ItemKey, Related] = {}
         for join, window in zip(self.query.joins, self.secondaries, strict=True):
             matches = window.find_matches(analysed, frequencies.field_weights(join.field))
-            found = [
-                entry for entry in matches if entry.related.key != analysed.key
-            ]  # not an earlier version of itself
+            found = [other for other in matches if other.key != analysed.key]  # not an earlier version of itself
             if bool(found) is (join.kind is JoinKind.ANTI) and join.kind is not JoinKind.LEFT:
                 return None
-            related |= {entry.related.key: entry.related for entry in found}
+            related |= {other.key: other for other in found}
         return tuple(sorted(related.values(), key=lambda other: other.first_seen))
 
     def _is_repeat(self, analysed: AnalysedItem, frequencies: WordFrequencies) -> bool:
         """Return whether DISTINCT suppresses the item; if not, add it to the window."""
         if self.firsts is None:
             return False
-        matches = self.firsts.find_matches(analysed, frequencies.field_weights(self.firsts.field))
-        if any(entry.related.key != analysed.key for entry in matches):  # its own entry is left from a failed attempt
+        matches = self.firsts.find_matches(analysed, frequencies.field_weights(self.firsts.other))
+        if any(other.key != analysed.key for other in matches):  # its own entry is left from a failed attempt
             return True
-        self.firsts.add_item(analysed.arrived, analysed)
+        self.firsts.add_item(analysed)
         return False
 
 
