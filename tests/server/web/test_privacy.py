@@ -24,7 +24,7 @@ from headwater.store.queries.query_scripts import run_script
 from headwater.store.queries.source_references import BrokenQuery
 from headwater.store.readers.accounts import User, add_api_token, add_user, claim_ownership
 from headwater.store.readers.streams import HIT_ID_OFFSET
-from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_query_feed
+from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.web.app import create_app
 from headwater.web.pages import status_page
@@ -396,13 +396,18 @@ async def test_readers_keep_to_their_limits_and_to_their_own_things(town: Town) 
 LINK = re.compile(r'<a[^>]+href="(/[^"#]*)|<form[^>]+action="(/[^"#]*)"[^>]*role="search"')
 
 
-async def test_no_link_of_any_page_leads_a_reader_to_a_refusal(town: Town) -> None:
+@pytest.mark.parametrize("subscribed", [True, False])
+async def test_no_link_of_any_page_leads_a_reader_to_a_refusal(town: Town, subscribed: bool) -> None:
     await town.store.write(set_visibility, "/feeds/Everything", "shared")
-    query = await town.store.read(find_query_feed, "Everything")
-    await town.store.write(subscribe_to_query_feed, town.users["Bo"].id, query.id, NOW)
-    await town.store.write(run_script, "CREATE FEED Mine AS RETURN ALL", NOW, subscriber=town.users["Bo"].id)
+    reader_id = town.users["Bo"].id
+    await town.store.write(run_script, "CREATE FEED Mine AS RETURN ALL", NOW, subscriber=reader_id)
     await town.match()
     async with town.ask("Bo") as reader:
+        reader.follow_redirects = True
+        for name in ("Everything", "Mine"):
+            query = await town.store.read(find_query_feed, name)
+            form = {"ac": "subscribe" if subscribed else "unsubscribe", "s": f"feed/{HIT_ID_OFFSET + query.id}"}
+            assert (await reader.post("/reader/api/0/subscription/edit", data=form)).status_code in (200, 404)
         todo, seen, refused = ["/"], {"/"}, {}
         while todo and len(seen) < 400:
             path = todo.pop()

@@ -98,6 +98,7 @@ class EditorPage:
     form: dict[str, str] = field(default_factory=dict)
     beyond_form: bool = False  # the text says more than the form can
     promise: PromiseReport | None = None
+    subscribed: bool = False
 
 
 def highlight_query(text: str) -> Markup:
@@ -177,11 +178,15 @@ async def show_query(visit: Visit) -> Response:
     if owns_query(visit.user, query):
         return await _render_editor(visit, EditedQuery(query.text, query))
     statistics = await visit.store.read(compute_query_statistics, query.id, visit.now)
-    subscribed = await visit.store.read(find_subscription, visit.user.id, query_id=query.id) is not None
+    subscribed = await _subscribes(visit, query)
     addresses = _published_addresses(visit.site.base_url, query.name)
     return visit.render(
         "shared_query_page.html", query=query, statistics=statistics, subscribed=subscribed, addresses=addresses
     )
+
+
+async def _subscribes(visit: Visit, query: QueryFeed) -> bool:
+    return await visit.store.read(find_subscription, visit.user.id, query_id=query.id) is not None
 
 
 @pages.post("/queries/{name}/subscribe", WRITE)
@@ -288,6 +293,7 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
         form=edited.form or form or {},
         beyond_form=bool(edited.text.strip()) and not edited.form and form is None,
         promise=await find_promise(store, query.name, visit.now) if query else None,
+        subscribed=query is not None and await _subscribes(visit, query),
     )
     values: dict[str, Any] = {"gallery": GALLERY, "fields": FIELDS, "keywords": " ".join(sorted(KEYWORDS))}
     values["longest"] = MAX_STATEMENT_BYTES

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 from starlette.responses import Response
@@ -33,6 +33,7 @@ from headwater.store.readers.item_labels import change_item_labels, find_item_la
 from headwater.store.readers.marks import mark_items_read, undo_mark_read
 from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items
 from headwater.store.readers.streams import Stream, StreamQuery
+from headwater.store.readers.subscriptions import find_subscription
 from headwater.store.store import Store
 from headwater.times import WEEK
 from headwater.web.page import PageGroup, Visit
@@ -189,6 +190,9 @@ async def _show_stream(visit: Visit, kind: str, key: str, item: str | None = Non
     store, user = visit.store, visit.user
     mine = await visit.site.reader_feeds.load_feeds(user.id, has=parse_integer(key) if kind == "feed" else None)
     place = await find_stream(store, user, mine, kind, key)
+    query_id = place.stream.query
+    if query_id is not None and await store.read(find_subscription, user.id, query_id=query_id) is None:
+        return visit.redirect(f"/queries/{quote(place.key, safe='')}")  # the page where one subscribes
     unread = visit.query("show") == "unread"
     before = _parse_cursor(visit.query("before"))
     settled = await store.read(find_last_settled_item)

@@ -45,7 +45,7 @@ from headwater.store.readers.accounts import (
     list_api_tokens,
     list_users,
 )
-from headwater.web.auth.authentication import user_scopes
+from headwater.web.auth.authentication import explain_missing_scope, user_scopes
 from headwater.web.charts.svg import Chart
 from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.quality_page import draw_delay_curve
@@ -253,8 +253,9 @@ async def add_token(visit: Visit) -> Response:
     """Make an API token, which the answer to the form shows this once. It may do no more than who asks for it."""
     secret = make_secret()
     scopes = [scope for scope in SCOPES if visit.form.get(f"scope-{scope}")]
-    for scope in scopes:
-        visit.require(scope)
+    assert visit.identity is not None
+    for scope in set(scopes) - visit.identity.scopes:
+        raise InputError(explain_missing_scope(visit.identity, scope), "scopes")
     label = visit.field("label")[:100] or "without a name"
     await visit.store.write(add_api_token, visit.user.id, hash_secret(secret), label, scopes, visit.now)
     return await _render_settings(visit, secret)
