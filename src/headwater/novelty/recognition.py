@@ -103,6 +103,11 @@ def _find_title(one: EntryTrace) -> str | None:
     return None if _EMPTY.startswith(one.title_hash) else one.title_hash
 
 
+def _find_text(one: EntryTrace) -> str | None:
+    text = one.content_hash[TITLE_HASH:]
+    return None if _EMPTY.endswith(text) else text
+
+
 def _find_content(one: EntryTrace) -> str | None:
     return None if one.content_hash == _EMPTY else one.content_hash
 
@@ -119,12 +124,12 @@ def _pair_unique(rule: Rule, new: Iterable[EntryTrace], old: Iterable[EntryTrace
 
 
 def _pair_most(new: Sequence[EntryTrace], old: Iterable[EntryTrace], found: dict[str, str]) -> None:
-    """Pair items by content or title alone, if that pairs most of a document of which every identity is new.
+    """Pair items by content, title or text alone, if that pairs most of a document of which every identity is new.
 
     One equal title may be “Weather today”; if most are equal, the items were renamed.
     """
     old = list(old)
-    for feature in (_find_content, _find_title):
+    for feature in (_find_content, _find_title, _find_text):
         pairs = dict(found)
         _pair_unique(Rule(feature), new, old, pairs)
         if len(pairs) * 2 > len(new):

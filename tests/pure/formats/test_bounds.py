@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.formats import read
 from headwater.formats.values.html import get_nh3_cleaner
-from headwater.formats.values.html_limits import MAX_ATTRIBUTES, MAX_DEPTH, limit_html
+from headwater.formats.values.html_limits import MAX_ATTRIBUTES, MAX_DEPTH, MAX_ELEMENTS, limit_html
 
 Shape = Callable[[int], str]
 
@@ -38,6 +38,12 @@ SHAPES: dict[str, Shape] = {
     "attributes in XML": lambda n: put_into_item("<p " + " ".join(f"a{k}='1'" for k in range(n // 11)) + ">x</p>"),
     "signs that begin no tag": lambda n: put_into_item("&lt;" * (n // 4)),
     "signs that begin no tag, in CDATA": lambda n: put_into_item(f"<![CDATA[{'<' * n}]]>"),
+    "elements without an end in HTML": lambda n: put_into_item(f"<![CDATA[{'<p>' * (n // 3)}]]>"),
+    "line breaks in HTML": lambda n: put_into_item(f"<![CDATA[{'<br>' * (n // 4)}]]>"),
+    "ends of paragraphs in HTML": lambda n: put_into_item(f"<![CDATA[{'</p>' * (n // 4)}]]>"),
+    "formatting elements in raw text": lambda n: put_into_item(
+        escape("<div>" * 200 + "<xmp>" + "".join(f"<font color={k}><p>" for k in range(n // 24)) + "</xmp>")
+    ),
     "CDATA sections without an end": lambda n: put_into_item("<![CDATA[&" * (n // 10)),
 }
 MANY_FIELDS: dict[str, Shape] = {
@@ -124,6 +130,7 @@ def test_limits_keep_the_text() -> None:
     limited = limit_html(f"<p {attributes}>x</p>")
     assert limited.count("=") == MAX_ATTRIBUTES
     assert limited.endswith(">x</p>")
+    assert limit_html("<p>x" * 2 * MAX_ELEMENTS) == "<p>x" * MAX_ELEMENTS + "x" * MAX_ELEMENTS
     fonts = limit_html("".join(f"<font color={k}><p>{k} " for k in range(2_000)))
     assert fonts.count("<font") <= 16
     assert "1999 " in fonts

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.formats import read
 from headwater.formats.values.html import CleanHtmlReader, clean_html, get_nh3_cleaner
 from headwater.formats.values.text import CONTENT_LIMIT
 
@@ -174,3 +175,12 @@ def test_text_that_is_cut_off_ends_outside_of_a_tag() -> None:
         assert cleaned is not None
         assert len(cleaned) <= CONTENT_LIMIT
         assert cleaned.endswith("</a>")
+
+
+def test_elements_of_xhtml_that_have_no_end_are_written_once() -> None:
+    inside = '<p>one<br/>two<img src="https://e.org/a.png"/></p><hr/><h:p>three<h:br/>four</h:p>'
+    body = f"""<feed xmlns="http://www.w3.org/2005/Atom"><entry><content type="xhtml"><div
+    xmlns="http://www.w3.org/1999/xhtml" xmlns:h="http://www.w3.org/1999/xhtml">{inside}</div></content></entry></feed>"""
+    assert read(body.encode()).items[0].content == (
+        '<p>one<br>two<img src="https://e.org/a.png"></p><hr><p>three<br>four</p>'
+    )

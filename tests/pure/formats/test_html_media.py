@@ -232,3 +232,33 @@ def test_no_script_and_no_foreign_id_survives(text: str) -> None:
         assert not [name for name in attributes if name.startswith("on")]
         assert str(attributes.get("id", ID_PREFIX)).startswith(ID_PREFIX)
         assert not [value for value in attributes.values() if str(value).strip().lower().startswith("javascript:")]
+
+
+def test_footnotes_stay_linked_where_links_name_the_whole_address_of_the_page() -> None:
+    page = "https://e.org/post"
+    text = f'<p>A<a href="{page}#fn:1" id="fnref:1">1</a></p><p id="fn:1">Note <a href="{page}#fnref:1">back</a></p>'
+    cleaned = clean_html(text, "https://e.org/feed") or ""
+    assert 'href="#hw-fn:1" id="hw-fnref:1"' in cleaned
+    assert '<p id="hw-fn:1">Note <a href="#hw-fnref:1"' in cleaned
+
+
+def test_a_link_to_another_page_is_not_taken_for_a_footnote() -> None:
+    text = '<h2 id="intro">Intro</h2><a href="https://other.org/guide#intro">guide</a>'
+    assert clean_html(text, "https://e.org/feed") == (
+        '<h2>Intro</h2><a href="https://other.org/guide#intro" rel="noopener noreferrer">guide</a>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("<amp-img src=/a.jpg width=300></amp-img> x", '<img src="/a.jpg" width="300"> x'),
+        ("<lite-youtube videoid=k7></lite-youtube> x", 'href="https://www.youtube.com/watch?v=k7"'),
+        ("<amp-youtube data-videoid=k7></amp-youtube> x", 'src="https://i.ytimg.com/vi/k7/hqdefault.jpg"'),
+        ("<lite-vimeo videoid=7></lite-vimeo> x", 'href="https://vimeo.com/7"'),
+        ("<amp-iframe src=https://e.org/map></amp-iframe> x", 'href="https://e.org/map"'),
+        ("<amp-youtube data-live-channelid=c></amp-youtube> x", "x"),
+    ],
+)
+def test_elements_that_scripts_turn_into_pictures_and_players_are_read(text: str, kept: str) -> None:
+    assert kept in (clean_html(text, None) or "")

@@ -266,3 +266,10 @@ def test_an_enclosure_never_beats_the_alternate_link(links: tuple[str, ...]) -> 
     entry = read_atom_entry("".join(links))
     assert entry.link == "https://a/page"
     assert {one.url for one in entry.enclosures} == {"https://a/1.mp3", "https://a/2.mp3"}
+
+
+@pytest.mark.parametrize("name", ["template", "noscript", "textarea", "title"])
+def test_text_between_a_mention_and_a_real_element_stays(name: str) -> None:
+    text = clean_html(f"The <{name}> element: <{name}>gone</{name}> the end", None) or ""
+    assert text.startswith(f"The &lt;{name}&gt; element:")
+    assert text.endswith("the end")

@@ -253,3 +253,12 @@ def test_real_feeds_that_change_their_identities_bring_nothing_twice(documents: 
         for change in (send_no_guid, move_to_https, add_tracking):
             again = Feed(feed.known, dict(feed.seen)).read(*map(change, entries))
             assert again.new == (), (name, change)
+
+
+def test_a_feed_with_new_guids_and_counters_in_its_titles_brings_nothing_twice() -> None:
+    feed, items = Feed(), [item(k) for k in range(6)]
+    for round in range(4):
+        given = [
+            replace(one, id=f"{round}/{k}", title=f"{one.title} ({round} comments)") for k, one in enumerate(items)
+        ]
+        assert len(feed.read(*given).new) == (6 if round == 0 else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import lru_cache
 from html import escape, unescape
 from typing import Any, Protocol
@@ -26,7 +27,6 @@ from headwater.model import Markup, SafeHtml
 
 _ALMOST_LIMIT = CONTENT_LIMIT - 4_096  # bytes; leaves room for the end tags of open elements
 _SURELY_WITHIN_LIMIT = CONTENT_LIMIT // 4  # characters; certainly within the limit of bytes
-XHTML = "{http://www.w3.org/1999/xhtml}"
 
 _TAGS = nh3.ALLOWED_TAGS | {
     "address", "audio", "big", "figcaption", "figure", "font", "main", "menu", "meter", "picture", "progress",
@@ -172,11 +172,17 @@ def _write_name_as_id(anchor: re.Match[str]) -> str:
 
 
 def _prefix_ids(text: str, base: str | None) -> str:
-    """Keep the ids that links of the same text name, such as footnotes, with a prefix; remove all others."""
-    page = (base or "").partition("#")[0]
-    linked = {unquote(unescape(name)) for start, name in _LOCAL_LINK.findall(text) if unescape(start) in ("", page)}
-    if linked:
-        linked &= {unescape(name) for _, name in _TAG_WITH_ID.findall(text)}
+    """Keep the ids that links of the same text name, such as footnotes, with a prefix; remove all others.
+
+    A page is that of the text if links to it name two of the text's ids: publishers write whole addresses, too.
+    """
+    ids = {unescape(name) for _, name in _TAG_WITH_ID.findall(text)}
+    named: defaultdict[str, set[str]] = defaultdict(set)
+    for start, fragment in _LOCAL_LINK.findall(text):
+        if (name := unquote(unescape(fragment))) in ids:
+            named[unescape(start)].add(name)
+    pages = {"", (base or "").partition("#")[0], *(page for page, names in named.items() if len(names) > 1)}
+    linked = {name for page in pages & named.keys() for name in named[page]}
     if not linked:
         return _TAG_WITH_ID.sub(r"\1", text)
 
@@ -188,7 +194,7 @@ def _prefix_ids(text: str, base: str | None) -> str:
         if attribute == "href" and "#" in value:
             start, _, fragment = value.partition("#")
             name = unquote(unescape(fragment))
-            if name in linked and unescape(start) in ("", page):
+            if name in linked and unescape(start) in pages:
                 return f' href="#{_add_prefix(name)}"'
         return found[0]
 
@@ -284,9 +290,12 @@ def _build_nh3_cleaner(relative: tuple[str, str] | None, attributes: dict[str, s
 
 
 def serialise_inner_html(element: etree._Element) -> str:
-    """Return the markup inside an element (an XHTML construct) as HTML without namespaces."""
+    """Return the markup inside an element (an XHTML construct) as HTML without namespaces.
+
+    libxml2 knows HTML's elements without an end (`<br>`) only without their namespace; `</br>` is another line break.
+    """
     for child in element.iter(etree.Element):
-        if child is not element and (child.prefix is not None or not child.tag.startswith(XHTML)):
+        if child is not element and ("}" in child.tag or ":" in child.tag):
             try:
                 child.tag = child.tag.rpartition("}")[2].rpartition(":")[2]
             except ValueError:  # recovery invents names such as `x:`; cleaning drops them

@@ -11,13 +11,14 @@ from collections import Counter
 
 MAX_DEPTH = 200
 MAX_ATTRIBUTES = 64
+MAX_ELEMENTS = 20_000  # a parser needs 200 bytes for an empty one, 500 for a picture
 _MAX_FORMATTING = 16  # formatting elements open at once
 # Markup with fewer and shorter tags needs no limits. At most three equal formatting elements are opened again (“Noah's
 # Ark clause”), so that only those with attributes can be many.
 _FEW_TAGS, _MANY_TAGS, _SHORT_TAG, _FEW_STYLED = 300, 4_000, 4_000, 60
 _LONG_TEXT = 65_536  # in which a hostile tag can hide its length by signs inside attributes
 _LONG_TAG = re.compile(rf"<[^<]{{{_SHORT_TAG}}}")
-_BARE_SIGN = re.compile(r"<(?![A-Za-z!?/])")
+_BARE_SIGNS = re.compile(r"<+(?=<)|<(?![A-Za-z!?/])")  # a row at once: a substitution takes sixteen bytes
 _STYLED = re.compile(  # ignoring case would take four times as long
     r"<(?:[biusBIUS]|em|tt|big|code|font|nobr|small|strike|strong|EM|TT|BIG|CODE|FONT|NOBR|SMALL|STRIKE|STRONG|"
     r"[A-Z][a-z]+|[a-z]+[A-Z])[\s/]"
@@ -33,6 +34,7 @@ _FORMATTING = frozenset("a b big code em font i nobr s small strike strong tt u"
 _VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
 # A start tag of the same name ends them, if only such elements are open inside them.
 _SELF_ENDING = frozenset("p li dt dd tr td th tbody thead tfoot option rt rp".split())  # noqa: SIM905
+_MADE_BY_END = frozenset({"p", "br"})  # a parser makes an element of an end tag without a start
 _RAW_TEXT = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "noscript")
@@ -49,7 +51,7 @@ def limit_html(text: str) -> str:
     if len(text) <= _SHORT_TAG and tags <= _FEW_TAGS:
         return text
     if tags > _MANY_TAGS:  # the parser notes an error for each sign that begins no tag, which takes eighty bytes
-        text = _BARE_SIGN.sub("&lt;", text)
+        text = _BARE_SIGNS.sub(lambda found: "&lt;" * (found.end() - found.start()), text)
     if tags > _MANY_TAGS or len(text) > _LONG_TEXT or _LONG_TAG.search(text) is not None:
         return _Limiter(text).run()
     return _Limiter(text).run() if tags > _FEW_TAGS and len(_STYLED.findall(text)) > _FEW_STYLED else text
@@ -67,6 +69,7 @@ class _Limiter:
         self._formatting: Counter[str] = Counter()
         self._open_formatting = 0
         self._max_formatting = _MAX_FORMATTING
+        self._elements = 0
         self._spare = 1_000  # how often formatting elements may still be opened again
 
     def run(self) -> str:
@@ -79,10 +82,9 @@ class _Limiter:
             at = found.end()
             name = name.lower()
             if found[1]:
-                self._note_end(name)
-            elif name not in _VOID:
-                self._note_start(name, found.start(), at)
-                at = self._find_raw_text_end(name, at) if name in _RAW_TEXT else at
+                self._note_end(name, found.start(), at)
+            elif self._note_start(name, found.start(), at) and name in _RAW_TEXT:
+                at = self._find_raw_text_end(name, at)
         self._replace(len(text), len(text))
         return "".join(self._parts)
 
@@ -109,13 +111,14 @@ class _Limiter:
         if end == 0:  # the tag does not end: browsers drop the rest
             self._replace(start, len(text))
             return len(text)
+        is_kept = True
         if found[1]:
-            self._note_end(name)
-        elif name not in _VOID:
-            self._note_start(name, start, end)
+            self._note_end(name, start, end)
+        else:
+            is_kept = self._note_start(name, start, end)
         if kept < at and self._copied <= start:
             self._replace(kept, end - 1)
-        return self._find_raw_text_end(name, end) if not found[1] and name in _RAW_TEXT else end
+        return self._find_raw_text_end(name, end) if is_kept and not found[1] and name in _RAW_TEXT else end
 
     def _find_raw_text_end(self, name: str, start: int) -> int:
         found = _RAW_TEXT[name].search(self._text, start)
@@ -134,18 +137,25 @@ class _Limiter:
             return len(text) if end < 0 else end + 1
         return start + 1
 
-    def _note_start(self, name: str, start: int, end: int) -> None:
-        """Note an element that begins; drop its tag if too many are open."""
-        if name in _FORMATTING:
-            if self._open_formatting >= self._max_formatting:
-                self._replace(start, end)
-                return
+    def _note_start(self, name: str, start: int, end: int) -> bool:
+        """Note an element that begins and say whether its tag is kept: it is dropped if there are too many elements."""
+        self._elements += 1
+        is_formatting = name in _FORMATTING
+        open_elements, most = (
+            (self._open_formatting, self._max_formatting) if is_formatting else (len(self._open), MAX_DEPTH)
+        )
+        if self._elements > MAX_ELEMENTS or (name not in _VOID and open_elements >= most):
+            self._replace(start, end)
+            return False
+        if is_formatting:
             self._formatting[name] += 1
             self._open_formatting += 1
-            return
-        if len(self._open) >= MAX_DEPTH:
-            self._replace(start, end)
-            return
+        elif name not in _VOID:
+            self._note_block(name, start)
+        return True
+
+    def _note_block(self, name: str, start: int) -> None:
+        """Note an element that contains others."""
         if name in _SELF_ENDING:
             self._end_same(name)
         self._open.append(name)
@@ -154,7 +164,11 @@ class _Limiter:
         if self._spare < 0:
             self._close_formatting(start)
 
-    def _note_end(self, name: str) -> None:
+    def _note_end(self, name: str, start: int, end: int) -> None:
+        if name in _MADE_BY_END and not self._open_names[name]:
+            self._elements += 1
+            if self._elements > MAX_ELEMENTS:
+                self._replace(start, end)
         if name in _FORMATTING:
             if self._formatting[name]:
                 self._formatting[name] -= 1

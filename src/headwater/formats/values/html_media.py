@@ -17,7 +17,8 @@ from headwater.formats.values.text import decode_references
 # content. Most tags are others; to pass them first, as they are usually written, takes a third of the time.
 _MEDIA = re.compile(
     r"<(?!/?(?:p|a|br|li|b|i|em|strong|div|span|code|h[1-6]|ul|ol|td|tr)[\s/>])(?i:"
-    r"(/?)(img|iframe|embed|object|noscript|source|picture|svg)\b([^<>]*)>"
+    r"(/?)(img|iframe|embed|object|noscript|source|picture|svg|amp-(?:img|anim|iframe)|(?:amp|lite)-(?:youtube|vimeo))"
+    r"\b([^<>]*)>"
     r"|(?:script|style|title|textarea|template)(?:\s[^<>]*)?/>)"
 )
 _SVG_END = re.compile(r"</(?:svg|SVG)>")
@@ -27,6 +28,8 @@ _IFRAME = re.compile(r"<(?:iframe[\s>]|(/)iframe\s*>)", re.IGNORECASE)
 _OBJECT_END = re.compile(r"<(?:/object|(embed|iframe))\b", re.IGNORECASE)
 _PARAM = re.compile(r"<param\s([^<>]*)>", re.IGNORECASE)
 _SIDE_IN_STYLE = re.compile(r"(?:^|[;\s])(?:width|height)\s*:\s*(\d{1,5})(?:px)?(?=\s*(?:;|$|!))", re.IGNORECASE)
+_PICTURES = frozenset({"amp-img", "amp-anim"})  # elements that scripts turn into pictures or players
+_PLAYERS = {"youtube": "https://www.youtube.com/embed/", "vimeo": "https://player.vimeo.com/video/"}
 _NOSCRIPT_END = re.compile(r"</noscript", re.IGNORECASE)
 _LINK = re.compile(r"<a\s[^<>]{0,200}href", re.IGNORECASE)
 _LAZY = ("data-src", "data-lazy-src", "data-original", "data-lazy", "data-orig-src", "data-actualsrc", "data-url")
@@ -102,7 +105,7 @@ class _MediaRewriter:
                 continue
             elif tag == "object":  # its tag goes: a paragraph would nest in a paragraph through it
                 parts.append("" if self._has_player(done) else self._link_player(self._read_object(found[3], done)))
-            elif tag in ("iframe", "embed"):
+            elif tag in ("iframe", "embed", "amp-iframe"):
                 parts.append(self._link_player(_read_attributes(found[3])))
                 done = self._skip_content(tag, found)
             elif tag == "svg":
@@ -115,8 +118,13 @@ class _MediaRewriter:
                 sources = _read_attributes(found[3])
                 self._source = self._source or _choose_from_set(sources.get("srcset") or sources.get("data-srcset"))
                 parts.append("" if self._in_noscript else found[0])
+            elif (player := _PLAYERS.get(tag.partition("-")[2])) is not None:
+                attributes = _read_attributes(found[3])
+                if key := attributes.get("videoid") or attributes.get("data-videoid"):
+                    parts.append(self._link_player({**attributes, "src": player + key}))
             else:
-                parts.append(self._rewrite_picture(found[0], _read_attributes(found[3])))
+                written = f"<img{found[3]}>" if tag in _PICTURES else found[0]
+                parts.append(self._rewrite_picture(written, _read_attributes(found[3])))
         parts.append("" if self._in_noscript else self._text[done:])
         return "".join(parts)
 

@@ -31,6 +31,7 @@ _UNSEEN = frozenset("area base body embed frame head html input label link meta 
 # Their content is text for a parser, so that tags inside them show that they are only mentioned.
 _TEXT_ONLY = frozenset({"title", "textarea"})
 _CODE = frozenset({"script", "style"})
+_NOT_NESTED = frozenset({"noscript", "template"})  # a cleaner removes their content
 _END_OF_TEXT = re.compile(r"\s*\Z")
 _BARE_TAG = re.compile(r"(?<!^)<([A-Za-z][A-Za-z0-9]{0,20})(?:\s[^<>=\"']{0,60})?>")
 _ENDLESS = frozenset("br embed hr img li link meta p td tr wbr".split())  # noqa: SIM905 - shorter # often without end tag
@@ -78,7 +79,11 @@ def escape_mentions(text: str) -> str:
                 copied = found.start() + 1
         elif foreign or _is_shown(text, found, name := found["name"].lower()) or _is_broken_off(text, found, name):
             continue
-        elif not ends.has_end(name, found.end()) or (name in _TEXT_ONLY and _is_discussed(text, found.end(), name)):
+        elif (
+            not ends.has_end(name, found.end())
+            or (name in _NOT_NESTED and _begins_again(text, found.end(), name))
+            or (name in _TEXT_ONLY and _is_discussed(text, found.end(), name))
+        ):
             parts += (text[copied : found.start()], "&lt;")
             copied = found.start() + 1
     return "".join((*parts, text[copied:])) if parts else text
@@ -150,6 +155,12 @@ class _LastEnds:
         if self._places is None:
             self._places = {found[1].lower(): found.start() for found in _END_TAG.finditer(self._text)}
         return self._places.get(name, -1) >= start
+
+
+def _begins_again(text: str, start: int, name: str) -> bool:
+    """Say whether an element begins a second time before it ends: the first tag is a mention of it."""
+    again = text.find(f"<{name}", start)
+    return again >= 0 and text.find(f"</{name}", start, again) < 0
 
 
 def _is_discussed(text: str, start: int, name: str) -> bool:
