@@ -35,12 +35,9 @@ from headwater.store.content.search import index_queued
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.readers.accounts import add_api_token, add_user, find_owner
-from headwater.store.readers.mark_compaction import compact_all_marks
-from headwater.store.readers.marks import mark_items, mark_stream_read, undo_mark_read
-from headwater.store.readers.reader_items import find_reader_items, list_reader_items
-from headwater.store.readers.reader_search import search_reader_items
-from headwater.store.readers.stream_positions import list_stream_positions
-from headwater.store.readers.streams import Stream, StreamQuery
+from headwater.store.readers.marks import compact_all_marks, mark_items, mark_stream_read, undo_mark_read
+from headwater.store.readers.reader_items import find_reader_items, list_reader_items, search_reader_items
+from headwater.store.readers.stream_positions import Stream, StreamQuery, list_stream_positions
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store

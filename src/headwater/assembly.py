@@ -20,19 +20,20 @@ import structlog
 from sqlalchemy import Connection
 
 from headwater.cluster.fetcher_setup import RequestProxy, make_courier, make_fetcher
-from headwater.cluster.joining import (
-    JoinedCluster,
-    join_cluster,
-    join_postgres,
-    make_request_proxy,
-    require_nats_address,
-)
 from headwater.cluster.leader import CONTROLLER, Leader
 from headwater.cluster.leases import partitions
 from headwater.cluster.leases.election import ElectedWork, Election
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import LEASE_OF_PARTITION
-from headwater.cluster.membership import LocalMember, Membership
+from headwater.cluster.membership import (
+    JoinedCluster,
+    LocalMember,
+    Membership,
+    join_cluster,
+    join_postgres,
+    make_request_proxy,
+    require_nats_address,
+)
 from headwater.cluster.remote_crawl import RemoteCrawl
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.transport.nats_connection import connect_nats
@@ -47,15 +48,15 @@ from headwater.loops import run_every
 from headwater.node.article_fetcher import ArticleFetcher, enqueue_articles_of_hits
 from headwater.node.crawl.ingest import Ingest, ProvisionalPlanner
 from headwater.node.crawl.local_crawl import LocalCrawl
-from headwater.node.crawl.strategy_setup import make_politeness, make_scheduler
+from headwater.node.crawl.scheduler import make_politeness, make_scheduler
 from headwater.node.crawl.transport import JobSender, StoredRefresh
 from headwater.node.live_settings import LiveSettings
 from headwater.node.maintenance import Maintenance, log_refreshes
 from headwater.node.node import Node
 from headwater.node.queries.processor import HitWriter, QueryProcessor
 from headwater.node.request_grants import RemoteGrants
-from headwater.node.websub import hub_watch
-from headwater.node.websub.hub_watch import HubWatch
+from headwater.node.websub import websub_client
+from headwater.node.websub.websub_client import HubWatch
 from headwater.publish.delivery.deliverer import make_deliverer
 from headwater.publish.delivery.delivery_planner import DeliveryPlanner
 from headwater.query.items.language_detection import make_language_detector
@@ -231,7 +232,7 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
         deliverer.run,
         live_settings.run,
         partial(run_every, STATUS_SECONDS, crawl.follow_status),
-        partial(run_every, hub_watch.POLL_SECONDS, watch.follow),
+        partial(run_every, websub_client.POLL_SECONDS, watch.follow),
         partial(run_every, timing.heartbeat_seconds, membership.check),  # the terminal's renewals are its heartbeats
     ]
     await crawl.follow_status()
@@ -407,7 +408,7 @@ async def run_storer(settings: Settings, stop: asyncio.Event, on_step: Callable[
         member.problems.append(lambda: ingest.problem)
         with suppress(HeadwaterError):  # the database may be away again already; it is looked at again soon
             await watch.follow()
-        await asyncio.gather(ingest.run(receiver, stop), run_every(hub_watch.POLL_SECONDS, watch.follow, stop))
+        await asyncio.gather(ingest.run(receiver, stop), run_every(websub_client.POLL_SECONDS, watch.follow, stop))
 
 
 async def run_processor(settings: Settings, stop: asyncio.Event) -> None:

@@ -11,9 +11,9 @@ from headwater.assembly import ROLES, find_partition_epochs
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.terminal import Terminal
-from headwater.cluster.transport.codec import encode_result
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_streams import NatsStreams
+from headwater.cluster.transport.wire_messages import encode_result
 from headwater.model import Document, Ending, Entry, Markup, Outcome
 from headwater.node.crawl.ingest import Ingest, ProvisionalPlanner
 from headwater.node.crawl.politeness import Politeness

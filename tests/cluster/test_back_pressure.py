@@ -12,8 +12,8 @@ from cluster_in_process import all_matched, roles, settings, streams_at
 from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.leader import JOBS_PER_FETCH
-from headwater.cluster.transport.codec import decode_results
 from headwater.cluster.transport.nats_streams import NatsStreams
+from headwater.cluster.transport.wire_messages import decode_results
 from headwater.store import cluster_leases
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.refreshes import summarise_activity

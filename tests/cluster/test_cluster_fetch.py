@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from headwater.assembly import build
 from headwater.cli.main import build_app
-from headwater.cluster import cluster_fetch
-from headwater.cluster.cluster_fetch import open_cluster_fetch
+from headwater.cluster import fetcher_setup
 from headwater.cluster.demo.servers import NatsServer
+from headwater.cluster.fetcher_setup import open_cluster_fetch
 from headwater.errors import ClusterError
 from headwater.fetch.http.remote_session import RemoteRequest
 from headwater.store import cluster_leases
@@ -87,7 +87,7 @@ async def test_a_terminal_that_does_not_answer_and_a_nats_of_others_are_told_in_
             await proxy(RemoteRequest("https://one.example/", {}))
     await store.write(cluster_leases.remove_member, "n")
     await store.write(cluster_leases.record_heartbeat, "t", "terminal", '{"name": "t", "role": "terminal"}')
-    monkeypatch.setattr(cluster_fetch, "CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(fetcher_setup, "CONNECT_SECONDS", 0.1)
     for address, said in ((nats.url, "has no streams of the cluster"), ("nats://127.0.0.1:9", "cannot be reached")):
         with pytest.raises(ClusterError, match=said):
             async with open_cluster_fetch(settings(database=url, nats=address, nats_prefix=prefix), store):

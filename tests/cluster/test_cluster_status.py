@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from headwater.assembly import build
 from headwater.cli.main import build_app
-from headwater.cluster import leader_state
+from headwater.cluster import leader
 from headwater.cluster.cluster_status import read_cluster_status
 from headwater.node.quality.belief_sample import BUDGET_FACTORS, estimate_quality_by_budget
 from headwater.store import cluster_leases
@@ -41,7 +41,7 @@ async def test_the_page_the_json_the_figures_and_the_command_tell_the_same(
 
         await eventually(running, "it leads, holds everything and has stored")
         assert node.crawl.leader.dispatcher is not None
-        await leader_state.save_belief_sample(store, node.crawl.leader.dispatcher.scheduler)  # else once a minute
+        await leader.save_belief_sample(store, node.crawl.leader.dispatcher.scheduler)  # else once a minute
         bought = await estimate_quality_by_budget(await node.crawl.sample_beliefs(time.time()))
         assert [one.delay for one in bought] == sorted((one.delay for one in bought), reverse=True)
         assert len(bought) == len(BUDGET_FACTORS)

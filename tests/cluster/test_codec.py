@@ -8,7 +8,7 @@ import pytest
 from cluster_in_process import result
 from msgspec.structs import replace
 
-from headwater.cluster.transport.codec import SHORTENED, decode_results, encode_results
+from headwater.cluster.transport.wire_messages import SHORTENED, decode_results, encode_results
 from headwater.model import Entry, Markup
 from headwater.node.crawl.transport import FetchResult
 

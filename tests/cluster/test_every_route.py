@@ -17,7 +17,7 @@ from cluster_in_process import settings
 from starlette.applications import Starlette
 
 from headwater.assembly import build
-from headwater.cluster import leader_state
+from headwater.cluster import leader
 from headwater.credentials import hash_password
 from headwater.node.node import Node
 from headwater.node.quality.belief_sample import BeliefSample
@@ -114,7 +114,7 @@ async def fill_server(node: Node, url: str) -> str:
         await node.store.write(set_visibility, path, "public")
     inputs = PlanInputs.of(np.array([1e-4, 1e-5]), np.array([10.0, 20.0]), np.ones(2))
     sample = BeliefSample(inputs, 60.0).encode()
-    await node.store.write(save_state, leader_state.BELIEF_STATE, leader_state.BELIEF_VERSION, sample, now)
+    await node.store.write(save_state, leader.BELIEF_STATE, leader.BELIEF_VERSION, sample, now)
     return (await create_feed_token(node.store, "feeds/P", "test", ORIGIN, now)).token
 
 

@@ -21,20 +21,25 @@ from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.membership import load_cluster_id
 from headwater.cluster.terminal import Terminal
-from headwater.cluster.transport.codec import decode_results, encode_results
 from headwater.cluster.transport.nats_dispatch import NatsJobSender, publish_jobs
 from headwater.cluster.transport.nats_streams import consumer_name
 from headwater.cluster.transport.nats_transport import NatsJobReceiver
 from headwater.cluster.transport.postgres_transport import PostgresJobSender
-from headwater.cluster.transport.wire_messages import Grant, MemberReport, read_job, read_lessons
+from headwater.cluster.transport.wire_messages import (
+    Grant,
+    MemberReport,
+    decode_results,
+    encode_results,
+    read_job,
+    read_lessons,
+)
 from headwater.errors import ClusterError, LeaseLost
 from headwater.farm.faults import Fault
 from headwater.fetch.client import Fetcher
 from headwater.node.crawl.dispatcher import Dispatcher
 from headwater.node.crawl.politeness import Politeness
-from headwater.node.crawl.scheduler import Scheduler
-from headwater.node.crawl.spending_log import SpendingLog
-from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
+from headwater.node.crawl.scheduler import Scheduler, build_configured_strategy, make_budget_account
+from headwater.node.crawl.spending import SpendingLog
 from headwater.node.crawl.transport import EPOCH_SHIFT, FetchResult, Job, OnSafe, ReceivedJob
 from headwater.node.live_settings import LiveSettings
 from headwater.store import cluster_jobs, cluster_leases

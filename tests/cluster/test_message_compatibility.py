@@ -16,8 +16,7 @@ import msgspec
 import pytest
 
 from headwater.cluster.transport import wire_messages
-from headwater.cluster.transport.codec import decode_results, encode_results
-from headwater.cluster.transport.wire_messages import Grant, Hello, MemberReport
+from headwater.cluster.transport.wire_messages import Grant, Hello, MemberReport, decode_results, encode_results
 from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.model import (

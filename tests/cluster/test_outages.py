@@ -13,7 +13,7 @@ from headwater import assembly
 from headwater.assembly import build
 from headwater.cluster.cluster_status import MemberStatus, read_cluster_status
 from headwater.cluster.demo.servers import NatsServer
-from headwater.cluster.leader_state import load_leader_status
+from headwater.cluster.leader import load_leader_status
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
 from headwater.fetch.client import Fetcher

@@ -11,8 +11,7 @@ from sqlalchemy import insert
 from headwater.assembly import build
 from headwater.cluster.cluster_status import describe_holdings, read_cluster_status
 from headwater.cluster.demo.servers import NatsServer
-from headwater.cluster.transport.codec import encode_result
-from headwater.cluster.transport.wire_messages import encode
+from headwater.cluster.transport.wire_messages import encode, encode_result
 from headwater.node.crawl.transport import EPOCH_SHIFT, Job
 from headwater.store import cluster_jobs
 from headwater.store.cluster_jobs import JobRow

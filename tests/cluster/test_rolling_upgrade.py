@@ -25,15 +25,16 @@ from support import ROOT
 
 SOURCE = ROOT / "src"
 NEXT = "v9999"
-MIGRATION = '''"""A column and a table more, as a version may bring them."""
+MIGRATION = f'''
 
-import sqlalchemy as sa
-
-
-def upgrade(tables):
+def add_moods(tables):
+    """A column and a table more, as a version may bring them."""
     tables.add_column("item", sa.Column("mood", sa.Text))
     tables.add_column("refresh", sa.Column("mood", sa.Text, server_default="calm"))
     tables.create_table("moods", sa.Column("name", sa.Text, primary_key=True))
+
+
+MIGRATIONS["{NEXT}"] = add_moods
 '''
 FEEDS = 24
 # The order of docs/operation.md: standbys, then leaders, terminals last.
@@ -43,11 +44,12 @@ log = structlog.get_logger()
 
 
 def next_version(folder: Path) -> Path:
-    """Yield a copy of this version with one more migration."""
+    """Return a copy of this version with one more migration."""
     made = folder / "src"
     shutil.copytree(SOURCE, made, ignore=shutil.ignore_patterns("__pycache__"))
     store = made / "headwater" / "store"
-    (store / "database" / "migrations" / "versions" / f"{NEXT}_moods.py").write_text(MIGRATION)
+    with (store / "database" / "migrations" / "versions.py").open("a") as versions:
+        versions.write(MIGRATION)
     migrate = store / "database" / "migrate.py"
     migrate.write_text(migrate.read_text().replace(f'HEAD = "{HEAD}"', f'HEAD = "{NEXT}"'))
     return made
@@ -104,6 +106,9 @@ async def test_every_role_is_replaced_under_load_by_a_version_with_newer_tables(
             )
             return found
 
+        async def is_migrated() -> bool:
+            return await tables() == NEXT
+
         async def works(since: int) -> None:
             await eventually(lambda: len(made.log) > since + FEEDS, "hosts are asked")
 
@@ -118,7 +123,7 @@ async def test_every_role_is_replaced_under_load_by_a_version_with_newer_tables(
             await works(asked)
             log.info("replaced", member=name, seconds=round(time.monotonic() - began, 1))
             if name == ORDER[0]:
-                assert await tables() == NEXT
+                await eventually(is_migrated, "the tables are migrated")
                 monkeypatch.setenv("PYTHONPATH", str(SOURCE))
                 late = running.start("late", "storer", DATABASE=url)
                 assert await asyncio.to_thread(late.wait, 60) == 1

@@ -11,7 +11,7 @@ import numpy as np
 from cluster_in_process import settings
 
 from headwater.assembly import build
-from headwater.cluster import leader_state
+from headwater.cluster import leader
 from headwater.node.node import Node
 from headwater.node.quality.belief_sample import BUDGET_FACTORS, BeliefSample
 from headwater.schedule.promise import PlanInputs
@@ -51,7 +51,7 @@ async def test_what_if_draws_its_curve_from_the_leaders_beliefs(url: str, store:
         assert (await client.get("/api/v1/quality/what-if")).json()["items"] == []
         inputs = PlanInputs.of(np.array([1e-4, 1e-5]), np.array([10.0, 20.0]), np.ones(2))
         sample = BeliefSample(inputs, 60.0).encode()
-        await store.write(save_state, leader_state.BELIEF_STATE, leader_state.BELIEF_VERSION, sample, time.time())
+        await store.write(save_state, leader.BELIEF_STATE, leader.BELIEF_VERSION, sample, time.time())
         answer = await client.get("/api/v1/quality/what-if")
         assert (answer.status_code, len(answer.json()["items"])) == (200, len(BUDGET_FACTORS))
         assert (await client.get("/settings")).status_code == 200

@@ -46,11 +46,9 @@ from headwater.cluster.transport.wire_messages import Grant
 from headwater.fetch.http.redirects import Handover
 from headwater.fetch.http.remote_session import RemoteRequest
 from headwater.model import Document, Ending, Entry, Known, Markup, Outcome
-from headwater.node.crawl.adopted_jobs import AdoptedJobs
 from headwater.node.crawl.fetch_pool import JobDecision, decide_job
-from headwater.node.crawl.grant_ledger import GrantLedger
 from headwater.node.crawl.ingest import is_late
-from headwater.node.crawl.job_ledger import JobLedger
+from headwater.node.crawl.job_ledger import AdoptedJobs, GrantLedger, JobLedger
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.node.crawl.transport import FetchResult, Job, ProxiedRequest
 from headwater.node.request_grants import BEGIN_SECONDS

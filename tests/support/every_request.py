@@ -21,7 +21,7 @@ from headwater.publish.published_documents import FORMATS
 from headwater.web.api.api_app import GROUPS
 from headwater.web.api.openapi import describe_api
 from headwater.web.app import find_page_groups
-from headwater.web.greader import stream_parameters
+from headwater.web.greader import stream_ids
 from headwater.web.greader.greader_call import PREFIXES
 
 READERS = {"query", "integer", "field", "first_value", "list_values", "parse_number"}  # methods that read a parameter
@@ -172,7 +172,7 @@ def _read_names(handler: Callable[..., Any]) -> list[str]:
         for node in ast.walk(_find_functions(one[0]).get(one[1], ast.Pass())):
             if isinstance(node, ast.Name | ast.Attribute):
                 called = node.id if isinstance(node, ast.Name) else node.attr
-                waiting += [(module, called) for module in (one[0], stream_parameters.__name__)]
+                waiting += [(module, called) for module in (one[0], stream_ids.__name__)]
             elif isinstance(node, ast.Call) and (name := _find_parameter(node)) is not None:
                 names.add(name)
     return sorted(names)

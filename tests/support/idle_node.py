@@ -10,7 +10,7 @@ from headwater.fetch.client import Fetcher
 from headwater.model import Document, Ending, Outcome
 from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.crawl.local_crawl import LocalCrawl
-from headwater.node.crawl.strategy_setup import make_scheduler
+from headwater.node.crawl.scheduler import make_scheduler
 from headwater.node.live_settings import LiveSettings
 from headwater.node.node import Node
 from headwater.publish.delivery.deliverer import Deliverer

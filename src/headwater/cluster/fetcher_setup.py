@@ -1,14 +1,28 @@
-"""The client of a cluster's process: as the settings say, and so that a fetch ends while its partition is leased."""
+"""Makes the client of a cluster's process: a fetch ends while its partition is leased.
+
+A command beside a cluster fetches through its terminals, which hold the hosts. Members of the database show whether a
+cluster lives there. Without a terminal nobody talks to hosts, and the command may do so itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
+from sqlalchemy import Connection
+
 from headwater.cluster.leases.lease_clock import LeaseTiming
+from headwater.cluster.membership import FETCHING_ROLES, NODE_ROLE, find_cluster_id, make_request_proxy
+from headwater.cluster.transport.nats_connection import connect_nats, redact_address
+from headwater.cluster.transport.nats_streams import NatsStreams
+from headwater.cluster.transport.proxied_requests import PostgresRequestProxy, make_timeout_reply
+from headwater.errors import ClusterError
 from headwater.fetch.client import Fetcher
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.settings import Settings
+from headwater.store import cluster_leases
+from headwater.store.store import Store
 
 COURIER_CONNECTIONS = 256  # more than all pools of deliveries and the hub have places
 
@@ -48,3 +62,55 @@ def make_courier(settings: Settings) -> Fetcher:
         gap=0.0,
         connections=COURIER_CONNECTIONS,
     )
+
+
+CONNECT_SECONDS = 5.0  # to wait for NATS
+
+
+@asynccontextmanager
+async def open_cluster_fetch(settings: Settings, store: Store) -> AsyncIterator[RequestProxy | None]:
+    """Open a way to have the terminals of this database's cluster make requests; None if no terminal is there.
+
+    Raises ClusterError if the cluster cannot be reached from here.
+    """
+    fetching, cluster_id = await store.read(_find_cluster, settings.cluster_lease)
+    if not fetching:
+        yield None
+        return
+    if NODE_ROLE in fetching:
+        yield _require_answer(PostgresRequestProxy(store).proxy_request)
+        return
+    if settings.nats is None:
+        raise ClusterError(
+            "A cluster lives on this database, and only its terminals may talk to the hosts. Give the address of its "
+            "NATS by --nats nats://HOST:4222 (or HEADWATER_NATS)."
+        )
+    link = await connect_nats(settings.nats, "command", patience=CONNECT_SECONDS)
+    try:
+        streams = NatsStreams(link, settings.nats_prefix, LeaseTiming(settings.cluster_lease))
+        if cluster_id is None or await streams.read_cluster_id() != cluster_id:
+            raise ClusterError(
+                f"NATS at {redact_address(settings.nats)} has no streams of the cluster that lives on this database. "
+                "Give the address of its NATS (--nats), and its prefix if it has one (HEADWATER_NATS_PREFIX)."
+            )
+        yield _require_answer(make_request_proxy(streams))
+    finally:
+        await link.close()
+
+
+def _require_answer(send: RequestProxy) -> RequestProxy:
+    """Raise ClusterError if no terminal answers: that says nothing about the host."""
+
+    async def sent(hop: RemoteRequest) -> RemoteReply:
+        hopped = await send(hop)
+        if hopped == make_timeout_reply(hop):
+            raise ClusterError(hopped.message)
+        return hopped
+
+    return sent
+
+
+def _find_cluster(connection: Connection, lease: float) -> tuple[frozenset[str], str | None]:
+    """Return the roles of living members that fetch, and the id of the cluster."""
+    members = cluster_leases.list_members(connection, lease)
+    return frozenset(one.role for one in members) & FETCHING_ROLES, find_cluster_id(connection)

@@ -1,6 +1,7 @@
 """Leads a cluster while this process holds the controller's lease: schedules, dispatches and maintains.
 
-Every write of a leader carries the epoch of its lease.
+Every write of a leader carries the epoch of its lease. Its status and a sample of its beliefs are saved for other
+processes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import replace
 import msgspec
 import structlog
 
-from headwater.cluster import leader_state
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.transport.wire_messages import describe_unreadable, read_lessons
@@ -23,21 +23,54 @@ from headwater.loops import run_every
 from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.crawl.dispatcher import Dispatcher, JobOrder, LeaderMessages
 from headwater.node.crawl.lessons import Lesson
-from headwater.node.crawl.scheduler import Scheduler
-from headwater.node.crawl.spending_log import SpendingLog
-from headwater.node.crawl.strategy_setup import make_scheduler
+from headwater.node.crawl.scheduler import Scheduler, make_scheduler
+from headwater.node.crawl.spending import SpendingLog
 from headwater.node.crawl.transport import Job, JobSender, StoredLesson
 from headwater.node.live_settings import LiveSettings
 from headwater.node.maintenance import Maintenance, log_refreshes
+from headwater.node.quality.belief_sample import BeliefSample, sample_beliefs
 from headwater.node.queries.definitions import DefinitionReader
 from headwater.node.request_grants import GrantDesk
-from headwater.node.websub import hub_watch
+from headwater.node.websub import websub_client
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store import cluster_jobs, cluster_leases
 from headwater.store.cluster_leases import ClusterLease
 from headwater.store.content.feed_state import FetchPlan, load_fetch_plans
+from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
+
+STATUS_STATE, BELIEF_STATE = "cluster status", "cluster beliefs"
+STATUS_VERSION, BELIEF_VERSION = 2, 2
+BELIEF_SECONDS = 60.0  # between two samples
+
+_decode_status = msgspec.json.Decoder(CrawlStatus).decode
+
+
+async def save_leader_status(store: Store, encoded: bytes) -> None:
+    """Save a status, as JSON."""
+    await store.write(save_state, STATUS_STATE, STATUS_VERSION, encoded, time.time())
+
+
+async def load_leader_status(store: Store) -> CrawlStatus | None:
+    """Return the leader's last status, or None if there was no leader yet."""
+    saved = await store.read(load_state, STATUS_STATE)
+    return None if saved is None or saved[0] != STATUS_VERSION else _decode_status(saved[1])
+
+
+async def save_belief_sample(store: Store, scheduler: Scheduler) -> None:
+    """Save a sample of the leader's beliefs, if there are any."""
+    now = time.time()
+    sample = sample_beliefs(scheduler, now)
+    if sample is not None:
+        await store.write(save_state, BELIEF_STATE, BELIEF_VERSION, sample.encode(), now)
+
+
+async def load_belief_sample(store: Store) -> BeliefSample | None:
+    """Return the leader's last sample of beliefs, or None."""
+    saved = await store.read(load_state, BELIEF_STATE)
+    return None if saved is None or saved[0] != BELIEF_VERSION else BeliefSample.decode(saved[1])
+
 
 CONTROLLER = "controller"
 POLL_SECONDS = 1.0
@@ -109,7 +142,7 @@ class Leader:
         await maintenance.load_state()
         await dispatcher.adopt_in_flight()
         await definitions.reload_changes()
-        await hub_watch.follow_pushed_feeds(store, scheduler.politeness)
+        await websub_client.follow_pushed_feeds(store, scheduler.politeness)
         await self._count_capacity(store)
         self.dispatcher, self.maintenance = dispatcher, maintenance
         self.takeover_seconds = time.monotonic() - began
@@ -173,22 +206,22 @@ class Leader:
             status = self.status()
             encoded = b"" if status is None else msgspec.json.encode(status)
             if encoded and encoded != saved_last:
-                await leader_state.save_leader_status(store, encoded)
+                await save_leader_status(store, encoded)
                 saved_last = encoded
 
         async def follow_hubs() -> None:
-            ended = await hub_watch.follow_pushed_feeds(store, scheduler.politeness)
+            ended = await websub_client.follow_pushed_feeds(store, scheduler.politeness)
             await scheduler.reconsider_feeds(ended)
 
         async def save_beliefs() -> None:
-            await leader_state.save_belief_sample(store, scheduler)
+            await save_belief_sample(store, scheduler)
 
         async def count_capacity() -> None:
             await self._count_capacity(store)
 
         works = (
-            (hub_watch.POLL_SECONDS, follow_hubs),
-            (leader_state.BELIEF_SECONDS, save_beliefs),
+            (websub_client.POLL_SECONDS, follow_hubs),
+            (BELIEF_SECONDS, save_beliefs),
             (POLL_SECONDS, reload_queries),
             (POLL_SECONDS, count_capacity),
             (STATUS_SECONDS, save_status),

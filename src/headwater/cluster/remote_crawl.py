@@ -6,8 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 
-from headwater.cluster.leader import Leader
-from headwater.cluster.leader_state import load_belief_sample, load_leader_status
+from headwater.cluster.leader import Leader, load_belief_sample, load_leader_status
 from headwater.errors import NotFound, RefreshHeld, Unreachable
 from headwater.model import Document, Known, Markup, Outcome, Refresh, Verdict
 from headwater.node.crawl.crawl_status import CrawlStatus

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from email.utils import formatdate, parsedate_to_datetime
 
-from headwater.farm.farm_clock import FarmClock
 from headwater.farm.farm_documents import TYPES, FarmDocument, FarmItem, item_identity, write_document
 from headwater.farm.http_protocol import FarmRequest, FarmResponse
 from headwater.farm.sample_text import make_text
-from headwater.farm.timeline import FarmPosting, FarmProfile, FarmTimeline
+from headwater.farm.timeline import FarmClock, FarmPosting, FarmProfile, FarmTimeline
 
 _ETAG = re.compile(rb'(?:W/)?"[0-9a-f]+-(\d+)-(\d+)-\d+(?:-gz)?"')  # feed and newest item, as `_make_state` writes them
 

@@ -26,8 +26,7 @@ from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
 from headwater.node.crawl.dispatcher import JobOrder, make_local_job
 from headwater.node.crawl.ingest import Ingest, LearningPlanner
 from headwater.node.crawl.politeness import Politeness
-from headwater.node.crawl.scheduler import Scheduler
-from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
+from headwater.node.crawl.scheduler import Scheduler, build_configured_strategy, make_budget_account
 from headwater.node.crawl.transport import FetchResult
 from headwater.node.maintenance import Maintenance
 from headwater.node.queries.processor import QueryProcessor

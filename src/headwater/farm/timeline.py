@@ -3,12 +3,17 @@
 Farm time counts seconds since the farm's epoch, a midnight. A feed's times are drawn in blocks of 90 days by a
 generator seeded with (seed, feed, block). Any period of any feed can therefore be computed without running a farm:
 `compute_postings(seed, feed, start, end)`. An item's number encodes its block and its index in it.
+
+Farm time may run faster than the wall clock. `speed` compresses the publication pattern, not the dates: at speed 1000 a
+farm day takes 86 seconds, and each item is dated with the wall time at which it appeared. A reader therefore measures
+true delays. At speed 1 the hours of a farm day are the hours of UTC.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -168,3 +173,31 @@ def compute_postings(
     True
     """
     return FarmTimeline(seed, make_profile(seed, feed, rates)).postings_between(start, end)
+
+
+class FarmClock:
+    """Maps wall-clock seconds to farm time and back. The farm starts after one block of farm time."""
+
+    def __init__(self, wall: Callable[[], float], speed: float, started: float | None = None) -> None:
+        self._wall = wall
+        self._ahead = 0.0
+        self.speed = speed
+        self.started = wall() if started is None else started
+        self.origin = BLOCK + self.started % DAY  # farm time at the start
+
+    def wall_time(self) -> float:
+        return self._wall() + self._ahead
+
+    def farm_time(self) -> float:
+        return self.to_farm_time(self.wall_time())
+
+    def advance(self, seconds: float) -> None:
+        """Move the wall clock forward by `seconds`."""
+        self._ahead += seconds
+
+    def to_farm_time(self, wall: float) -> float:
+        return self.origin + (wall - self.started) * self.speed
+
+    def to_wall_time(self, farm: float) -> float:
+        """Return the wall time of a farm time: the date of an item published then."""
+        return self.started + (farm - self.origin) / self.speed

@@ -17,7 +17,7 @@ import structlog
 from headwater.errors import SettingsError
 from headwater.estimate.registry import build_estimator
 from headwater.loops import run_after_changes
-from headwater.node.crawl.strategy_setup import build_configured_strategy
+from headwater.node.crawl.scheduler import build_configured_strategy
 from headwater.node.quality.targets import require_beliefs
 from headwater.schedule.registry import make_strategy
 from headwater.schedule.strategy import Strategy

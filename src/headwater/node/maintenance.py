@@ -16,8 +16,7 @@ from headwater.model import Refresh
 from headwater.node import live_settings
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.crawl_status import TargetOutcome
-from headwater.node.crawl.scheduler import Scheduler
-from headwater.node.crawl.strategy_setup import apply_thrift
+from headwater.node.crawl.scheduler import Scheduler, apply_thrift
 from headwater.node.quality import targets
 from headwater.node.quality.promises import PromiseKeeper
 from headwater.node.quality.quality_monitor import QualityMonitor
@@ -44,7 +43,7 @@ from headwater.store.content.websub_leases import list_pushed_feeds
 from headwater.store.maintenance.retention import RetentionPolicy, delete_expired
 from headwater.store.maintenance.trash import delete_expired_trash
 from headwater.store.queries.promise_hours import SERVER, find_latest_hours
-from headwater.store.readers.mark_compaction import compact_all_marks
+from headwater.store.readers.marks import compact_all_marks
 from headwater.store.readers.subscriptions import list_reader_feeds
 from headwater.store.saved_state import read_revision
 from headwater.store.store import Store

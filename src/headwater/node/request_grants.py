@@ -17,9 +17,8 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from headwater.errors import BudgetExhausted
-from headwater.node.crawl.grant_ledger import GrantLedger
-from headwater.node.crawl.spending import BudgetAccount
-from headwater.node.crawl.spending_log import SpendingLog
+from headwater.node.crawl.job_ledger import GrantLedger
+from headwater.node.crawl.spending import BudgetAccount, SpendingLog
 from headwater.store.request_grants import (
     ask_for_grant,
     end_grant,

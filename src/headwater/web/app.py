@@ -38,13 +38,12 @@ from headwater.web.auth.password_login import PasswordLogin
 from headwater.web.compression import Compression
 from headwater.web.greader.greader_app import SingleSlashes, build_greader_routes
 from headwater.web.page import PageGroup, build_routes
-from headwater.web.published.document_readers import DocumentReaders
-from headwater.web.published.document_responses import FeedTokens, PublishedResponses
+from headwater.web.published.document_responses import DocumentReaders, FeedTokens, PublishedResponses
 from headwater.web.published.live_endpoint import LiveEndpoint
 from headwater.web.published.websub_endpoints import WebSubEndpoints
 from headwater.web.security_headers import SECURITY_HEADERS, SecurityHeaders
+from headwater.web.shared.failure_advice import report_store_error
 from headwater.web.shared.health import HealthProblem, describe_failure
-from headwater.web.shared.store_failures import report_store_error
 from headwater.web.site import WEB_FOLDER, Site
 
 log = structlog.get_logger()

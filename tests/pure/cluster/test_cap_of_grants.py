@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.node.crawl.fetch_pool import AllHoldings, JobDecision, decide_job
-from headwater.node.crawl.grant_ledger import GrantLedger
-from headwater.node.crawl.job_ledger import JobLedger
+from headwater.node.crawl.job_ledger import GrantLedger, JobLedger
 from headwater.node.crawl.spending import BudgetAccount
 from headwater.node.crawl.transport import Job
 from headwater.node.request_grants import BEGIN_SECONDS

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from headwater.cluster.leases.holdings import LeasedHoldings
-from headwater.node.crawl.grant_ledger import GrantLedger
+from headwater.node.crawl.job_ledger import GrantLedger
 from headwater.schedule.budget import RequestBudget
 from headwater.store.cluster_leases import ClusterLease
 from headwater.store.request_grants import GrantRow

@@ -23,7 +23,7 @@ from headwater.language.ast import (
     Script,
     SourceIs,
 )
-from headwater.language.contradictions import is_contradiction, is_tautology
+from headwater.language.checker import is_contradiction, is_tautology
 from headwater.model import Item
 from headwater.query.index.matchers import compile_matcher
 from headwater.query.items.analysed_item import AnalysedItem

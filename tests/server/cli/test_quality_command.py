@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
+from headwater.node.quality.quality_monitor import VERSION
+from headwater.node.quality.quality_report import REPORT, LosingFeed, QualityReport
 from headwater.schedule.quality.tally_period import DelaySummary, TallyPeriod
 from headwater.store.content.feeds import NewFeed
 from headwater.store.opening import open_store

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.store.database.server_lock import lock_database_file
+from headwater.store.database.sqlite import lock_database_file
 
 
 @pytest.mark.parametrize(

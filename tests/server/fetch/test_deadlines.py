@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.fetch.http.deadlines import Deadlines
+from headwater.fetch.http.guarded_session import Deadlines
 
 
 @pytest.fixture

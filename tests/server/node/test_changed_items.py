@@ -6,7 +6,7 @@ from query_world import World
 
 from headwater.language import parse
 from headwater.node.queries.preview import preview_queries
-from headwater.store.content.earlier_versions import MAX_VERSIONS, find_earlier_versions
+from headwater.store.content.items import MAX_VERSIONS, find_earlier_versions
 
 SCRIPT = """
 CREATE FEED {0}Titles AS RETURN ALL WHERE CHANGED(TITLE);

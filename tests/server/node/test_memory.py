@@ -21,8 +21,8 @@ from headwater.node.crawl.snapshot import (
     load_snapshot,
     pack_arrays,
 )
-from headwater.node.quality.quality_history import STATE_NAME as HISTORY
-from headwater.node.quality.quality_history import QualityHistory, load_history
+from headwater.node.quality.quality_monitor import STATE_NAME as HISTORY
+from headwater.node.quality.quality_monitor import QualityHistory, load_history
 from headwater.node.quality.quality_report import REPORT, load_last_report
 from headwater.schedule.registry import build_strategy
 from headwater.schedule.strategies.learned_interval import Fix1h

@@ -19,7 +19,7 @@ from headwater.store.content.refreshes import list_refreshes, summarise_activity
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.opening import open_store
-from headwater.store.readers import mark_compaction
+from headwater.store.readers import marks
 from headwater.store.readers.accounts import find_owner
 from headwater.store.readers.marks import mark_items
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
@@ -65,7 +65,7 @@ async def test_a_restart_asks_for_nothing_that_is_not_due(farm, given, eventuall
 
 
 async def test_upkeep_says_what_people_have_read_with_fewer_marks(given, monkeypatch) -> None:
-    monkeypatch.setattr(mark_compaction, "MANY_READ", 2)
+    monkeypatch.setattr(marks, "MANY_READ", 2)
     async with build("node", given()) as node:
         feed = await one_feed(node.store, "https://127.0.0.1:1/")
         await save_refreshes(node.store, [a_verdict(feed, *(an_item(feed.id, name) for name in "abcdef"))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from headwater.node.quality.quality_history import QualityHistory, QualityPoint, load_history, save_history
+from headwater.node.quality.quality_monitor import QualityHistory, QualityPoint, load_history, save_history
 from headwater.store.opening import open_store
 
 DAY = 86_400.0

@@ -13,7 +13,7 @@ from headwater.errors import SettingsError
 from headwater.model import Ending, Refresh, Verdict
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.feed_table import FeedTable
-from headwater.node.crawl.strategy_setup import build_configured_strategy, make_scheduler
+from headwater.node.crawl.scheduler import build_configured_strategy, make_scheduler
 from headwater.node.node import Node
 from headwater.node.quality import quality_monitor
 from headwater.node.quality.belief_sample import BeliefSample

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from query_world import World
 
+from headwater.node.crawl.scheduler import make_scheduler
 from headwater.node.crawl.spending import FIRST_BYTES, BudgetAccount
-from headwater.node.crawl.strategy_setup import make_scheduler
 from headwater.node.maintenance import Maintenance
 from headwater.node.queries.demand import DemandModel
 from headwater.query.items.origin import Origin

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.politeness import Politeness
-from headwater.node.crawl.scheduler import Scheduler
-from headwater.node.crawl.strategy_setup import make_budget_account
+from headwater.node.crawl.scheduler import Scheduler, make_budget_account
 from headwater.node.queries.demand import Demand
 from headwater.schedule import STRATEGIES
 from headwater.settings import load_settings

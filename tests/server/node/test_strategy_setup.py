@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.node.crawl.strategy_setup import build_configured_strategy
+from headwater.node.crawl.scheduler import build_configured_strategy
 from headwater.schedule.registry import build_strategy
 from headwater.schedule.strategy import Observed, Table
 from headwater.settings import Settings

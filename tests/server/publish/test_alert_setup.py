@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from headwater.assembly import build
 from headwater.credentials import hash_password, hash_secret
 from headwater.node.node import Node
-from headwater.publish.delivery.mail_server import ENCRYPTIONS, MailServer, parse_mail_server, write_mail_server
+from headwater.publish.delivery.sinks import ENCRYPTIONS, MailServer, parse_mail_server, write_mail_server
 from headwater.settings import load_settings
 from headwater.store.readers.accounts import add_api_token, add_user
 from headwater.web.app import create_app

@@ -15,8 +15,7 @@ from headwater.store.readers.item_labels import (
     rename_label,
 )
 from headwater.store.readers.marks import mark_stream_read, undo_mark_read
-from headwater.store.readers.stream_positions import list_stream_positions
-from headwater.store.readers.streams import Stream, StreamQuery
+from headwater.store.readers.stream_positions import Stream, StreamQuery, list_stream_positions
 from headwater.store.store import Store
 from support.store_samples import NOW, a_verdict, an_item, one_feed
 

@@ -38,7 +38,7 @@ from headwater.store.readers.recommendations import (
     list_recent_texts,
     list_recent_titles,
 )
-from headwater.store.readers.streams import Stream
+from headwater.store.readers.stream_positions import Stream
 from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_feed
 from headwater.store.store import Store
 from headwater.web.shared.suggestions import suggest_by_interest

@@ -34,13 +34,17 @@ from headwater.store.maintenance.trash import (
 )
 from headwater.store.opening import open_store
 from headwater.store.queries.query_scripts import run_script
-from headwater.store.readers import mark_compaction, stream_positions
+from headwater.store.readers import marks, stream_positions
 from headwater.store.readers.accounts import User, add_user, find_owner
-from headwater.store.readers.mark_compaction import compact_all_marks
-from headwater.store.readers.marks import mark_items, mark_items_read, mark_stream_read, undo_mark_read
-from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items
-from headwater.store.readers.reader_search import search_reader_items
-from headwater.store.readers.streams import HIT_ID_OFFSET, Stream, StreamQuery
+from headwater.store.readers.marks import (
+    compact_all_marks,
+    mark_items,
+    mark_items_read,
+    mark_stream_read,
+    undo_mark_read,
+)
+from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items, search_reader_items
+from headwater.store.readers.stream_positions import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers.subscriptions import (
     Subscription,
     add_and_subscribe,
@@ -217,7 +221,7 @@ async def test_streams_and_counts_say_what_was_marked(
     monkeypatch.setattr(stream_positions, "LOOK_PER_ITEM", 6 if look_at_least == 600 else 0)
     monkeypatch.setattr(stream_positions, "NEAR_ITEMS", line)
     monkeypatch.setattr(stream_positions, "ITEMS_PER_FEED", each)
-    monkeypatch.setattr(mark_compaction, "WORTH_MOVING", 5)
+    monkeypatch.setattr(marks, "WORTH_MOVING", 5)
     user, oracle = await lived_in(store, seed=look_at_least)
     dice = random.Random(5)
     undos: list[tuple[int, set[int]]] = []
@@ -250,7 +254,7 @@ async def test_streams_and_counts_say_what_was_marked(
         await live_on(store, user, oracle, turn, dice)
         await agree(store, user, oracle)
     assert undos
-    monkeypatch.setattr(mark_compaction, "MANY_READ", 2)
+    monkeypatch.setattr(marks, "MANY_READ", 2)
     assert await compact_all_marks(store, NOW + 1e9) > 0
     await agree(store, user, oracle)
     assert await compact_all_marks(store, NOW + 1e9) == 0
@@ -274,7 +278,7 @@ async def test_an_unread_item_that_gets_another_date_stands_where_that_puts_it(s
 async def test_positions_of_what_is_read_go_to_the_newest_item_of_all(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mark_compaction, "WORTH_MOVING", 0)
+    monkeypatch.setattr(marks, "WORTH_MOVING", 0)
     quiet, lively = [
         one.feed for one in await store.write(add_and_subscribe, [NewFeed(f"https://{n}.example/") for n in "ab"], NOW)
     ]
@@ -314,7 +318,7 @@ async def test_an_item_that_is_being_saved_while_all_is_marked_read_is_unread(
 ) -> None:
     """In PostgreSQL transactions end in any order: an item may appear before older ones."""
     store = on_postgres
-    monkeypatch.setattr(mark_compaction, "WORTH_MOVING", 0)
+    monkeypatch.setattr(marks, "WORTH_MOVING", 0)
     one, two = [
         each.feed
         for each in await store.write(add_and_subscribe, [NewFeed(f"https://{n}.example/") for n in "ab"], NOW)

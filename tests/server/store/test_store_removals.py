@@ -50,7 +50,7 @@ from headwater.store.readers.accounts import (
 )
 from headwater.store.readers.marks import mark_items
 from headwater.store.readers.reader_items import find_reader_items, list_reader_items
-from headwater.store.readers.streams import StreamQuery
+from headwater.store.readers.stream_positions import StreamQuery
 from headwater.store.readers.subscriptions import (
     add_and_subscribe,
     find_subscription,

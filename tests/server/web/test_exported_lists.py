@@ -12,7 +12,7 @@ from headwater.credentials import hash_password, hash_secret
 from headwater.formats import read
 from headwater.formats.opml import read_opml
 from headwater.node.queries.processor import QueryProcessor
-from headwater.publish.subscription_list import list_outlines
+from headwater.publish.published_documents import list_outlines
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.publishing.private_feeds import list_feed_tokens, revoke_feed_tokens, set_private

@@ -43,7 +43,7 @@ from headwater.store.readers.accounts import (
     find_owner,
     start_session,
 )
-from headwater.store.readers.streams import HIT_ID_OFFSET
+from headwater.store.readers.stream_positions import HIT_ID_OFFSET
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store

@@ -30,7 +30,7 @@ from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.accounts import claim_ownership, find_owner
 from headwater.store.readers.marks import mark_items
 from headwater.store.readers.reader_items import list_reader_items
-from headwater.store.readers.streams import HIT_ID_OFFSET, Stream, StreamQuery
+from headwater.store.readers.stream_positions import HIT_ID_OFFSET, Stream, StreamQuery
 from headwater.store.readers.subscriptions import list_subscriptions
 from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store

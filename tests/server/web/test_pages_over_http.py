@@ -20,7 +20,7 @@ from headwater.store.content.verdicts import save_refreshes
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.readers.accounts import add_user, change_user, find_owner, list_api_tokens, list_users
 from headwater.store.readers.reader_items import list_reader_items
-from headwater.store.readers.streams import StreamQuery
+from headwater.store.readers.stream_positions import StreamQuery
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions, subscribe_to_feed
 from headwater.store.readers.unread_counts import count_unread
 from headwater.store.store import Store

@@ -23,7 +23,7 @@ from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.queries.query_scripts import run_script
 from headwater.store.queries.source_references import BrokenQuery
 from headwater.store.readers.accounts import User, add_api_token, add_user, claim_ownership
-from headwater.store.readers.streams import HIT_ID_OFFSET
+from headwater.store.readers.stream_positions import HIT_ID_OFFSET
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.web.app import create_app

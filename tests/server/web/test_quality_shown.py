@@ -15,8 +15,8 @@ from starlette.types import Message
 
 from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.quality.feed_explanation import explain_feed_schedule
-from headwater.node.quality.quality_history import QualityPoint
-from headwater.node.quality.quality_report import REPORT, VERSION, LosingFeed, QualityReport
+from headwater.node.quality.quality_monitor import VERSION, QualityPoint
+from headwater.node.quality.quality_report import REPORT, LosingFeed, QualityReport
 from headwater.node.quality.targets import Deadline, save_deadlines
 from headwater.schedule.quality.tally_period import DelaySummary, TallyPeriod
 from headwater.settings import load_settings
@@ -28,7 +28,7 @@ from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.saved_state import save_state
 from headwater.store.store import Store
 from headwater.web.app import create_app
-from headwater.web.charts.svg import Chart
+from headwater.web.charts import Chart
 from headwater.web.metrics import render_metrics
 from headwater.web.pages.quality_page import _draw_price
 from support.idle_node import make_idle_node

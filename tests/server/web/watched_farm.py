@@ -15,8 +15,7 @@ from headwater.node.crawl import snapshot
 from headwater.node.crawl.dispatcher import JobOrder, make_local_job
 from headwater.node.crawl.ingest import Ingest, LearningPlanner
 from headwater.node.crawl.politeness import Politeness
-from headwater.node.crawl.scheduler import Scheduler
-from headwater.node.crawl.strategy_setup import build_configured_strategy, make_budget_account
+from headwater.node.crawl.scheduler import Scheduler, build_configured_strategy, make_budget_account
 from headwater.node.crawl.transport import FetchResult
 from headwater.node.quality.quality_monitor import QualityMonitor
 from headwater.settings import Settings

@@ -21,7 +21,7 @@ from headwater.farm.demo_world import BUDGET, TAG, make_demo_farm, make_demo_his
 from headwater.farm.farm_history import LATE, LATE_STEP, STEP, VirtualClock
 from headwater.settings import Settings, load_settings
 from headwater.store.content.feeds import list_feeds
-from headwater.store.database.server_lock import lock_database_file
+from headwater.store.database.sqlite import lock_database_file
 from headwater.times import DAY, format_duration
 from headwater.web.server import open_listener
 

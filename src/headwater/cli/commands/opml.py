@@ -16,7 +16,7 @@ from headwater.cli.console.command import command
 from headwater.cli.console.inputs import read_bytes, write_bytes
 from headwater.cli.console.options import wants_json
 from headwater.cli.console.output import EXIT_STOPPED, fail, format_count, out, show_progress
-from headwater.cli.views.opml import import_as_json, render_import
+from headwater.cli.views.feeds import import_as_json, render_import
 from headwater.errors import InputError
 from headwater.store.content.feeds import AddedFeed, NewFeed, list_feeds
 

@@ -16,12 +16,7 @@ from headwater.cli.commands.feeds import ArticleSwitch
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.inputs import read_bytes, write_bytes
 from headwater.cli.console.output import EXIT_MALFORMED, fail, show_progress
-from headwater.cli.console.scripts import (
-    print_messages,
-    read_script,
-    read_script_text,
-    report_mistakes,
-)
+from headwater.cli.console.scripts import print_messages, read_script, read_script_text, report_mistakes
 from headwater.cli.views.feeds import render_article_switch
 from headwater.cli.views.queries import (
     CheckedScript,
@@ -206,7 +201,7 @@ def group_stories(
 
     `story` is the id of the story's first item. An item that joined a story has the item it `joined` and the `score`.
     """
-    from headwater.cli.console.story_table import read_story_items
+    from headwater.cli.console.item_table import read_story_items
     from headwater.query.stories.story_grouper import StoryGrouper
 
     items, grouper = read_story_items(file), StoryGrouper()

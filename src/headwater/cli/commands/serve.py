@@ -18,7 +18,7 @@ from headwater.cli.console.resources import make_data_folder
 from headwater.errors import SettingsError
 from headwater.node.node import Node
 from headwater.settings import Settings, is_shared_database
-from headwater.store.database.server_lock import lock_database_file
+from headwater.store.database.sqlite import lock_database_file
 from headwater.web.server import open_listener, serve_pages
 from headwater.web.tls import Certificate
 

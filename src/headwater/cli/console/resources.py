@@ -62,7 +62,7 @@ async def open_fetcher(settings: Settings, store: Store) -> AsyncIterator[Fetche
     async with AsyncExitStack() as stack:
         proxy = None
         if settings.database_url.startswith("postgres"):
-            from headwater.cluster.cluster_fetch import open_cluster_fetch
+            from headwater.cluster.fetcher_setup import open_cluster_fetch
 
             proxy = await stack.enter_async_context(open_cluster_fetch(settings, store))
         client = Fetcher(

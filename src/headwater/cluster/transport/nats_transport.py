@@ -19,7 +19,6 @@ import msgspec
 import orjson
 import structlog
 
-from headwater.cluster.transport.codec import decode_results, encode_results
 from headwater.cluster.transport.nats_dispatch import parse_job_subject
 from headwater.cluster.transport.nats_publisher import OutgoingMessage
 from headwater.cluster.transport.nats_streams import MAX_DELIVERIES, STORER_CONSUMER, NatsStreams, consumer_name
@@ -28,8 +27,10 @@ from headwater.cluster.transport.wire_messages import (
     Grant,
     Hello,
     MemberReport,
+    decode_results,
     describe_unreadable,
     encode,
+    encode_results,
     read_addressed_job,
     read_grant,
 )

@@ -24,11 +24,10 @@ from headwater.errors import RefreshHeld
 from headwater.fetch.http.redirects import Handover
 from headwater.loops import RepeatFilter, boot_clock, pause, set_with
 from headwater.model import Known, Refresh
-from headwater.node.crawl.adopted_jobs import AdoptedJobs
-from headwater.node.crawl.job_ledger import InFlightJob, JobLedger
+from headwater.node.crawl.job_ledger import AdoptedJobs, InFlightJob, JobLedger
 from headwater.node.crawl.lessons import Lesson
 from headwater.node.crawl.scheduler import CLOCK_STEP, Scheduler
-from headwater.node.crawl.spending_log import SpendingLog
+from headwater.node.crawl.spending import SpendingLog
 from headwater.node.crawl.transport import FetchResult, Job, JobSender, StoredLesson, StoredRefresh
 from headwater.schedule.budget import BudgetRecord
 from headwater.store.content.feed_state import load_feed_states

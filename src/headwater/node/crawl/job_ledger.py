@@ -1,17 +1,23 @@
-"""Counts the jobs of a leader: which are in flight, what they spend, and when one without a result is due again.
+"""Counts the jobs and grants of a leader: which are in flight, what they spend, and what a previous leader left.
 
-Decides without a clock or a transport of its own: `Dispatcher` runs it, and so does the simulation of a cluster.
+Decides without a clock, a store or a transport of its own: `Dispatcher` and `GrantDesk` run it, and so does the
+simulation of a cluster.
+
+A job leaves its transport when its result is handed in, and a result when it is stored. So everything in flight at a
+takeover is either a job that can be listed, or among the results that waited to be stored: a change of leaders never
+fetches too much.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headwater.node.crawl.spending import BudgetAccount
-from headwater.node.crawl.transport import EPOCH_SHIFT
+from headwater.node.crawl.transport import EPOCH_SHIFT, JobSender
 from headwater.schedule.budget import BudgetRecord
+from headwater.store.request_grants import GrantRow
 
 
 @dataclass(slots=True)
@@ -89,3 +95,76 @@ class JobLedger:
     def extend_deadlines(self, feed_ids: Iterable[int], deadline: float) -> None:
         for feed in feed_ids:
             self.in_flight[feed].deadline = deadline
+
+
+class AdoptedJobs:
+    """The jobs of a previous leader: listed once at the takeover, and checked until none of them is left."""
+
+    def __init__(self, sender: JobSender) -> None:
+        self._sender = sender
+        self._feeds: set[int] = set()  # their jobs were in flight at the takeover, and still are
+        self._ended: set[int] = set()  # their jobs have ended; the results may not be stored yet
+        self._unstored_up_to: int | None = None  # the newest result at the takeover, until it is stored
+        self._ended_by = 0
+
+    async def adopt(self) -> frozenset[int]:
+        """Return the feeds whose jobs are in flight."""
+        self._feeds = await self._sender.list_in_flight()
+        self._unstored_up_to = await self._sender.find_newest_result()
+        return frozenset(self._feeds)
+
+    def recheck(self, feeds: Iterable[int]) -> None:
+        """Check the jobs of these feeds too: the transport was made anew, and they may be lost."""
+        self._feeds |= set(feeds)
+
+    async def has_unstored_results(self) -> bool:
+        """Whether results from before the takeover wait to be stored; their feeds are unknown until then."""
+        if self._unstored_up_to is not None and await self._sender.is_stored_up_to(self._unstored_up_to):
+            self._unstored_up_to = None
+        return self._unstored_up_to is not None
+
+    async def pop_ended(self) -> set[int]:
+        """Return the feeds whose jobs have ended and whose results, if any, are stored; each feed once."""
+        if self._feeds:
+            waiting = await self._sender.list_in_flight()
+            gone = self._feeds - waiting
+            if gone:
+                self._feeds &= waiting
+                self._ended |= gone
+                self._ended_by = await self._sender.find_newest_result()
+        if not self._ended or not await self._sender.is_stored_up_to(self._ended_by):
+            return set()
+        ended, self._ended = self._ended, set()
+        return ended
+
+
+class GrantLedger:
+    """The grants of one term."""
+
+    def __init__(self, budget: BudgetAccount) -> None:
+        self._budget = budget
+        self._open: dict[int, float] = {}  # bytes reserved for the wishes that were granted in this term
+
+    def end_grants(self, rows: Sequence[GrantRow], now: float) -> None:
+        """Charge the requests of grants that are over. Their rows were removed, like those not listed any more."""
+        listed = {row.id for row in rows}
+        for row in rows:
+            if row.is_over and row.is_granted and row.id not in self._open:  # by the previous leader
+                self._budget.charge_inherited(now, 0)
+        over = {row.id for row in rows if row.is_over}
+        for id in [id for id in self._open if id in over or id not in listed]:
+            reserved = self._open.pop(id)
+            self._budget.charge_without_document(now, reserved, reserved)
+
+    def choose_wishes(self, rows: Sequence[GrantRow], now: float) -> list[int]:
+        """Reserve requests for as many wishes as the budget allows, oldest first, and return these wishes.
+
+        A wish whose grant was not confirmed keeps its request: it may have been granted.
+        """
+        waiting = [row.id for row in rows if not (row.is_over or row.is_granted)]
+        again, new = ([id for id in waiting if (id in self._open) is is_open] for is_open in (True, False))
+        chosen = new[: self._budget.count_for_people(now)]
+        for id in chosen:
+            self._open[id] = self._budget.reserve_for_person(now)
+        self._budget.people_waiting = len(new) - len(chosen)
+        return [*again, *chosen]

@@ -18,7 +18,7 @@ from headwater.node.crawl.memory_transport import MemoryTransport
 from headwater.node.crawl.network_outage import PROBE_SECONDS, NetworkOutage
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.scheduler import Scheduler, UpcomingRefresh, list_upcoming
-from headwater.node.crawl.spending_log import SpendingLog
+from headwater.node.crawl.spending import SpendingLog
 from headwater.node.crawl.transport import StoredRefresh
 from headwater.node.quality.belief_sample import BeliefSample, sample_beliefs
 from headwater.node.request_grants import LocalGrants

@@ -19,7 +19,7 @@ from headwater.model import Ending, Feed, Known, Refresh
 from headwater.node.crawl import snapshot
 from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.politeness import Politeness
-from headwater.node.crawl.strategy_setup import build_configured_strategy
+from headwater.node.crawl.scheduler import build_configured_strategy
 from headwater.node.quality.targets import Deadline, load_deadlines
 from headwater.novelty.feed_kinds import DATE_PROBLEMS, FeedKind, Sighting, find_named_kinds, recognise_feed_kinds
 from headwater.schedule.interval_reason import describe_interval

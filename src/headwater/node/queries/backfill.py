@@ -19,8 +19,7 @@ from headwater.query.items.analysed_item import AnalysedItem, LanguageDetector
 from headwater.query.items.origin import Origin
 from headwater.query.query_document import Emission, select_items
 from headwater.query.source_scope import SourceScope, sort_by_dependency
-from headwater.store.content.earlier_versions import EarlierVersion, find_earlier_versions
-from headwater.store.content.items import find_items
+from headwater.store.content.items import EarlierVersion, find_earlier_versions, find_items
 from headwater.store.content.outbox import list_outbox_entries
 from headwater.store.content.stories import find_placements
 from headwater.store.queries import hits, query_feeds, selectivity

@@ -24,8 +24,7 @@ from headwater.query.items.required_words import Narrowing
 from headwater.query.reader_scope import limit_to_reader
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.query.stories.story_placer import PlacedItem
-from headwater.store.content.earlier_versions import find_earlier_versions
-from headwater.store.content.items import find_items
+from headwater.store.content.items import find_earlier_versions, find_items
 from headwater.store.content.stories import find_placements
 from headwater.store.queries.document_hits import load_item_origins
 from headwater.store.queries.hits import count_past_items, find_first_arrival, list_past_items, sum_past_items

@@ -35,8 +35,7 @@ from headwater.query.stories.story_items import ItemStory
 from headwater.query.stories.story_placer import PlacedItem, StoryPlacer
 from headwater.store import saved_state
 from headwater.store.content import outbox
-from headwater.store.content.earlier_versions import EarlierVersion, find_earlier_versions
-from headwater.store.content.items import find_items
+from headwater.store.content.items import EarlierVersion, find_earlier_versions, find_items
 from headwater.store.content.outbox import OutboxEntry, find_last_position, list_outbox_entries, read_checkpoint
 from headwater.store.content.stories import find_placements, save_placements
 from headwater.store.database.dialect import chunks

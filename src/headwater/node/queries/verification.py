@@ -17,8 +17,7 @@ from headwater.query.index.narrowing import weighs_words
 from headwater.query.items.analysed_item import LanguageDetector
 from headwater.query.source_scope import SourceScope, sort_by_dependency
 from headwater.query.stories.story_placer import PlacedItem
-from headwater.store.content.earlier_versions import find_earlier_versions
-from headwater.store.content.items import find_items
+from headwater.store.content.items import find_earlier_versions, find_items
 from headwater.store.content.outbox import read_checkpoint
 from headwater.store.content.stories import find_placements
 from headwater.store.queries.document_hits import list_document_hits, load_item_origins

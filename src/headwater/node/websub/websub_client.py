@@ -7,6 +7,9 @@
 A hub that verifies and then does not push is noticed by the safety poll: it finds items that should have been pushed.
 Where a feed is removed, paused or given up, or has another hub now, the old one is told (`unsubscribe`), and told again
 if it does not confirm, until its lease is over anyway.
+
+`WebSubClient` talks with hubs and may run beside the pages; `HubWatch` runs beside the crawl, notices silent hubs and
+tells politeness which feeds are pushed. Both meet in the store.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from headwater.fetch.http.headers import has_valid_signature
 from headwater.fetch.http.redirects import resolve_location
 from headwater.loops import StepLoop
 from headwater.node.aggregator import CrawlControl
+from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.transport import StoredRefresh
 from headwater.store.content.websub_leases import (
     WebSubCancellation,
@@ -270,3 +274,43 @@ def hub_missed_items(one: StoredRefresh, since: float) -> bool:
 def _excerpt(text: bytes) -> str:
     """Return the beginning of a response, on one line."""
     return " ".join(text[:200].decode("utf-8", "replace").split())[:120]
+
+
+POLL_SECONDS = 10.0  # between two readings of the hub leases
+
+
+async def follow_pushed_feeds(store: Store, politeness: Politeness) -> set[int]:
+    """Read which feeds are pushed, so that they are polled slowly; return the feeds that are no longer pushed."""
+    active = set(await store.read(list_pushed_feeds, time.time()))
+    ended = politeness.pushed_feeds - active
+    politeness.pushed_feeds = active
+    return ended
+
+
+class HubWatch:
+    """Watches the refreshes that a process stores for items that a hub should have pushed."""
+
+    def __init__(self, store: Store, politeness: Politeness, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._politeness = politeness
+        self._clock = clock
+        self._pushed_since: dict[int, float] = {}
+        self._silent: list[int] = []
+
+    async def follow(self) -> None:
+        """End the leases of silent hubs, and read from the store which feeds are pushed."""
+        while self._silent:
+            due = self._clock() + SILENT_HUB_RETRY
+            await self._store.write(end_lease, self._silent[-1], "silent", NOT_PUSHED, due)
+            self._silent.pop()
+        self._pushed_since = await self._store.read(list_pushed_feeds, self._clock())
+        self._politeness.pushed_feeds = set(self._pushed_since)
+
+    def watch_refreshes(self, batch: Sequence[StoredRefresh]) -> None:
+        """End the lease of a hub whose feed shows items that it did not push."""
+        for one in batch if self._pushed_since else ():
+            since = self._pushed_since.get(one.known.feed_id)
+            if since is not None and not one.result.outcome.pushed and hub_missed_items(one, since):
+                del self._pushed_since[one.known.feed_id]
+                self._politeness.pushed_feeds.discard(one.known.feed_id)
+                self._silent.append(one.known.feed_id)

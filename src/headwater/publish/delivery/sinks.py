@@ -1,16 +1,20 @@
-"""Sends one message by mail, web hook or notification."""
+"""Sends one message by mail, web hook or notification, and reads the address of a mail server.
+
+It is written `smtp://[user:password@]host[:port][?starttls=never|always]`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from headwater.errors import AddressError, HeadwaterError, InputError, NotAFeed, Unreachable
 from headwater.fetch.client import Fetcher
 from headwater.model import Ending, Entry
 from headwater.publish.delivery import delivery_messages
-from headwater.publish.delivery.mail_server import parse_mail_server
 from headwater.publish.delivery.notification_worker import send_notification, start_notifiers
 
 TIMEOUT = 30.0
@@ -55,7 +59,7 @@ class Sink(ABC):
 
 
 class MailSink(Sink):
-    """Sends mails. `find_server` returns the address of the mail server (`mail_server.py`) and the sender, for each
+    """Sends mails. `find_server` returns the address of the mail server (`parse_mail_server`) and the sender, for each
     mail anew: an owner may change them."""
 
     def __init__(self, find_server: Callable[[], tuple[str | None, str | None]]) -> None:
@@ -158,3 +162,61 @@ class NotificationSink(Sink):
 
     async def close(self) -> None:
         await self._workers.close()
+
+
+Encryption = Literal["offered", "always", "tls", "never"]
+ENCRYPTIONS: tuple[Encryption, ...] = ("offered", "always", "tls", "never")
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """A mail server. `encryption` is STARTTLS if offered, always STARTTLS, TLS from the start, or never."""
+
+    host: str
+    port: int | None = None
+    encryption: Encryption = "offered"
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+    @property
+    def start_tls(self) -> bool | None:
+        """Whether STARTTLS is used; None if it is used where the server offers it."""
+        return {"offered": None, "always": True}.get(self.encryption, False)
+
+    def describe(self) -> str:
+        """Return the address without the password, to be shown."""
+        return write_mail_server(MailServer(self.host, self.port, self.encryption, self.user))
+
+
+def parse_mail_server(url: str) -> MailServer:
+    """Read the address of a mail server. Raises InputError.
+
+    >>> parse_mail_server("smtp://ada%40example.org:s%2Fw@mail.example.org:587?starttls=always")
+    MailServer(host='mail.example.org', port=587, encryption='always', user='ada@example.org')
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise InputError("The port must be a number below 65536.", "port") from error
+    wanted = parse_qs(parts.query).get("starttls", ["offered"])[0]
+    encryption: Encryption = "tls" if parts.scheme == "smtps" else "always" if wanted == "always" else "offered"
+    if encryption == "offered" and wanted == "never":
+        encryption = "never"
+    return MailServer(
+        parts.hostname or "", port, encryption, unquote(parts.username or ""), unquote(parts.password or "")
+    )
+
+
+def write_mail_server(server: MailServer) -> str:
+    """Write the address of a mail server.
+
+    >>> write_mail_server(MailServer("mail.example.org", 465, "tls", "ada", "s/w"))
+    'smtps://ada:s%2Fw@mail.example.org:465'
+    """
+    person = quote(server.user, safe="") + (f":{quote(server.password, safe='')}" if server.password else "")
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    port = "" if server.port is None else f":{server.port}"
+    scheme = "smtps" if server.encryption == "tls" else "smtp"
+    option = f"?starttls={server.encryption}" if server.encryption in ("always", "never") else ""
+    return f"{scheme}://{person}{'@' if person else ''}{host}{port}{option}"

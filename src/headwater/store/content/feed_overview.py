@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, and_, case, func, or_, select
 from headwater.model import Ending, Feed
 from headwater.store.content import feeds
 from headwater.store.content.items import select_feeds_with_tag
-from headwater.store.readers.streams import Stream, select_subscribed_feeds
+from headwater.store.readers.stream_positions import Stream, select_subscribed_feeds
 from headwater.store.readers.subscriptions import find_subscriptions
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, refresh
 from headwater.store.schema.item_tables import item

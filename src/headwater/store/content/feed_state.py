@@ -15,7 +15,7 @@ from headwater.store.content.verdict_statements import SelectByIds, SelectByKeys
 from headwater.store.database.dialect import to_json
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state
 from headwater.store.schema.item_tables import seen_identity
-from headwater.store.schema.storable_text import replace_refused
+from headwater.store.schema.metadata import replace_refused
 from headwater.store.store import Store
 
 

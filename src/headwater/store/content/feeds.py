@@ -11,15 +11,17 @@ from sqlalchemy import Connection, Row, Select, and_, delete, exists, func, inse
 
 from headwater.errors import InputError, NotFound
 from headwater.formats.values.links import normalise_url
-from headwater.model import Feed
+from headwater.formats.write.hidden_addresses import hide_fetch_address
+from headwater.model import Feed, Item
 from headwater.store.content import search, trashed_feeds, websub_leases
 from headwater.store.content.articles import delete_articles
-from headwater.store.content.earlier_versions import delete_earlier_versions
+from headwater.store.content.items import delete_earlier_versions
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.readers.accounts import OWNER
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag, refresh
 from headwater.store.schema.item_tables import item, item_story, seen_identity
+from headwater.store.schema.metadata import replace_unstorable
 from headwater.store.schema.query_tables import (
     QUERY_IS_LIVE,
     hit,
@@ -30,7 +32,6 @@ from headwater.store.schema.query_tables import (
     selectivity,
 )
 from headwater.store.schema.reader_tables import USER_IS_LIVE, mark, subscription, subscription_tag, user
-from headwater.store.schema.storable_text import replace_unstorable
 
 # Called with the number of new feeds and the number of feeds that only this reader reads; raises to refuse.
 FeedQuotaCheck = Callable[[int, int], None]
@@ -441,3 +442,12 @@ def delete_feed(connection: Connection, feed_id: int) -> None:
     websub_leases.cancel_leases(connection, [feed_id])
     connection.execute(delete(feed).where(feed.c.id == feed_id))  # tags, known and window go with it
     bump_revision(connection)
+
+
+def hide_fetch_addresses(connection: Connection, items: Sequence[Item]) -> list[Item]:
+    """Return the items without the addresses of their feeds that may hold a secret."""
+    feeds = find_feeds(connection, {one.feed_id for one in items}) if items else {}
+    return [
+        one if (feed := feeds.get(one.feed_id)) is None else hide_fetch_address(one, feed.url, feed.link)
+        for one in items
+    ]

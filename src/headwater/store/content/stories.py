@@ -13,7 +13,7 @@ from headwater.query.stories.story_placer import PlacedItem, is_late
 from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.schema.feed_tables import TRASHED_FEEDS
 from headwater.store.schema.item_tables import item, item_story
-from headwater.store.schema.storable_text import replace_refused
+from headwater.store.schema.metadata import replace_refused
 
 CHUNK = 500
 MAX_STORY_ITEMS = 500  # of a story that are listed

@@ -18,7 +18,7 @@ from headwater.store.database.dialect import chunks
 from headwater.store.maintenance.trash_entries import (
     TRASHED_FEED,
     Remover,
-    Row,
+    TrashRow,
     add_trash_entry,
     encode_objects,
     insert_table_rows,
@@ -58,7 +58,7 @@ def restore_feeds(connection: Connection, ids: Collection[int]) -> None:
         connection.execute(update(feed).where(feed.c.id.in_(chunk)).values(deleted_at=None))
         which = (trash.c.kind == TRASHED_FEED, trash.c.objects.in_([encode_objects([id]) for id in chunk]))
         for stored in connection.execute(delete(trash).where(*which).returning(trash.c.rows)).scalars().all():
-            rows: dict[str, list[Row]] = json.loads(stored)
+            rows: dict[str, list[TrashRow]] = json.loads(stored)
             insert_table_rows(connection, rows)
             _append_passed_entries(connection, rows[UNMATCHED])
     bump_revision(connection)
@@ -92,7 +92,7 @@ def find_name_holder(connection: Connection, name: str) -> str | None:
     return taken or next((other for other in named if other.casefold() == key), None)
 
 
-def _append_passed_entries(connection: Connection, unmatched: list[Row]) -> None:
+def _append_passed_entries(connection: Connection, unmatched: list[TrashRow]) -> None:
     """Append the entries again that the query processor skipped while the feed was in the trash."""
     passed = outbox.read_checkpoint(connection, "queries")
     if missed := [row for row in unmatched if row["position"] <= passed]:

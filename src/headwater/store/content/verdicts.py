@@ -13,9 +13,8 @@ from sqlalchemy import Connection, bindparam, select, update
 from headwater.formats.values.links import normalise_url
 from headwater.model import Ending, Item, Verdict
 from headwater.store.content import outbox, search
-from headwater.store.content.earlier_versions import save_earlier_versions
 from headwater.store.content.feed_state import FEED_STATE_COLUMNS, feed_state_row, hash_identity, window_row
-from headwater.store.content.items import ITEM_COLUMNS, item_to_row, item_to_values
+from headwater.store.content.items import ITEM_COLUMNS, item_to_row, item_to_values, save_earlier_versions
 from headwater.store.content.refreshes import REFRESH_COLUMNS, add_hourly_counts, refresh_to_values
 from headwater.store.content.verdict_statements import (
     InsertIgnored,
@@ -31,7 +30,7 @@ from headwater.store.database.item_ids import reserve_ids
 from headwater.store.readers import marks
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_window, refresh
 from headwater.store.schema.item_tables import item, seen_identity
-from headwater.store.schema.storable_text import replace_refused
+from headwater.store.schema.metadata import replace_refused
 from headwater.store.store import Store
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 from sqlalchemy import Connection, inspect, text
 
 from headwater.errors import StoreError
 
-HEAD = "v0012"  # the newest file in migrations/versions; here, so that opening need not look for it
+HEAD = "v0012"  # the newest in migrations/versions.py; here, so that opening need not import it
 # Versions before 0.3.0 migrated with Alembic; the table keeps its name, so that their databases are recognised.
 _VERSION_TABLE = (
     "CREATE TABLE alembic_version "
@@ -58,15 +55,15 @@ def _list_foreign_tables(connection: Connection) -> list[str]:
 
 
 def _upgrade(connection: Connection, version: str | None) -> None:
-    """Run every migration after a version. A migration is named like its version: `v0002_feed_interval`."""
-    from headwater.store.database.migrations import versions
+    """Run every migration after a version."""
     from headwater.store.database.migrations.table_changes import TableChanges
+    from headwater.store.database.migrations.versions import MIGRATIONS
 
     tables = TableChanges(connection)
     if version is None:
         tables.execute(_VERSION_TABLE)
-    for name in sorted(module.name for module in pkgutil.iter_modules(versions.__path__)):
-        if version is None or name.partition("_")[0] > version:
-            importlib.import_module(f"{versions.__name__}.{name}").upgrade(tables)
+    for name, change_tables in MIGRATIONS.items():
+        if version is None or name > version:
+            change_tables(tables)
     connection.execute(text("DELETE FROM alembic_version"))
     connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})

@@ -1,6 +1,7 @@
-"""Runs functions on a SQLite file: one writing thread, four reading threads, write-ahead log.
+"""Runs functions on a SQLite file: one writing thread, four reading threads, write-ahead log, one server.
 
-SQLite has one writer at a time anyway; with one thread and one connection every write is a single hop.
+SQLite has one writer at a time anyway; with one thread and one connection every write is a single hop. A file is locked
+for one server: two would poll every feed twice, each with the whole budget.
 """
 
 from __future__ import annotations
@@ -8,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from operator import index
 from pathlib import Path
 from types import NoneType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import IO, Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
 from headwater.errors import StoreError
@@ -193,3 +197,48 @@ def _parse_options(url: URL) -> dict[str, Any]:
         else:
             raise StoreError(f"A SQLite address knows synchronous=normal|full and timeout=SECONDS, not {name}={value}.")
     return options
+
+
+@contextmanager
+def lock_database_file(database_url: str) -> Iterator[None]:
+    """Hold the lock of a SQLite file while the block runs. Raises StoreError if another server holds it.
+
+    The operating system locks a file beside the database, so the lock ends with the process, also by kill −9. The
+    database file itself stays unlocked: closing a second handle would release SQLite's own locks. PostgreSQL needs no
+    lock. If the address, folder or file system cannot be locked, opening the store reports the problem.
+    """
+    lock = _open_lock_file(database_url)
+    if lock is None:
+        yield
+        return
+    with lock:
+        if sys.platform != "win32":
+            import fcntl
+
+            try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError) as error:
+                lock.seek(0)
+                raise StoreError(
+                    f"A server runs on this database already (process {lock.read(20).strip() or 'unknown'}). "
+                    "Stop it first, or give this one another --data. Several servers can share a PostgreSQL database."
+                ) from error
+            except OSError:
+                pass  # a file system without locks
+        with suppress(OSError):  # a full disk: the lock holds without the number
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+        yield
+
+
+def _open_lock_file(database_url: str) -> IO[str] | None:
+    try:
+        url = make_url(database_url)
+        if url.get_backend_name() != "sqlite":
+            return None
+        file = Path(f"{parse_file(url)}-server")
+        touch_private_file(file)  # who may read it could lock it, and so keep the server from starting
+        return file.open("a+")
+    except (ArgumentError, ValueError, StoreError, OSError):
+        return None

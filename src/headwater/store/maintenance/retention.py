@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, or_, 
 
 from headwater.store.content import search
 from headwater.store.content.articles import delete_articles
-from headwater.store.content.earlier_versions import delete_earlier_versions
 from headwater.store.content.feed_state import hash_identity
+from headwater.store.content.items import delete_earlier_versions
 from headwater.store.database.dialect import chunks
 from headwater.store.queries import hits
 from headwater.store.readers import marks

@@ -26,8 +26,8 @@ from headwater.store.maintenance.trash_entries import (
     TRASHED_USER,
     Remover,
     RestoredObject,
-    Row,
     TrashEntry,
+    TrashRow,
     TrashRows,
     add_trash_entry,
     insert_rows,
@@ -40,6 +40,7 @@ from headwater.store.readers.accounts import SCOPES
 from headwater.store.saved_state import FEEDS, PUBLISHED, QUERIES, bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_tag
 from headwater.store.schema.item_tables import article_query, item
+from headwater.store.schema.metadata import replace_unstorable
 from headwater.store.schema.publication_tables import feed_token
 from headwater.store.schema.query_tables import QUERY_IS_LIVE, implicit_feed, query_address, query_feed
 from headwater.store.schema.reader_tables import (
@@ -53,7 +54,6 @@ from headwater.store.schema.reader_tables import (
     trash,
     user,
 )
-from headwater.store.schema.storable_text import replace_unstorable
 
 TRASH_SECONDS = 86_400.0
 MAX_LISTED = 100
@@ -84,7 +84,7 @@ def move_query_feeds_to_trash(connection: Connection, ids: Sequence[int], by: Re
     names = {query.name.casefold() for query in gone}
     read = set().union(*(query_feeds.list_names_read(query) for query in gone)) - names
     live = select(query_feed.c.name).where(query_feed.c.key.in_(sorted(read)), QUERY_IS_LIVE)
-    rows: dict[str, list[Row]] = {READS: [{"name": name} for name in connection.execute(live).scalars()]}
+    rows: dict[str, list[TrashRow]] = {READS: [{"name": name} for name in connection.execute(live).scalars()]}
     for table in (query_address, article_query, query_subscription):
         rows[table.name] = []
         for chunk in chunks(sorted(ids), CHUNK):
@@ -178,7 +178,7 @@ def move_tag_to_trash(connection: Connection, user_id: int, tag: str, by: Remove
     return add_trash_entry(connection, by, TRASHED_TAG, tag, rows)
 
 
-def _read_rows(connection: Connection, order: ColumnElement[int], *which: ColumnElement[bool]) -> list[Row]:
+def _read_rows(connection: Connection, order: ColumnElement[int], *which: ColumnElement[bool]) -> list[TrashRow]:
     query = select(order.table).where(*which).order_by(order)
     return [dict(row._mapping) for row in connection.execute(query)]
 
@@ -326,7 +326,7 @@ def _restore_subscription(connection: Connection, objects: list[int], rows: Tras
     return next((row["feed_id"] for row in rows.get(subscription.name, ())), None)
 
 
-def _restore_marks(connection: Connection, rows: Sequence[Row]) -> None:
+def _restore_marks(connection: Connection, rows: Sequence[TrashRow]) -> None:
     """Restore the marks of items that still exist, because counts rely on that; their times may have changed."""
     for chunk in chunks(rows, CHUNK):
         there = select(item.c.id).where(item.c.id.in_([row["item_id"] for row in chunk]))
@@ -337,7 +337,7 @@ def _restore_marks(connection: Connection, rows: Sequence[Row]) -> None:
         marks.fill_mark_times(connection, reader)
 
 
-def _resume_feeds(connection: Connection, rows: Sequence[Row]) -> None:
+def _resume_feeds(connection: Connection, rows: Sequence[TrashRow]) -> None:
     """Resume feeds that were released when their last subscription went to the trash."""
     for row in rows:
         released = delete(implicit_feed).where(implicit_feed.c.feed_id == row["feed_id"])
@@ -371,7 +371,7 @@ def _restore_tag(connection: Connection, objects: list[int], rows: TrashRows) ->
     bump_revision(connection, FEEDS)
 
 
-def _keep_subscribed(connection: Connection, rows: TrashRows, some: Sequence[Row]) -> list[Row]:
+def _keep_subscribed(connection: Connection, rows: TrashRows, some: Sequence[TrashRow]) -> list[TrashRow]:
     (reader,) = {row["user_id"] for row in rows[subscription_tag.name]}
     mine = (subscription.c.user_id == reader, subscription.c.feed_id.in_([row["feed_id"] for row in some]))
     there = set(connection.execute(select(subscription.c.feed_id).where(*mine)).scalars())

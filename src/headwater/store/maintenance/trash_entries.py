@@ -18,9 +18,9 @@ from headwater.store.database.dialect import chunks, insert_or_ignore
 from headwater.store.schema.all_tables import metadata
 from headwater.store.schema.feed_tables import feed
 from headwater.store.schema.item_tables import item
+from headwater.store.schema.metadata import replace_unstorable
 from headwater.store.schema.query_tables import query_feed
 from headwater.store.schema.reader_tables import trash, user
-from headwater.store.schema.storable_text import replace_unstorable
 
 TRASHED_FEED, TRASHED_QUERY_FEED, TRASHED_USER = "feed", "query feed", "account"
 TRASHED_FEED_TOKENS = "tokens of a private feed"
@@ -30,8 +30,8 @@ SERVER_KINDS = (TRASHED_FEED, TRASHED_QUERY_FEED, TRASHED_USER, TRASHED_FEED_TOK
 TRASH_KINDS = (*SERVER_KINDS, TRASHED_SUBSCRIPTION, TRASHED_API_TOKEN, TRASHED_TAG)
 MAX_LABEL_LENGTH = 500
 CHUNK = 500
-Row = dict[str, Any]
-TrashRows = Mapping[str, Sequence[Row]]  # by table, or by a note that only the restoring function reads
+TrashRow = dict[str, Any]
+TrashRows = Mapping[str, Sequence[TrashRow]]  # by table, or by a note that only the restoring function reads
 _PARENTS = {"feed_id": feed.c.id, "query_id": query_feed.c.id, "user_id": user.c.id, "item_id": item.c.id}
 
 
@@ -88,12 +88,12 @@ def _encode_bytes(value: bytes) -> str:
     return b64encode(value).decode()
 
 
-def take_rows(connection: Connection, table: Table, *which: ColumnElement[bool]) -> list[Row]:
+def take_rows(connection: Connection, table: Table, *which: ColumnElement[bool]) -> list[TrashRow]:
     """Delete the matching rows and return them."""
     return [dict(row._mapping) for row in connection.execute(delete(table).where(*which).returning(*table.c))]
 
 
-def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+def insert_rows(connection: Connection, table: Table, rows: Sequence[TrashRow]) -> None:
     """Insert rows of a trash entry again, except those whose feed, item, query feed or user no longer exists."""
     for column, parent in _PARENTS.items():
         if column in table.c and rows:
@@ -112,7 +112,7 @@ def insert_table_rows(connection: Connection, rows: TrashRows) -> None:
             insert_rows(connection, metadata.tables[name], some)
 
 
-def _to_values(table: Table, row: Row) -> Row:
+def _to_values(table: Table, row: TrashRow) -> TrashRow:
     """JSON keeps bytes as base64."""
     return {
         name: b64decode(value) if isinstance(table.c[name].type, LargeBinary) and value is not None else value

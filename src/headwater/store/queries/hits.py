@@ -37,8 +37,8 @@ from headwater.store.database.item_ids import reserve_ids
 from headwater.store.queries import returned_items, selectivity
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, refresh
 from headwater.store.schema.item_tables import index_queue, item, outbox
+from headwater.store.schema.metadata import replace_refused
 from headwater.store.schema.query_tables import QUERY_IS_LIVE, QUERY_MAY_PUBLISH, hit, item_version, query_feed
-from headwater.store.schema.storable_text import replace_refused
 
 
 @dataclass(frozen=True, slots=True)

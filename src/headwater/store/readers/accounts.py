@@ -11,8 +11,8 @@ import orjson
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 
 from headwater.errors import InputError, NotFound
+from headwater.store.schema.metadata import replace_unstorable
 from headwater.store.schema.reader_tables import USER_IS_LIVE, api_token, session, subscription, user
-from headwater.store.schema.storable_text import replace_unstorable
 from headwater.times import parse_time_zone
 
 OWNER, READER = "owner", "reader"

@@ -24,9 +24,9 @@ from headwater.store.readers.accounts import find_owner
 from headwater.store.saved_state import bump_revision
 from headwater.store.schema.feed_tables import FEED_IS_LIVE, feed, feed_state, feed_tag
 from headwater.store.schema.item_tables import item
+from headwater.store.schema.metadata import replace_unstorable
 from headwater.store.schema.query_tables import implicit_feed, query_feed
 from headwater.store.schema.reader_tables import query_subscription, subscription, subscription_tag, user
-from headwater.store.schema.storable_text import replace_unstorable
 
 QUERY_FEEDS_TAG = "Query feeds"  # of query feeds to which the reader gave no tags
 

@@ -20,8 +20,14 @@ from sqlalchemy import (
     select,
 )
 
-from headwater.store.schema.metadata import Id, feed_reference, metadata, partial_index, unique_outside_trash
-from headwater.store.schema.storable_text import StorableText
+from headwater.store.schema.metadata import (
+    Id,
+    StorableText,
+    feed_reference,
+    metadata,
+    partial_index,
+    unique_outside_trash,
+)
 
 feed = Table(
     "feed",

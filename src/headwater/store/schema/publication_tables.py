@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Double, Index, Integer, LargeBinary, Table, Text, UniqueConstraint
 
-from headwater.store.schema.metadata import Id, feed_reference, metadata, partial_index
-from headwater.store.schema.storable_text import StorableText
+from headwater.store.schema.metadata import Id, StorableText, feed_reference, metadata, partial_index
 
 # Tags (/tags/name) and the owner's list (/feeds) that their owner made public or private; the others are private. Paths
 # are case-folded. Query feeds have their `visibility`.

@@ -19,8 +19,7 @@ from sqlalchemy import (
     select,
 )
 
-from headwater.store.schema.metadata import Id, feed_reference, metadata, unique_outside_trash
-from headwater.store.schema.storable_text import StorableText
+from headwater.store.schema.metadata import Id, StorableText, feed_reference, metadata, unique_outside_trash
 
 # Query feeds. `text` is the latest definition; it applies from the outbox's `position` on. `active` is the definition
 # that the query processor runs: the previous one until it has reached that position. `form` is `text` parsed and

@@ -18,8 +18,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from headwater.store.schema.metadata import Id, metadata, partial_index, unique_outside_trash
-from headwater.store.schema.storable_text import StorableText
+from headwater.store.schema.metadata import Id, StorableText, metadata, partial_index, unique_outside_trash
 
 # An object that was removed, until a day later. Feeds, query feeds and users stay in their tables, with `deleted_at`.
 trash = Table(

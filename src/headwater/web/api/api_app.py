@@ -25,12 +25,20 @@ from headwater.web.api import (
     server_endpoints,
     subscription_endpoints,
 )
-from headwater.web.api.endpoint import READ, ApiCall, Endpoint, EndpointGroup, RawBody, require_scope
+from headwater.web.api.endpoint import (
+    READ,
+    ApiCall,
+    Endpoint,
+    EndpointGroup,
+    RawBody,
+    read_parameters,
+    read_request_body,
+    require_scope,
+)
 from headwater.web.api.openapi import PREFIX, ErrorBody, ErrorResponse, describe_api, script_messages
-from headwater.web.api.parameters import read_parameters, read_request_body
 from headwater.web.auth.authentication import Forbidden, require_identity
 from headwater.web.auth.cross_site import RequestRefused
-from headwater.web.shared.store_failures import report_store_error
+from headwater.web.shared.failure_advice import report_store_error
 from headwater.web.site import Site
 
 GROUPS: tuple[EndpointGroup, ...] = (

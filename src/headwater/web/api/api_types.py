@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from headwater.errors import InputError
-from headwater.store.readers.streams import HIT_ID_OFFSET
+from headwater.store.readers.stream_positions import HIT_ID_OFFSET
 from headwater.web.api.endpoint import Parameters, ResponseBody
 
 T = TypeVar("T")

@@ -12,9 +12,8 @@ from headwater.store.queries.hits import find_showing_queries
 from headwater.store.queries.query_access import list_readable_queries
 from headwater.store.readers import marks, unread_counts
 from headwater.store.readers.marks import mark_stream_read, undo_mark_read
-from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items
-from headwater.store.readers.reader_search import search_reader_items
-from headwater.store.readers.streams import Stream, StreamQuery
+from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items, search_reader_items
+from headwater.store.readers.stream_positions import Stream, StreamQuery
 from headwater.web.api.api_types import (
     Cursor,
     Id,

@@ -31,7 +31,7 @@ from headwater.web.api.api_types import (
     paginate,
 )
 from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
-from headwater.web.shared.query_permissions import find_own_query
+from headwater.web.shared.reader_feeds import find_own_query
 
 delivery_group = EndpointGroup(
     "deliveries", "Mails, webhooks and notifications of query feeds; dead ones have failed for good."

@@ -12,7 +12,7 @@ from headwater.errors import NotFound
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.quality.belief_sample import estimate_quality_by_budget
 from headwater.node.quality.promises import PromiseReport, load_promises
-from headwater.node.quality.quality_history import QualityPoint, load_history
+from headwater.node.quality.quality_monitor import QualityPoint, load_history
 from headwater.node.quality.quality_report import QualityReport, load_last_report
 from headwater.schedule.quality.what_if import PredictedQuality
 from headwater.settings import is_shared_database

@@ -51,7 +51,7 @@ from headwater.web.api.api_types import (
 from headwater.web.api.endpoint import ADMIN, ApiCall, EndpointGroup, Parameters, RequestBody, ResponseBody
 from headwater.web.api.feed_endpoints import ArticleWish
 from headwater.web.api.openapi import ErrorDetail, script_messages
-from headwater.web.shared.query_permissions import find_own_query
+from headwater.web.shared.reader_feeds import find_own_query
 
 query_group = EndpointGroup(
     "queries",

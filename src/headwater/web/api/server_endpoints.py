@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headwater import __version__
 from headwater.errors import NotFound
 from headwater.node.live_settings import CHANGEABLE
-from headwater.publish.delivery.mail_server import parse_mail_server
+from headwater.publish.delivery.sinks import parse_mail_server
 from headwater.store.maintenance.trash import list_trash, restore_from_trash
 from headwater.store.maintenance.trash_entries import TrashEntry
 from headwater.web.api.api_types import Id, ListPage, ShortText, Time

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from headwater.errors import NotFound
 from headwater.formats.write import write_opml
-from headwater.publish.subscription_list import list_outlines
+from headwater.publish.published_documents import list_outlines
 from headwater.store.maintenance.trash import (
     move_query_subscription_to_trash,
     move_subscription_to_trash,

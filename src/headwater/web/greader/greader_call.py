@@ -30,7 +30,7 @@ from headwater.web.auth.authentication import user_scopes
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.auth.guess_throttle import TooManyAttempts
 from headwater.web.auth.password_login import WrongPassword
-from headwater.web.greader.stream_parameters import MAX_FORM_BYTES, FormFields
+from headwater.web.greader.stream_ids import MAX_FORM_BYTES, FormFields
 from headwater.web.request_body import read_body
 from headwater.web.site import Site
 

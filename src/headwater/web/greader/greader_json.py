@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from headwater.model import Enclosure
 from headwater.store.readers.reader_items import ReaderItem
-from headwater.store.readers.streams import HIT_ID_OFFSET
+from headwater.store.readers.stream_positions import HIT_ID_OFFSET
 from headwater.store.readers.subscriptions import Subscription
 from headwater.store.readers.unread_counts import UnreadCount, UnreadCounts
 from headwater.web.greader.stream_ids import LABEL_PREFIX, LONG_PREFIX, READ, READING_LIST, STARRED, feed_stream_id

@@ -20,8 +20,7 @@ from headwater.store.readers.reader_items import (
     find_subscriptions_of_items,
     list_reader_items,
 )
-from headwater.store.readers.stream_positions import list_stream_positions
-from headwater.store.readers.streams import Stream, StreamQuery
+from headwater.store.readers.stream_positions import Stream, StreamQuery, list_stream_positions
 from headwater.store.readers.subscriptions import Subscription, find_subscribed_feed
 from headwater.store.readers.unread_counts import count_unread
 from headwater.web.greader import greader_json, stream_ids
@@ -31,7 +30,7 @@ from headwater.web.greader.greader_call import (
     json_response,
     ok_response,
 )
-from headwater.web.greader.stream_parameters import (
+from headwater.web.greader.stream_ids import (
     MAX_IDS,
     MAX_ITEMS,
     format_continuation,

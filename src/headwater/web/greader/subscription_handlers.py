@@ -9,7 +9,7 @@ from starlette.responses import Response
 from headwater.errors import InputError, NotFound
 from headwater.formats.opml import read_opml
 from headwater.formats.write import write_opml
-from headwater.publish.subscription_list import list_outlines
+from headwater.publish.published_documents import list_outlines
 from headwater.store.content.feeds import NewFeed
 from headwater.store.maintenance.trash import (
     move_query_subscription_to_trash,
@@ -19,7 +19,7 @@ from headwater.store.maintenance.trash import (
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.query_access import may_read_query_id
 from headwater.store.readers.item_labels import count_item_labels, rename_label
-from headwater.store.readers.streams import Stream
+from headwater.store.readers.stream_positions import Stream
 from headwater.store.readers.subscriptions import (
     add_and_subscribe,
     change_subscription_title,

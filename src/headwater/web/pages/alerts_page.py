@@ -9,7 +9,7 @@ from typing import get_args
 from starlette.responses import Response
 
 from headwater.errors import InputError
-from headwater.publish.delivery.mail_server import (
+from headwater.publish.delivery.sinks import (
     ENCRYPTIONS,
     Encryption,
     MailServer,

@@ -27,8 +27,7 @@ from headwater.store.readers.accounts import ADMIN, READ, WRITE, User
 from headwater.store.readers.subscriptions import find_subscription
 from headwater.store.store import Store
 from headwater.times import WEEK, format_relative, format_time, name_zone
-from headwater.web.charts.feed_charts import DAYS, draw_heat_map, draw_refresh_strip
-from headwater.web.charts.svg import Chart
+from headwater.web.charts import DAYS, Chart, draw_heat_map, draw_refresh_strip
 from headwater.web.page import PageGroup, Visit
 from headwater.web.shared.schedule_sentences import explain_schedule
 from headwater.web.site import format_brief, parse_integer, redirect_inside

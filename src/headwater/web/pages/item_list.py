@@ -10,7 +10,7 @@ from headwater.query.items.tokens import split_words
 from headwater.store.content.feed_overview import count_feed_states
 from headwater.store.content.stories import StoryEntry
 from headwater.store.readers.reader_items import ReaderItem
-from headwater.store.readers.streams import Stream
+from headwater.store.readers.stream_positions import Stream
 from headwater.store.store import Store
 from headwater.web.shared.reader_feeds import ReaderFeeds
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from headwater.errors import InputError
 from headwater.node.quality.belief_sample import estimate_quality_by_budget
 from headwater.node.quality.promises import PromiseReport, load_promises
-from headwater.node.quality.quality_history import QualityPoint, load_history
+from headwater.node.quality.quality_monitor import QualityPoint, load_history
 from headwater.node.quality.quality_report import LosingFeed, QualityReport, load_last_report
 from headwater.schedule.quality.what_if import PredictedQuality
 from headwater.store.content.feeds import change_feed, find_feed, find_feeds
@@ -24,15 +24,16 @@ from headwater.store.readers.accounts import ADMIN
 from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 from headwater.times import DAY, format_duration, format_plain, format_share, format_time
-from headwater.web.charts.quality_charts import (
+from headwater.web.charts import (
+    Chart,
     ScatterPoint,
     draw_line,
     draw_scatter,
     draw_sparkline,
+    log_ticks,
     time_axis,
     x_axis_scale,
 )
-from headwater.web.charts.svg import Chart, log_ticks
 from headwater.web.page import PageGroup, Visit
 from headwater.web.shared.background_jobs import BackgroundJob
 from headwater.web.shared.strategy_comparison import list_compared, load_last_comparison, replay_strategies

@@ -47,7 +47,7 @@ from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.query_builder import FIELDS, build_query, read_form
 from headwater.web.pages.query_preview import ShownPreview, preview_script, stream_script_previews
 from headwater.web.pages.sidebar import query_path
-from headwater.web.shared.query_permissions import find_own_query
+from headwater.web.shared.reader_feeds import find_own_query
 from headwater.web.site import json_response, parse_integer
 
 LIST_SIZE = 200

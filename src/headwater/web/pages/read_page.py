@@ -19,8 +19,8 @@ from headwater.model import Feed, Item, SafeHtml
 from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import find_present_words, list_searched_words
 from headwater.store.content.articles import ArticlePage, find_article_page, has_article_page
-from headwater.store.content.earlier_versions import find_earlier_versions
 from headwater.store.content.feeds import count_feeds, find_feeds
+from headwater.store.content.items import find_earlier_versions
 from headwater.store.content.stories import find_story_entries
 from headwater.store.database.item_ids import find_last_settled_item
 from headwater.store.publishing.deliveries import count_failing_deliveries
@@ -32,7 +32,7 @@ from headwater.store.readers.accounts import READ, WRITE, User
 from headwater.store.readers.item_labels import change_item_labels, find_item_labels
 from headwater.store.readers.marks import mark_items_read, undo_mark_read
 from headwater.store.readers.reader_items import ReaderItem, find_reader_items, list_reader_items
-from headwater.store.readers.streams import Stream, StreamQuery
+from headwater.store.readers.stream_positions import Stream, StreamQuery
 from headwater.store.readers.subscriptions import find_subscription
 from headwater.store.store import Store
 from headwater.times import WEEK

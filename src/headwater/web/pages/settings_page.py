@@ -13,7 +13,7 @@ from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.errors import InputError, SettingsError
 from headwater.formats.write import write_opml
 from headwater.node.live_settings import CHANGEABLE
-from headwater.publish.subscription_list import list_outlines
+from headwater.publish.published_documents import list_outlines
 from headwater.schedule.registry import STRATEGIES
 from headwater.settings import Settings
 from headwater.store.content.feed_overview import FailureGroup, group_failures
@@ -46,7 +46,7 @@ from headwater.store.readers.accounts import (
     list_users,
 )
 from headwater.web.auth.authentication import explain_missing_scope, user_scopes
-from headwater.web.charts.svg import Chart
+from headwater.web.charts import Chart
 from headwater.web.page import PageGroup, Visit
 from headwater.web.pages.quality_page import draw_delay_curve
 from headwater.web.shared.failure_advice import FAILURE_ADVICE

@@ -13,7 +13,7 @@ from headwater.store.queries.query_access import find_readable_query
 from headwater.store.queries.query_feeds import find_query_names
 from headwater.store.readers.accounts import User
 from headwater.store.readers.item_labels import count_item_labels, count_unread_by_label
-from headwater.store.readers.streams import Stream
+from headwater.store.readers.stream_positions import Stream
 from headwater.store.readers.subscriptions import Subscription
 from headwater.store.readers.unread_counts import UnreadCounts, count_unread
 from headwater.store.store import Store

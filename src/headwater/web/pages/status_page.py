@@ -1,4 +1,4 @@
-"""The status pages: node, cluster, /health and /metrics."""
+"""The status pages: node, cluster, background jobs, /health and /metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headwater.store.content.feeds import find_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.refreshes import ActivitySummary, summarise_activity
 from headwater.store.queries.source_references import count_broken_queries, list_broken_queries
-from headwater.store.readers.accounts import ADMIN
+from headwater.store.readers.accounts import ADMIN, READ
 from headwater.store.store import Store
 from headwater.web.auth.authentication import Forbidden, NotSignedIn
 from headwater.web.auth.cross_site import RequestRefused
@@ -157,3 +157,16 @@ async def show_metrics(visit: Visit) -> Response:
     more += [PromiseCollector(promises), BrokenQueriesCollector(await visit.store.read(count_broken_queries))]
     figures = render_metrics(summary, visit.site.status(), report, more)
     return Response(figures, media_type=CONTENT_TYPE)
+
+
+@pages.get("/jobs/{job_id}", READ)
+async def show_job(visit: Visit) -> Response:
+    job = visit.site.background_jobs.find_job(visit.path("job_id"))
+    if job is None:
+        raise NotFound("This job has ended, or the server was restarted since. Look whether its result is there.")
+    if visit.wants_json:
+        progress = {"running": job.running, "done": job.done, "total": job.total, "doing": job.doing}
+        return json_response(progress | {"part": job.result is not None})
+    if visit.part == "result" and job.result is not None:
+        return visit.render_part(f"_job_{job.page}.html", job=job)
+    return visit.render("job_page.html", job=job)

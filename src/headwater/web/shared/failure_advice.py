@@ -1,7 +1,11 @@
-"""Gives advice for each kind of failure to people who run a server."""
+"""Gives advice for each kind of failure to people who run a server, and hides details from everybody else."""
 
 from __future__ import annotations
 
+import structlog
+
+from headwater.errors import StoreError
+from headwater.loops import RepeatFilter
 from headwater.model import Ending
 
 # Each ending: what failed, and what helps.
@@ -46,3 +50,14 @@ FAILURE_ADVICE: dict[Ending, tuple[str, str]] = {
         "Feeds on your own network need --allow-private (allow_private in headwater.toml).",
     ),
 }
+
+
+log = structlog.get_logger()
+_repeats = RepeatFilter()
+
+
+def report_store_error(error: StoreError) -> str:
+    """Log the error, once a minute while it lasts, and return its public sentence."""
+    if _repeats.is_news(str(error)):
+        log.error("database_failed", error=str(error))
+    return error.public

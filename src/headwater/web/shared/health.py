@@ -20,7 +20,7 @@ from headwater.settings import Settings, is_shared_database
 from headwater.store.maintenance.probe import WaitingWork, find_waiting_work, probe_tables, probe_writing
 from headwater.store.store import Store
 from headwater.times import DAY, MINUTE
-from headwater.web.shared.store_failures import report_store_error
+from headwater.web.shared.failure_advice import report_store_error
 
 OK, DEGRADED, FAILING = "ok", "degraded", "failing"
 LATE = 10 * MINUTE  # so long may feeds, items and deliveries wait for their turn

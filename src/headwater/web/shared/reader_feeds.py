@@ -1,4 +1,4 @@
-"""Loads the feeds and query feeds that a reader subscribes to, and caches long lists."""
+"""Loads the feeds and query feeds that a reader subscribes to or may read, and caches long lists."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import islice
 
+from headwater.model import QueryFeed
+from headwater.store.queries.query_access import find_readable_query, owns_query
+from headwater.store.readers.accounts import User
 from headwater.store.readers.subscriptions import Subscription, list_subscriptions
 from headwater.store.readers.unread_counts import UnreadCounts
 from headwater.store.store import Store
+from headwater.web.auth.authentication import Forbidden
 
 LONG_LIST, CACHE_SECONDS = 2000, 30.0  # longer lists are cached, for this time
 
@@ -57,3 +61,11 @@ class ReaderFeedsCache:
         mine = await asyncio.to_thread(ReaderFeeds, found)
         self._cached[user_id] = (self._clock() + CACHE_SECONDS, mine)
         return mine
+
+
+async def find_own_query(store: Store, user: User, name: str) -> QueryFeed:
+    """Return a query feed whose definition is the user's. Raises NotFound or Forbidden."""
+    found = await store.read(find_readable_query, user, name)
+    if not owns_query(user, found):
+        raise Forbidden(f"{found.name} belongs to somebody else. You can read its items.")
+    return found

@@ -17,8 +17,7 @@ from headwater.node.queries.preview import start_run
 from headwater.query.items.language_detection import make_language_detector
 from headwater.store.queries.hits import sum_past_items
 from headwater.store.queries.query_feeds import load_catalogue
-from headwater.store.readers.reader_items import ReaderItem, find_reader_items
-from headwater.store.readers.reader_search import search_reader_items
+from headwater.store.readers.reader_items import ReaderItem, find_reader_items, search_reader_items
 from headwater.store.store import Store
 from headwater.times import DAY
 

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from headwater.model import Item
 from headwater.query.items.tokens import strip_markup
-from headwater.store.content.earlier_versions import EarlierVersion
+from headwater.store.content.items import EarlierVersion
 
 MAX_CHANGES = 5  # the latest changes that are shown
 MAX_WORDS = 1_000  # of a text that are compared

@@ -9,7 +9,7 @@ from headwater.store.database.migrations.table_changes import TableChanges
 ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
-def upgrade(tables: TableChanges) -> None:
+def create_initial_tables(tables: TableChanges) -> None:
     _create_feeds(tables)
     _create_queries(tables)
     _create_items(tables)

@@ -1,1 +1,0 @@
-"""Draws charts as SVG on the server."""
