@@ -20,6 +20,7 @@ from headwater.node.crawl.snapshot import (
     load_host_state,
     load_snapshot,
     pack_arrays,
+    save_snapshot,
 )
 from headwater.node.quality.quality_monitor import STATE_NAME as HISTORY
 from headwater.node.quality.quality_monitor import QualityHistory, load_history
@@ -28,7 +29,7 @@ from headwater.schedule.registry import build_strategy
 from headwater.schedule.strategies.learned_interval import Fix1h
 from headwater.schedule.strategy import IntervalStrategy, Observed, Table
 from headwater.store.opening import open_store
-from headwater.store.saved_state import save_state
+from headwater.store.saved_state import load_state, save_state
 
 
 def learned(ids: list[int]) -> tuple[IntervalStrategy, np.ndarray]:  # type: ignore[type-arg]
@@ -102,3 +103,10 @@ async def test_saved_state_that_cannot_be_used_is_put_aside_with_a_word_and_noth
         assert courtesy.held_domains == {}
         assert (await load_history(store)).list_since(0.0) == QualityHistory().list_since(0.0) == []
         assert await load_last_report(store) is None
+
+
+async def test_without_feeds_no_learned_state_is_written(tmp_path: Path) -> None:
+    async with await open_store(f"sqlite:///{tmp_path / 'x.sqlite'}") as store:
+        await save_snapshot(store, FeedTable(), Fix1h(), Politeness(random.Random(0)), 0.0)
+        assert await store.read(load_state, STRATEGY) is None
+        assert await store.read(load_state, HOSTS) is not None

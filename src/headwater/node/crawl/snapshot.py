@@ -61,9 +61,10 @@ log = structlog.get_logger()
 async def save_snapshot(
     store: Store, feed_table: FeedTable, strategy: Strategy, politeness: Politeness, now: float
 ) -> None:
-    """Save the learned state with the feeds that it belongs to."""
-    arrays: dict[str, Any] = {IDS: feed_table.ids, LEARNED: feed_table.learned_until, **strategy.save()}
-    await store.write(save_state, STRATEGY, VERSION, pack_arrays(arrays), now)
+    """Save the learned state with the feeds that it belongs to; without feeds there is none, only empty buffers."""
+    if len(feed_table):
+        arrays: dict[str, Any] = {IDS: feed_table.ids, LEARNED: feed_table.learned_until, **strategy.save()}
+        await store.write(save_state, STRATEGY, VERSION, pack_arrays(arrays), now)
     await store.write(save_state, HOSTS, VERSION, politeness.save(), now)
 
 
