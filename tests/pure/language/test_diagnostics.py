@@ -81,6 +81,11 @@ def test_a_long_line_is_shown_around_the_position() -> None:
     assert source[caret.index("^") :].startswith("LINC")
 
 
+def test_a_placeholder_without_quotes_is_told_from_a_condition_on_a_source() -> None:
+    first = mistakes("CREATE FEED a AS RETURN guardian SET TITLE = {title}")[0]
+    assert first.hint == 'placeholders stand in quotes (SET TITLE = "{title}"), conditions on a source in [ ]'
+
+
 def test_control_characters_are_not_shown() -> None:
     (found,) = mistakes("CREATE FEED \x1b[31mred AS RETURN guardian")[:1]
     assert "\x1b" not in found.render()

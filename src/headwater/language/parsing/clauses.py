@@ -250,7 +250,7 @@ def _parse_weekdays(cursor: Cursor) -> tuple[Weekday, ...]:
         if day in found:
             cursor.report_error(token, f"{day} is given twice")
         found.append(day)
-        if cursor.at_keyword("AND", "OR"):
+        if cursor.at_keyword("AND", "OR") or cursor.at_word(*names):
             raise cursor.missing_error("“,”", 'weekdays are separated by commas: EVERY MONDAY, FRIDAY AT "07:30"')
         if not cursor.take_sign(","):
             break

@@ -333,9 +333,19 @@ def _parse_matches(cursor: Cursor, field: Field, token: Token) -> Condition:
         cursor.report_error(
             token,
             f"bad regular expression: {problem}",
-            "RE2 syntax: no back-references and no look-around",
+            _hint_regex_problem(problem),
         )
     return Matches(field, pattern, ignore_case, cursor.position(token))
+
+
+def _hint_regex_problem(problem: str) -> str:
+    if problem.startswith(("missing", "unexpected", "no argument", "bad repetition")):
+        return "write a bracket, *, + or ? that is meant as such with a backslash: \\( or [(]"
+    if problem.startswith("invalid character class range"):
+        return "known are \\w, \\d, \\s, \\p{L}, \\p{Greek} and [a-z]"
+    if problem.startswith("invalid repetition"):
+        return "a repetition is {2,5}, and at most {1000}"
+    return "RE2 syntax: no back-references and no look-around"
 
 
 def find_regex_problem(pattern: str) -> str | None:

@@ -108,8 +108,7 @@ _CHARACTER_HINTS = {
     ":": "put an address in double quotes",
     "~": 'similar texts are found by TITLE SIMILAR TO "…", patterns by TITLE MATCHES /…/',
     "+": "there is no arithmetic; NOW - 3 DAYS is three days ago",
-    "}": "conditions on a source stand in [ ]",
-    "{": "conditions on a source stand in [ ]",
+    **dict.fromkeys("{}", 'placeholders stand in quotes (SET TITLE = "{title}"), conditions on a source in [ ]'),
     "_": "a name begins with a letter",
 }
 _WORD, _STRING = TokenKind.WORD, TokenKind.STRING

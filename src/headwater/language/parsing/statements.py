@@ -159,6 +159,8 @@ def _parse_create(cursor: Cursor, start: Any) -> Statement:
     name = _parse_name(cursor)
     if not cursor.take_keyword("AS"):
         hint = "CREATE OR REPLACE FEED name AS … creates a feed or changes it" if name.key == "if" else None
+        if hint is None and cursor.at_kind(TokenKind.WORD) and cursor.peek().value == "AS":
+            hint = f"a name is one word: {name.name}_{cursor.token.text[:60]}"
         cursor.report_missing("AS", hint or f"CREATE FEED {name.name} AS RETURN …")
         if not cursor.at_keyword("RETURN", "FROM"):
             raise ParseError
@@ -295,6 +297,8 @@ def _hint_after_condition(cursor: Cursor) -> str | None:
         return "for example CHANGED(CONTENT) BY > 20 %"
     if cursor.at_keyword("LAST"):
         return "WITHIN is missing before LAST: WITHIN LAST 6 HOURS"
+    if cursor.at_keyword("IN") and cursor.previous.kind is TokenKind.NUMBER:
+        return "a time is given by WITHIN: STORY SOURCES >= 3 WITHIN LAST 6 HOURS"
     if cursor.at_keyword("NEAR"):
         return 'NEAR belongs to CONTAINS: CONTAINS "ash" NEAR 5 "cloud"'
     if cursor.at_keyword(*ALL_FIELDS) or cursor.at_keyword("NOT", "HAS"):
