@@ -48,3 +48,24 @@ def test_tags_of_a_template_do_not_get_into_plain_text(field: str) -> None:
     (text,) = (changed.title,) if field == "TITLE" else changed.authors if field == "AUTHOR" else changed.categories
     assert text is not None
     assert text.split() == ["1", "<", "2:", "On", "<b>"]  # the title of the item is as its publisher wrote it
+
+
+@pytest.mark.parametrize(
+    ("clause", "title", "published"),
+    [
+        ('TITLE = "<{title}>alert(1)"', "script", "< script>alert(1)"),
+        ('TITLE = "<img src=x onerror=alert(1) {title}"', "x>", "< img src=x onerror=alert(1) x>"),
+        ('TITLE = "{title}script>alert(1)"', "<", "< script>alert(1)"),
+        ('TITLE += "script>alert(1)"', "<", "< script>alert(1)"),
+        ('TITLE = "a < {title}"', "b", "a < b"),
+    ],
+)
+def test_a_template_and_a_value_make_no_tag_together(clause: str, title: str, published: str) -> None:
+    assert rewrite(clause, title).title == published
+
+
+def test_nothing_is_published_where_only_tags_and_white_space_are_left() -> None:
+    changed = rewrite('TITLE = " <b></b> ", AUTHOR = "<i> </i>", CATEGORY = " {author} "')
+    assert (changed.title, changed.authors, changed.categories) == (None, (), ())
+    assert rewrite('TITLE += " (<b>new</b>)"').title == "Lava (new)"
+    assert rewrite('TITLE = "<script>x</script>{title}"').title == "Lava"

@@ -16,6 +16,7 @@ from headwater.query.items.tokens import strip_markup
 from headwater.times import format_instant
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([a-z]+(?:\.[a-z]+)?)\}")
+_TAG_START = re.compile(r"<(?=[a-zA-Z/!?{])")  # of a tag that a template leaves open, or that a value would name
 _MARKUP_PLACEHOLDERS = frozenset({"content", "description"})
 _ITEM_ATTRIBUTES = {
     Field.TITLE: "title",
@@ -47,14 +48,16 @@ def rewrite_item(
         markup = assignment.field in (Field.CONTENT, Field.DESCRIPTION)
         template = assignment.template
         if not markup and "<" in template:  # plain text, but some readers take tags in a title for markup
-            template = strip_markup(template)
+            template = _TAG_START.sub("< ", strip_markup(template))
         text = fill_template(template, values, markup=markup)
         old = changes.get(name, getattr(analysed.item, name))
         if assignment.field in _LIST_FIELDS:
-            kept = old if assignment.append else ()
+            kept, text = old if assignment.append else (), text.strip()
             changes[name] = kept if text in kept or not text else (*kept, text)
         else:
-            changes[name] = _make_safe(assignment.field, (old or "") + text if assignment.append else text, analysed)
+            if assignment.append:
+                text = (old or "" if markup else _end_plain_text(old or "")) + text
+            changes[name] = _make_safe(assignment.field, text, analysed)
     return analysed.with_item(replace(analysed.item, **changes))
 
 
@@ -67,7 +70,12 @@ def _make_safe(field: Field, text: str, analysed: AnalysedItem) -> str | None:
         return clean_html(text, analysed.item.link or analysed.origin.url)
     if field is Field.LINK:
         return resolve_url(text, analysed.item.link or analysed.origin.url)
-    return text or None
+    return text.strip() or None
+
+
+def _end_plain_text(value: str) -> str:
+    """Return a value that makes no tag of the text behind it."""
+    return f"{value} " if value.endswith("<") else value
 
 
 def _template_values(analysed: AnalysedItem) -> dict[str, str]:
@@ -102,6 +110,6 @@ def fill_template(template: str, values: dict[str, str], markup: bool = False) -
         value = values.get(name, "")
         if name in _MARKUP_PLACEHOLDERS:
             return value if markup else " ".join(strip_markup(value).split())
-        return html.escape(value, quote=True) if markup else value
+        return html.escape(value, quote=True) if markup else _end_plain_text(value)
 
     return _PLACEHOLDER.sub(place, template)
