@@ -23,6 +23,7 @@ GIVEN = (  # settings and figures of the papers
     "32 % of the paper's",
     "15 % of them retrieved per hour",
     "inside two_steps it is .1",
+    "beside it by .042 and leaves",
     "radius .8, window 20",
     "At α = .5 every node",
     "with 95 % intervals by resampling",
@@ -106,6 +107,14 @@ def find_measure(strategy: str, mode: str, key: str) -> float:
 SAID: dict[str, Callable[[], bool]] = {
     "over feeds 4.58 polls per item, there 41.9": lambda: (
         round(find_measure("fix_learned", "feeds", "polls_per_item"), 2) == 4.58
+    ),
+    "On worlds whose days have no shape both need 2.11": lambda: all(
+        round(find_measure(f"{name}, days without a shape", "polls", "polls_per_item"), 2) == 2.11
+        for name in ("post_rate", "moving_average")
+    ),
+    "7,242 for `fix_1h` (paper: 6,662), 8,933 for `moving_average` (8,773)": lambda: (
+        [round(find_measure(f"{name} on news.parquet", "feeds", "error")) for name in ("fix_1h", "moving_average")]
+        == [7242, 8933]
     ),
     "a quarter of `fix_1h`'s bytes": lambda: (
         0.2 < find_measure("fix_learned", "polls", "bytes_whole") / find_measure("fix_1h", "polls", "bytes_whole") < 0.3

@@ -16,6 +16,7 @@ from headwater.lab.experiment import Experiment, ExperimentResult, LabSettings, 
 from headwater.lab.figures import create_figure
 from headwater.lab.online.changing_feed import check_following, draw_distance, follow_changing_feed
 from headwater.lab.online.divergence_errors import (
+    STEADY_HYBRID,
     add_error_rows,
     check_errors,
     check_trace_errors,
@@ -58,7 +59,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     strategies = given.choose_strategies(("two_steps",), STRATEGY_NAMES)
     phase = 6 if given.quick else PHASE_WEEKS
     models = given.estimators or MODELS
-    measured = given.estimators or (MODELS if given.quick else (*MODELS, *OTHER_MODELS))
+    measured = given.estimators or (MODELS if given.quick else (*MODELS, *OTHER_MODELS, STEADY_HYBRID))
     for name in models:
         make_model(name, 0.1)  # an unknown name is reported before anything runs
         for strategy in strategies:
