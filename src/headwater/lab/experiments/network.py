@@ -63,7 +63,7 @@ def measure_shape(alpha: float, seed: int, nodes: int) -> dict[str, float]:
         "depth": float(tree.hops.max()),
         "mean_hops": float(tree.hops[1:].mean()),
         "leaves": float((degrees == 0).mean()),
-        "hub_share": float(np.sort(degrees)[::-1][:20].sum() / max(degrees.sum(), 1)),
+        "hub_share": int(np.sort(degrees)[::-1][:20].sum()) / max(int(degrees.sum()), 1),
     }
 
 

@@ -272,7 +272,7 @@ def check_pairs(runs: Mapping[tuple[str, float], Sequence[CycleScores]]) -> list
         checks.append(
             Check(
                 f"window freshness at b = {budget:g}: {better} > {worse}",
-                apart.mean() > 0,
+                bool(apart.mean() > 0),
                 "mean difference over paired worlds above 0",
                 {"difference": float(apart.mean()), "paper": _paper_freshness(better, worse, budget)},
                 "thesis Table 4.1",
