@@ -77,6 +77,7 @@ def test_pages_and_forms_that_were_cut_off_show_no_tags() -> None:
     [
         *("<https://example.org/a>", "<me@example.org>", "<stdio.h>", "<sys/types.h>", "Map<K, V>", "Rc<Cell<T>>"),
         *("<a,b>", "<typename T>", "<your name>", "<your-name>", "<Ctrl+C>", "fn<T: Clone>(x)", "if a<b, c>d"),
+        *("if (a<b) x<y; z", "a[i<n] = a<b&&c>d", "<%= x %>"),
     ],
 )
 @pytest.mark.parametrize("text", ["one {} two <b>three</b>", "<p>one</p> <code>{}</code> two", "{}"])
@@ -172,6 +173,8 @@ def test_formulas_stay_without_what_could_run() -> None:
         ("Ã\x89tÃ\xa9", "Été"),
         ("ã\x82\xab", "カ"),
         ("\x81", "\ufffd"),
+        ("ÃƒÂ© Ã‚Â© Ãƒâ€°", "é © É"),
+        ("Ð¿Ñ€Ð¸Ð²ÐµÑ‚", "привет"),
     ],
 )
 def test_characters_of_windows_1252_are_mended_wherever_they_stand(published: str, meant: str) -> None:
@@ -198,6 +201,10 @@ def test_a_dash_is_mended_in_json_and_every_field_of_xml(body: bytes) -> None:
     assert read(orjson.dumps(document)).items[0].content == "it — is"
 
 
+def test_a_letter_whose_second_byte_became_a_blank_is_mended() -> None:
+    assert repair_mojibake("l’été Ã  la plage") == "l’été à la plage"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -212,13 +219,15 @@ def test_a_dash_is_mended_in_json_and_every_field_of_xml(body: bytes) -> None:
         "São Paulo",
         "Ângela",
         "5\xa0°C à\xa0…",
+        "IRMÃ  DE",
+        "ÑÑÑ Ðð",
     ],
 )
 def test_words_that_only_look_like_mojibake_stay(text: str) -> None:
     assert repair_mojibake(text) == text
 
 
-@given(st.text(st.characters(codec="cp1252", exclude_characters="ÂÃ\x81\x8d\x8f\x90\x9d"), max_size=60))
+@given(st.text(st.characters(codec="cp1252", exclude_characters="ÂÃÐÑ\x81\x8d\x8f\x90\x9d"), max_size=60))
 def test_text_without_control_characters_stays(text: str) -> None:
     if "â€" not in text:
         assert repair_mojibake(text) == text

@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     r"<(?!/?(?:p|a|br|li|b|i|em|strong|img|div|span|code|h[1-6]|ul|ol|td|tr|pre|blockquote|figure|hr|table|tbody|th|"
     r"sup|u)[\s/>])(?:(?P<declaration>[!?]|/(?![A-Za-z>]))|(?P<foreign>/?(?:svg|math|SVG|MATH))(?=[\s/>])|"
     r"(?P<name>[A-Za-z][A-Za-z0-9-]{0,20})(?:>|[\s/]+(?=[\w|][^<>=\"']{0,60}(?<!/)>))|"
-    r"(?P<text>[A-Za-z][\w-]{0,60}(?:[.,@+|(]|(?=<)|:(?=//|\s))))"  # what no element can be called
+    r"(?P<text>[A-Za-z][\w-]{0,60}(?:[].,;@+*|(){}&%$!?^~[]|(?=<)|:(?=//|\s))))"  # what no element can be called
 )
 _END_TAG = re.compile(r"</([a-z][a-z0-9]{0,20})", re.IGNORECASE)
 # Elements whose content a browser shows, or which it ignores without their content being lost.

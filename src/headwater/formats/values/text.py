@@ -38,11 +38,13 @@ _QUERY = re.compile(r"&(?=[A-Za-z0-9_]+=)")  # `&copy=2` belongs to the query of
 # Without one, only quotation marks and dashes (`â€™`) and the letters behind Ã and Â are mended: `café »` must stay. A
 # capital before Ã belongs to a word in capitals (`AMANHÃ”`) unless a small letter follows (`SÃ£o`), and « may have its
 # » behind one. Of the signs of windows-1252, those that end a sentence are mended only at the start of a word (`Ã–l`).
+# `Ã` between blanks is `à`, whose second byte became a blank. Three pairs of Ð or Ñ and a sign are letters of Cyrillic.
 _C1_BYTES = re.compile(rb"\xc2[\x80-\x9f]")
 _MOJIBAKE = re.compile(
     "[\xc2-\xdf][\x80-\x9f]|[\xe0-\xef](?:[\x80-\x9f][\x80-\xbf]|[\xa0-\xbf][\x80-\x9f])"
     "|[\xf0-\xf4](?:[\x80-\x9f][\x80-\xbf]{2}|[\xa0-\xbf][\x80-\x9f][\x80-\xbf])|â[€\x80].|(?<![A-ZÀ-Þ])[ÂÃ][\xa0-\xbf]"
-    "|(?<=[A-ZÀ-Þ])Ã[\xa1-\xbf](?=[a-z])|Ã[€ƒ†‡ˆ‰ŠŒŽšœžŸ]|(?<![^\\W\\d_])Ã[‘’“”•–—…˜™](?=[a-z])",
+    "|(?<=[A-ZÀ-Þ])Ã[\xa1-\xbf](?=[a-z])|(?<!\\w)Ã (?= )|(?:[ÐÑ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]){3,}"
+    "|Ã[€‚ƒ†‡ˆ‰ŠŒŽšœžŸ]|(?<![^\\W\\d_])Ã[‘’“”•–—…˜™](?=[a-z])",
     re.DOTALL,
 )
 _LINES = re.compile(r"[ ]*[\t\r\n][ \t\r\n]*")
@@ -65,9 +67,10 @@ def repair_mojibake(text: str) -> str:
         return text
     raw = text.encode("utf-8", "replace")  # this search is five times as fast in bytes
     has_controls = b"\xc2" in raw and _C1_BYTES.search(raw) is not None
-    if not has_controls and "Ã" not in text and "Â" not in text and "â€" not in text:
+    if not has_controls and "Ã" not in text and "Â" not in text and "â€" not in text and "Ð" not in text:
         return text
-    text = _MOJIBAKE.sub(_decode_utf8_bytes, text)
+    mended = _MOJIBAKE.sub(_decode_utf8_bytes, text)
+    text = _MOJIBAKE.sub(_decode_utf8_bytes, mended) if "Ãƒ" in text or "Ã‚" in text else mended  # it happened twice
     return text.translate(WINDOWS_1252) if has_controls else text
 
 
@@ -75,6 +78,8 @@ def _decode_utf8_bytes(found: re.Match[str]) -> str:
     """Decode a sequence; the five bytes that windows-1252 does not define are written as control characters."""
     if found[0] in ("Ã»", "Â»") and "«" in found.string:
         return found[0]
+    if found[0] == "Ã ":
+        return "à"
     try:
         return b"".join(_encode_windows_1252(char) for char in found[0]).decode("utf-8")
     except (UnicodeEncodeError, UnicodeDecodeError):
