@@ -114,6 +114,7 @@ FORMS = [
     ("/feeds", {"address": ""}, "No address"),
     ("/discover", {"address": "nothing.example"}, "could not be found (DNS)"),
     ("/queries/edit", {"do": "save", "text": "CREATE FEED AS"}, "Line 1"),
+    ("/queries/edit", {"do": "save", "text": " -- nothing yet"}, "contains no statement"),
     ("/queries/edit", {"do": "save", "text": f"CREATE FEED a AS RETURN ALL WHERE {'(' * 60_000}"}, "16 levels"),
     ("/queries/edit", {"do": "build", "name": "9", "deliver": "PIGEON", "address": "x"}, "cannot be a name"),
     ("/settings/change", {"budget": "0"}, "budget"),

@@ -275,6 +275,7 @@ async def test_others_see_name_description_and_result_of_a_shared_query(town: To
         assert (await reader.post("/reader/api/0/subscription/edit", data=form)).status_code == 200
         shown = (await reader.get("/api/v1/queries/Everything")).json()
         assert (shown["text"], shown["sources"], shown["mine"], shown["visibility"]) == ("", [], False, "shared")
+        assert "<p>1 item in " in (await reader.get("/queries/Everything")).text
         assert (await reader.get("/feeds/Everything.atom")).status_code == 200
         item = (await reader.get("/api/v1/items?query=Everything")).json()["items"][0]["id"]
         number = HIT_ID_OFFSET + int(item.removeprefix("q"))

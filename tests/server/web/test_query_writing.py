@@ -79,7 +79,7 @@ def test_sources_are_addresses_names_and_titles() -> None:
 
 
 def test_two_deliveries_have_their_own_digests() -> None:
-    form = {"deliver": "EMAIL", "address": "me@example.org", "at": "07:30", "days": "monday, Friday"}
+    form = {"deliver": "EMAIL", "address": "me@example.org", "at": "07:30", "days": "mon, Friday"}
     form |= {"deliver2": "WEBHOOK", "address2": "https://a.example/hook", "name": "a"}
     text = build_query(form)
     assert 'DELIVER TO EMAIL "me@example.org" EVERY MONDAY, FRIDAY AT "07:30"\n' in text

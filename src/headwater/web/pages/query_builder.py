@@ -125,14 +125,21 @@ def _write_delivery(form: Mapping[str, str], suffix: str) -> str:
 
 
 def _write_digest(form: Mapping[str, str], suffix: str) -> str:
-    at, days = form.get(f"at{suffix}", "").strip(), _split_list(form.get(f"days{suffix}", "").upper())
+    at = form.get(f"at{suffix}", "").strip()
     if at and not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", at, re.ASCII):
         raise InputError("The time of a digest is written like 07:30.", f"at{suffix}")
-    if unknown := [day for day in days if day not in list(Weekday)]:
-        raise InputError(f"“{unknown[0][:40]}” is not a weekday: write Monday, Friday.", f"days{suffix}")
+    days = [_find_weekday(day, f"days{suffix}") for day in _split_list(form.get(f"days{suffix}", ""))]
     if not at and not days:
         return ""
     return f" EVERY {', '.join(days) or '1 DAY'}" + (f' AT "{at}"' if at else "")
+
+
+def _find_weekday(written: str, field: str) -> Weekday:
+    """Return the weekday that is written in full or by its first letters, at least two."""
+    for day in Weekday:
+        if len(written) > 1 and day.startswith(written.upper()):
+            return day
+    raise InputError(f"“{written[:40]}” is not a weekday: write Monday, Friday.", field)
 
 
 def read_form(text: str) -> dict[str, str] | None:

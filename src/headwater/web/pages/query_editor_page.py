@@ -143,8 +143,11 @@ async def save_query(
     """Run the script. Return the name of the last created query feed (empty: none) and the ids that undo drops.
 
     Saving replaces a query of the same name, also without OR REPLACE: the editor shows the one that exists.
+    InputError if the script has no statement.
     """
     done = await store.write(run_script, text, now, subscriber=author, replacing=EVERY, limits=limits)
+    if not done.done:
+        raise InputError("The text contains no statement. Write a query: CREATE FEED name AS RETURN …;", "text")
     made = [one.name for one in done.done if one.action in ("created", "replaced")]
     return made[-1] if made else "", ",".join(map(str, done.undo)) or None
 
