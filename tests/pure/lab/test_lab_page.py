@@ -99,6 +99,13 @@ TOLD: dict[str, Callable[[], bool]] = {
 }
 
 
+def pair_by_level(rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the rows of two_steps on all levels beside those of uniform."""
+    by_pair = {(row["first"], row["below"], row["level"]): row for row in rows}
+    levels = {row["level"] for row in rows}
+    return [(by_pair["two_steps", "two_steps", each], by_pair["uniform", "uniform", each]) for each in levels]
+
+
 def find_measure(strategy: str, mode: str, key: str) -> float:
     rows = load("generic-feeds")["rows"]
     return float(next(row[key] for row in rows if (row["strategy"], row["mode"]) == (strategy, mode)))
@@ -115,6 +122,13 @@ SAID: dict[str, Callable[[], bool]] = {
     "7,242 for `fix_1h` (paper: 6,662), 8,933 for `moving_average` (8,773)": lambda: (
         [round(find_measure(f"{name} on news.parquet", "feeds", "error")) for name in ("fix_1h", "moving_average")]
         == [7242, 8933]
+    ),
+    "More than four fifths of the items": lambda: (
+        min(find_figures("cascades", "most items that a second level").values()) > 0.8
+    ),
+    "over items it is about as short or shorter": lambda: all(
+        slow["delay_of_items_s"] < 1.02 * fast["delay_of_items_s"]
+        for slow, fast in pair_by_level(load("cascades")["rows"])
     ),
     "a quarter of `fix_1h`'s bytes": lambda: (
         0.2 < find_measure("fix_learned", "polls", "bytes_whole") / find_measure("fix_1h", "polls", "bytes_whole") < 0.3

@@ -84,13 +84,26 @@ def test_quality_is_measured_for_each_source_in_whose_radius_a_query_feed_is() -
     assert pair.freshness == pytest.approx((0.0 + 0.5) / 2)
 
 
+def test_a_lost_item_is_told_by_whether_a_feed_that_is_read_had_it() -> None:
+    profiles = np.array([[True, True], [True, False], [True, False]])  # a source, and a chain of two query feeds
+    parents = tuple(np.array(each, dtype=np.int64) for each in ([], [0], [1]))
+    graph = SubscriptionGraph(profiles, 1, parents, np.array([[0, 1, 2]]), np.array([0, 1, 2]))
+    items = PublishedItems(np.array([1.0, 2.0, 3.0]), np.zeros(3, int), np.ones(3, int))
+    none = [np.inf] * 3
+    run = GraphRun(np.array([none, [4.0, 4.0, np.inf], [5.0, np.inf, np.inf]]), 2)
+    above, below = measure_pairs(graph, items, run, 10, 0.0, 10.0, np.array([6.0]))
+    assert (above.got, above.lost, above.passed) == (2, 1, 1)  # the source had published all
+    assert (below.got, below.lost, below.passed) == (1, 2, 1)  # one of the two had come to the feed above
+
+
 def test_pairs_of_strategies_spend_the_same_and_are_compared_level_by_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cascades, "DAYS", 3.0)
     monkeypatch.setattr(cascades, "EDGE", 1.0)
     result = load_experiment("cascades").run(LabSettings(seeds=1, jobs=1), ignore_progress)
-    several, cost, *effects = result.checks
+    several, cost, losses, *effects = result.checks
     assert several.holds
     assert cost.holds
+    assert losses.holds
     assert {(row["first"], row["below"]) for row in result.rows} == {
         (first, below) for first in ("uniform", "two_steps") for below in ("uniform", "two_steps")
     }

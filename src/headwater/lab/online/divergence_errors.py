@@ -212,7 +212,7 @@ def check_trace_errors(
 
 
 def draw_errors(axis: Any, errors: Any, shape: str, hours: Any, names: Sequence[str]) -> None:
-    for place, name in enumerate(names):
+    for place, name in enumerate(names, 1):  # as in figures 7.9 and 7.10, where the true day comes first
         axis.plot(hours, [errors[shape, name, each].mean() * 100 for each in hours], label=name, **line_style(place))
     axis.set_xscale("log", base=2)
     axis.set_xticks(hours, [f"{each:g}" for each in hours])

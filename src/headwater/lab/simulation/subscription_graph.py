@@ -169,12 +169,18 @@ def run_graph(
 
 @dataclass(frozen=True, slots=True)
 class PairQuality:
-    """The quality of one query feed with respect to one source in whose radius it is."""
+    """The quality of one query feed with respect to one source in whose radius it is.
+
+    `passed` are the lost items that a feed it reads had published: they left that feed's window unread.
+    """
 
     level: int
     completeness: float
     freshness: float
     mean_delay: float
+    got: int
+    lost: int
+    passed: int
 
 
 def measure_pairs(
@@ -196,5 +202,9 @@ def measure_pairs(
             if want.any():
                 delay = float((arrival[got] - times[got]).mean()) if got.any() else float("nan")
                 fresh = measure_freshness(times, wanted, arrival, window, samples)
-                found.append(PairQuality(int(graph.levels[node]), float(got.sum() / want.sum()), fresh, delay))
+                parents = graph.parents[node]
+                reached = np.isfinite(run.arrivals[np.ix_(parents, mine)]).any(0) | (parents == source).any()
+                counts = (int(each.sum()) for each in (got, want & ~got, want & ~got & reached))
+                share = float(got.sum() / want.sum())
+                found.append(PairQuality(int(graph.levels[node]), share, fresh, delay, *counts))
     return found
