@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pytest
 from cluster_in_process import LEASE, all_matched, cluster_ingest, publish, result, roles, settings, streams_at
 from sqlalchemy import Connection, text
@@ -34,6 +35,7 @@ from headwater.cluster.transport.wire_messages import (
     read_lessons,
 )
 from headwater.errors import ClusterError, LeaseLost
+from headwater.estimate.models.learned_forecast import LearnedForecast
 from headwater.farm.faults import Fault
 from headwater.fetch.client import Fetcher
 from headwater.node.crawl.dispatcher import Dispatcher
@@ -439,7 +441,7 @@ async def test_what_the_controller_before_had_in_flight_is_in_flight_and_due_aga
     assert three in second.in_flight
 
 
-async def test_who_takes_over_has_learned_what_was_not_saved(store: Store, eventually) -> None:
+async def test_who_takes_over_has_learned_what_was_not_saved_and_learns_on(store: Store, eventually) -> None:
     url = "https://one.example/feed"
     feed = await a_feed(store, url)
     storer = cluster_ingest(store, manners())
@@ -447,20 +449,28 @@ async def test_who_takes_over_has_learned_what_was_not_saved(store: Store, event
     for n in range(30):
         shown = [str(k) for k in range(n, n + 5)]
         await storer.save_results([result(feed, url, now - 3000 + 100 * n, *shown)])
-    given = settings(database="postgresql://unused")
-    live_settings = LiveSettings(store, given)
-    leader = Leader(store, live_settings, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
-    held = await store.write(cluster_leases.acquire_lease, "controller", "c", 60.0)
-    assert held is not None
-    over = asyncio.Event()
-    leading = asyncio.create_task(leader.run_term(held, over))
-    await eventually(lambda: leader.dispatcher is not None, "it leads")
-    assert leader.dispatcher is not None
-    rate = leader.dispatcher.scheduler.estimate_feed_rate(feed)
-    over.set()
-    await leading
-    assert rate is not None
-    assert 1 / 300 < rate < 1 / 50  # one item in a hundred seconds
+    live_settings = LiveSettings(store, settings(database="postgresql://unused", strategy="value", estimator=None))
+    trusts = []
+    for name in ("first", "second"):
+        leader = Leader(store, live_settings, lambda fenced, held: PostgresJobSender(fenced), roles=["node"])
+        held = await store.write(cluster_leases.acquire_lease, "controller", name, 60.0)
+        assert held is not None
+        over = asyncio.Event()
+        leading = asyncio.create_task(leader.run_term(held, over))
+        await eventually(lambda leader=leader: leader.dispatcher is not None, f"the {name} leads")
+        assert leader.dispatcher is not None
+        scheduler = leader.dispatcher.scheduler
+        rate = scheduler.estimate_feed_rate(feed)
+        assert rate is not None
+        assert 1 / 300 < rate < 1 / 50  # one item in a hundred seconds
+        forecast = scheduler.strategy.estimator
+        assert isinstance(forecast, LearnedForecast)
+        trusts.append(forecast.learning.trust)
+        forecast.learning.load({**forecast.learning.save(), "*evidence": np.array(-2.0)})  # as after bad days
+        over.set()
+        await leading
+        await store.write(cluster_leases.release_lease, held)
+    assert trusts == [pytest.approx(0.98, abs=0.01), pytest.approx(0.12, abs=0.01)]
 
 
 # servers

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
+from importlib.resources import files
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -85,6 +87,11 @@ def test_the_weights_of_the_package_are_small_and_finite() -> None:
     network = load_network()
     assert network.weights.shape == (WEIGHTS,)
     assert network.weights.nbytes < 100_000
+    file = files("headwater.estimate.learned").joinpath("weights.npz").read_bytes()
+    assert len(file) < 100_000
+    made = str(np.load(io.BytesIO(file))["made"]).splitlines()
+    assert made[0].startswith("headwater lab train-forecast --trace ")
+    assert len(made) == 1 + made[0].count("--trace ")
     assert np.isfinite(network.weights).all()
     assert (network.scaling.low <= network.scaling.high).all()
 

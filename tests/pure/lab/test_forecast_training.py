@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,12 @@ def test_a_training_writes_weights_and_reports_what_it_measured(tmp_path: Path) 
     report = train_forecast(TrainingSettings((trace,), rows=2000, epochs=1, jobs=1), out, ignore_progress)
     with out.open("rb") as file:
         assert read_network(file).weights.shape == (WEIGHTS,)
+    with np.load(out) as saved:
+        made = str(saved["made"]).splitlines()
+    assert made[0] == (
+        "headwater lab train-forecast --trace small.csv --rows 2000 --epochs 1 --feeds-held-out 0.2 --seed 0"
+    )
+    assert made[1] == f"{sha256(trace.read_bytes()).hexdigest()}  small.csv"
     assert report["rows"] > 300
     assert report["rows_held_out"] > 30
     assert report["loss_of_belief"] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +73,7 @@ def train_forecast(settings: TrainingSettings, out: Path, progress: Progress) ->
     trained = train_network(
         rows, check, settings.epochs, settings.seed, lambda epoch, *_: progress(epoch, settings.epochs, "epochs")
     )
-    write_network(out, trained.network)
+    write_network(out, trained.network, describe_training(settings))
     delays = run_jobs(
         [SweepJob(compare_delays, (path, settings.held_out, out)) for path in settings.traces], lab, progress, "delays"
     )
@@ -126,8 +127,18 @@ def make_blank_network() -> Network:
     return Network(np.zeros(WEIGHTS, np.float32), Scaling(-one, one, 0 * one, one))
 
 
-def write_network(path: Path, network: Network) -> None:
-    """Write a network as .npz."""
+def describe_training(settings: TrainingSettings) -> str:
+    """Return the command that makes these weights again, and the SHA-256 of each trace."""
+    traces = "".join(f" --trace {path.name}" for path in settings.traces)
+    digests = "".join(f"\n{sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in settings.traces)
+    return (
+        f"headwater lab train-forecast{traces} --rows {settings.rows} --epochs {settings.epochs} "
+        f"--feeds-held-out {settings.held_out:g} --seed {settings.seed}{digests}"
+    )
+
+
+def write_network(path: Path, network: Network, made: str) -> None:
+    """Write a network as .npz, with a text that says how it was made."""
     scaling = network.scaling
     with path.open("wb") as file:
         np.savez(
@@ -137,6 +148,7 @@ def write_network(path: Path, network: Network) -> None:
             high=scaling.high,
             mean=scaling.mean,
             deviation=scaling.deviation,
+            made=np.array(made),
         )
 
 
