@@ -153,3 +153,12 @@ def test_a_date_more_than_an_hour_ahead_counts_from_the_arrival_in_a_table_as_on
     first, second = (row.item for row in read_item_table(text.encode(), "t").rows)
     assert (first.published, first.dated) == (1_700_003_000, True)
     assert (second.published, second.dated) == (1_700_000_000, False)
+
+
+def test_an_item_of_an_export_that_was_changed_has_been_updated() -> None:
+    lines = ('{"id": 1, "feed": "a", "version": 2, "arrived": 1700000000}', '{"id": 2, "feed": "a"}')
+    table = read_item_table("\n".join(lines).encode(), "t")
+    run = DryRun(parse("CREATE FEED u AS RETURN ALL WHERE HAS UPDATED;", table.catalogue), len(table.rows))
+    for row in table.rows:
+        run.add_arrival(row.item, row.origin, row.arrived)
+    assert [one.analysed.item.id for one in run.select_items("u")] == [1]

@@ -34,7 +34,8 @@ class _TableEnclosure(msgspec.Struct):
 class _TableLine(msgspec.Struct):
     """One line of a table. Without `arrived` the item arrived at its date, or with the line before.
 
-    The fields from `identity` on are those of an export. `dated` says whether `published` is the publisher's date.
+    The fields from `identity` on are those of an export. `dated` says whether `published` is the publisher's date,
+    `version` how often the publisher has changed the item, from 1.
     """
 
     id: int | str
@@ -58,6 +59,7 @@ class _TableLine(msgspec.Struct):
     feed_title: str | None = None
     registered: bool = True
     origin: Source | None = None
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ def _make_row(line: _TableLine, number: int, feed: int, published: float | None,
         updated=updated,
         first_seen=now,
         id=line.id if isinstance(line.id, int) else number,
+        version=line.version,
         summary=clean_markup(summary),
         content=clean_markup(content),
         **facts,

@@ -241,11 +241,12 @@ def render_dropped(dropped: DroppedQueries) -> None:
 
 
 def render_verification(found: Verification) -> None:
-    replayed = f"{found.published} items published, {found.replayed} versions of stored items replayed"
+    published = format_count(found.published, "item")
+    replayed = f"{published} published, {format_count(found.replayed, 'version')} of stored items replayed"
     if not found.differences:
         out.print(Text(f"{found.name}: no difference ({replayed})."))
         return
-    out.print(Text(f"{found.name}: {len(found.differences)} differences ({replayed})."))
+    out.print(Text(f"{found.name}: {format_count(len(found.differences), 'difference')} ({replayed})."))
     for one in found.differences:
         out.print(Text(f"  {one.kind}: item {one.item}, {one.title or 'without a title'}"))
 
