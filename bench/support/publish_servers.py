@@ -31,7 +31,7 @@ from headwater.model import Document, Ending, Entry, Item, Known, Markup, Refres
 from headwater.node.crawl.local_crawl import LocalCrawl
 from headwater.node.node import Node
 from headwater.node.queries.processor import QueryProcessor
-from headwater.node.websub.push_service import PushService
+from headwater.node.websub import PushService
 from headwater.settings import load_settings
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.verdicts import save_refreshes

@@ -45,6 +45,7 @@ from headwater.cluster.transport.proxied_requests import GrantedProxy, PostgresR
 from headwater.errors import ClusterError, HeadwaterError
 from headwater.fetch.client import Fetcher
 from headwater.loops import run_every
+from headwater.node import websub
 from headwater.node.article_fetcher import ArticleFetcher, enqueue_articles_of_hits
 from headwater.node.crawl.ingest import Ingest, ProvisionalPlanner
 from headwater.node.crawl.local_crawl import LocalCrawl
@@ -55,8 +56,7 @@ from headwater.node.maintenance import Maintenance, log_refreshes
 from headwater.node.node import Node
 from headwater.node.queries.processor import HitWriter, QueryProcessor
 from headwater.node.request_grants import RemoteGrants
-from headwater.node.websub import websub_client
-from headwater.node.websub.websub_client import HubWatch
+from headwater.node.websub import HubWatch
 from headwater.publish.delivery.deliverer import make_deliverer
 from headwater.publish.delivery.delivery_planner import DeliveryPlanner
 from headwater.query.items.language_detection import make_language_detector
@@ -232,7 +232,7 @@ async def _build_shared(stack: AsyncExitStack, settings: Settings, writers: Sequ
         deliverer.run,
         live_settings.run,
         partial(run_every, STATUS_SECONDS, crawl.follow_status),
-        partial(run_every, websub_client.POLL_SECONDS, watch.follow),
+        partial(run_every, websub.HUB_POLL_SECONDS, watch.follow),
         partial(run_every, timing.heartbeat_seconds, membership.check),  # the terminal's renewals are its heartbeats
     ]
     await crawl.follow_status()
@@ -408,7 +408,7 @@ async def run_storer(settings: Settings, stop: asyncio.Event, on_step: Callable[
         member.problems.append(lambda: ingest.problem)
         with suppress(HeadwaterError):  # the database may be away again already; it is looked at again soon
             await watch.follow()
-        await asyncio.gather(ingest.run(receiver, stop), run_every(websub_client.POLL_SECONDS, watch.follow, stop))
+        await asyncio.gather(ingest.run(receiver, stop), run_every(websub.HUB_POLL_SECONDS, watch.follow, stop))
 
 
 async def run_processor(settings: Settings, stop: asyncio.Event) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.cluster.demo.audit import RunAudit, audit_run, describe_overlaps
 from headwater.farm.farm import Farm
-from headwater.farm.request_log import LoggedRequest, RequestLog
+from headwater.farm.farm_pages import LoggedRequest, RequestLog
 from headwater.formats import read_to_keep
 from headwater.model import Ending, Outcome
 from headwater.novelty import judge

@@ -21,7 +21,7 @@ from headwater.cluster import leader
 from headwater.credentials import hash_password
 from headwater.node.node import Node
 from headwater.node.quality.belief_sample import BeliefSample
-from headwater.node.websub.push_service import PushService
+from headwater.node.websub import PushService
 from headwater.publish.channels import create_feed_token
 from headwater.schedule.promise import PlanInputs
 from headwater.store.content.feeds import NewFeed

@@ -9,9 +9,9 @@ from cluster_in_process import cluster_ingest, result
 from msgspec.structs import replace
 
 from headwater.cluster.leases import partitions
+from headwater.node import websub
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.transport import FetchResult
-from headwater.node.websub import websub_client
 from headwater.schedule.politeness.rules import SAFETY_POLL
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import NewFeed
@@ -48,14 +48,14 @@ async def test_a_pushed_feed_is_asked_seldom_until_its_hub_ends(store: Store) ->
     await store.write(add_leases, [WebSubLease(one, "key", HUB, urls[0], "secret", due=now)])
     assert await store.write(claim_due_leases, now, now + 600, now + 600)
     assert await store.write(confirm_lease, "key", urls[0], now, now + 1000, now + 800) == one
-    assert await websub_client.follow_pushed_feeds(store, courtesy) == set()
+    assert await websub.follow_pushed_feeds(store, courtesy) == set()
     both = [result(feed, url, now, "a") for feed, url in zip((one, other), urls, strict=True)]
     await storer.save_results([with_hub(one, HUB) for one in both])
     known = await store.read(load_feed_states, [one, other])
     assert (known[one].next_refresh or 0) >= now + SAFETY_POLL
     assert (known[other].next_refresh or 0) < now + SAFETY_POLL / 2
     await store.write(end_lease, one, "silent", "It did not push.", now + 1000)
-    assert await websub_client.follow_pushed_feeds(store, courtesy) == {one}  # the decider reconsiders it
+    assert await websub.follow_pushed_feeds(store, courtesy) == {one}  # the decider reconsiders it
     assert courtesy.pushed_feeds == set()
 
 
@@ -65,7 +65,7 @@ async def test_a_hub_that_confirms_and_does_not_push_is_noticed_by_whoever_store
     feed = added.feed.id
     await store.write(partitions.create_partition_leases)
     courtesy = Politeness(random.Random(1), least=1.0)
-    watch = websub_client.HubWatch(store, courtesy)
+    watch = websub.HubWatch(store, courtesy)
     storer = cluster_ingest(store, courtesy, watch.watch_refreshes)
     await storer.save_results([with_hub(result(feed, url, now - 20_000, "a"), HUB)])
     await store.write(add_leases, [WebSubLease(feed, "key", HUB, url, "secret", due=now - 19_000)])

@@ -20,6 +20,7 @@ from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.transport.wire_messages import describe_unreadable, read_lessons
 from headwater.errors import HeadwaterError
 from headwater.loops import run_every
+from headwater.node import websub
 from headwater.node.crawl.crawl_status import CrawlStatus
 from headwater.node.crawl.dispatcher import Dispatcher, JobOrder, LeaderMessages
 from headwater.node.crawl.lessons import Lesson
@@ -31,7 +32,6 @@ from headwater.node.maintenance import Maintenance, log_refreshes
 from headwater.node.quality.belief_sample import BeliefSample, sample_beliefs
 from headwater.node.queries.definitions import DefinitionReader
 from headwater.node.request_grants import GrantDesk
-from headwater.node.websub import websub_client
 from headwater.schedule.strategy import Strategy
 from headwater.settings import Settings
 from headwater.store import cluster_jobs, cluster_leases
@@ -142,7 +142,7 @@ class Leader:
         await maintenance.load_state()
         await dispatcher.adopt_in_flight()
         await definitions.reload_changes()
-        await websub_client.follow_pushed_feeds(store, scheduler.politeness)
+        await websub.follow_pushed_feeds(store, scheduler.politeness)
         await self._count_capacity(store)
         self.dispatcher, self.maintenance = dispatcher, maintenance
         self.takeover_seconds = time.monotonic() - began
@@ -210,7 +210,7 @@ class Leader:
                 saved_last = encoded
 
         async def follow_hubs() -> None:
-            ended = await websub_client.follow_pushed_feeds(store, scheduler.politeness)
+            ended = await websub.follow_pushed_feeds(store, scheduler.politeness)
             await scheduler.reconsider_feeds(ended)
 
         async def save_beliefs() -> None:
@@ -220,7 +220,7 @@ class Leader:
             await self._count_capacity(store)
 
         works = (
-            (websub_client.POLL_SECONDS, follow_hubs),
+            (websub.HUB_POLL_SECONDS, follow_hubs),
             (BELIEF_SECONDS, save_beliefs),
             (POLL_SECONDS, reload_queries),
             (POLL_SECONDS, count_capacity),

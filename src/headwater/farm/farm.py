@@ -15,9 +15,9 @@ from headwater.errors import InputError, NotFound
 from headwater.farm import farm_pages
 from headwater.farm.farm_documents import FarmItem, item_identity
 from headwater.farm.farm_feed import BodyCache, FarmFeed
+from headwater.farm.farm_pages import LoggedRequest, RequestLog
 from headwater.farm.faults import Fault, FaultCase, answer_wrongly
 from headwater.farm.http_protocol import FarmListener, FarmRequest, FarmResponse, make_response
-from headwater.farm.request_log import LoggedRequest, RequestLog
 from headwater.farm.timeline import FORMATS, RATES, FarmClock, FarmProfile, check_rates, make_profile
 
 CACHE_BYTES = 128 << 20

@@ -25,7 +25,7 @@ from starlette.types import Scope
 
 from headwater.errors import HeadwaterError, NotFound, StoreError
 from headwater.node.aggregator import Aggregator
-from headwater.node.websub.push_service import PushService
+from headwater.node.websub import PushService
 from headwater.publish.document_cache import DocumentCache
 from headwater.store.publishing.private_feeds import may_read_path
 from headwater.store.readers.accounts import READ

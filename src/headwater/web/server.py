@@ -15,7 +15,7 @@ from headwater.errors import SettingsError
 from headwater.fetch.client import Fetcher
 from headwater.fetch.http.address_guard import WEB_PORTS
 from headwater.node.aggregator import Aggregator
-from headwater.node.websub.push_service import PushService
+from headwater.node.websub import PushService
 from headwater.settings import Settings
 from headwater.web.app import create_app
 from headwater.web.auth.client_address import TrustedProxyHeaders

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from headwater.arrays import Ragged
 from headwater.errors import QueryError, TraceError
 from headwater.estimate.models.cluster_pattern import ClusterPattern
-from headwater.lab.description import activity, description, publication_habits
+from headwater.lab.description import activity, description
 from headwater.lab.description.description import cluster_patterns, describe_trace, hour_shares
 from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.traces import trace_queries
@@ -112,14 +112,14 @@ def test_habits_are_named_by_their_rules() -> None:
         "sliced": [day * DAY + minute * 1200 for day in range(200) for minute in range(9)],
         "chunked": [day * DAY + second for day in range(0, 200, 2) for second in range(5)],
     }
-    named = publication_habits.classify_habits(Trace.from_lists([sorted(times) for times in feeds.values()]))
-    assert [publication_habits.HABITS[k] for k in named] == list(feeds)
+    named = activity.classify_habits(Trace.from_lists([sorted(times) for times in feeds.values()]))
+    assert [activity.HABITS[k] for k in named] == list(feeds)
 
 
 def test_a_feed_that_gives_old_titles_new_dates_is_written_on_the_fly() -> None:
     times = list(np.arange(0, 40) * HOUR)
     trace = titled([times], [f"item {k % 4}" for k in range(40)], [""] * 40)
-    assert publication_habits.HABITS[publication_habits.classify_habits(trace)[0]] == "on-the-fly"
+    assert activity.HABITS[activity.classify_habits(trace)[0]] == "on-the-fly"
 
 
 def test_subjects_come_from_names_and_categories() -> None:

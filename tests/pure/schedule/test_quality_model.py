@@ -13,11 +13,10 @@ from headwater.errors import SettingsError
 from headwater.schedule.politeness.rules import Reason
 from headwater.schedule.promise import Calibration, PlanInputs
 from headwater.schedule.quality.deadlines import plan_deadlines
-from headwater.schedule.quality.least_budget import find_budget_for_target, find_least_budget
+from headwater.schedule.quality.least_budget import find_budget_for_target, find_least_budget, quality_by_budget
 from headwater.schedule.quality.overflow import DISPERSIONS
 from headwater.schedule.quality.quality_target import QualityTarget
 from headwater.schedule.quality.query_targets import QueryTarget, QueryTargetPlan, meet_query_targets, sample_feeds
-from headwater.schedule.quality.what_if import quality_by_budget
 from headwater.times import DAY, HOUR, MINUTE
 
 RATES = np.geomspace(0.2, 200, 60) / DAY

@@ -21,8 +21,8 @@ from headwater.node.quality.feed_explanation import explain_feed_schedule
 from headwater.node.quality.quality_monitor import QualityMonitor, measure_delays
 from headwater.node.quality.quality_report import load_last_report
 from headwater.schedule.promise import Calibration, PlanInputs
+from headwater.schedule.quality.least_budget import quality_by_budget
 from headwater.schedule.quality.loss_forecast import forecast_loss
-from headwater.schedule.quality.what_if import quality_by_budget
 from headwater.schedule.selection import Budget, Choice
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Observed, Table

@@ -17,7 +17,6 @@ from headwater.query.source_scope import SourceScope
 from headwater.schedule.budget import RequestCap
 from headwater.settings import load_settings
 from headwater.store.opening import open_store
-from headwater.store.publishing.document_readers import WEEK, add_document_readers, count_document_readers, week_of
 from headwater.store.publishing.hub_subscribers import (
     HubRequest,
     add_hub_request,
@@ -26,7 +25,15 @@ from headwater.store.publishing.hub_subscribers import (
 )
 from headwater.store.queries.query_feeds import find_query_feed
 from headwater.store.readers.accounts import add_user
-from headwater.store.readers.readership import MAX_VISITORS, Readership, load_readership
+from headwater.store.readers.readership import (
+    MAX_VISITORS,
+    WEEK,
+    Readership,
+    add_document_readers,
+    count_document_readers,
+    load_readership,
+    week_of,
+)
 from headwater.store.readers.subscriptions import subscribe_to_feeds, subscribe_to_query_feed
 from support.store_samples import NOW
 

@@ -19,7 +19,7 @@ from publish_server import served
 
 from headwater.assembly import build
 from headwater.node.node import Node
-from headwater.node.websub.push_service import PushService
+from headwater.node.websub import PushService
 from headwater.settings import load_settings
 from headwater.web.app import create_app
 

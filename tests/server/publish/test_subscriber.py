@@ -18,8 +18,7 @@ from headwater.formats import read
 from headwater.model import Feed, Known
 from headwater.node.node import Node
 from headwater.node.quality.feed_explanation import explain_feed_schedule
-from headwater.node.websub.push_service import PushService
-from headwater.node.websub.websub_client import WebSubClient
+from headwater.node.websub import PushService, WebSubClient
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import NewFeed
 from headwater.store.content.items import list_items

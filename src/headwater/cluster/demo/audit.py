@@ -14,7 +14,7 @@ from itertools import pairwise
 from sqlalchemy import Connection, func, select
 
 from headwater.farm.farm import Farm
-from headwater.farm.request_log import LoggedRequest, RequestLog
+from headwater.farm.farm_pages import LoggedRequest, RequestLog
 from headwater.farm.timeline import FarmPosting
 from headwater.model import Ending, Known, Refresh
 from headwater.store.content.feed_state import load_feed_states

@@ -13,7 +13,7 @@ from headwater.arrays import Floats, Rows
 from headwater.errors import TraceError
 from headwater.estimate.clustering import kmeans
 from headwater.estimate.models.cluster_pattern import ENOUGH_ITEMS
-from headwater.lab.description import activity, publication_habits
+from headwater.lab.description import activity
 from headwater.lab.description.activity import CLASS_NAMES, DayShape
 from headwater.lab.experiment import to_json_value
 from headwater.lab.traces import trace_queries
@@ -142,12 +142,12 @@ class TraceDescription:
             "power_law": None if self.law is None else asdict(self.law),
             "habits": dict(
                 zip(
-                    publication_habits.HABITS,
-                    np.bincount(self.habits, minlength=len(publication_habits.HABITS)),
+                    activity.HABITS,
+                    np.bincount(self.habits, minlength=len(activity.HABITS)),
                     strict=True,
                 )
             ),
-            "habit_rules": publication_habits.HABIT_RULES,
+            "habit_rules": activity.HABIT_RULES,
             "subjects": self.subjects,
             "duplicates": self.duplicates,
         }
@@ -195,7 +195,7 @@ def describe_trace(trace: Trace, high: float = 1.5, low: float = 0.5, share: flo
         thresholds=(high, low, share),
         clusters=clusters,
         law=fit_power_law(trace.counts),
-        habits=publication_habits.classify_habits(trace),
+        habits=activity.classify_habits(trace),
         subjects={name: int(which.sum()) for name, which in trace_queries.find_subjects(trace).items()},
         duplicates=count_duplicates(trace),
         share_of_top=float(by_size[:top].sum() / len(trace.times)),

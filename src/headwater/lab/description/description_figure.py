@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.lab.description import publication_habits
+from headwater.lab.description import activity
 from headwater.lab.description.activity import CLASS_NAMES, DayShape
 from headwater.lab.description.description import TraceDescription
 from headwater.lab.figures import COLOURS, create_figure
@@ -85,11 +85,11 @@ def _draw_power_law(axis: Any, found: TraceDescription) -> None:
 
 
 def _draw_habits(axis: Any, found: TraceDescription) -> None:
-    sizes = np.bincount(found.habits, minlength=len(publication_habits.HABITS)) / found.feeds * 100
-    axis.barh(publication_habits.HABITS, sizes, color=COLOURS[2])
+    sizes = np.bincount(found.habits, minlength=len(activity.HABITS)) / found.feeds * 100
+    axis.barh(activity.HABITS, sizes, color=COLOURS[2])
     axis.invert_yaxis()
     axis.set_xlabel("feeds (%)")
-    axis.set_title(f"Most feeds are {publication_habits.HABITS[int(sizes.argmax())]}", fontsize=10)
+    axis.set_title(f"Most feeds are {activity.HABITS[int(sizes.argmax())]}", fontsize=10)
 
 
 def _draw_subjects(axis: Any, found: TraceDescription) -> None:

@@ -20,7 +20,7 @@ from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.snapshot import pack_arrays, unpack_arrays
 from headwater.schedule.politeness.rules import MIN_INTERVAL
 from headwater.schedule.promise import Beliefs, Calibration, Constraints, PlanInputs
-from headwater.schedule.quality.what_if import PredictedQuality, quality_by_budget
+from headwater.schedule.quality.least_budget import PredictedQuality, quality_by_budget
 from headwater.schedule.value.objective import Objective
 from headwater.schedule.value.value import Value
 from headwater.times import DAY

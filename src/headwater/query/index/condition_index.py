@@ -34,9 +34,8 @@ from headwater.query.index.condition_tree import (
     Phrase,
 )
 from headwater.query.index.features import ALL_SOURCES, FIELDS_BY_CODE, FeatureChannels, ItemFeatures, find_channel
-from headwater.query.index.pattern_set import PatternSet
+from headwater.query.index.pattern_set import PatternSet, PrefixSet
 from headwater.query.index.postings import ABSENT, EITHER, EXCEPT, FEATURE, NAMED, PHRASE, RULE, Postings
-from headwater.query.index.prefix_set import PrefixSet
 from headwater.query.items.analysed_item import AnalysedItem
 
 CHEAPER_FACTOR = 4.0  # an entry moves only to a feature this many times rarer, because shares are noisy

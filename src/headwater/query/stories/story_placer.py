@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headwater.formats.values.links import normalise_url
 from headwater.model import Item
 from headwater.query.items.origin import Origin
-from headwater.query.stories.publishers import Publishers
+from headwater.query.stories.source_habits import Publishers
 from headwater.query.stories.story_grouper import WINDOW, StoryGrouper
 from headwater.query.stories.story_items import ItemStory, Placement, StoryItem, join_stems
 

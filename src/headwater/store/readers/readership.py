@@ -1,18 +1,22 @@
-"""Loads who reads what: accounts by feed and query feed, and readers without an account."""
+"""Loads who reads what: accounts by feed and query feed, and readers of published documents without an account.
+
+Those are counted by week. A reader is a keyed hash of an address and the week: it says nothing about the next week or
+another server.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, delete, func, select
 
-from headwater.store.publishing.document_readers import count_document_readers
+from headwater.store.database.dialect import insert_or_ignore
 from headwater.store.schema.feed_tables import feed_tag
-from headwater.store.schema.publication_tables import hub_subscriber
+from headwater.store.schema.publication_tables import document_reader, hub_subscriber
 from headwater.store.schema.query_tables import QUERY_IS_LIVE, query_feed
 from headwater.store.schema.reader_tables import USER_IS_LIVE, query_subscription, subscription, user
 
@@ -87,3 +91,28 @@ def _spread_over_tags(connection: Connection, visitors: Mapping[str, int]) -> Co
         for feed_id, tag in connection.execute(select(feed_tag.c.feed_id, feed_tag.c.tag)):
             found[feed_id] += visitors.get(f"/tags/{tag.casefold()}", 0)
     return +found
+
+
+WEEK = 7 * 86_400.0
+
+
+def week_of(now: float) -> int:
+    return int(now // WEEK)
+
+
+def add_document_readers(connection: Connection, week: int, readers: Iterable[tuple[str, bytes]]) -> None:
+    """Add readers by path, and forget those before last week."""
+    rows = [{"path": path, "week": week, "reader": reader} for path, reader in readers]
+    if rows:
+        connection.execute(insert_or_ignore(connection, document_reader), rows)
+    connection.execute(delete(document_reader).where(document_reader.c.week < week - 1))
+
+
+def count_document_readers(connection: Connection, now: float) -> dict[str, int]:
+    """Count the readers of each path: of this week or the last, whichever had more."""
+    week, number = week_of(now), func.count()
+    query = select(document_reader.c.path, number).where(document_reader.c.week.in_((week, week - 1)))
+    found: dict[str, int] = {}
+    for path, readers in connection.execute(query.group_by(document_reader.c.path, document_reader.c.week)):
+        found[path] = max(found.get(path, 0), readers)
+    return found

@@ -17,7 +17,7 @@ from headwater.node.quality.belief_sample import estimate_quality_by_budget
 from headwater.node.quality.promises import PromiseReport, load_promises
 from headwater.node.quality.quality_monitor import QualityPoint, load_history
 from headwater.node.quality.quality_report import LosingFeed, QualityReport, load_last_report
-from headwater.schedule.quality.what_if import PredictedQuality
+from headwater.schedule.quality.least_budget import PredictedQuality
 from headwater.store.content.feeds import change_feed, find_feed, find_feeds
 from headwater.store.queries.hits import count_feed_activity
 from headwater.store.readers.accounts import ADMIN

@@ -29,7 +29,7 @@ from starlette.types import Receive, Scope, Send
 from headwater.errors import HeadwaterError, StoreError
 from headwater.publish.document_cache import CachedDocument, DocumentCache
 from headwater.publish.published_documents import DocumentKey, parse_document_path
-from headwater.store.publishing.document_readers import add_document_readers, week_of
+from headwater.store.readers.readership import add_document_readers, week_of
 from headwater.store.saved_state import load_state, save_state_once
 from headwater.store.store import Store
 from headwater.web.auth.guess_throttle import GuessThrottle, TooManyAttempts, token_key

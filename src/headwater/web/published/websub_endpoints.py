@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from headwater.node.websub.push_service import PushService
-from headwater.node.websub.websub_client import PATH as CALLBACK_PATH
+from headwater.node.websub import PATH as CALLBACK_PATH
+from headwater.node.websub import PushService
 from headwater.publish.published_documents import parse_topic
 from headwater.publish.websub_hub import HUB_PATH
 from headwater.web.auth.client_address import visitor_group

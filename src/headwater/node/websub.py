@@ -1,4 +1,4 @@
-"""Our subscriptions at the hubs of sources: asked for, confirmed, renewed, and given up when a hub breaks its word.
+"""Runs our hub, and our leases at the hubs of sources: requested, confirmed, renewed, and ended when a hub fails.
 
     a refresh shows a hub ─► asked (POST) ─► it verifies (GET, only while we wait for it) ─► active: pushes are items
                                  ▲                                                             │ only a slow safety poll
@@ -9,7 +9,8 @@ Where a feed is removed, paused or given up, or has another hub now, the old one
 if it does not confirm, until its lease is over anyway.
 
 `WebSubClient` talks with hubs and may run beside the pages; `HubWatch` runs beside the crawl, notices silent hubs and
-tells politeness which feeds are pushed. Both meet in the store.
+tells politeness which feeds are pushed. Both meet in the store. `PushService` runs the client and our own hub beside
+the pages, since only the server knows the address that documents and callbacks carry.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
 
 import structlog
 
@@ -28,9 +31,11 @@ from headwater.fetch.http.guarded_session import FetchFailure
 from headwater.fetch.http.headers import has_valid_signature
 from headwater.fetch.http.redirects import resolve_location
 from headwater.loops import StepLoop
-from headwater.node.aggregator import CrawlControl
+from headwater.node.aggregator import Aggregator, CrawlControl
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.transport import StoredRefresh
+from headwater.publish.document_cache import DocumentCache
+from headwater.publish.websub_hub import HUB_PATH, WebSubHub
 from headwater.store.content.websub_leases import (
     WebSubCancellation,
     WebSubLease,
@@ -49,7 +54,48 @@ from headwater.store.content.websub_leases import (
     refuse_lease,
     set_lease_message,
 )
+from headwater.store.queries.hits import StoredHit
 from headwater.store.store import Store
+
+
+class PushService:
+    """`async with PushService(node, base):` pushes until the block ends."""
+
+    def __init__(self, node: Aggregator, base: str) -> None:
+        base = base.rstrip("/")
+        self._node = node
+        self.documents = DocumentCache(node.store, base, hub=(base + HUB_PATH,))
+        self.hub = WebSubHub(node.store, self.documents, node.courier)
+        # Hubs must reach us, which the address we listen on cannot tell.
+        public = node.settings.public_url
+        self.websub_client = None if public is None else WebSubClient(node.store, node.fetcher, node.crawl, public)
+        self._stop = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._node.on_hits.append(self._publish_hits)
+        self._tasks = [asyncio.create_task(self.hub.run(self._stop))]
+        if self.websub_client is not None:
+            self._node.on_stored.append(self.websub_client.watch_refreshes)
+            self._tasks.append(asyncio.create_task(self.websub_client.run(self._stop)))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self.hub.wake()
+        self._node.on_hits.remove(self._publish_hits)
+        if self.websub_client is not None:
+            self.websub_client.wake()
+            self._node.on_stored.remove(self.websub_client.watch_refreshes)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _publish_hits(self, hits: Sequence[StoredHit]) -> None:
+        """Show new hits in the documents at once and push them to subscribers."""
+        self.documents.expire()
+        self.hub.wake()
+
 
 PATH = "/push/"
 LEASE_SECONDS = 10 * 86_400.0
@@ -276,7 +322,7 @@ def _excerpt(text: bytes) -> str:
     return " ".join(text[:200].decode("utf-8", "replace").split())[:120]
 
 
-POLL_SECONDS = 10.0  # between two readings of the hub leases
+HUB_POLL_SECONDS = 10.0  # between two readings of the hub leases
 
 
 async def follow_pushed_feeds(store: Store, politeness: Politeness) -> set[int]:

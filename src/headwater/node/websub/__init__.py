@@ -1,1 +1,0 @@
-"""WebSub in a running node: our hub, and our leases at other hubs."""
