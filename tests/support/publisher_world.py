@@ -13,6 +13,7 @@ from headwater.node.crawl.lessons import Lesson
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.scheduler import Scheduler
 from headwater.node.crawl.spending import BudgetAccount
+from headwater.novelty import estimate_lost_items
 from headwater.schedule.budget import RequestCap
 from headwater.schedule.promise import Promise
 from headwater.schedule.value.value import Value
@@ -111,8 +112,10 @@ class World:
                 for row, _ in chosen:
                     reserved = self.scheduler.budget.reserve(self.now, int(self.scheduler.feed_table.host[row]))
                     self.scheduler.budget.charge(self.now, reserved, 500)
-                self._compare([row for row, _ in chosen])
-                self.scheduler.learn_lessons([self._poll(row) for row, _ in chosen])
+                rows = [row for row, _ in chosen]
+                self._compare(rows)
+                rates = self.scheduler.estimate_past_rates(np.array(rows, np.intp)).tolist()
+                self.scheduler.learn_lessons([self._poll(*one) for one in zip(rows, rates, strict=True)])
             due = self.scheduler.find_next_due(self.now)
             self.now += TICK * max(np.floor(min(due - self.now, stop - self.now, 60.0) / TICK), 1.0)
 
@@ -149,7 +152,8 @@ class World:
             self.compared += Comparison(new, lost, waited, new * delay, (new + lost) * share)
             one.compared.append((self._known[row + 1].last_success or 0.0, self.now, delay, share))
 
-    def _poll(self, row: int) -> Lesson:
+    def _poll(self, row: int, rate: float) -> Lesson:
+        """Poll a feed at whose items of this `rate` (per second) a server estimates losses: it cannot count them."""
         one, at = self.publishers[row], self.now
         one.polls.append(at)
         known = self._known[row + 1]
@@ -171,21 +175,21 @@ class World:
         before = self._seen[row]
         fresh = max(before, upto - one.window)
         first = known.last_success is None
-        overflow = not first and upto - before > one.window
+        overflow = not first and upto - before >= one.window
         if not first:
             one.caught |= dict.fromkeys(range(fresh, upto), at)
             one.lost += max(fresh - before, 0)
         self._seen[row] = upto
-        new = upto - fresh
+        new, shown = upto - fresh, one.times[fresh:upto].tolist()
         refresh = Refresh(
             row + 1,
             at,
             Ending.CHANGED if new else Ending.UNCHANGED,
             new=new,
             window=min(upto, one.window),
-            lost=float(max(fresh - before, 0)) if overflow else 0.0,
+            lost=estimate_lost_items(shown, known.last_success or at, at, rate) if overflow else 0.0,
             saturated=overflow,
-            published=tuple(one.times[fresh:upto].tolist()),
+            published=tuple(shown),
             status=200,
             elapsed=0.1,
         )

@@ -65,6 +65,10 @@ class Estimator(FeedColumns, ABC):
         """Return the items per second around `at`: the mean over the following minute."""
         return self.expected(rows, at, at + MINUTE) / MINUTE
 
+    def past_rate(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        """Return the mean items per second between two past times, by which lost items are estimated."""
+        return self.expected(rows, start, end) / np.maximum(end - start, 1.0)
+
     def daily_rate(self, rows: Rows, at: Floats) -> Floats:
         """Return the items per second, averaged over the day that follows `at`."""
         return self.expected(rows, at, at + DAY) / DAY

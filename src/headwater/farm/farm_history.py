@@ -123,6 +123,7 @@ class FarmHistory:
             await deliverer.close()
         scheduler.politeness.least_interval = self.settings.least_interval  # the report is read in the present
         await scheduler.load_feeds()
+        scheduler.choose_feeds(0, self.clock())  # plans with that interval; nothing is chosen
         await maintenance.publish_report()
         await maintenance.save_state()
         await processor.save()
@@ -190,17 +191,17 @@ class FarmHistory:
         known = (
             await self.store.read(load_feed_states, table.ids[[row for row, _ in chosen]].tolist()) if chosen else {}
         )
-        rates = scheduler.estimate_all_rates() if chosen else np.empty(0)
+        rates = scheduler.estimate_past_rates(np.array([row for row, _ in chosen], np.intp)).tolist()
         batch, free_at = [], 0.0
-        for row, reason in chosen:
+        for (row, reason), rate in zip(chosen, rates, strict=True):
             state = known[int(table.ids[row])]
             at = self.clock.now = min(max(moments[row], free_at), now)
             free_at = at + MINUTE / per_minute
             reserved = scheduler.budget.reserve(at, int(table.host[row]))
             outcome = await fetcher.fetch(state.url, state.validators, body_hash=state.body_hash)
             scheduler.budget.charge(at, reserved, outcome.bytes)
-            rate = None if np.isnan(rates[row]) else float(rates[row])
-            job = make_local_job(state, JobOrder(state.feed_id, 0, reason, rate, False))
+            believed = None if np.isnan(rate) else rate
+            job = make_local_job(state, JobOrder(state.feed_id, 0, reason, believed, False))
             batch.append(FetchResult(job, outcome))
         self.clock.now = now
         if batch:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from headwater.model import Entry, Markup
 
-ENOUGH_GAPS = 5.0  # between items, to tell the rate of a window from its dates alone
+EXPECTED_GAPS = 5.0  # between items, for which the expected rate stands beside the dates of a window
+BATCH_GAP = 0.1  # of the usual gap: items closer together are a batch
 
 
 def overlaps_known(new: Sequence[float | None], old: Sequence[Entry[Markup]]) -> bool:
@@ -32,27 +34,48 @@ def overlaps_known(new: Sequence[float | None], old: Sequence[Entry[Markup]]) ->
 def estimate_lost_items(new: Sequence[float | None], last: float, now: float, rate: float | None) -> float:
     """Estimate the items lost before a window of only new items, after the last refresh at `last`.
 
-    `new` holds the plausible dates of those items, None where there is none. With dates: the rate within the window,
-    continued over the gap before it; a window of fewer than six items says little of the rate, so the expected one
-    stands in for its missing items. Without: the mean excess of a Poisson count over the window, at the expected rate,
-    or at the least rate that fills a window.
+    `new` holds the plausible dates of those items, None where there is none; `rate` is the expected one. With dates:
+    the rate of the window until now, drawn to the expected one, continued over the gap before it, and the rest of a
+    batch that the window cuts. Without: the mean excess of a Poisson count over the window, at the expected rate, or at
+    the least rate that fills a window.
 
     >>> ten = [1000.0 + 10 * k for k in range(10)]
-    >>> estimate_lost_items(ten, last=900.0, now=2000.0, rate=None)  # one item per 10 s, 100 s not shown
+    >>> round(estimate_lost_items(ten, last=900.0, now=1100.0, rate=None), 1)  # one item per 10 s, 100 s not shown
     9.0
-    >>> round(estimate_lost_items([990.0, 1000.0], last=0.0, now=1000.0, rate=0.01), 1)  # ten seconds apart by chance
-    12.1
+    >>> round(estimate_lost_items(ten, last=900.0, now=90_000.0, rate=1e-3), 1)  # one batch in a day, cut by the window
+    4.5
     """
     dates = sorted(date for date in new if date is not None)
     if len(dates) == len(new) and len(dates) > 1 and dates[-1] > dates[0]:
-        gaps, span = float(len(dates) - 1), dates[-1] - dates[0]
-        if rate and gaps < ENOUGH_GAPS:
-            return max(0.0, ENOUGH_GAPS / (span + (ENOUGH_GAPS - gaps) / rate) * (dates[0] - last))
-        rate_shown = gaps / span
-        return max(0.0, rate_shown * (dates[0] - last) - 1.0)
+        return _continue_window(dates, last, max(now, dates[-1]), rate)
     width = len(new)
     mean = max((rate or 0.0) * (now - last), float(width))
     return _expected_excess(mean, width)
+
+
+def _continue_window(dates: Sequence[float], last: float, now: float, rate: float | None) -> float:
+    """Estimate the items between `last` and the first of `dates`, all that are shown since then.
+
+    Items closer together than a tenth of the usual gap are a batch. A batch is one event, however many items it has:
+    otherwise forty items of one minute would stand for as many in each minute before. Of a batch that the window cuts,
+    half as many items as are shown are missing; two items may be as close by chance.
+    """
+    hidden = dates[0] - last
+    if hidden <= 0:
+        return 0.0
+    gaps, span = len(dates) - 1, now - dates[0]
+    doubt, usual = (EXPECTED_GAPS, EXPECTED_GAPS / rate) if rate else (0.0, 0.0)
+    near = BATCH_GAP * (usual + span) / (doubt + gaps)
+    batches = [1]
+    for before, after in pairwise(dates):
+        if after - before < near:
+            batches[-1] += 1
+        else:
+            batches.append(1)
+    together = sum(size**2 for size in batches) / len(dates)  # mean size of an item's batch
+    rate_before = (doubt + gaps / together) / (usual + span / together)
+    rest = (batches[0] - 1) / 2 if batches[0] > 2 else 0.0
+    return rate_before * hidden + rest
 
 
 def _expected_excess(mean: float, width: int) -> float:

@@ -115,6 +115,19 @@ def test_after_an_overflow_only_the_span_shown_was_observed() -> None:
     assert forecasts[0] > 1.3 * forecasts[1]
 
 
+def test_a_short_window_that_often_overflows_does_not_lower_the_rate() -> None:
+    """A window of two at five items an hour: the hours in which it did not overflow alone would say two."""
+    rng, seen = np.random.default_rng(4), Bayes(1, shaped=False)
+    times = np.sort(rng.uniform(0, 30 * DAY, 30 * 120))
+    for hour in range(30 * 24):
+        new = times[(times >= hour * 3600) & (times < (hour + 1) * 3600)][-2:]
+        full = np.array([len(new) == 2])
+        seen.observe(
+            ROW, one(hour * 3600), one((hour + 1) * 3600), one(len(new)), full, Ragged(np.array([0, len(new)]), new)
+        )
+    assert tomorrow(seen, 30) == pytest.approx(120.0, rel=0.15)
+
+
 def test_a_full_window_without_dates_is_a_lower_bound() -> None:
     mean = np.array([5.0, 10.0, 40.0])
     expectations = expect_given_at_least(np.full(3, 10.0), mean)

@@ -6,10 +6,13 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from headwater.farm.demo_world import SHORT_WINDOW, make_demo_farm, make_demo_history, replay_demo
 from headwater.farm.farm_history import VirtualClock
 from headwater.node.quality.promises import load_promises
 from headwater.node.quality.quality_report import load_last_report
+from headwater.schedule.promise import RESERVE
 from headwater.settings import load_settings
 from headwater.store.content.feeds import list_feeds
 from headwater.store.content.items import list_items
@@ -48,7 +51,7 @@ async def test_two_days_of_eight_feeds_are_replayed_as_they_were(tmp_path: Path)
         lost = len({farm.item_identity(losing, one.number) for one in farm.published_items(losing)} - caught)
         noticed = sum(one.lost for one in refreshes)
         assert lost > 2
-        assert lost / 3 <= noticed <= 3 * lost  # a loss is noticed, but its size is estimated
+        assert noticed == pytest.approx(lost, rel=0.5)  # a loss is noticed, but its size is estimated
         assert all(one.window == SHORT_WINDOW for one in refreshes if one.feed_id == losing + 1 and one.window)
         for feed in await store.read(list_feeds):
             moments = sorted(one.at for one in refreshes if one.feed_id == feed.id)
@@ -66,8 +69,12 @@ async def test_two_days_of_eight_feeds_are_replayed_as_they_were(tmp_path: Path)
 
 
 async def test_the_limits_of_the_replay_are_known_to_the_plan(tmp_path: Path) -> None:
-    """The replay polls a feed once in a step; what is said to be possible must not assume more."""
-    given = load_settings(data=tmp_path, allow_private=True, budget=2.0, per_host=16)
+    """The replay polls a feed once in a step; what is said to be possible must not assume more.
+
+    With a poll an hour the budget would not be scarce. The server that goes on from there polls more often: its plan
+    and its prices are those of the present.
+    """
+    given = load_settings(data=tmp_path, allow_private=True, budget=0.2, per_host=16)
     clock, now = VirtualClock(), 1_800_000_000.0
     start = now - 2 * DAY
     farm = make_demo_farm(4, 1, 1.0, clock, start, port=8950)
@@ -80,3 +87,5 @@ async def test_the_limits_of_the_replay_are_known_to_the_plan(tmp_path: Path) ->
     assert all("requires 1 h" not in one.helps for one in report.losing)
     assert "lost even if it is polled every 1 h" in promises["Wire"].why
     assert history.hurried
+    assert report.price is not None
+    assert report.price > 10 * RESERVE

@@ -131,10 +131,10 @@ class Bayes(Estimator):
             self._columns["items"][rows].astype(np.float64),
             self._columns["observed"][rows].astype(np.float64),
         )
-        settled = ~first & ~gap
         counted = self._impute_censored(items, observed, elapsed, new, saturated & ~known)
         believed = self._posterior_mean(items, observed)
-        self._learn_corrections(rows, items, observed, believed, elapsed, counted, settled)
+        # Overflowed windows count by what they show: the others alone are the quiet hours of a feed.
+        self._learn_corrections(rows, items, observed, believed, watched, np.where(gap, dated, counted), ~first)
 
         fade = np.exp(-elapsed[:, None] / self.scales)
         age = np.maximum(to[owner] - self._to_own_time(clocks, owner, times), 0.0)

@@ -153,6 +153,10 @@ class LearnedForecast(Bayes):
         plain[known] += upto(np.maximum(start, end)) - upto(start)
         return np.maximum(plain, 0.0)
 
+    def past_rate(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        """Return the plain estimate: the corrections learn from windows that did not overflow, the quiet ones."""
+        return np.asarray(super().expected(rows, start, end) / np.maximum(end - start, 1.0))
+
     def _recall_plan(self, rows: Rows, forecast: RateForecast, step: Floats) -> tuple[Floats, Floats]:
         """Return λ / belief of each bin of the latest plan, and the items believed up to each edge."""
         return self._mix(self._columns["correction"][rows]), expect_steps(forecast, step, BINS, self.fast)[0]

@@ -261,7 +261,7 @@ class Dispatcher:
         table.in_flight[rows] = True
         try:
             orders = []
-            rates = self.scheduler.estimate_rates(rows).tolist()
+            rates = self.scheduler.estimate_past_rates(rows).tolist()
             requested = {*self._requests, *self._remote_requests}
             for (_, reason), feed, rate in zip(chosen, ids, rates, strict=True):
                 believed = None if np.isnan(rate) else rate

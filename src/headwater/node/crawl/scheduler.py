@@ -397,6 +397,16 @@ class Scheduler:
         believed = self.strategy.ask_estimator(lambda estimator: estimator.rate(rows, at))
         return np.full(len(rows), np.nan) if believed is None else believed
 
+    def estimate_past_rates(self, rows: Rows) -> Floats:
+        """Return the estimated items per second since the last refresh of each row; NaN where there is no estimate."""
+        now = self._clock()
+        last = np.minimum(self.feed_table.table.last[rows], now)
+        start = np.where(np.isfinite(last), last, now - MINUTE)
+        believed = self.strategy.ask_estimator(
+            lambda estimator: estimator.past_rate(rows, start, np.full(len(rows), now))
+        )
+        return np.full(len(rows), np.nan) if believed is None else believed
+
     def release_feeds(self, feed_ids: Iterable[int]) -> None:
         """Note that the refreshes of these feeds have ended."""
         self.feed_table.release_feeds(feed_ids, time.monotonic())

@@ -162,9 +162,10 @@ class FeedHabits(FeedColumns):
         return np.asarray((self.burst(rows) @ DISPERSIONS - 1) / 2)
 
     def _expect_lost(self, rows: Rows, window: Floats, elapsed: Floats) -> Floats:
-        """Return the mean number of items lost in some days in which at least one was."""
-        lost, chance = find_losses(window, self.rate(rows) * elapsed, self.burst(rows))
-        return np.asarray(lost / np.maximum(chance, 1e-12))
+        """Return the mean number of items lost in some days after which a window had no known item."""
+        items, burst = self.rate(rows) * elapsed, self.burst(rows)
+        full = (burst * _find_full_chances(window, items)).sum(1)
+        return np.asarray(find_losses(window, items, burst)[0] / np.maximum(full, 1e-12))
 
     def _learn_losses(self, seen: Observed, first: Bools, elapsed: Floats) -> None:
         """Compare noticed losses with those that the law of batches expects of a gap as long as it was.
@@ -194,7 +195,7 @@ class FeedHabits(FeedColumns):
             gain[settled] = log_chances(seen.new[settled, None], mean[:, None], spread)
             over = seen.saturated[settled]
             if over.any():
-                chance = find_loss_chances(seen.window[settled][over], mean[over])
+                chance = _find_full_chances(seen.window[settled][over], mean[over])
                 gain[settled[over]] = np.log(np.maximum(chance, 1e-12))
         if seen.published is not None and first.any():
             gain[first] += _judge_first_documents(seen)[first]
@@ -264,6 +265,16 @@ def log_gamma(x: Floats) -> Floats:
     product = x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5) * (x + 6) * (x + 7)
     series = 1 / (12 * shifted) - 1 / (360 * shifted**3) + 1 / (1260 * shifted**5)
     return np.asarray((shifted - 0.5) * np.log(shifted) - shifted + 0.5 * np.log(2 * np.pi) + series - np.log(product))
+
+
+def _find_full_chances(window: Floats, mean: Floats) -> Floats:
+    """Return P(N ≥ W) under each law of batches (columns): that a window has no known item.
+
+    >>> round(float(_find_full_chances(np.array([1.0]), np.array([1.0]))[0, 0]), 2)  # Poisson: 1 − 1/e
+    0.63
+    """
+    just = np.exp(log_chances(np.floor(window)[:, None], mean[:, None], DISPERSIONS))
+    return np.minimum(find_loss_chances(window, mean) + just, 1.0)
 
 
 def _judge_first_documents(seen: Observed) -> Floats:
