@@ -34,6 +34,7 @@ _FORMATTING = frozenset("a b big code em font i nobr s small strike strong tt u"
 _VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
 # A start tag of the same name ends them, if only such elements are open inside them.
 _SELF_ENDING = frozenset("p li dt dd tr td th tbody thead tfoot option rt rp".split())  # noqa: SIM905
+_IN_RUBY = frozenset({"rt", "rp"})  # outside of `ruby` they nest
 _MADE_BY_END = frozenset({"p", "br"})  # a parser makes an element of an end tag without a start
 _RAW_TEXT = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
@@ -156,7 +157,7 @@ class _Limiter:
 
     def _note_block(self, name: str, start: int) -> None:
         """Note an element that contains others."""
-        if name in _SELF_ENDING:
+        if name in _SELF_ENDING and (name not in _IN_RUBY or self._open_names["ruby"]):
             self._end_same(name)
         self._open.append(name)
         self._open_names[name] += 1
