@@ -18,6 +18,7 @@ from headwater.cluster.demo.servers import NatsServer
 from headwater.cluster.fetcher_setup import open_cluster_fetch
 from headwater.errors import ClusterError
 from headwater.fetch.http.remote_session import RemoteRequest
+from headwater.node.request_grants import RemoteGrant, RemoteGrants
 from headwater.store import cluster_leases
 from headwater.store.content.feeds import NewFeed, list_feeds
 from headwater.store.content.refreshes import list_refreshes
@@ -29,6 +30,13 @@ async def command(*arguments: str, **more: Any) -> Result:
     """Run a command as a user would, in a thread with its own event loop."""
     env = {f"HEADWATER_{key}": str(value) for key, value in more.items()} | {"HEADWATER_ALLOW_PRIVATE": "1"}
     return await asyncio.to_thread(CliRunner().invoke, build_app(arguments), list(arguments), env=env)
+
+
+class GenerousGrants(RemoteGrants):
+    """Grants without a leader."""
+
+    async def ask(self) -> RemoteGrant:
+        return RemoteGrant(0, time.time() + 60.0)
 
 
 async def test_feeds_are_added_and_refreshed_by_the_terminals(
@@ -80,6 +88,7 @@ async def test_a_terminal_that_does_not_answer_and_a_nats_of_others_are_told_in_
     url: str, store: Store, nats: NatsServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwater.cluster.transport.proxied_requests.REPLY_SECONDS", 0.3)
+    monkeypatch.setattr(fetcher_setup, "RemoteGrants", GenerousGrants)
     await store.write(cluster_leases.record_heartbeat, "n", "node", '{"name": "n", "role": "node"}')
     async with open_cluster_fetch(settings(database=url), store) as proxy:
         assert proxy is not None

@@ -17,10 +17,12 @@ from cluster_processes import processes
 
 from headwater import assembly
 from headwater.assembly import build
+from headwater.cli.console.resources import open_fetcher
 from headwater.cluster.cluster_status import read_cluster_status
 from headwater.cluster.demo.servers import NatsServer
 from headwater.errors import BudgetExhausted, HeadwaterError
 from headwater.farm.faults import Fault
+from headwater.fetch.client import Fetcher
 from headwater.fetch.discovery import FeedCandidate
 from headwater.node.new_feed import add_feed_from_address
 from headwater.node.node import Node
@@ -140,12 +142,12 @@ async def test_people_articles_and_refreshes_keep_to_one_budget_while_leaders_an
     assert CROWDED_BUDGET / 2 <= fullest_minute([line.arrived for line in made.log]) <= CROWDED_BUDGET
 
 
-async def add_by_hand(node: Node, addresses: Sequence[str]) -> tuple[int, int]:
+async def add_by_hand(store: Store, fetcher: Fetcher, addresses: Sequence[str]) -> tuple[int, int]:
     """Add feeds concurrently, as on a page; return how many were added and how many found the budget spent."""
 
     async def add(address: str) -> bool:
         try:
-            added = await add_feed_from_address(node.store, node.fetcher, address, now=time.time(), choose=take_first)
+            added = await add_feed_from_address(store, fetcher, address, now=time.time(), choose=take_first)
         except BudgetExhausted:
             return False
         return added.created
@@ -173,7 +175,7 @@ async def test_feeds_that_people_add_to_a_server_are_in_the_budget(farm, tmp_pat
     async with build("node", given) as node:
         await eventually(lambda: len(made.log) > 0, "a feed is fetched")
         node.crawl.grants.patience = 13.0  # a request becomes available every ten seconds
-        check_people(made, *await add_by_hand(node, addresses))
+        check_people(made, *await add_by_hand(node.store, node.fetcher, addresses))
 
 
 async def test_feeds_that_people_add_in_another_process_are_in_the_leaders_budget(
@@ -186,7 +188,16 @@ async def test_feeds_that_people_add_in_another_process_are_in_the_leaders_budge
         build("web", settings(database=url, budget=BUDGET, member="web")) as web,
     ):
         await eventually(lambda: len(made.log) > 0, "a feed is fetched")
-        check_people(made, *await add_by_hand(web, addresses))
+        check_people(made, *await add_by_hand(web.store, web.fetcher, addresses))
+
+
+async def test_feeds_that_commands_add_are_in_the_leaders_budget(farm, url: str, store: Store, eventually) -> None:
+    made, addresses = await start_farm(farm, store)
+    given = settings(database=url, budget=BUDGET, member="leader")
+    async with build("node", given):
+        await eventually(lambda: len(made.log) > 0, "a feed is fetched")
+        async with open_fetcher(given, store) as fetcher:
+            check_people(made, *await add_by_hand(store, fetcher, addresses))
 
 
 def test_the_api_says_when_the_budget_is_spent() -> None:

@@ -1,7 +1,8 @@
 """Makes the client of a cluster's process: a fetch ends while its partition is leased.
 
 A command beside a cluster fetches through its terminals, which hold the hosts. Members of the database show whether a
-cluster lives there. Without a terminal nobody talks to hosts, and the command may do so itself.
+cluster lives there. Without a terminal nobody talks to hosts, and the command may do so itself. Each request waits for
+a grant of the leader, as those of pages do.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.membership import FETCHING_ROLES, NODE_ROLE, find_cluster_id, make_request_proxy
 from headwater.cluster.transport.nats_connection import connect_nats, redact_address
 from headwater.cluster.transport.nats_streams import NatsStreams
-from headwater.cluster.transport.proxied_requests import PostgresRequestProxy, make_timeout_reply
+from headwater.cluster.transport.proxied_requests import (
+    GrantedProxy,
+    PostgresRequestProxy,
+    ProxyRequest,
+    make_timeout_reply,
+)
 from headwater.errors import ClusterError
 from headwater.fetch.client import Fetcher
 from headwater.fetch.http.remote_session import RemoteReply, RemoteRequest
+from headwater.node.request_grants import RemoteGrants
 from headwater.settings import Settings
 from headwater.store import cluster_leases
 from headwater.store.store import Store
@@ -78,7 +85,7 @@ async def open_cluster_fetch(settings: Settings, store: Store) -> AsyncIterator[
         yield None
         return
     if NODE_ROLE in fetching:
-        yield _require_answer(PostgresRequestProxy(store).proxy_request)
+        yield _grant_requests(store, settings, PostgresRequestProxy(store).proxy_request)
         return
     if settings.nats is None:
         raise ClusterError(
@@ -93,9 +100,14 @@ async def open_cluster_fetch(settings: Settings, store: Store) -> AsyncIterator[
                 f"NATS at {redact_address(settings.nats)} has no streams of the cluster that lives on this database. "
                 "Give the address of its NATS (--nats), and its prefix if it has one (HEADWATER_NATS_PREFIX)."
             )
-        yield _require_answer(make_request_proxy(streams))
+        yield _grant_requests(store, settings, make_request_proxy(streams))
     finally:
         await link.close()
+
+
+def _grant_requests(store: Store, settings: Settings, send: ProxyRequest) -> RequestProxy:
+    grants = RemoteGrants(store, begin_seconds=LeaseTiming(settings.cluster_lease).begin_seconds)
+    return _require_answer(GrantedProxy(grants, send).proxy_request)
 
 
 def _require_answer(send: RequestProxy) -> RequestProxy:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from headwater.errors import BudgetExhausted
 from headwater.fetch.client import Fetcher
+from headwater.model import Outcome
 from headwater.node.crawl.bulk_refresh import refresh_many
 from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.feeds import NewFeed, list_feeds
@@ -42,6 +47,27 @@ async def test_servers_that_are_all_silent_are_not_blamed_unless_they_were_named
         assert await failures() == 10
         await made.start()
         assert all(one["ok"] for one in await refreshed(False))
+
+
+async def test_where_the_budget_is_spent_a_command_waits_as_long_as_something_is_fetched(
+    farm, tmp_path: Path, monkeypatch
+) -> None:
+    made = await farm(feeds=3, hosts=3, speed=1, hints=False)
+    async with await open_store(f"sqlite:///{tmp_path}/db") as store, Fetcher(allow_private=True) as client:
+        await store.write(add_and_subscribe, [NewFeed(made.url(k)) for k in range(3)], time.time())
+        feeds, fetch, refusals = await store.read(list_feeds), client.fetch, iter(range(5))
+
+        async def fetch_within_budget(*arguments: Any, **named: Any) -> Outcome:
+            if next(refusals, None) is not None:
+                raise BudgetExhausted(None)
+            return await fetch(*arguments, **named)
+
+        monkeypatch.setattr(client, "fetch", fetch_within_budget)
+        assert [one["ok"] for one in await refresh_many(store, client, feeds, 2, named=False)] == [True] * 3
+        refusals = iter(range(5))
+        monkeypatch.setattr("headwater.node.crawl.bulk_refresh.PATIENCE", -1.0)
+        with pytest.raises(BudgetExhausted):
+            await refresh_many(store, client, feeds, 2, named=False)
 
 
 async def test_a_few_that_are_silent_beside_one_that_answers_have_failed(farm, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from headwater.errors import BudgetExhausted
 from headwater.fetch.client import Fetcher
 from headwater.formats.values.domains import registered_domain_of_url
 from headwater.model import Ending, Feed, Known
@@ -19,6 +20,7 @@ from headwater.store.store import Store
 from headwater.times import format_duration
 
 CHUNK = 256
+PATIENCE = 120.0  # seconds without any grant of the cluster's leader before a command gives up
 
 
 async def refresh_many(
@@ -42,13 +44,23 @@ async def refresh_many(
     hosts = len({registered_domain_of_url(feed.url) for feed in feeds})
     slots = asyncio.Semaphore(concurrency)
 
+    latest = time.monotonic()  # when the last fetch ended
+
     async def fetch(known: Known) -> FetchResult:
+        nonlocal latest
         job = make_local_job(known, JobOrder(known.feed_id, 0, REQUESTED, None, requested=named))
         async with slots:
-            outcome = await fetcher.fetch(
-                job.url, job.validators, body_hash=job.body_hash, delta=job.delta, window=job.window
-            )
-            return FetchResult(job, outcome)
+            while True:
+                try:
+                    outcome = await fetcher.fetch(
+                        job.url, job.validators, body_hash=job.body_hash, delta=job.delta, window=job.window
+                    )
+                except BudgetExhausted:  # beside a cluster: its budget sets the pace
+                    if time.monotonic() > latest + PATIENCE:
+                        raise
+                    continue
+                latest = time.monotonic()
+                return FetchResult(job, outcome)
 
     for start in range(0, len(feeds), CHUNK):
         chunk = feeds[start : start + CHUNK]
