@@ -36,7 +36,14 @@ def make_feed(items: Sequence[str], head: str = "") -> bytes:
 
 
 def read(body: bytes, window: Window | None) -> Document[Markup]:
-    return asyncio.run(DocumentReader().read(body, URL, {}, window))
+    async def read_once() -> Document[Markup]:
+        reader = DocumentReader()
+        try:
+            return await reader.read(body, URL, {}, window)
+        finally:
+            await reader.close()
+
+    return asyncio.run(read_once())
 
 
 def refresh(known: Known, body: bytes, at: float, seen: dict[str, str], *, whole: bool = False) -> Verdict:

@@ -6,6 +6,7 @@ import asyncio
 import re
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_verify_exits_with_1_if_the_document_differs_from_the_stored_items(headw
     processed(stored)
     same = headwater("query", "verify", "Volcano", "--json")
     assert (same.code, same.json["differences"]) == (0, []), same.err
-    with sqlite3.connect(stored.removeprefix("sqlite:///")) as database:
+    with closing(sqlite3.connect(stored.removeprefix("sqlite:///"))) as database, database:
         database.execute("DELETE FROM hit WHERE item_id = (SELECT min(item_id) FROM hit)")
     other = headwater("query", "verify", "Volcano", "--json")
     assert (other.code, [one["kind"] for one in other.json["differences"]]) == (1, ["missing"])

@@ -14,6 +14,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,7 +69,7 @@ class Newsboat:
 
     def cached(self) -> dict[int, bool]:
         """Return the numbers of its items, and whether it shows each as unread."""
-        with sqlite3.connect(self.home / "cache.db") as cache:
+        with closing(sqlite3.connect(self.home / "cache.db")) as cache:
             rows = cache.execute("SELECT guid, unread FROM rss_item").fetchall()
         return {int(guid.rpartition("/")[2], 16): bool(unread) for guid, unread in rows}
 
