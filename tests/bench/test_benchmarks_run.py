@@ -107,8 +107,8 @@ def check_join(printed: Printed, folder: Path) -> None:
 def check_lab(printed: Printed, folder: Path) -> None:
     lab.main(small=True)
     text = printed()
-    assert text.count("× the bare loop") == 2
-    assert "value" in text
+    assert text.count("× the bare loop") == 3
+    assert "value, forecast" in text
 
 
 def check_match(printed: Printed, folder: Path) -> None:
