@@ -126,7 +126,7 @@ def _show(entry: Entry, field: str) -> Any:
 def _read_with_feedparser(body: bytes, url: str | None) -> tuple[Entry, ...]:
     from headwater.formats.lastresort import read_last_resort
 
-    return read_last_resort(body, url).items
+    return read_last_resort(body, url, sanitize=True).items
 
 
 def _read_with_fastfeedparser(body: bytes, url: str | None) -> tuple[Entry, ...]:

@@ -21,12 +21,17 @@ from headwater.formats.values.text import html_to_text, replace_forbidden
 from headwater.model import Document, Enclosure, Entry
 
 
-def read_last_resort(body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None) -> Document:
-    """Read a document with feedparser. Raises NotAFeed if it finds no items."""
+def read_last_resort(
+    body: bytes, url: str | None = None, headers: Mapping[str, str] | None = None, *, sanitize: bool = False
+) -> Document:
+    """Read a document with feedparser. Raises NotAFeed if it finds no items.
+
+    With `sanitize` feedparser cleans the HTML, as it does for its own users, before we do.
+    """
     response_headers = {str(name).lower(): str(value) for name, value in (headers or {}).items()}
     if url:
         response_headers.setdefault("content-location", url)
-    found = feedparser.parse(body, response_headers=response_headers, sanitize_html=False)
+    found = feedparser.parse(body, response_headers=response_headers, sanitize_html=sanitize)
     if not found.entries:
         raise NotAFeed("The document contains no readable items.", "unknown")
     html = CleanHtmlReader()
