@@ -254,7 +254,7 @@ def draw_figure(result: ExperimentResult) -> Figure:
     axes[5].set_yticks([])
     axes[5].set_xlabel("minutes")
     axes[5].set_title("U fig. 1: moving average, w = 5", fontsize=10)
-    axes[5].legend(fontsize=8)
+    axes[5].legend(fontsize=8, loc="center right", ncols=2)
     draw_retrievals(axes[6], data["retrievals"])
     axes[6].set_title("S fig. 5: six retrievals of 2 + 2 sin 2πt", fontsize=10)
     for axis in axes[7:]:
