@@ -61,7 +61,7 @@ class MinDelay(AdvaRSS):
     The paper gives no formula. This implementation takes the k feeds of largest ∫ λ(t)(now − t) dt since the last
     retrieval, the accumulated delay (Sia & Cho, Lemma 1), none within 10 min of its last.
 
-    >>> from headwater.estimate.models.smoothing import FixedRate
+    >>> from headwater.estimate.models.fixed import FixedRate
     >>> table = Table.of(1)
     >>> table.last[0] = 0.0
     >>> MinDelay(1, estimator=FixedRate(rate=0.5)).score(table, np.array([0]), 4.0).tolist()  # ½·.5·4²

@@ -158,7 +158,7 @@ class AllocationStrategy(Strategy):
 class Allocation(AllocationStrategy):
     """Refresh m_i = k·√(w_i·λ_i) times, evenly spaced (Sia & Cho, Theorem 1; “resource allocation only”).
 
-    >>> from headwater.estimate.models.smoothing import FixedRate
+    >>> from headwater.estimate.models.fixed import FixedRate
     >>> rates = FixedRate(2)
     >>> rates.set_rates(np.arange(2), np.array([0.01, 0.04]))
     >>> s, table = Allocation(2, estimator=rates), Table.of(2)

@@ -36,7 +36,7 @@ def compute_utility(estimator: Estimator | None, table: Table, rows: Rows, now: 
     For an expected divergence the estimator integrates its own curve, scaled to the wanted items that the window can
     still show.
 
-    >>> from headwater.estimate.models.smoothing import FixedRate
+    >>> from headwater.estimate.models.fixed import FixedRate
     >>> table = Table.of(1)
     >>> table.last[0], table.weight[0] = 0.0, 3.0
     >>> float(compute_utility(FixedRate(1, rate=1.0), table, np.array([0]), 4.0)[0])  # (4·4 − ½·4·4) · 3

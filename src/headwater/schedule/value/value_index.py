@@ -31,7 +31,7 @@ class ValueIndex(RankingStrategy):
 
     `step` is the time between two choices, in seconds; `freshness` is θ, `delay` is η per item and step.
 
-    >>> from headwater.estimate.models.smoothing import FixedRate
+    >>> from headwater.estimate.models.fixed import FixedRate
     >>> table = Table.of(1, window=10.0)
     >>> table.last[0] = 0.0
     >>> index = ValueIndex(1, step=1.0, estimator=FixedRate(1, rate=100.0))
