@@ -209,3 +209,13 @@ def test_every_announced_item_is_read_or_counted_as_missing(body: bytes, kind: s
 )
 def test_the_fields_of_a_damaged_item_are_mended(inner: str, mended: str) -> None:
     assert mend_item(inner) == mended
+
+
+@pytest.mark.parametrize("form", ["rdf", "atom"])
+def test_a_damaged_default_namespace_loses_no_items(form: str) -> None:
+    body = make_document(form, 0)
+    damaged = body.replace(b'xmlns="http://purl.org/', b'xmlns="http:/+purl.org/').replace(
+        b"w3.org/2005/", b"w3.org/200%/"
+    )
+    assert damaged != body
+    assert read_ours(damaged) == read_ours(body)

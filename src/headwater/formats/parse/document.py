@@ -37,7 +37,8 @@ def read_xml(
     root = _find_feed_element(parsed.root, body)
     kind = get_local_name(root.tag)
     namespace = root.tag.rpartition("}")[0][1:]
-    names = ElementNames(namespace) if namespace and find_prefix(namespace) == "?" else STANDARD_NAMES
+    core = namespace if kind != "rdf" else root.nsmap.get(None)  # RDF has a namespace of its own
+    names = ElementNames(core) if core and find_prefix(core) == "?" else STANDARD_NAMES
     # Most documents have neither attribute, which the bytes of UTF-8 show faster than the tree.
     coded = parsed.encoding != "utf-8"
     has_base = (coded or b"xml:base" in body) and bool(_HAS_BASE(parsed.root))
