@@ -9,6 +9,7 @@ from datetime import UTC
 
 import msgspec
 from aiohttp import ClientSession
+from playwright.async_api import Browser
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.types import Message
@@ -176,6 +177,19 @@ async def test_without_data_no_page_shows_a_figure(site: Callable[..., Awaitable
     assert "watches 2 feeds" in page  # the live count, not the report's
 
 
+async def test_losing_feeds_make_no_page_wider_than_a_phone(
+    site: Callable[..., Awaitable[str]], web_store: Store, browser: Browser
+) -> None:
+    advice = "its window is full after 30 min and the budget is spent: raise --budget, or this feed's weight"
+    losing = replace(QUALITY.losing[0], got=1400, lost=5700.0, lost_now=1300.0, helps=advice)
+    report = replace(QUALITY, losing=(losing,))
+    await web_store.write(save_state, REPORT, VERSION, msgspec.json.encode(report), report.at)
+    page = await browser.new_page(viewport={"width": 390, "height": 800})
+    await page.goto(f"{await site()}/quality")
+    assert await page.locator("table.stack").is_visible()
+    assert await page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 async def test_times_are_in_the_readers_time_zone(site: Callable[..., Awaitable[str]], web_store: Store) -> None:
     address = await site()
     vienna = {"zone": "Europe%2FVienna"}
@@ -190,12 +204,18 @@ async def test_times_are_in_the_readers_time_zone(site: Callable[..., Awaitable[
 async def test_a_saved_budget_says_whether_a_restart_keeps_it(
     site: Callable[..., Awaitable[str]], web_store: Store
 ) -> None:
-    for options, said in (({}, "They hold after a restart too."), ({"budget": 60.0}, "Saved until the next start")):
+    hold, passing = "They hold after a restart too.", "Saved until the next start"
+    budget, dial = {"budget": "90"}, {"strategy": "value", "objective": "delay"}
+    for options, form, said in (
+        ({}, budget, hold),
+        ({"budget": 60.0}, budget, passing),
+        ({"strategy": "value"}, dial, hold),  # the form names the strategy too, but does not change it
+    ):
         address = await site(**options)
         headers = {"Origin": address}
         async with (
             ClientSession(headers=headers) as session,
-            session.post(f"{address}/settings/change", data={"budget": "90"}) as response,
+            session.post(f"{address}/settings/change", data=form) as response,
         ):
             assert said in await response.text()
 

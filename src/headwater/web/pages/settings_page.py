@@ -192,12 +192,15 @@ async def _render_settings(visit: Visit, secret: str = "") -> Response:
 async def change_settings(visit: Visit) -> Response:
     """Change settings of the running server."""
     changes = read_changes(visit.form)
+    before = visit.site.settings
     try:
         await visit.site.aggregator.change_settings(changes)
     except InputError as error:
         error.field = error.field if error.field in visit.form else ""
         raise
-    passing = any(name in visit.site.aggregator.pinned_settings for name in changes)
+    after = visit.site.settings
+    pinned = visit.site.aggregator.pinned_settings & changes.keys()
+    passing = any(getattr(before, name) != getattr(after, name) for name in pinned)
     return visit.redirect("/settings", flash="until-restart" if passing else "changed")
 
 
