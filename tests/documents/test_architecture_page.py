@@ -59,6 +59,13 @@ def test_every_module_the_page_names_exists() -> None:
         assert (SOURCE / path).is_file(), f"docs/architecture.md names {path}, which does not exist"
 
 
+def test_every_module_that_any_page_names_exists() -> None:
+    modules = [path.as_posix() for folder in ("src", "tests", "bench") for path in (ROOT / folder).rglob("*.py")]
+    for page in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]:
+        for path in re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)", page.read_text()):
+            assert any(one.endswith(f"/{path}") for one in modules), f"{page.name} names {path}, which does not exist"
+
+
 if __name__ == "__main__":  # python tests/documents/test_architecture_page.py writes the listing into the page
     text = PAGE.read_text()
     head, tail = text.split(BEGIN)[0], text.split(END)[1]
