@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from headwater.store.database.dialect import insert_or_ignore, upsert
 from headwater.store.schema.item_tables import saved_state
@@ -38,14 +38,32 @@ def settings_changed_since(connection: Connection, number: int) -> tuple[int, di
 _SETTINGS_QUERY = select(saved_state.c.version, saved_state.c.blob).where(saved_state.c.name == SETTINGS_NAME)
 
 
+MAX_ROW_BYTES = 64 << 20  # databases take at most 1 GB in a row; what a million feeds teach has more
+
+
 def save_state(connection: Connection, name: str, version: int, blob: bytes, now: float) -> None:
-    """Save bytes under a name, with the version of their format."""
+    """Save bytes under a name, with the version of their format.
+
+    They fill as many rows as they need. The last row has room left, even if that takes an empty one: so a reader knows
+    the end.
+    """
     statement = upsert(connection, saved_state)
     new = statement.excluded
     statement = statement.on_conflict_do_update(
         index_elements=["name"], set_={"version": new.version, "saved": new.saved, "blob": new.blob}
     )
-    connection.execute(statement, {"name": name, "version": version, "saved": now, "blob": blob})
+    number = len(blob) // MAX_ROW_BYTES + 1
+    for part in range(number):
+        piece = blob[part * MAX_ROW_BYTES : (part + 1) * MAX_ROW_BYTES]
+        row = {"name": _name_part(name, part), "version": version, "saved": now, "blob": piece}
+        connection.execute(statement, row)
+    while connection.execute(_SELECT_STATE, {"name": (left := _name_part(name, number))}).first():
+        connection.execute(delete(saved_state).where(saved_state.c.name == left))  # of an earlier, longer state
+        number += 1
+
+
+def _name_part(name: str, part: int) -> str:
+    return f"{name}, part {part + 1}" if part else name
 
 
 def save_state_once(connection: Connection, name: str, version: int, blob: bytes, now: float) -> None:
@@ -57,7 +75,12 @@ def save_state_once(connection: Connection, name: str, version: int, blob: bytes
 def load_state(connection: Connection, name: str) -> tuple[int, bytes] | None:
     """Return version and bytes that were saved under a name; None if there are none."""
     row = connection.execute(_SELECT_STATE, {"name": name}).first()
-    return None if row is None else (row.version, bytes(row.blob))
+    if row is None:
+        return None
+    pieces = [row.blob]
+    while len(pieces[-1]) == MAX_ROW_BYTES:
+        pieces.append(connection.execute(_SELECT_STATE, {"name": _name_part(name, len(pieces))}).one().blob)
+    return row.version, b"".join(pieces)
 
 
 _SELECT_STATE = select(saved_state.c.version, saved_state.c.blob).where(saved_state.c.name == bindparam("name"))
