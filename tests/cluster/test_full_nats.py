@@ -17,7 +17,7 @@ from headwater.cluster.demo.audit import audit_run
 from headwater.cluster.demo.servers import nats_server
 from headwater.cluster.leases.lease_clock import LeaseTiming
 from headwater.cluster.membership import load_cluster_id
-from headwater.cluster.transport import nats_dispatch
+from headwater.cluster.transport import nats_publisher
 from headwater.cluster.transport import nats_streams as cluster_streams
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_errors import JetStreamRefusal, explain_refusal
@@ -87,7 +87,7 @@ def test_only_a_second_message_for_a_subject_is_no_trouble() -> None:
 async def test_a_disk_that_is_really_full_is_reported_and_all_goes_on_when_there_is_space_and_nats_is_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nats_dispatch, "ACK_SECONDS", 2.0)
+    monkeypatch.setattr(nats_publisher, "ACK_SECONDS", 2.0)
     with small_disk(tmp_path / "disk", 16) as disk, nats_server(disk) as broker:
         async with streams_at(broker.url, "") as streams:
             await streams.ensure_streams("a cluster")
