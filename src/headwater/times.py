@@ -88,6 +88,15 @@ def format_relative(at: float | None, now: float) -> str:
     return f"{distance} ago" if at <= now else f"in {distance}"
 
 
+def format_due(at: float, now: float) -> str:
+    """Write when something falls due, which is now once its moment has come.
+
+    >>> format_due(100, 160), format_due(220, 160)
+    ('now', 'in 1 min')
+    """
+    return "now" if at <= now else format_relative(at, now)
+
+
 def _format_whole_units(seconds: float) -> str:
     for limit, size, unit in (
         (MINUTE, 1.0, "s"),

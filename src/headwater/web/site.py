@@ -121,6 +121,7 @@ class Site:
         )
         self._templates.globals.update(
             relative=times.format_relative,
+            due=times.format_due,
             span=times.format_duration,
             version=__version__,
             places=NAVIGATION,

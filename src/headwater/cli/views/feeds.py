@@ -16,7 +16,7 @@ from headwater.cli.console.output import err, format_count, format_local_time, o
 from headwater.model import Feed, Known, Refresh
 from headwater.node.feed_pace import format_interval
 from headwater.store.content.feeds import AddedFeed, sort_added
-from headwater.times import format_number, format_relative
+from headwater.times import format_due, format_number, format_relative
 
 if TYPE_CHECKING:
     from headwater.cli.commands.feeds import FeedDetails, ListedFeeds
@@ -98,7 +98,7 @@ def _make_line(row: FeedRow, now: float) -> tuple[str, ...]:
         feed.title or "",
         ", ".join(feed.tags),
         format_relative(known.last_refresh if known else None, now),
-        format_relative(known.next_refresh, now) if known and known.next_refresh else "soon",
+        format_due(known.next_refresh, now) if known and known.next_refresh else "soon",
         row.state,
         feed.url,
     )
@@ -247,7 +247,7 @@ def _write_explanation(explanation: ScheduleExplanation, now: float) -> list[str
         lines.append(f"On hold until {format_local_time(explanation.held_until)}: {explanation.held_by}.")
     lines.append(f"By {explanation.strategy}: {escape(explanation.why)}.")
     if explanation.next_refresh is not None:
-        when = f"{format_relative(explanation.next_refresh, now)} ({format_local_time(explanation.next_refresh)})"
+        when = f"{format_due(explanation.next_refresh, now)} ({format_local_time(explanation.next_refresh)})"
         lines.append(f"Next refresh probably {when}.")
     else:
         lines.append(f"It will not be refreshed: {explanation.held_by}.")

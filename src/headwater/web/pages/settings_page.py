@@ -55,7 +55,7 @@ from headwater.web.site import Site, parse_integer
 
 MAX_OPML_BYTES = 20_000_000
 DELIVERY_STATES = ("dead", "failed", "due", "sent")
-SHOWN_DELIVERIES = 50
+SHOWN_DELIVERIES = 20
 NUMBER_HINTS = {
     "budget": "requests per minute, such as 60",
     "target_completeness": "a share of all items, such as .99, or blank",
