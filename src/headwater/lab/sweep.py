@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -80,13 +83,14 @@ def run_jobs(
     """Run all jobs; return their results in the order of the jobs."""
     results: list[Any] = [None] * len(jobs)
     progress(0, len(jobs), what)
-    for done, (place, value) in enumerate(_run_unordered(jobs, settings), 1):
-        results[place] = value
-        progress(done, len(jobs), what)
+    with closing(_run_unordered(jobs, settings)) as ended:
+        for done, (place, value) in enumerate(ended, 1):
+            results[place] = value
+            progress(done, len(jobs), what)
     return results
 
 
-def _run_unordered(jobs: Sequence[SweepJob], settings: LabSettings) -> Iterator[tuple[int, Any]]:
+def _run_unordered(jobs: Sequence[SweepJob], settings: LabSettings) -> Generator[tuple[int, Any]]:
     """Yield the place and the result of each job as it ends."""
     processes = min(settings.process_count, len(jobs))
     if not settings.dask and processes <= 1:
@@ -94,17 +98,36 @@ def _run_unordered(jobs: Sequence[SweepJob], settings: LabSettings) -> Iterator[
         return
     with _open_dask(settings.dask) if settings.dask else _open_processes(processes) as executor:
         places: dict[Future[Any], int] = {executor.submit(job): place for place, job in enumerate(jobs)}
-        try:
-            for future in as_completed(places):
-                yield places[future], future.result()
-        finally:
-            for future in places:  # after an error or Ctrl-C: jobs that have not begun are not run
-                future.cancel()
+        for future in as_completed(places):
+            yield places[future], future.result()
 
 
-def _open_processes(count: int) -> Executor:
+@contextmanager
+def _open_processes(count: int) -> Iterator[Executor]:
+    """Open processes for jobs. An error or Ctrl-C ends them in the middle of a job."""
+    others = set(multiprocessing.active_children())
     # forkserver: forking a process that has threads (the progress bar's) may hang.
-    return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("forkserver"))
+    context = multiprocessing.get_context("forkserver")
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_follow_parent) as executor:
+        try:
+            yield executor
+        except BaseException:
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+            raise
+
+
+def _follow_parent() -> None:
+    """Leave Ctrl-C to the parent, which a terminal sends to all, and end with it if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_exit_after_parent, daemon=True).start()
+
+
+def _exit_after_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager
@@ -118,4 +141,8 @@ def _open_dask(address: str) -> Iterator[Executor]:
     except (OSError, TimeoutError, ValueError) as error:
         raise SettingsError(f"No Dask scheduler answers at {address}: {error}.") from error
     with client, client.get_executor(pure=False) as executor:  # pure=False: two jobs with equal arguments are two jobs
-        yield executor
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(wait=False)  # cancels the jobs
+            raise

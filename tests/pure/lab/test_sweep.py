@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,6 +57,44 @@ def test_jobs_that_have_not_begun_are_cancelled_when_one_fails(tmp_path: Path) -
     with pytest.raises(TraceError):
         run_jobs([SweepJob(refuse_or_note, (place, str(tmp_path))) for place in range(200)], LabSettings(jobs=2))
     assert len(list(tmp_path.iterdir())) < 150
+
+
+def note_and_wait(folder: str) -> None:
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(300)
+
+
+def run_long_jobs(folder: str) -> None:
+    try:
+        run_jobs([SweepJob(note_and_wait, (folder,)) for _ in range(4)], LabSettings(jobs=2))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@pytest.mark.parametrize(
+    ("number", "send", "status"),
+    [(signal.SIGINT, os.kill, 130), (signal.SIGINT, os.killpg, 130), (signal.SIGTERM, os.kill, -signal.SIGTERM)],
+    ids=["SIGINT to the parent", "Ctrl-C in a terminal", "SIGTERM to the parent"],
+)
+def test_a_signal_ends_a_run_without_waiting_for_its_jobs(
+    number: signal.Signals, send: Callable[[int, int], None], status: int, tmp_path: Path
+) -> None:
+    code = f"from {__name__} import run_long_jobs; run_long_jobs({str(tmp_path)!r})"
+    path = os.pathsep.join(filter(None, sys.path))
+    command = [sys.executable, "-c", code]
+    environment = os.environ | {"PYTHONPATH": path}
+    with subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True) as run:
+        try:
+            while len(list(tmp_path.iterdir())) < 2:
+                assert run.poll() is None
+                time.sleep(0.02)
+            send(run.pid, number)
+            _, errors = run.communicate(timeout=60)  # a job takes 300 s; every process holds the pipe of errors
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+    assert run.returncode == status
+    assert "Traceback" not in errors
 
 
 def square(value: int) -> int:
