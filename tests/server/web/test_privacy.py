@@ -192,6 +192,55 @@ async def test_a_query_over_one_of_others_does_not_tell_the_addresses_of_their_f
         assert SECRET in (await owner.post("/api/v1/queries/preview", json=own)).text
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        f'WHERE LINK CONTAINS "{SECRET[:8]}"',
+        f"WHERE LINK MATCHES /key={SECRET[:2]}/",
+        f'WHERE LINK = "https://a.example/ada-l/feed?key={SECRET}"',
+        f'WHERE ENCLOSURE CONTAINS "{SECRET[:8]}"',
+        f"WHERE ITEM MATCHES /{SECRET[:2]}/",
+        f'WHERE CONTENT CONTAINS "{SECRET[:8]}"',
+    ],
+)
+async def test_a_condition_over_a_query_of_others_compares_with_what_may_be_seen(town: Town, rest: str) -> None:
+    """Otherwise a reader finds out an address letter by letter, by what a query matches."""
+    feed = town.feeds["Ada"]
+    content = SafeHtml(f"<p>Nine. Read at {feed.url} and tell nobody.</p>")
+    nine = replace_struct(an_item(feed.id, "9", title="Nine"), link=feed.url, enclosures=(Enclosure(feed.url),))
+    await town.save(feed, replace_struct(nine, content=content))
+    await town.store.write(set_visibility, "/feeds/Everything", "shared")
+    async with town.ask("Bo") as reader:
+        for condition, found in ((rest, 0), ('WHERE LINK = "https://a.example/blog"', 1)):
+            text = f"CREATE OR REPLACE FEED Mine AS RETURN Everything {condition}"
+            answer = await reader.post("/api/v1/queries/preview", json={"text": text, "days": 3650})
+            assert (answer.status_code, "Nine" in answer.text) == (200, bool(found)), answer.text
+            answer = await reader.put("/api/v1/queries/Mine", json={"text": text})
+            assert answer.status_code in (200, 201), answer.text
+            await town.match()
+            items = (await reader.get("/api/v1/queries/Mine/items")).json()["items"]
+            assert len(items) == found, (condition, items)
+
+
+async def test_a_template_over_a_query_of_others_does_not_tell_the_addresses_of_their_feeds(town: Town) -> None:
+    """A letter behind the address makes another address of it, which nothing would recognise."""
+    feed = town.feeds["Ada"]
+    await town.save(feed, replace_struct(an_item(feed.id, "8", title="Eight"), link=feed.url))
+    await town.store.write(set_visibility, "/feeds/Everything", "shared")
+    text = 'CREATE FEED Mine AS RETURN Everything SET TITLE = "Eight {link}x", CONTENT = "{link}x", LINK = "{link}x"'
+    async with town.ask("Bo") as reader:
+        assert (await reader.post("/api/v1/queries", json={"text": text})).status_code == 201
+        await town.match()
+        answers = [
+            await reader.post("/api/v1/queries/preview", json={"text": text, "days": 3650}),
+            await reader.get("/api/v1/queries/Mine/items"),
+            *[await reader.get(f"/feeds/Mine.{format}") for format in FORMATS],
+        ]
+        for answer in answers:
+            assert "Eight" in answer.text, answer.url
+            assert SECRET not in answer.text, answer.url
+
+
 async def _as_owner(town: Town, path: str) -> str:
     async with town.ask("Ada") as owner:
         return (await owner.get(path)).text

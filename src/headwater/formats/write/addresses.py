@@ -164,7 +164,7 @@ def _is_key(part: str) -> bool:
     return (_KEY.fullmatch(part) and not _WORDS.fullmatch(part)) or _MAIL.fullmatch(part) is not None
 
 
-@lru_cache(1024)
+@lru_cache(10_000)
 def find_secret_addresses(url: str) -> re.Pattern[str] | None:
     """Return a pattern for the addresses that tell the secret of a feed's address: this address, also with more after
     its query or path, and addresses under the key in its path. None if the address holds no secret.

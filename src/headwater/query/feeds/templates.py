@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from headwater.formats.values.links import resolve_url
+from headwater.formats.write.addresses import public_address
 from headwater.language.ast import Assignment, Field
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.tokens import strip_markup
@@ -50,7 +51,7 @@ def rewrite_item(
         if not markup and "<" in template:  # plain text, but some readers take tags in a title for markup
             template = _TAG_START.sub("< ", strip_markup(template))
         text = fill_template(template, values, markup=markup)
-        old = changes.get(name, getattr(analysed.item, name))
+        old = changes.get(name, getattr(analysed.told, name))
         if assignment.field in _LIST_FIELDS:
             kept, text = old if assignment.append else (), text.strip()
             changes[name] = kept if text in kept or not text else (*kept, text)
@@ -67,9 +68,9 @@ def _make_safe(field: Field, text: str, analysed: AnalysedItem) -> str | None:
     if field in (Field.CONTENT, Field.DESCRIPTION):
         from headwater.formats.values.html import clean_html  # loads nh3, which few queries need
 
-        return clean_html(text, analysed.item.link or analysed.origin.url)
+        return clean_html(text, analysed.told.link or public_address(analysed.origin.url, analysed.origin.link))
     if field is Field.LINK:
-        return resolve_url(text, analysed.item.link or analysed.origin.url)
+        return resolve_url(text, analysed.told.link or public_address(analysed.origin.url, analysed.origin.link))
     return text.strip() or None
 
 
@@ -79,7 +80,7 @@ def _end_plain_text(value: str) -> str:
 
 
 def _template_values(analysed: AnalysedItem) -> dict[str, str]:
-    item = analysed.item
+    item = analysed.told
     return {
         "title": item.title or "",
         "content": item.content or item.summary or "",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from headwater.formats.values.links import normalise_url
+from headwater.formats.write.hidden_addresses import hide_fetch_address
 from headwater.language.ast import Field
 from headwater.model import Item
 from headwater.query.items.origin import Origin
@@ -23,7 +24,11 @@ DETECTION_CHARACTERS = 300  # the part of the text used for detection
 
 
 class AnalysedItem:
-    """An item as conditions see it. `arrived` is the arrival of this version, `previous` the version before it."""
+    """An item as conditions see it. `arrived` is the arrival of this version, `previous` the version before it.
+
+    Conditions and templates read what others than the subscribers of its feed may read (`told`); otherwise the query
+    of a stranger could find out a secret address letter by letter.
+    """
 
     def __init__(
         self,
@@ -65,6 +70,11 @@ class AnalysedItem:
         changed = (before - after).total() + (after - before).total()
         return 100.0 * changed / ((before + after).total() or 1)
 
+    @cached_property
+    def told(self) -> Item:
+        """The item without the address of its feed, if that may hold a secret."""
+        return hide_fetch_address(self.item, self.origin.url, self.origin.link)
+
     @property
     def key(self) -> tuple[str, str]:
         """The key of the item: its source and its identity there."""
@@ -88,7 +98,7 @@ class AnalysedItem:
         return found
 
     def _read_texts(self, field: Field) -> tuple[str, ...]:
-        item = self.item
+        item = self.told
         values: tuple[str | None, ...]
         match field:
             case Field.ITEM:

@@ -15,7 +15,7 @@ class Origin:
     """The source feed of an item: its name in queries (if any), address and tags.
 
     `registered` is False for a feed that exists only because a query contains its address, or that is private to a
-    reader; ALL does not read it.
+    reader; ALL does not read it. `link` is the feed's site.
     """
 
     name: str | None
@@ -24,6 +24,7 @@ class Origin:
     registered: bool = True
     aliases: tuple[str, ...] = ()
     title: str | None = None
+    link: str | None = None
 
     def has_name(self, name: str) -> bool:
         """Return whether this is a name or an alias of the feed."""

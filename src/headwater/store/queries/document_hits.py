@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from headwater.language.ast import DEFAULT_KEEP_WINDOW, Field
 from headwater.model import QueryFeed
@@ -21,7 +21,9 @@ from headwater.store.schema.query_tables import query_feed
 from headwater.store.schema.reader_tables import subscription, subscription_tag, user
 
 CHUNK = 1000
-_ORIGINS = select(feed.c.id, feed.c.name, feed.c.url, feed.c.given_title, feed.c.title).where(FEED_IS_LIVE)
+_ORIGINS = select(
+    feed.c.id, feed.c.name, feed.c.url, feed.c.link, func.coalesce(func.nullif(feed.c.given_title, ""), feed.c.title)
+).where(FEED_IS_LIVE)
 _FEEDS_OF_ROLE = select(subscription.c.feed_id).join(user, user.c.id == subscription.c.user_id)
 _FEEDS_OF_READERS = _FEEDS_OF_ROLE.where(
     user.c.role == READER, subscription.c.feed_id.not_in(_FEEDS_OF_ROLE.where(user.c.role == OWNER))
@@ -50,10 +52,8 @@ def load_item_origins(
     unread_by_all = list_implicit_feeds(connection) | _list_feeds_of_readers(connection)
     hidden = _load_reader_tags(connection, readers)
     return {
-        id: Origin(
-            name, url, (*tags.get(id, ()), *hidden.get(id, ())), id not in unread_by_all, title=given_title or title
-        )
-        for id, name, url, given_title, title in rows
+        id: Origin(name, url, (*tags.get(id, ()), *hidden.get(id, ())), id not in unread_by_all, title=title, link=link)
+        for id, name, url, link, title in rows
     }
 
 
