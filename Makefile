@@ -46,6 +46,7 @@ lock: $(VENV)/.pip           ## renew deploy/locks: the newest versions that pyp
 	$(BIN)/python -m pip install --quiet "uv>=0.9"
 	printf 'hatchling\n' | $(UV_COMPILE) --extra cluster --output-file deploy/locks/server.txt pyproject.toml -
 	printf 'hatchling\neditables\n' | $(UV_COMPILE) --extra dev --output-file deploy/locks/dev.txt pyproject.toml -
+	printf 'pip-audit\n' | $(UV_COMPILE) --output-file deploy/locks/audit.txt -
 
 UV_COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 

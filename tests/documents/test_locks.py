@@ -58,8 +58,12 @@ def test_the_container_and_ci_install_the_locks_and_ci_audits_them() -> None:
     ci = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     assert ci["env"]["LOCKED"] == "1"
     audit = " ".join(step.get("run", "") for step in ci["jobs"]["audit"]["steps"])
-    assert "pip-audit" in audit
-    assert "locks/server.txt" in audit
+    assert "pip install --require-hashes -r deploy/locks/audit.txt" in audit
+    (audited,) = re.findall(r"for lock in (.*); do", audit)
+    assert sorted(audited.split()) == sorted(lock.stem for lock in LOCKS.iterdir())
+    # Without --strict, pip-audit is content with distributions of which it knows nothing.
+    assert "pip-audit --strict --disable-pip --require-hashes -r deploy/locks/$lock.txt" in audit
+    assert all(hashes for versions in read_pins(LOCKS / "audit.txt").values() for _, hashes in versions)
     release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     assert "make sbom" in release
 

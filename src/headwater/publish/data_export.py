@@ -136,7 +136,7 @@ class ParquetFile(ExportFile):
         if self._folder.exists() and of.exists() and of.read_text() != about:
             shutil.rmtree(self._folder)  # pieces of another, unfinished export into this file
         make_private_folder(self._folder)
-        of.write_text(about)
+        _replace_file(of, about.encode())
         for piece in self._folder.glob("*.tmp"):
             piece.unlink()
         pieces = [piece for piece in self._pieces() if int(piece.stem) > state.last]
@@ -151,7 +151,7 @@ class ParquetFile(ExportFile):
     def write(self, rows: Sequence[Mapping[str, Any]], last: int) -> None:
         table = self._arrow.Table.from_pylist(list(rows), schema=self._schema)
         temporary = self._folder / f"{last}.tmp"
-        self._parquet.write_table(table, temporary, compression="zstd")
+        self._write_table(table, temporary)
         temporary.rename(self._folder / f"{last}.parquet")
         self._count_rows(rows, last)
 
@@ -163,11 +163,14 @@ class ParquetFile(ExportFile):
             whole = self._arrow.concat_tables([self._schema.empty_table(), *tables]).sort_by(self._order)
             meta = {_META: orjson.dumps(asdict(replace(self._progress, new=0)))}
             temporary = self._path.with_name(self._path.name + ".tmp")
-            with open_private_file(temporary) as stream:  # by its name, pyarrow could take the file for an address
-                self._parquet.write_table(whole.replace_schema_metadata(meta), stream, compression="zstd")
+            self._write_table(whole.replace_schema_metadata(meta), temporary)
             temporary.replace(self._path)
         shutil.rmtree(self._folder)
         return self._progress
+
+    def _write_table(self, table: Any, path: Path) -> None:
+        with open_private_file(path) as stream:  # by its name, pyarrow could take the file for an address
+            self._parquet.write_table(table, stream, compression="zstd")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.publish.data_export import open_export
 from headwater.store.opening import open_store
 from headwater.web.tls import load_certificate
 from support.store_samples import one_feed
@@ -42,6 +43,14 @@ def test_backups_and_exports_are_private(careless: None, headwater, tmp_path: Pa
     headwater("export", str(files[2]))
     headwater("export", str(files[3]))
     assert {mode(file) for file in files} == {"0o600"}
+
+
+def test_the_pieces_of_an_unfinished_export_are_private(careless: None, tmp_path: Path) -> None:
+    (tmp_path / "items.parquet.parts").mkdir()  # by hand, for everybody
+    with open_export(str(tmp_path / "items.parquet"), "parquet", "items", {"id": "int64"}, ["id"]) as export:
+        export.write([{"id": 7}], 7)
+        pieces = {file.name: mode(file) for file in (tmp_path / "items.parquet.parts").iterdir()}
+        assert pieces == {"about": "0o600", "7.parquet": "0o600"}
 
 
 def test_restored_and_moved_databases_are_private(careless: None, headwater, tmp_path: Path) -> None:
