@@ -315,6 +315,34 @@ async def test_the_editor_completes_the_titles_of_feeds(
     await expect(page.locator("#preview")).to_contain_text("X matches")
 
 
+async def test_a_completion_that_arrives_after_the_choice_stays_hidden(
+    watched_site: Start, watched_store: Store, browser: Browser
+) -> None:
+    title = sorted(one.title for one in await watched_store.read(list_feeds) if one.title)[0]
+    page = await browser.new_page()
+    await page.add_init_script("""
+        const read = Response.prototype.json;
+        Response.prototype.json = async function () {
+          const value = await read.call(this);
+          await new Promise((resume) => setTimeout(resume, window.slow || 0));
+          if (window.slow) document.documentElement.dataset.late = "yes";
+          return value;
+        };
+    """)
+    await page.goto(f"{await watched_site()}/queries/new")
+    text, choices = page.locator("#text"), page.locator(".choices")
+    await text.focus()
+    await page.keyboard.type(f'CREATE FEED X AS RETURN FEED "{title[:-2]}')
+    await expect(choices.locator("li").first).to_have_text(title, timeout=20_000)
+    await page.evaluate("window.slow = 500")
+    async with page.expect_response(lambda answer: answer.request.headers.get("x-part") == "complete"):
+        await page.keyboard.type(title[-2])
+    await page.keyboard.press("Enter")
+    await expect(page.locator("html[data-late]")).to_be_attached()
+    await expect(choices).to_be_hidden()
+    await expect(text).to_have_value(f'CREATE FEED X AS RETURN FEED "{title}"')
+
+
 @pytest.mark.parametrize("example", range(10))
 async def test_every_example_can_be_opened_and_is_well_written(watched_site: Start, example: int) -> None:
     base = await watched_site()

@@ -101,8 +101,10 @@ async function ask(part, from = form, more = {}) {
 async function check() {
   const mine = ++asked;
   const answer = await ask("check");
-  if (mine !== asked || !answer.ok || answer.redirected) return;
-  wrong = text.value.trim() ? (await answer.json()).messages : [];
+  if (!answer.ok || answer.redirected) return;
+  const { messages: found } = await answer.json();
+  if (mine !== asked) return;
+  wrong = text.value.trim() ? found : [];
   paint();
   tell();
   if (text.value.trim() && !wrong.some((one) => !one.warning)) look(mine);
@@ -162,8 +164,9 @@ async function complete() {
   narrow(typed);
   const mine = ++completing;
   const answer = await ask("complete", form, { kind: opened[1].toUpperCase(), typed });
-  if (mine !== completing || !answer.ok || answer.redirected) return;
+  if (!answer.ok || answer.redirected) return;
   const { found } = await answer.json();
+  if (mine !== completing) return; // a title was chosen, or more was typed, while the answer arrived
   choices.replaceChildren(
     ...found.map((title, k) => {
       const option = document.createElement("li");
