@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.model import Known, Validators
-from headwater.node.quality.feed_explanation import explain_feed_schedule
+from headwater.node.quality.feed_explanation import NO_PLAN_YET, explain_feed_schedule
 from headwater.settings import Settings
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
@@ -41,3 +41,12 @@ async def test_the_pause_is_shown_as_it_is_for_the_feed(
         told = await explain_feed_schedule(store, settings, feed.id, NOW + 1)
     assert told.held_by == said
     assert told.held_until is not None
+
+
+async def test_no_interval_is_claimed_before_the_server_has_saved_a_plan(given: Callable[..., Settings]) -> None:
+    settings = given(strategy="value")
+    async with await open_store(settings.database_url) as store:
+        feed = await one_feed(store)
+        await save_refreshes(store, [a_verdict(feed, known=Known(feed.id, feed.url, last_refresh=NOW, **POLITE))])
+        told = await explain_feed_schedule(store, settings, feed.id, NOW + 1)
+    assert told.interval == NO_PLAN_YET

@@ -38,6 +38,7 @@ from headwater.store.store import Store
 from headwater.times import DAY, HOUR, WEEK, find_utc_offset, format_duration, format_relative
 
 MAX_SIGHTINGS = 50  # refreshes from which the kind of a feed is recognised
+NO_PLAN_YET = "The server has not saved a plan yet. It does so within a minute of the first refreshes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,8 @@ def _describe_interval(
     """Say how often the feed is polled and which constraint decides that; nothing if its strategy makes no plan."""
     if not isinstance(strategy, Value) or not len(feeds):
         return ""
+    if known.last_refresh is not None and not strategy.has_price:
+        return NO_PLAN_YET
     politeness = Politeness(random.Random(0), least=settings.least_interval)
     facts = politeness.gather_facts([known])
     facts.pushed[:] = pushed

@@ -264,6 +264,11 @@ class Value(IntervalStrategy):
 
     # the plan
 
+    @property
+    def has_price(self) -> bool:
+        """Whether the price is fixed or a plan has solved it, also before a restart."""
+        return self._fixed is not None or self.price != FIRST_PRICE
+
     def note_change(self) -> None:
         self._solved_at = -np.inf
 
@@ -355,7 +360,7 @@ class Value(IntervalStrategy):
         It needs only the saved state, so that any process can explain a feed.
         """
         paid = float(self._columns["paid"][row])
-        if not np.isfinite(paid):
+        if not np.isfinite(paid) or not self.has_price:
             return None
         rows, price = np.array([row], np.intp), self.price
         paid /= float(table.cost[row])
