@@ -30,7 +30,7 @@ WINDOW = 5
 MOMENT = 1e-3  # seconds; far less than between two items
 
 
-class Reader:
+class ManualReader:
     """Refreshes the one feed of a farm by hand; the farm's clock moves only when a test advances it."""
 
     def __init__(self, farm: Farm, store: Store, feed: int) -> None:
@@ -60,15 +60,17 @@ class Reader:
 
 
 @pytest.fixture
-async def reader(tmp_path: Path) -> AsyncIterator[Reader]:
+async def reader(tmp_path: Path) -> AsyncIterator[ManualReader]:
     farm = Farm(1, 2, 1000.0, WINDOW, rates=(40, 50), clock=lambda: STARTED, started=STARTED)
     async with await open_store(sqlite_url(tmp_path)) as store:
         await store.write(run_script, "CREATE FEED Everything AS RETURN ALL", time.time())
         [added] = await store.write(add_and_subscribe, [NewFeed(farm.url(0))], STARTED)
-        yield Reader(farm, store, added.feed.id)
+        yield ManualReader(farm, store, added.feed.id)
 
 
-async def test_what_the_first_window_shows_and_what_comes_after_is_due_and_older_history_is_not(reader: Reader) -> None:
+async def test_what_the_first_window_shows_and_what_comes_after_is_due_and_older_history_is_not(
+    reader: ManualReader,
+) -> None:
     reader.publish(2 * WINDOW)
     await reader.refresh()
     reader.publish(WINDOW - 1)
@@ -78,7 +80,7 @@ async def test_what_the_first_window_shows_and_what_comes_after_is_due_and_older
     assert replace(found, unmatched=0).is_clean  # no query processor runs in these tests
 
 
-async def test_an_item_published_while_the_last_refresh_was_under_way_is_not_due(reader: Reader) -> None:
+async def test_an_item_published_while_the_last_refresh_was_under_way_is_not_due(reader: ManualReader) -> None:
     await reader.refresh()
     reader.publish(1)
     await reader.refresh(during=1)
@@ -89,7 +91,7 @@ async def test_an_item_published_while_the_last_refresh_was_under_way_is_not_due
     assert (found.published, found.missing) == (WINDOW + 2, 0)
 
 
-async def test_an_item_that_was_shown_and_not_stored_is_missing_and_its_story_is_told(reader: Reader) -> None:
+async def test_an_item_that_was_shown_and_not_stored_is_missing_and_its_story_is_told(reader: ManualReader) -> None:
     await reader.refresh()
     reader.publish(3)
     await reader.refresh(loses=1)
@@ -102,7 +104,7 @@ async def test_an_item_that_was_shown_and_not_stored_is_missing_and_its_story_is
     assert "new 2, window 5, overlap 2" in story
 
 
-async def test_a_loss_that_was_noticed_hides_nothing_else(reader: Reader) -> None:
+async def test_a_loss_that_was_noticed_hides_nothing_else(reader: ManualReader) -> None:
     await reader.refresh()
     reader.publish(WINDOW + 3)
     await reader.refresh()
@@ -114,7 +116,7 @@ async def test_a_loss_that_was_noticed_hides_nothing_else(reader: Reader) -> Non
     assert (found.overflowed, found.missing, found.unnoticed) == (3, 1, 0)
 
 
-async def test_a_loss_that_nobody_noticed_is_told(reader: Reader) -> None:
+async def test_a_loss_that_nobody_noticed_is_told(reader: ManualReader) -> None:
     await reader.refresh()
     reader.publish(WINDOW + 2)
     await reader.refresh(notices=False)

@@ -111,7 +111,7 @@ class Question:
 
 
 @dataclass
-class Fetch:
+class HeldFetch:
     name: str
     deadline: float  # when it is cancelled
 
@@ -128,7 +128,7 @@ class Tenants:
         self.asking: dict[str, Question] = {}  # the open request of each
         self.sent: list[Question] = []
         self.answers: list[tuple[Question, Grant]] = []
-        self.fetches: list[Fetch] = []
+        self.fetches: list[HeldFetch] = []
         self.begun = 0
         self.asked_last = "", 0.0  # the last fetcher, and when it ended
 
@@ -196,13 +196,13 @@ class Tenants:
         assert by == name or self.now >= at + PAUSE  # its own pauses are enforced elsewhere
         tenancy.begin_job(P)
         self.begun += 1
-        self.fetches.append(Fetch(name, self.now + tenancy.seconds_left(self.now)))
+        self.fetches.append(HeldFetch(name, self.now + tenancy.seconds_left(self.now)))
 
     def a_fetch_ends(self) -> None:
         if self.fetches:
             self.ended(self.chance.choice(self.fetches), self.now)
 
-    def ended(self, fetch: Fetch, at: float) -> None:
+    def ended(self, fetch: HeldFetch, at: float) -> None:
         self.fetches.remove(fetch)
         self.asked_last = fetch.name, at
         if fetch.name in self.tenants:

@@ -99,7 +99,7 @@ class Sleep:
 
 
 @dataclass
-class Fetch:
+class HostRequest:
     """A request to a host; the answer is an Outcome or a Handover, None if it was cut."""
 
     job: Job
@@ -107,7 +107,7 @@ class Fetch:
 
 
 @dataclass
-class Message:
+class StreamMessage:
     body: Any
     visible_at: float
     deliveries: int = 0
@@ -115,13 +115,13 @@ class Message:
 
 
 @dataclass
-class Delivery:
+class PlannedDelivery:
     due: float
     done: bool = False
 
 
 @dataclass
-class Wish:
+class QueuedWish:
     """A row of `request_grant`."""
 
     asked: float
@@ -141,11 +141,11 @@ class Cluster:
     outbox: list[tuple[int, str]] = field(default_factory=list)
     lessons: list[tuple[FetchResult, bool]] = field(default_factory=list)
     checkpoint: int = 0
-    deliveries: dict[tuple[int, str], Delivery] = field(default_factory=dict)
-    jobs: dict[tuple[int, int], Message] = field(default_factory=dict)
-    results: deque[Message] = field(default_factory=deque)
+    deliveries: dict[tuple[int, str], PlannedDelivery] = field(default_factory=dict)
+    jobs: dict[tuple[int, int], StreamMessage] = field(default_factory=dict)
+    results: deque[StreamMessage] = field(default_factory=deque)
     newest_result: int = 0
-    wishes: dict[int, Wish] = field(default_factory=dict)
+    wishes: dict[int, QueuedWish] = field(default_factory=dict)
     newest_wish: int = 0
     replies: set[int] = field(default_factory=set)  # jobs of people that were answered
 
@@ -403,7 +403,7 @@ class Machine:
     def _act(self, process: Process, action: Any, life: int) -> None:
         if isinstance(action, Sleep):
             self._later(action.seconds, process, None, None, life)
-        elif isinstance(action, Fetch):
+        elif isinstance(action, HostRequest):
             self._fetch(process, action, life)
         else:
             self._call(process, action, life)
@@ -435,7 +435,7 @@ class Machine:
 
         simulation.at(simulation.now + delay, arrive)  # also if the caller crashes meanwhile
 
-    def _fetch(self, process: Process, fetch: Fetch, life: int) -> None:
+    def _fetch(self, process: Process, fetch: HostRequest, life: int) -> None:
         """Travel, be served, and answer; a request that would outlast its lease is cut, as `cancel_late` does."""
         simulation = self.simulation
         mean = CROWDED_SERVING_SECONDS if simulation.is_crowded else SERVING_SECONDS
@@ -709,7 +709,7 @@ def keep_desk(
     term.tasks -= 1
 
 
-def make_grant_row(id: int, wish: Wish, now: float) -> GrantRow:
+def make_grant_row(id: int, wish: QueuedWish, now: float) -> GrantRow:
     """Read a wish, as `list_grants` does by SQL."""
     begun = wish.asked + ASK_SECONDS if wish.granted is None else wish.granted + GRANT_SECONDS
     return GrantRow(id, wish.granted is not None, wish.ended is not None or begun < now)
@@ -731,7 +731,7 @@ def ask_for_person(machine: Machine, host: int) -> Process:
 
     def ask() -> int:
         cluster.newest_wish += 1
-        cluster.wishes[cluster.newest_wish] = Wish(simulation.now)
+        cluster.wishes[cluster.newest_wish] = QueuedWish(simulation.now)
         return cluster.newest_wish
 
     def find(id: int) -> float | None:
@@ -778,7 +778,7 @@ def offer(simulation: Simulation, job: Job) -> bool:
     key = (job.partition, job.feed_id)
     if key in simulation.cluster.jobs:
         return False
-    simulation.cluster.jobs[key] = Message(job, simulation.now)
+    simulation.cluster.jobs[key] = StreamMessage(job, simulation.now)
     return True
 
 
@@ -789,7 +789,7 @@ def run_terminal(machine: Machine) -> Process:
     busy: set[int] = set()  # hosts that this process talks to, as its `HostGate` knows
     while True:
         mine = holdings.list_open(machine.boot_clock())
-        received: list[Message] = []
+        received: list[StreamMessage] = []
         if mine:
             with suppress(CallLost):
                 received = yield Call(partial(take_jobs, simulation, mine))
@@ -800,7 +800,7 @@ def run_terminal(machine: Machine) -> Process:
         yield Sleep(0.4)
 
 
-def take_jobs(simulation: Simulation, partitions: Collection[int]) -> list[Message]:
+def take_jobs(simulation: Simulation, partitions: Collection[int]) -> list[StreamMessage]:
     """Deliver the jobs of partitions; each is delivered again unless it is acknowledged in time."""
     taken = []
     for (partition, _), message in simulation.cluster.jobs.items():
@@ -829,7 +829,7 @@ def keep_partitions(machine: Machine, holdings: LeasedHoldings, clock: DatabaseC
 
 
 def fetch_job(
-    machine: Machine, holdings: LeasedHoldings, clock: DatabaseClock, message: Message, busy: set[int]
+    machine: Machine, holdings: LeasedHoldings, clock: DatabaseClock, message: StreamMessage, busy: set[int]
 ) -> Process:
     """Fetch one job, in the order of `FetchPool._run_job`."""
     simulation, cluster, job = machine.simulation, machine.simulation.cluster, message.body
@@ -861,7 +861,7 @@ def fetch_job(
                 yield Sleep(0.05)
             busy.add(host)
             try:
-                found = yield Fetch(job, until)
+                found = yield HostRequest(job, until)
             finally:
                 busy.discard(host)
             if found is None:
@@ -889,7 +889,7 @@ def answer_person(simulation: Simulation, job: Job, remove: Callable[[], None]) 
 
 def hand_in(simulation: Simulation, result: FetchResult) -> None:
     simulation.cluster.newest_result += 1
-    message = Message(result, simulation.now, number=simulation.cluster.newest_result)
+    message = StreamMessage(result, simulation.now, number=simulation.cluster.newest_result)
     simulation.cluster.results.append(message)
 
 
@@ -897,14 +897,14 @@ def run_storer(machine: Machine) -> Process:
     """Store results, acknowledged after the transaction, as `Ingest` does."""
     simulation, cluster = machine.simulation, machine.simulation.cluster
 
-    def take() -> Message | None:
+    def take() -> StreamMessage | None:
         for message in cluster.results:
             if message.visible_at <= simulation.now:
                 message.visible_at = simulation.now + LEASE
                 return message
         return None
 
-    def remove(message: Message) -> None:
+    def remove(message: StreamMessage) -> None:
         if message in cluster.results:
             cluster.results.remove(message)
 
@@ -920,7 +920,7 @@ def run_storer(machine: Machine) -> Process:
             yield Sleep(0.2)
 
 
-def store_result(simulation: Simulation, message: Message) -> None:
+def store_result(simulation: Simulation, message: StreamMessage) -> None:
     """One transaction: the feed's state, its new items with their outbox entries, and the lesson."""
     result: FetchResult = message.body
     cluster, feed = simulation.cluster, result.feed_id
@@ -963,7 +963,7 @@ def match_items(machine: Machine, term: Term) -> Process:
         done = cluster.checkpoint  # a write of the same term may have arrived late: what it matched is skipped
         for key in items[max(done - since, 0) :]:
             simulation.check(key not in cluster.deliveries, f"{key} is matched a second time")
-            cluster.deliveries[key] = Delivery(simulation.now)
+            cluster.deliveries[key] = PlannedDelivery(simulation.now)
         cluster.checkpoint = max(done, since + len(items))
 
     while True:

@@ -47,7 +47,7 @@ class Publisher:
 
 
 @dataclass
-class Comparison:
+class PlanComparison:
     """The plan's predictions for the items of a period, beside their outcome: actual, or expected by their law."""
 
     caught: float = 0
@@ -72,11 +72,11 @@ class Comparison:
     def quoted_delay(self) -> float:
         return self.quoted_wait / max(self.caught, 1)
 
-    def __add__(self, other: Comparison) -> Comparison:
-        return Comparison(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+    def __add__(self, other: PlanComparison) -> PlanComparison:
+        return PlanComparison(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
 
-class World:
+class PublisherWorld:
     """Publishers, polled by a real scheduler. `compared` counts the outcomes of feeds that are not away."""
 
     def __init__(
@@ -84,7 +84,7 @@ class World:
     ) -> None:
         self.now = START
         self.publishers = publishers
-        self.compared = Comparison()
+        self.compared = PlanComparison()
         self._rng = np.random.default_rng(seed)
         self.strategy = Value(estimator=estimator)
         self.scheduler = Scheduler(
@@ -124,12 +124,12 @@ class World:
         assert self.strategy.current is not None
         return self.strategy.current.promise()
 
-    def expect(self) -> Comparison:
+    def expect(self) -> PlanComparison:
         """Return what the law of the publishers expects of the compared gaps, beside the predictions for them."""
-        return sum((expect_outcomes(one, self._rng) for one in self.publishers), Comparison())
+        return sum((expect_outcomes(one, self._rng) for one in self.publishers), PlanComparison())
 
     def forget_comparisons(self) -> None:
-        self.compared = Comparison()
+        self.compared = PlanComparison()
         for one in self.publishers:
             one.compared.clear()
 
@@ -149,7 +149,7 @@ class World:
                 continue
             new, lost = upto - fresh, fresh - before
             waited = float((self.now - one.times[fresh:upto]).sum())
-            self.compared += Comparison(new, lost, waited, new * delay, (new + lost) * share)
+            self.compared += PlanComparison(new, lost, waited, new * delay, (new + lost) * share)
             one.compared.append((self._known[row + 1].last_success or 0.0, self.now, delay, share))
 
     def _poll(self, row: int, rate: float) -> Lesson:
@@ -233,15 +233,15 @@ def _publish_between(rng: np.random.Generator, per_day: float, batch: float, beg
     return np.sort(moments)
 
 
-def expect_outcomes(one: Publisher, rng: np.random.Generator) -> Comparison:
+def expect_outcomes(one: Publisher, rng: np.random.Generator) -> PlanComparison:
     """Return the mean outcome of a publisher's compared gaps over other draws of its publications.
 
     A gap ends by what was known before, so other publications by the same law are as likely in it as those that came.
     """
     if not one.compared:
-        return Comparison()
+        return PlanComparison()
     begin, end, delay, share = np.array(one.compared).T
-    found = Comparison()
+    found = PlanComparison()
     for _ in range(DRAWS):
         times = _publish_between(rng, *one.law, begin.min() - HOUR, end.max())
         waits = np.append(0.0, np.cumsum(times - START))
@@ -250,7 +250,7 @@ def expect_outcomes(one: Publisher, rng: np.random.Generator) -> Comparison:
         caught, lost = last - shown, shown - first
         waited = caught * (end - START) - (waits[last] - waits[shown])
         figures = (caught, lost, waited, caught * delay, (caught + lost) * share)
-        found += Comparison(*(float(figure.sum()) / DRAWS for figure in figures))
+        found += PlanComparison(*(float(figure.sum()) / DRAWS for figure in figures))
     return found
 
 

@@ -42,7 +42,7 @@ class Wish:
 
 
 @dataclass
-class World:
+class GrantSimulation:
     cap: int
     now: float = 0.0
     epoch: int = 0
@@ -179,7 +179,7 @@ def draw_event(rng: random.Random) -> Event:
 
 
 def count_fullest_minute(cap: int, events: list[Event]) -> int:
-    world = World(cap)
+    world = GrantSimulation(cap)
     for name, *arguments in events:
         getattr(world, str(name))(*arguments)
     return max((sum(last - 60 < at <= last for at in world.arrived) for last in world.arrived), default=0)

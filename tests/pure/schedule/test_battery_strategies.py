@@ -28,7 +28,7 @@ fair = pytest.mark.parametrize("kind", [pytest.param(k, id=n) for n, k in STRATE
 monotone = pytest.mark.parametrize("kind", [pytest.param(k, id=n) for n, k in STRATEGIES.items() if k.monotone])
 
 
-class World:
+class PolledFeeds:
     """Feeds that publish with given rates, polled by a strategy at regular ticks; `order` is the row of each feed.
 
     Randomness is tied to the feed, not to its row, so that two worlds differ only in the decisions of the strategy.
@@ -71,7 +71,7 @@ class World:
             (count >= 10) & np.isfinite(last), Ragged.of(fresh), Ragged.of(shown), np.full(len(rows), 2000.0),
         )  # fmt: skip
 
-    def run(self, ticks: int, every: float = HOUR, now: int = 3, rate: float | None = None) -> World:
+    def run(self, ticks: int, every: float = HOUR, now: int = 3, rate: float | None = None) -> PolledFeeds:
         for k in range(ticks):
             self.tick(EPOCH + k * every, Budget(now, now / every if rate is None else rate))
         return self
@@ -104,7 +104,7 @@ def test_answers_before_it_has_learned_anything(kind: type[Strategy]) -> None:
 def test_chooses_only_candidates_once_each_within_the_budget(
     kind: type[Strategy], ticks: list[tuple[Budget, list[bool], float]]
 ) -> None:
-    world, now = World(kind(FEEDS), RATES), EPOCH
+    world, now = PolledFeeds(kind(FEEDS), RATES), EPOCH
     for budget, mask, pause in ticks:
         now += pause
         allowed = np.array(mask)
@@ -119,7 +119,7 @@ def test_chooses_only_candidates_once_each_within_the_budget(
 def test_keeps_within_the_room_of_each_host(kind: type[Strategy]) -> None:
     if not kind.within_budget:
         return  # `reference` ignores limits
-    world = World(kind(FEEDS), RATES).run(40)
+    world = PolledFeeds(kind(FEEDS), RATES).run(40)
     host, room = np.arange(FEEDS) % 3, np.array([1, 0, 2])
     for days in range(40):
         now = EPOCH + (3 + days) * DAY
@@ -129,7 +129,7 @@ def test_keeps_within_the_room_of_each_host(kind: type[Strategy]) -> None:
 
 @every
 def test_does_not_change_its_inputs(kind: type[Strategy]) -> None:
-    world = World(kind(FEEDS), RATES).run(20)
+    world = PolledFeeds(kind(FEEDS), RATES).run(20)
     table, mask = copy.deepcopy(world.table), np.ones(FEEDS, bool)
     seen = world.seen(np.arange(5), EPOCH + 2 * DAY)
     kept = copy.deepcopy(seen)
@@ -149,7 +149,7 @@ def test_does_not_change_its_inputs(kind: type[Strategy]) -> None:
 
 @every
 def test_reasons_of_many_feeds_are_those_of_each(kind: type[Strategy]) -> None:
-    world = World(kind(FEEDS), RATES).run(4)  # at two or three feeds a tick not all have been refreshed
+    world = PolledFeeds(kind(FEEDS), RATES).run(4)  # at two or three feeds a tick not all have been refreshed
     now = EPOCH + 2 * DAY
     each = [world.strategy.why(world.table, row, now) for row in range(FEEDS)]
     assert world.strategy.reasons(world.table, np.arange(FEEDS), now) == each
@@ -160,8 +160,8 @@ def test_the_order_of_rows_does_not_matter(kind: type[Strategy]) -> None:
     """The same feeds in other rows have the same value at every tick. Rows may break ties, so the second world follows
     the choices of the first.
     """
-    here = World(kind(FEEDS), RATES)
-    there = World(kind(FEEDS), RATES, np.random.default_rng(5).permutation(FEEDS))
+    here = PolledFeeds(kind(FEEDS), RATES)
+    there = PolledFeeds(kind(FEEDS), RATES, np.random.default_rng(5).permutation(FEEDS))
     for k in range(120):
         now = EPOCH + k * HOUR * 0.99
         a, b = (w.strategy.choose(w.table, now, Budget(2, 2 / HOUR)) for w in (here, there))
@@ -173,7 +173,7 @@ def test_the_order_of_rows_does_not_matter(kind: type[Strategy]) -> None:
 
 @every
 def test_is_the_same_after_saving_and_loading(kind: type[Strategy]) -> None:
-    whole = World(kind(FEEDS), RATES).run(60)
+    whole = PolledFeeds(kind(FEEDS), RATES).run(60)
     again = copy.deepcopy(whole)
     again.strategy = kind(0)
     again.strategy.load(whole.strategy.save())
@@ -195,7 +195,7 @@ def test_state_of_another_version_is_refused(kind: type[Strategy]) -> None:
 
 @every
 def test_memory_is_bounded_and_resizing_keeps_state(kind: type[Strategy]) -> None:
-    world = World(kind(FEEDS), RATES)
+    world = PolledFeeds(kind(FEEDS), RATES)
     before = world.strategy.bytes_per_feed
     world.run(150)
     assert world.strategy.bytes_per_feed == before
@@ -215,7 +215,7 @@ def test_memory_is_bounded_and_resizing_keeps_state(kind: type[Strategy]) -> Non
 @fair
 def test_no_feed_starves(kind: type[Strategy]) -> None:
     """With one poll every two hours for twelve feeds, a fair strategy refreshes each again within forty days."""
-    world = World(kind(FEEDS), RATES)
+    world = PolledFeeds(kind(FEEDS), RATES)
     for k in range(480):
         world.tick(EPOCH + k * 2 * HOUR, Budget(1, 1 / (2 * HOUR)))
     late = [f for at, f in world.polls if at > EPOCH + 2 * DAY]
@@ -227,7 +227,7 @@ def test_a_higher_rate_never_lowers_the_priority(kind: type[Strategy]) -> None:
     """Of two feeds with the same history of polls, the busier one is never refreshed less often afterwards."""
     rates = np.full(FEEDS, 0.5 / HOUR)
     rates[1] = 2.0 / HOUR
-    world = World(kind(FEEDS), rates)
+    world = PolledFeeds(kind(FEEDS), rates)
     for k in range(60):  # both learn from refreshes at the same times
         now = EPOCH + k * 3 * HOUR
         world.strategy.observe(world.table, world.seen(np.arange(FEEDS), now))
@@ -248,7 +248,7 @@ def test_empty_budget_and_empty_table_choose_nothing(kind: type[Strategy]) -> No
 
 @every
 def test_explains_every_feed_in_words_and_numbers(kind: type[Strategy]) -> None:
-    world = World(kind(FEEDS), RATES).run(60)
+    world = PolledFeeds(kind(FEEDS), RATES).run(60)
     for row in range(FEEDS):
         decision = world.strategy.explain(world.table, row, EPOCH + 3 * DAY)
         assert decision.reason

@@ -38,7 +38,7 @@ class Demanding(Uniform):
         super().__init__(feeds)
 
 
-class Belief(SingleRate):
+class OutsideEstimator(SingleRate):
     name = "belief"
 
 
@@ -56,7 +56,7 @@ HERE = __name__
         ("combined", "single", "accepts the estimator pattern"),
         ("nowhere:Name", None, "cannot be imported"),
         (f"{HERE}:Missing", None, "has no Missing"),
-        (f"{HERE}:Belief", None, "is not a subclass of Strategy"),
+        (f"{HERE}:OutsideEstimator", None, "is not a subclass of Strategy"),
         (f"{HERE}:Nameless", None, "has no name"),
         (f"{HERE}:Demanding", None, "cannot be created"),
     ],
@@ -70,7 +70,7 @@ def test_built_in_strategies_are_bare_and_user_strategies_are_guarded() -> None:
     assert not isinstance(build_strategy("value"), GuardedStrategy)
     assert not isinstance(build_strategy("two_steps", "periodic"), GuardedStrategy)
     assert isinstance(build_strategy(f"{HERE}:Mine"), GuardedStrategy)
-    assert isinstance(build_strategy("two_steps", f"{HERE}:Belief"), GuardedStrategy)
+    assert isinstance(build_strategy("two_steps", f"{HERE}:OutsideEstimator"), GuardedStrategy)
 
 
 def test_guarded_strategy_shows_name_due_times_and_forecasts_of_the_inner_one() -> None:
@@ -82,7 +82,7 @@ def test_guarded_strategy_shows_name_due_times_and_forecasts_of_the_inner_one() 
     due -= 5.0
     assert guarded.inner.due.tolist() == [-np.inf] * 3  # type: ignore[attr-defined]
     assert guarded.ask_estimator(lambda estimator: estimator.rate(np.arange(3), np.zeros(3))) is None
-    believing = build_strategy("two_steps", f"{HERE}:Belief")
+    believing = build_strategy("two_steps", f"{HERE}:OutsideEstimator")
     believing.resize(2)
     rates = believing.ask_estimator(lambda estimator: estimator.rate(np.arange(2), np.zeros(2)))
     assert rates is not None
@@ -90,7 +90,7 @@ def test_guarded_strategy_shows_name_due_times_and_forecasts_of_the_inner_one() 
 
 
 def test_estimator_that_raises_ends_the_guarded_strategy_only() -> None:
-    guarded = build_strategy("two_steps", f"{HERE}:Belief")
+    guarded = build_strategy("two_steps", f"{HERE}:OutsideEstimator")
     guarded.resize(2)
     assert guarded.ask_estimator(lambda estimator: 1 / 0) is None  # type: ignore[arg-type,return-value]
     assert guarded.problem is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from query_world import World
+from query_world import QueryWorld
 
 from headwater.settings import Settings, load_settings
 from headwater.store.opening import open_store
@@ -33,8 +33,8 @@ def given(tmp_path: Path) -> Callable[..., Settings]:
 
 
 @pytest.fixture
-async def world(database_url: str) -> AsyncIterator[World]:
+async def world(database_url: str) -> AsyncIterator[QueryWorld]:
     async with await open_store(database_url) as store:
-        made = World(store)
+        made = QueryWorld(store)
         await made.begin()
         yield made

@@ -20,7 +20,7 @@ from support.store_samples import NOW, a_verdict, an_item
 GUARDIAN, IRIS = "https://guardian.example/rss", "https://iris.example/rss"
 
 
-class World:
+class QueryWorld:
     """A store with two named feeds, a processor, and a clock that moves with every refresh."""
 
     def __init__(self, store: Store) -> None:

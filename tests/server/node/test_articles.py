@@ -45,7 +45,7 @@ PAGE = (
 
 
 @dataclass
-class Site:
+class ArticleSite:
     """A web site with one article; it records its requests."""
 
     base: str = ""
@@ -70,8 +70,8 @@ class Site:
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    made = Site()
+async def site() -> AsyncIterator[ArticleSite]:
+    made = ArticleSite()
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     made.base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server:
@@ -84,10 +84,10 @@ async def store(database_url: str) -> AsyncIterator[Store]:
         yield opened
 
 
-class World:
+class ArticleWorld:
     """A store, an article fetcher, and a clock that the test moves."""
 
-    def __init__(self, store: Store, fetcher: Fetcher, site: Site) -> None:
+    def __init__(self, store: Store, fetcher: Fetcher, site: ArticleSite) -> None:
         self.store, self.site = store, site
         self.now = time.time()
         self.articles = ArticleFetcher(store, fetcher, 6000.0, clock=lambda: self.now)
@@ -105,14 +105,14 @@ class World:
 
 
 @pytest.fixture
-async def world(store: Store, site: Site) -> AsyncIterator[World]:
+async def world(store: Store, site: ArticleSite) -> AsyncIterator[ArticleWorld]:
     async with Fetcher(allow_private=True, contact=None, per_host=8, deadline=10) as fetcher:
-        made = World(store, fetcher, site)
+        made = ArticleWorld(store, fetcher, site)
         yield made
         await made.articles._workers.close()
 
 
-async def test_the_text_of_the_page_is_stored_searched_and_matched(world: World, store: Store) -> None:
+async def test_the_text_of_the_page_is_stored_searched_and_matched(world: ArticleWorld, store: Store) -> None:
     feed = await one_feed(store)
     await store.write(run_script, 'CREATE FEED glaciers AS RETURN ALL WHERE CONTENT CONTAINS "glacier"', NOW)
     processor = QueryProcessor(store)
@@ -138,7 +138,7 @@ async def test_the_text_of_the_page_is_stored_searched_and_matched(world: World,
     assert (await store.read(find_article, item.id or 0)).state == "done"  # type: ignore[union-attr]
 
 
-async def test_where_nobody_wants_articles_nothing_is_fetched(world: World, store: Store) -> None:
+async def test_where_nobody_wants_articles_nothing_is_fetched(world: ArticleWorld, store: Store) -> None:
     feed = await one_feed(store)
     await world.arrive(feed)
     await world.work()
@@ -149,7 +149,7 @@ async def test_where_nobody_wants_articles_nothing_is_fetched(world: World, stor
     assert world.site.asked == []
 
 
-async def test_pages_are_fetched_for_what_a_query_feed_publishes(world: World, store: Store) -> None:
+async def test_pages_are_fetched_for_what_a_query_feed_publishes(world: ArticleWorld, store: Store) -> None:
     feed = await one_feed(store)
     await store.write(run_script, 'CREATE FEED floods AS RETURN ALL WHERE TITLE CONTAINS "flood"', NOW)
     await store.write(want_articles, "query", (await store.read(find_query_feed, "floods")).id, True)
@@ -180,7 +180,9 @@ async def test_pages_are_fetched_for_what_a_query_feed_publishes(world: World, s
         ((500, ""), False),
     ],
 )
-async def test_robots_txt_is_respected(world: World, store: Store, robots: tuple[int, str], fetched: bool) -> None:
+async def test_robots_txt_is_respected(
+    world: ArticleWorld, store: Store, robots: tuple[int, str], fetched: bool
+) -> None:
     world.site.robots = robots
     feed = await one_feed(store)
     await store.write(want_articles, "feed", feed.id, True)
@@ -193,7 +195,7 @@ async def test_robots_txt_is_respected(world: World, store: Store, robots: tuple
     assert fetched or "robots.txt" in str(article.message)
 
 
-async def test_robots_txt_is_asked_once_a_day_and_its_pause_is_kept(site: Site) -> None:
+async def test_robots_txt_is_asked_once_a_day_and_its_pause_is_kept(site: ArticleSite) -> None:
     site.robots = (200, "User-agent: *\nCrawl-delay: 30")
     now = [0.0]
     async with Fetcher(allow_private=True, contact=None) as fetcher:
@@ -223,7 +225,7 @@ async def test_robots_txt_is_asked_once_a_day_and_its_pause_is_kept(site: Site) 
     ],
 )
 async def test_every_end_of_a_fetch_is_reported(
-    world: World, store: Store, page: tuple[int, dict[str, str], bytes], state: str, said: str
+    world: ArticleWorld, store: Store, page: tuple[int, dict[str, str], bytes], state: str, said: str
 ) -> None:
     world.site.pages["/story"] = page
     feed = await one_feed(store)
@@ -238,7 +240,7 @@ async def test_every_end_of_a_fetch_is_reported(
     assert said in str(article.message or "")
 
 
-async def test_a_page_that_fails_is_tried_four_times(world: World, store: Store) -> None:
+async def test_a_page_that_fails_is_tried_four_times(world: ArticleWorld, store: Store) -> None:
     world.site.pages["/story"] = (500, {}, b"")
     feed = await one_feed(store)
     await store.write(want_articles, "feed", feed.id, True)
@@ -250,7 +252,7 @@ async def test_a_page_that_fails_is_tried_four_times(world: World, store: Store)
     assert (await store.read(find_article, item.id or 0)).state == "dead"  # type: ignore[union-attr]
 
 
-async def test_an_item_its_publisher_changes_is_fetched_again(world: World, store: Store) -> None:
+async def test_an_item_its_publisher_changes_is_fetched_again(world: ArticleWorld, store: Store) -> None:
     feed = await one_feed(store)
     await store.write(want_articles, "feed", feed.id, True)
     item = await world.arrive(feed)
@@ -263,11 +265,11 @@ async def test_an_item_its_publisher_changes_is_fetched_again(world: World, stor
     assert "bridge" in str((await store.read(find_item, item.id or 0)).content)
 
 
-async def test_articles_have_a_budget_of_their_own(store: Store, site: Site) -> None:
+async def test_articles_have_a_budget_of_their_own(store: Store, site: ArticleSite) -> None:
     feed = await one_feed(store)
     await store.write(want_articles, "feed", feed.id, True)
     async with Fetcher(allow_private=True, contact=None, per_host=8) as fetcher:
-        world = World(store, fetcher, site)
+        world = ArticleWorld(store, fetcher, site)
         world.articles = ArticleFetcher(store, fetcher, 6.0, clock=lambda: world.now)  # one every ten seconds
         for number in range(10):
             await world.arrive(feed, f"/story{number}")
@@ -279,11 +281,11 @@ async def test_articles_have_a_budget_of_their_own(store: Store, site: Site) -> 
     assert 5 <= len(site.asked) <= 8
 
 
-async def test_private_addresses_are_refused(store: Store, site: Site) -> None:
+async def test_private_addresses_are_refused(store: Store, site: ArticleSite) -> None:
     feed = await one_feed(store)
     await store.write(want_articles, "feed", feed.id, True)
     async with Fetcher(contact=None) as strict:
-        world = World(store, strict, site)
+        world = ArticleWorld(store, strict, site)
         item = await world.arrive(feed)
         await world.work()
     article = await store.read(find_article, item.id or 0)
@@ -292,7 +294,9 @@ async def test_private_addresses_are_refused(store: Store, site: Site) -> None:
     assert "does not go to this address" in str(article.message)
 
 
-async def test_the_html_of_the_newest_articles_is_kept_and_goes_with_its_item(world: World, store: Store) -> None:
+async def test_the_html_of_the_newest_articles_is_kept_and_goes_with_its_item(
+    world: ArticleWorld, store: Store
+) -> None:
     world.articles._kept_pages = 2
     feed = await one_feed(store)
     await store.write(want_articles, "feed", feed.id, True)
@@ -310,7 +314,7 @@ async def test_the_html_of_the_newest_articles_is_kept_and_goes_with_its_item(wo
 
 
 async def test_articles_go_with_expired_items_and_so_do_those_that_older_versions_left(
-    world: World, store: Store
+    world: ArticleWorld, store: Store
 ) -> None:
     feed = await one_feed(store)
     await store.write(want_articles, "feed", feed.id, True)
@@ -327,7 +331,7 @@ async def test_articles_go_with_expired_items_and_so_do_those_that_older_version
     assert await store.read(find_article, expired.id or 0) is None
 
 
-async def test_the_html_is_not_kept_unless_somebody_wants_it(world: World, store: Store) -> None:
+async def test_the_html_is_not_kept_unless_somebody_wants_it(world: ArticleWorld, store: Store) -> None:
     feed = await one_feed(store)
     await store.write(want_articles, "feed", feed.id, True)
     item = await world.arrive(feed)

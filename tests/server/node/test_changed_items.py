@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from query_world import World
+from query_world import QueryWorld
 
 from headwater.language import parse
 from headwater.node.queries.preview import preview_queries
@@ -14,13 +14,13 @@ CREATE FEED {0}Texts AS RETURN ALL WHERE CHANGED(CONTENT) BY > 20 %;
 """
 
 
-async def change(world: World, identity: str, number: int, title: str, content: str) -> None:
+async def change(world: QueryWorld, identity: str, number: int, title: str, content: str) -> None:
     made = world.item("guardian", identity, title=title, content=content, content_hash=str(number))
     await world.publish("guardian", updated=[made])
     await world.process()
 
 
-async def publish_changes(world: World) -> None:
+async def publish_changes(world: QueryWorld) -> None:
     for name in ("Head", "Body", "Same"):
         await world.publish("guardian", world.item("guardian", name, content="one two three four five six"))
     await world.process()
@@ -30,7 +30,7 @@ async def publish_changes(world: World) -> None:
     await change(world, "Same", 1, "Same", "one  two three <b>four</b> five six")
 
 
-async def test_live_filled_and_previewed_queries_find_the_same_changes(world: World) -> None:
+async def test_live_filled_and_previewed_queries_find_the_same_changes(world: QueryWorld) -> None:
     await world.run(SCRIPT.format("Live"))
     await world.process()
     await publish_changes(world)
@@ -47,7 +47,7 @@ async def test_live_filled_and_previewed_queries_find_the_same_changes(world: Wo
         assert [one.title for one in preview.latest] == expected
 
 
-async def test_only_the_latest_versions_are_kept(world: World) -> None:
+async def test_only_the_latest_versions_are_kept(world: QueryWorld) -> None:
     await world.publish("guardian", world.item("guardian", "Often", content="0"))
     for number in range(1, MAX_VERSIONS + 4):
         await change(world, "Often", number, f"Often {number}", "text")

@@ -53,7 +53,7 @@ def a_trace() -> Trace:
     return Trace(tuple(f"feed {k}" for k in range(FEEDS)), offsets, np.concatenate(times))
 
 
-class VirtualClock:
+class SettableClock:
     now = START + DAY
 
     def __call__(self) -> float:
@@ -74,7 +74,7 @@ async def day(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[D
     """Run a day of the node under a virtual clock; return its scheduler, and candidates and constraints at each
     tick.
     """
-    clock, trace = VirtualClock(), a_trace()
+    clock, trace = SettableClock(), a_trace()
     async with await open_store(f"sqlite:///{tmp_path / 'day.sqlite'}") as store:
         await store.write(add_and_subscribe, [NewFeed(f"http://h{k}.example/") for k in range(FEEDS)], START)
         scheduler = Scheduler(

@@ -8,7 +8,7 @@ from random import Random
 
 import msgspec
 import pytest
-from query_world import World
+from query_world import QueryWorld
 
 from headwater.cli.console.item_table import read_item_table
 from headwater.language import parse
@@ -44,7 +44,7 @@ def write_script(seed: int) -> dict[str, str]:
     return {name: f"CREATE FEED {{}}{name} AS {text};" for name, text in made.items()}
 
 
-async def publish_items(world: World, seed: int, count: int = 40) -> None:
+async def publish_items(world: QueryWorld, seed: int, count: int = 40) -> None:
     random = Random(seed)
     for number in range(count):
         made = random_streams.item(random, number, world.now + 60)
@@ -53,7 +53,7 @@ async def publish_items(world: World, seed: int, count: int = 40) -> None:
         await world.publish(name, item)
 
 
-async def list_shown(world: World, name: str) -> list[tuple[int | None, str | None]]:
+async def list_shown(world: QueryWorld, name: str) -> list[tuple[int | None, str | None]]:
     query = await world.store.read(find_query_feed, name)
     assert query.problem is None
     hits = await world.store.read(list_document_hits, query, world.now)
@@ -62,7 +62,7 @@ async def list_shown(world: World, name: str) -> list[tuple[int | None, str | No
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_a_query_means_the_same_live_in_the_past_in_previews_and_on_an_export(
-    world: World, seed: int, tmp_path: Path
+    world: QueryWorld, seed: int, tmp_path: Path
 ) -> None:
     store = world.store
     queries = write_script(seed)
@@ -97,7 +97,7 @@ async def test_a_query_means_the_same_live_in_the_past_in_previews_and_on_an_exp
             assert (found.published, found.differences) == (len(shown), ()), queries[name]
 
 
-async def test_verify_names_what_was_not_published_and_follows_changed_items(world: World) -> None:
+async def test_verify_names_what_was_not_published_and_follows_changed_items(world: QueryWorld) -> None:
     store = world.store
     await world.run('CREATE FEED Ash AS RETURN ALL WHERE TITLE CONTAINS "ash";')
     await world.process()
@@ -117,7 +117,7 @@ async def test_verify_names_what_was_not_published_and_follows_changed_items(wor
     assert (difference.kind, difference.item, difference.title) == ("missing", *removed)
 
 
-async def test_verify_accepts_the_name_that_a_feed_had_when_set_wrote_it(world: World) -> None:
+async def test_verify_accepts_the_name_that_a_feed_had_when_set_wrote_it(world: QueryWorld) -> None:
     script = 'CREATE FEED Named AS RETURN ALL SET TITLE = "[{source}] {title} ({source})";'
     await world.run(script)
     await world.process()
@@ -137,7 +137,7 @@ async def test_verify_accepts_the_name_that_a_feed_had_when_set_wrote_it(world: 
     assert (difference.kind, difference.item) == ("changed", first)
 
 
-async def test_a_join_compares_any_part_of_an_item_with_a_title(world: World) -> None:
+async def test_a_join_compares_any_part_of_an_item_with_a_title(world: QueryWorld) -> None:
     await world.run("CREATE FEED Same AS RETURN iris JOIN guardian AS $g WITHIN LAST 1 HOUR ON ITEM = $g.TITLE;")
     await world.process()
     await world.publish("guardian", "Lava by night")

@@ -13,7 +13,7 @@ import pytest
 from headwater.estimate.models.learned_forecast import LearnedForecast
 from headwater.schedule.promise import Promise
 from headwater.times import DAY, HOUR
-from support.publisher_world import Comparison, World, make_mixed_publishers
+from support.publisher_world import PlanComparison, PublisherWorld, make_mixed_publishers
 
 
 @dataclass
@@ -21,13 +21,13 @@ class Day:
     """A forecast of a day, what came, and what the publishers' law expects at the same polls."""
 
     forecast: Promise
-    came: Comparison
-    expected: Comparison
+    came: PlanComparison
+    expected: PlanComparison
 
 
 def compare_days(seed: int, budget: float, feeds: int, days: int) -> list[Day]:
     """Return the days after 36 hours, with the estimator that a server uses by default."""
-    world = World(make_mixed_publishers(seed, feeds, 37 + 24 * days), budget, seed, LearnedForecast())
+    world = PublisherWorld(make_mixed_publishers(seed, feeds, 37 + 24 * days), budget, seed, LearnedForecast())
     world.run(36 * HOUR)
     found = []
     for _ in range(days):
@@ -47,8 +47,8 @@ def is_completeness_within_doubt(day: Day) -> bool:
 
 def test_what_came_was_predicted_pooled_over_seeds() -> None:
     days = [day for seed in (2, 3) for day in compare_days(seed, 0.5, 24, 1)]
-    came = sum((day.came for day in days), Comparison())
-    expected = sum((day.expected for day in days), Comparison())
+    came = sum((day.came for day in days), PlanComparison())
+    expected = sum((day.expected for day in days), PlanComparison())
     assert came.caught > 500
     assert came.quoted_delay == pytest.approx(came.delay, rel=0.15)
     assert expected.quoted_delay == pytest.approx(expected.delay, rel=0.1)
@@ -60,8 +60,8 @@ def test_what_came_was_predicted_pooled_over_seeds() -> None:
 @pytest.mark.parametrize("budget", [0.125, 0.25, 0.5, 1.0, 2.0, 4.0])
 def test_what_came_was_predicted_at_six_budgets(budget: float) -> None:
     days = [day for seed in range(301, 309) for day in compare_days(seed, budget, 24, 2)]
-    came = sum((day.came for day in days), Comparison())
-    expected = sum((day.expected for day in days), Comparison())
+    came = sum((day.came for day in days), PlanComparison())
+    expected = sum((day.expected for day in days), PlanComparison())
     assert came.quoted_delay == pytest.approx(came.delay, rel=0.15)
     assert expected.quoted_delay == pytest.approx(expected.delay, rel=0.1)
     assert expected.quoted_completeness == pytest.approx(expected.completeness, abs=0.01)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from query_world import GUARDIAN, World
+from query_world import GUARDIAN, QueryWorld
 from sqlalchemy import Connection, update
 
 from headwater.errors import InputError, QueryError
@@ -34,7 +34,7 @@ def by_hand(connection: Connection, query_id: int, values: dict[str, object]) ->
     connection.execute(update(query_feed).where(query_feed.c.id == query_id).values(values))
 
 
-async def test_items_that_match_come_out_once_in_the_order_of_publication(world: World) -> None:
+async def test_items_that_match_come_out_once_in_the_order_of_publication(world: QueryWorld) -> None:
     await world.run('CREATE FEED Volcano AS RETURN guardian | iris WHERE TITLE CONTAINS "volcano"')
     await world.publish("guardian", "A volcano", "The budget")
     await world.publish("iris", "Another volcano")
@@ -50,7 +50,7 @@ async def test_items_that_match_come_out_once_in_the_order_of_publication(world:
     assert (statistics.hits, statistics.recent, statistics.last) == (2, 2, stream[1].arrived)
 
 
-async def test_a_new_query_shows_the_past_and_delivers_only_what_comes_after(world: World) -> None:
+async def test_a_new_query_shows_the_past_and_delivers_only_what_comes_after(world: QueryWorld) -> None:
     await world.publish("guardian", "Old volcano", "Old budget")
     await world.process()
     await world.run('CREATE FEED Volcano AS RETURN ALL WHERE TITLE CONTAINS "volcano"')
@@ -60,7 +60,9 @@ async def test_a_new_query_shows_the_past_and_delivers_only_what_comes_after(wor
     assert world.fresh() == ["New volcano"]
 
 
-async def test_without_queries_items_are_grouped_but_not_matched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_queries_items_are_grouped_but_not_matched(
+    world: QueryWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def match(*_: Any, **__: Any) -> None:
         raise AssertionError("an item was matched without queries")
 
@@ -76,7 +78,7 @@ async def test_without_queries_items_are_grouped_but_not_matched(world: World, m
     assert world.fresh() == ["Three"]
 
 
-async def test_an_item_meets_the_definition_that_held_when_it_arrived(world: World) -> None:
+async def test_an_item_meets_the_definition_that_held_when_it_arrived(world: QueryWorld) -> None:
     await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"')
     await world.process()
     await world.publish("guardian", "Lava one", "Ash one")
@@ -87,7 +89,7 @@ async def test_an_item_meets_the_definition_that_held_when_it_arrived(world: Wor
     assert await world.titles("F") == ["Ash two", "Ash one"]  # the new definition's window
 
 
-async def test_replacing_delivers_nothing_again(world: World) -> None:
+async def test_replacing_delivers_nothing_again(world: QueryWorld) -> None:
     await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"')
     await world.publish("guardian", "Lava one")
     await world.process()
@@ -103,7 +105,7 @@ async def test_replacing_delivers_nothing_again(world: World) -> None:
     assert world.fresh() == ["Lava one"]
 
 
-async def test_a_version_that_matches_no_longer_leaves_the_one_before_as_it_was_published(world: World) -> None:
+async def test_a_version_that_matches_no_longer_leaves_the_one_before_as_it_was_published(world: QueryWorld) -> None:
     await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"')
     await world.publish("guardian", "Lava", "Rock")
     await world.process()
@@ -122,7 +124,7 @@ async def test_a_version_that_matches_no_longer_leaves_the_one_before_as_it_was_
     assert world.fresh() == ["Lava", "Rock lava"]
 
 
-async def test_query_feeds_read_query_feeds_and_carry_what_set_wrote(world: World) -> None:
+async def test_query_feeds_read_query_feeds_and_carry_what_set_wrote(world: QueryWorld) -> None:
     await world.run(
         'CREATE FEED Low AS RETURN guardian WHERE TITLE CONTAINS "lava" SET TITLE = "[{source}] {title}";'
         'CREATE FEED High AS RETURN Low | iris WHERE NOT TITLE CONTAINS "dull" KEEP LAST 2 ITEMS'
@@ -134,7 +136,7 @@ async def test_query_feeds_read_query_feeds_and_carry_what_set_wrote(world: Worl
     assert await world.titles("High") == ["Geyser", "[guardian] Lava"]
 
 
-async def test_tags_are_live_sets(world: World) -> None:
+async def test_tags_are_live_sets(world: QueryWorld) -> None:
     await world.run('CREATE FEED S AS RETURN TAG "science"')
     await world.process()
     await world.publish("guardian", "Before")
@@ -145,7 +147,7 @@ async def test_tags_are_live_sets(world: World) -> None:
     assert world.fresh() == ["After"]
 
 
-async def test_dropping_refuses_while_others_read_and_cascade_takes_them_along(world: World) -> None:
+async def test_dropping_refuses_while_others_read_and_cascade_takes_them_along(world: QueryWorld) -> None:
     await world.run("CREATE FEED A AS RETURN guardian; CREATE FEED B AS RETURN A; CREATE FEED C AS RETURN B")
     await world.process()
     with pytest.raises(InputError, match="A is used by B, C"):
@@ -159,7 +161,7 @@ async def test_dropping_refuses_while_others_read_and_cascade_takes_them_along(w
     assert await world.titles("A") == ["Two", "One"]
 
 
-async def test_a_feed_made_again_under_the_name_of_a_dropped_one_is_new(world: World) -> None:
+async def test_a_feed_made_again_under_the_name_of_a_dropped_one_is_new(world: QueryWorld) -> None:
     await world.run("CREATE FEED A AS RETURN guardian")
     await world.publish("guardian", "One")
     await world.process()
@@ -170,7 +172,7 @@ async def test_a_feed_made_again_under_the_name_of_a_dropped_one_is_new(world: W
     assert await world.titles("A") == ["Two"]
 
 
-async def test_a_lower_feed_may_go_in_the_script_that_replaces_its_reader(world: World) -> None:
+async def test_a_lower_feed_may_go_in_the_script_that_replaces_its_reader(world: QueryWorld) -> None:
     await world.run("CREATE FEED A AS RETURN guardian; CREATE FEED B AS RETURN A")
     await world.process()
     await world.run("CREATE OR REPLACE FEED B AS RETURN iris; DROP FEED A")
@@ -194,7 +196,7 @@ async def test_a_lower_feed_may_go_in_the_script_that_replaces_its_reader(world:
     ],
 )
 async def test_what_cannot_be_is_refused_with_its_place_and_nothing_is_done(
-    world: World, script: str, message: str
+    world: QueryWorld, script: str, message: str
 ) -> None:
     await world.run("CREATE FEED Here AS RETURN guardian; CREATE FEED There AS RETURN Here")
     before = await world.store.read(list_all_query_feeds)
@@ -204,7 +206,7 @@ async def test_what_cannot_be_is_refused_with_its_place_and_nothing_is_done(
     assert await world.store.read(list_all_query_feeds) == before
 
 
-async def test_addresses_in_queries_become_feeds_that_only_queries_want(world: World) -> None:
+async def test_addresses_in_queries_become_feeds_that_only_queries_want(world: QueryWorld) -> None:
     address = "https://new.example/feed"
     await world.run(f'CREATE FEED N AS RETURN "{address}" | "{GUARDIAN}"')
     feed = await world.store.read(find_feed, address)
@@ -227,7 +229,7 @@ async def test_addresses_in_queries_become_feeds_that_only_queries_want(world: W
     assert (feed.paused, feed.weight, await world.store.read(list_implicit_feeds)) == (False, 2.0, set())
 
 
-async def test_register_adds_a_feed_with_its_name_and_tags(world: World) -> None:
+async def test_register_adds_a_feed_with_its_name_and_tags(world: QueryWorld) -> None:
     await world.run(
         'REGISTER FEED "https://blog.example/" AS blog TAGS ("science", "own"); CREATE FEED B AS RETURN blog'
     )
@@ -239,7 +241,7 @@ async def test_register_adds_a_feed_with_its_name_and_tags(world: World) -> None
     assert await world.titles("B") == ["Hello"]
 
 
-async def test_a_processor_that_begins_anew_goes_on_where_the_last_one_stopped(world: World) -> None:
+async def test_a_processor_that_begins_anew_goes_on_where_the_last_one_stopped(world: QueryWorld) -> None:
     await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava"; CREATE FEED G AS RETURN F')
     await world.publish("guardian", "Lava one")
     await world.process()
@@ -254,7 +256,9 @@ async def test_a_processor_that_begins_anew_goes_on_where_the_last_one_stopped(w
 
 
 @pytest.mark.parametrize("saved", [True, False])
-async def test_windows_of_distinct_and_joins_survive_a_restart_that_nobody_announced(world: World, saved: bool) -> None:
+async def test_windows_of_distinct_and_joins_survive_a_restart_that_nobody_announced(
+    world: QueryWorld, saved: bool
+) -> None:
     await world.run(
         "CREATE FEED Once AS RETURN guardian | iris DISTINCT ON TITLE;"
         "CREATE FEED Echo AS RETURN iris JOIN guardian AS $g WITHIN LAST 1 HOUR ON TITLE = $g.TITLE"
@@ -274,7 +278,7 @@ async def test_windows_of_distinct_and_joins_survive_a_restart_that_nobody_annou
     assert [other.title for other in echo.related] == ["Lava"]
 
 
-async def test_many_queries_made_at_once_are_filled_in_one_pass_as_one_by_one(world: World) -> None:
+async def test_many_queries_made_at_once_are_filled_in_one_pass_as_one_by_one(world: QueryWorld) -> None:
     await world.publish("guardian", *(f"{word} {number}" for word in ("lava", "ash", "mud") for number in range(4)))
     await world.process()
     words = ("lava", "ash", "mud", "rain")
@@ -294,7 +298,7 @@ async def test_many_queries_made_at_once_are_filled_in_one_pass_as_one_by_one(wo
         assert [(s.feed_id, s.kept, s.offered) for s in kept[0]] == [(s.feed_id, s.kept, s.offered) for s in kept[1]]
 
 
-async def test_two_processors_write_every_hit_once(world: World) -> None:
+async def test_two_processors_write_every_hit_once(world: QueryWorld) -> None:
     await world.run("CREATE FEED F AS RETURN ALL")
     other = world.new_processor()
     await other.load()
@@ -306,7 +310,7 @@ async def test_two_processors_write_every_hit_once(world: World) -> None:
     assert sorted(filter(None, world.fresh())) == [f"Item {number}" for number in range(5)]
 
 
-async def test_what_hangs_on_hits_is_written_with_them_or_not_at_all(world: World) -> None:
+async def test_what_hangs_on_hits_is_written_with_them_or_not_at_all(world: QueryWorld) -> None:
     await world.run("CREATE FEED F AS RETURN ALL")
     await world.process()
     calls: list[int] = []
@@ -327,7 +331,7 @@ async def test_what_hangs_on_hits_is_written_with_them_or_not_at_all(world: Worl
     assert calls == [1, 1]
 
 
-async def test_selectivity_is_learned_from_the_past_and_from_what_arrives(world: World) -> None:
+async def test_selectivity_is_learned_from_the_past_and_from_what_arrives(world: QueryWorld) -> None:
     await world.publish("guardian", "Lava a", "b", "c", "d")
     await world.process()
     await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST 1 ITEMS')
@@ -339,7 +343,7 @@ async def test_selectivity_is_learned_from_the_past_and_from_what_arrives(world:
     assert (source.kept, source.offered) == (2, 6)
 
 
-async def test_a_feed_of_whose_past_a_query_kept_nothing_is_known_to_bring_it_little(world: World) -> None:
+async def test_a_feed_of_whose_past_a_query_kept_nothing_is_known_to_bring_it_little(world: QueryWorld) -> None:
     await world.publish("guardian", "Lava a", "b", "c", "d")
     await world.publish("iris", *"ghijkl")
     await world.process()  # not requested yet
@@ -357,7 +361,7 @@ async def test_a_feed_of_whose_past_a_query_kept_nothing_is_known_to_bring_it_li
     assert shares == {(f, guardian): (1, 4), (g, guardian): (4, 4), (g, iris): (7, 7)}
 
 
-async def test_removing_a_feed_takes_its_items_out_of_query_feeds(world: World) -> None:
+async def test_removing_a_feed_takes_its_items_out_of_query_feeds(world: QueryWorld) -> None:
     await world.run("CREATE FEED F AS RETURN ALL")
     await world.publish("guardian", "One")
     await world.publish("iris", "Two")
@@ -366,7 +370,7 @@ async def test_removing_a_feed_takes_its_items_out_of_query_feeds(world: World) 
     assert await world.titles("F") == ["Two"]
 
 
-async def test_a_definition_that_cannot_be_read_any_more_says_so_and_stops_nobody(world: World) -> None:
+async def test_a_definition_that_cannot_be_read_any_more_says_so_and_stops_nobody(world: QueryWorld) -> None:
     await world.run("CREATE FEED F AS RETURN ALL; CREATE FEED G AS RETURN ALL")
     query = await world.store.read(find_query_feed, "F")
 
@@ -379,7 +383,7 @@ async def test_a_definition_that_cannot_be_read_any_more_says_so_and_stops_nobod
 
 @pytest.mark.parametrize("form", [None, b"\xff of another version"])
 async def test_a_definition_without_a_form_of_use_is_read_from_its_text_and_gets_one(
-    world: World, form: bytes | None
+    world: QueryWorld, form: bytes | None
 ) -> None:
     await world.run('CREATE FEED F AS RETURN ALL WHERE TITLE CONTAINS "one"')
     await world.process()
@@ -393,7 +397,7 @@ async def test_a_definition_without_a_form_of_use_is_read_from_its_text_and_gets
     assert (await world.store.read(find_query_feed, "F")).form == before.form != form
 
 
-async def test_only_definitions_that_changed_are_read_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_definitions_that_changed_are_read_again(world: QueryWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.run("CREATE FEED F AS RETURN ALL; CREATE FEED G AS RETURN ALL; CREATE FEED H AS RETURN ALL")
     await world.process()
     seen: list[tuple[list[str], int]] = []
@@ -421,7 +425,9 @@ async def test_only_definitions_that_changed_are_read_again(world: World, monkey
 MANY = 120
 
 
-async def test_matching_goes_on_while_a_large_script_is_taken_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_matching_goes_on_while_a_large_script_is_taken_up(
+    world: QueryWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """New items are matched at once by active queries, and exactly once by those that are activated later."""
     monkeypatch.setattr(definitions, "LATE_SLICE", 10)
     await world.run('CREATE FEED First AS RETURN ALL WHERE TITLE CONTAINS "volcano"')
@@ -451,7 +457,7 @@ async def test_matching_goes_on_while_a_large_script_is_taken_up(world: World, m
     assert len(delivered) == len(set(delivered)) == (MANY + 1) * 6 + 1
 
 
-async def fresh(world: World, name: str) -> list[str | None]:
+async def fresh(world: QueryWorld, name: str) -> list[str | None]:
     query = await world.store.read(find_query_feed, name)
     return [hit.item.title for hit in await world.store.read(list_hits_after, query.id) if hit.fresh]
 
@@ -459,7 +465,9 @@ async def fresh(world: World, name: str) -> list[str | None]:
 FEW = "KEEP LAST 1 ITEMS"  # most earlier items are outside the filled window, and would count as new
 
 
-async def test_a_large_script_is_not_taken_up_before_its_time_because_another_definition_waits(world: World) -> None:
+async def test_a_large_script_is_not_taken_up_before_its_time_because_another_definition_waits(
+    world: QueryWorld,
+) -> None:
     """The processor is behind: items between the two definitions may only match the first."""
     await world.run("CREATE FEED Everything AS RETURN ALL")
     await world.process()
@@ -476,7 +484,7 @@ async def test_a_large_script_is_not_taken_up_before_its_time_because_another_de
 
 @pytest.mark.parametrize("number", [1, MANY])
 async def test_what_arrives_just_before_a_definition_while_the_processor_looks_is_not_delivered_by_it(
-    world: World, monkeypatch: pytest.MonkeyPatch, number: int
+    world: QueryWorld, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     await world.run("CREATE FEED Everything AS RETURN ALL")
     await world.process()
@@ -506,7 +514,7 @@ async def test_what_arrives_just_before_a_definition_while_the_processor_looks_i
 
 
 async def test_a_large_script_half_taken_up_is_finished_after_a_restart(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: QueryWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(definitions, "LATE_SLICE", 10)
     script = [f'CREATE FEED q{number} AS RETURN ALL WHERE TITLE CONTAINS "volcano"' for number in range(MANY)]
@@ -528,7 +536,7 @@ async def test_a_large_script_half_taken_up_is_finished_after_a_restart(
 
 
 async def test_a_query_that_cannot_be_tried_says_so_and_keeps_no_item_from_the_others(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: QueryWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.run("CREATE FEED Sized AS RETURN ALL WHERE SIZE >= 0")
     await world.run('CREATE FEED Dated AS RETURN ALL WHERE PUBLISHED > "2001-01-01"')
@@ -548,17 +556,17 @@ async def test_a_query_that_cannot_be_tried_says_so_and_keeps_no_item_from_the_o
     assert (await world.store.read(find_query_feed, "Dated")).problem is None
 
 
-async def preview_counts(world: World, script: str) -> dict[str, int]:
+async def preview_counts(world: QueryWorld, script: str) -> dict[str, int]:
     previews = await preview_queries(world.store, list(parse(script).queries), 30.0, world.now)
     return {preview.name: preview.kept for preview in previews}
 
 
-async def filled_counts(world: World) -> dict[str, int]:
+async def filled_counts(world: QueryWorld) -> dict[str, int]:
     feeds = await world.store.read(list_all_query_feeds)
     return {one.name: len(await world.store.read(list_document_hits, one, world.now)) for one in feeds}
 
 
-async def test_layers_of_one_script_are_filled_from_each_other(world: World) -> None:
+async def test_layers_of_one_script_are_filled_from_each_other(world: QueryWorld) -> None:
     await world.publish("guardian", *(f"Volcano {number}" for number in range(12)))
     await world.process()
     script = """
@@ -575,7 +583,7 @@ async def test_layers_of_one_script_are_filled_from_each_other(world: World) -> 
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_a_preview_of_random_layers_is_what_they_are_filled_with(world: World, seed: int) -> None:
+async def test_a_preview_of_random_layers_is_what_they_are_filled_with(world: QueryWorld, seed: int) -> None:
     draw = Random(seed)
     words = ("ash", "lava", "cloud", "ice")
     for source in ("guardian", "iris"):

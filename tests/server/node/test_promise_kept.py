@@ -9,7 +9,7 @@ from headwater.estimate.models.learned_forecast import LearnedForecast
 from headwater.farm.timeline import FarmTimeline, make_profile
 from headwater.store.content.feed_state import ScheduleRow
 from headwater.times import DAY, HOUR
-from support.publisher_world import START, TICK, Publisher, World, make_mixed_publishers, publish
+from support.publisher_world import START, TICK, Publisher, PublisherWorld, make_mixed_publishers, publish
 
 
 def make_thirty(rng: np.random.Generator, hours: float) -> list[Publisher]:
@@ -24,7 +24,7 @@ def test_a_deadline_of_two_minutes_is_kept_and_no_server_word_broken() -> None:
     """31 feeds, 120 requests a minute, TARGET DELAY <= 2 MINUTES on a feed silent for three weeks."""
     rng = np.random.default_rng(3)
     alarm = Publisher(START + np.sort(rng.uniform(0.5, 5.9, 100)) * HOUR)
-    world = World([*make_thirty(rng, 6), alarm], 120.0)
+    world = PublisherWorld([*make_thirty(rng, 6), alarm], 120.0)
     table = world.scheduler.feed_table
     world.run(600)
     assert table.set_deadlines({31: 120.0})
@@ -38,7 +38,7 @@ def test_a_deadline_of_two_minutes_is_kept_and_no_server_word_broken() -> None:
 
 def test_idle_budget_is_spent_on_thirty_feeds_every_few_minutes() -> None:
     rng = np.random.default_rng(4)
-    world = World(make_thirty(rng, 3), 120.0)
+    world = PublisherWorld(make_thirty(rng, 3), 120.0)
     world.run(3 * HOUR)
     free = [one for one in world.publishers if one.max_age is None and not one.skip_hours]
     intervals = [np.median(np.diff(one.polls)) / 60 for one in free]
@@ -49,7 +49,7 @@ def test_idle_budget_is_spent_on_thirty_feeds_every_few_minutes() -> None:
 def test_a_feed_that_falls_due_in_a_skipped_hour_waits_for_its_end() -> None:
     rng = np.random.default_rng(5)
     feed = Publisher(publish(rng, 0.2, 30), skip_hours=tuple(range(0, 24, 2)))
-    world = World([feed], 0.02)  # so small that it falls due at any hour
+    world = PublisherWorld([feed], 0.02)  # so small that it falls due at any hour
     world.run(24 * HOUR)
     assert len(feed.polls) > 3
     assert world.broken_words() == []
@@ -58,7 +58,7 @@ def test_a_feed_that_falls_due_in_a_skipped_hour_waits_for_its_end() -> None:
 def test_a_quiet_feed_is_not_left_alone_for_many_intervals_of_the_plan() -> None:
     """Its first pause was planned before there was a price, by a forecast that had nearly given it up."""
     publishers = make_mixed_publishers(103, 24, 85)  # the second feed has published one item, two weeks ago
-    world = World(publishers, 0.25)
+    world = PublisherWorld(publishers, 0.25)
     world.run(HOUR)
     table = world.scheduler.feed_table.table
     made = world.strategy.predict(table, np.array([1]))
@@ -73,7 +73,7 @@ def make_stored_row(feed_id: int, url: str, last: float) -> ScheduleRow:
 
 def test_loading_feeds_anew_leaves_their_due_times_to_the_plan() -> None:
     """A command adds a query: all feeds are loaded anew. What was stored after the first refresh no longer holds."""
-    world = World([Publisher(publish(np.random.default_rng(8), 300.0, 1)) for _ in range(4)], 120.0)
+    world = PublisherWorld([Publisher(publish(np.random.default_rng(8), 300.0, 1)) for _ in range(4)], 120.0)
     world.run(60)
     table = world.scheduler.feed_table
     last = table.table.last.copy()
@@ -85,7 +85,7 @@ def test_loading_feeds_anew_leaves_their_due_times_to_the_plan() -> None:
 
 
 def test_a_strategy_that_has_lost_its_memory_keeps_the_stored_times() -> None:
-    world = World([Publisher(publish(np.random.default_rng(8), 3.0, 1))], 120.0)
+    world = PublisherWorld([Publisher(publish(np.random.default_rng(8), 3.0, 1))], 120.0)
     world.scheduler._add_rows([make_stored_row(2, "http://other.example/", START)], np.inf)
     assert world.strategy.due[1] == START + DAY
     assert world.scheduler.feed_table.earliest[1] == START + 120
@@ -112,7 +112,7 @@ def make_lively(seed: int, feeds: int, hours: float) -> list[Publisher]:
 def lose_from_the_second_hour(seed: int, feeds: int, budget: float, hours: float) -> float:
     """Return the share of items that a new server loses from the second hour on."""
     lively = make_lively(seed, feeds, hours)
-    world = World(lively, budget, seed, LearnedForecast())
+    world = PublisherWorld(lively, budget, seed, LearnedForecast())
     world.run(HOUR)
     for one in lively:
         one.lost = 0

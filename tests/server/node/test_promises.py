@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from query_world import World
+from query_world import QueryWorld
 from starlette.applications import Starlette
 from starlette.types import Message
 
@@ -37,9 +37,9 @@ TARGET DELAY <= 2 MINUTES DELIVER TO WEBHOOK "https://hook.example/"; """
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def world(tmp_path: Path) -> AsyncIterator[QueryWorld]:
     async with await open_store(f"sqlite:///{tmp_path / 'p.sqlite'}") as store:
-        made = World(store)
+        made = QueryWorld(store)
         made.now = NOW - NOW % HOUR
         await made.begin()
         await made.publish("iris", "old lava")  # a feed's first document is history
@@ -48,7 +48,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield made
 
 
-async def arrive(world: World, number: int, delay: float, lost: float = 0.0, **more: object) -> None:
+async def arrive(world: QueryWorld, number: int, delay: float, lost: float = 0.0, **more: object) -> None:
     """Publish an item `delay` seconds before the refresh that finds it."""
     world.now += 60
     feed = world.feeds["iris"]
@@ -60,7 +60,7 @@ async def arrive(world: World, number: int, delay: float, lost: float = 0.0, **m
     await world.process()
 
 
-async def measure(world: World, outcome: TargetOutcome | None = None, alert: float | None = None) -> PromiseReport:
+async def measure(world: QueryWorld, outcome: TargetOutcome | None = None, alert: float | None = None) -> PromiseReport:
     scope, definitions, _ = await load_scope(world.store)
     model = DemandModel(
         definitions, scope, await world.store.read(list_selectivity), await world.store.read(load_offered_counts)
@@ -71,14 +71,14 @@ async def measure(world: World, outcome: TargetOutcome | None = None, alert: flo
     return promise
 
 
-async def test_before_anything_came_nothing_is_claimed(world: World) -> None:
+async def test_before_anything_came_nothing_is_claimed(world: QueryWorld) -> None:
     promise = await measure(world)
     assert (promise.kept, promise.day.items, promise.day.in_time) == (None, 0, None)
     assert promise.why == "Nothing was published yet that it keeps."
     assert promise.promised == "delay at most 2 min for 95 of 100 items"
 
 
-async def test_a_promise_is_kept_by_the_items_that_the_query_keeps(world: World) -> None:
+async def test_a_promise_is_kept_by_the_items_that_the_query_keeps(world: QueryWorld) -> None:
     for number in range(60):
         await arrive(world, number, 50.0)
         await arrive(world, number, 50.0, title="sport")  # not matched by the query
@@ -90,7 +90,7 @@ async def test_a_promise_is_kept_by_the_items_that_the_query_keeps(world: World)
     assert promise.measured == "100 % of 60 items within 2 min, 50 s on average"
 
 
-async def test_a_few_items_are_too_early_to_tell(world: World) -> None:
+async def test_a_few_items_are_too_early_to_tell(world: QueryWorld) -> None:
     for number in range(5):
         await arrive(world, number, 30.0)
     promise = await measure(world)
@@ -98,7 +98,7 @@ async def test_a_few_items_are_too_early_to_tell(world: World) -> None:
     assert promise.why == "Too early to tell: 5 items so far, at least 20 are needed."
 
 
-async def test_a_share_close_to_the_promise_is_too_close_to_tell(world: World) -> None:
+async def test_a_share_close_to_the_promise_is_too_close_to_tell(world: QueryWorld) -> None:
     for number in range(50):
         late = number % 25 == 0
         world.now += 600 * late
@@ -111,7 +111,7 @@ async def test_a_share_close_to_the_promise_is_too_close_to_tell(world: World) -
     )
 
 
-async def test_a_day_that_decides_nothing_leaves_it_to_the_week_and_says_so(world: World) -> None:
+async def test_a_day_that_decides_nothing_leaves_it_to_the_week_and_says_so(world: QueryWorld) -> None:
     for number in range(60):
         await arrive(world, number, 50.0)
     assert (await measure(world)).why == ""
@@ -124,7 +124,7 @@ async def test_a_day_that_decides_nothing_leaves_it_to_the_week_and_says_so(worl
     assert promise.why.startswith("Over the last week: 98 % of 80 items")
 
 
-async def test_a_promise_broken_by_the_week_says_so_beside_a_good_day(world: World) -> None:
+async def test_a_promise_broken_by_the_week_says_so_beside_a_good_day(world: QueryWorld) -> None:
     for number in range(60):
         world.now += 500
         await arrive(world, number, 500.0)
@@ -141,7 +141,7 @@ async def test_a_promise_broken_by_the_week_says_so_beside_a_good_day(world: Wor
     assert "1 of 1 late items are from" in promise.why
 
 
-async def test_items_without_dates_have_no_delay(world: World) -> None:
+async def test_items_without_dates_have_no_delay(world: QueryWorld) -> None:
     for number in range(30):
         await arrive(world, number, 0.0, dated=False)
     promise = await measure(world)
@@ -149,7 +149,7 @@ async def test_items_without_dates_have_no_delay(world: World) -> None:
     assert "show no dates" in promise.why
 
 
-async def test_late_items_break_it_and_name_the_feed_and_its_servers_word(world: World) -> None:
+async def test_late_items_break_it_and_name_the_feed_and_its_servers_word(world: QueryWorld) -> None:
     for number in range(30):
         world.now += 3540
         await arrive(world, number, 3000.0)
@@ -170,7 +170,7 @@ async def test_late_items_break_it_and_name_the_feed_and_its_servers_word(world:
     assert told.promise == promise
 
 
-async def test_the_plan_says_by_how_much_the_budget_is_too_small(world: World) -> None:
+async def test_the_plan_says_by_how_much_the_budget_is_too_small(world: QueryWorld) -> None:
     for number in range(30):
         world.now += 600
         await arrive(world, number, 600.0)
@@ -187,7 +187,7 @@ def test_a_broken_target_gives_its_reason_once() -> None:
     assert told.message == "Not kept. Measured: 60 % of 50 items caught. It takes 9 requests a minute."
 
 
-async def test_losses_count_by_the_share_that_the_query_keeps(world: World) -> None:
+async def test_losses_count_by_the_share_that_the_query_keeps(world: QueryWorld) -> None:
     await world.run(
         'CREATE OR REPLACE FEED Alarm AS RETURN ALL WHERE TITLE CONTAINS "lava" TARGET COMPLETENESS >= 0.99;'
     )
@@ -202,7 +202,7 @@ async def test_losses_count_by_the_share_that_the_query_keeps(world: World) -> N
     assert "lost items are from" in promise.why
 
 
-async def test_lost_items_were_shown_unread_too(world: World) -> None:
+async def test_lost_items_were_shown_unread_too(world: QueryWorld) -> None:
     """Nine of ten items of each minute were lost, so the window showed hardly anything that was known."""
     for number in range(60):
         await arrive(world, number, 6.0, lost=9.0)
@@ -219,7 +219,7 @@ class Receiver(Sink):
         self.got.append(message)
 
 
-async def test_a_promise_broken_for_too_long_is_told_once_to_the_receiver(world: World) -> None:
+async def test_a_promise_broken_for_too_long_is_told_once_to_the_receiver(world: QueryWorld) -> None:
     for number in range(30):
         world.now += 600
         await arrive(world, number, 600.0)
@@ -244,7 +244,7 @@ async def test_a_promise_broken_for_too_long_is_told_once_to_the_receiver(world:
     assert len(await world.store.read(list_deliveries)) == 1
 
 
-async def test_a_promise_without_a_judgement_now_is_not_told_as_broken(world: World) -> None:
+async def test_a_promise_without_a_judgement_now_is_not_told_as_broken(world: QueryWorld) -> None:
     for number in range(30):
         world.now += 600
         await arrive(world, number, 600.0)
@@ -254,7 +254,7 @@ async def test_a_promise_without_a_judgement_now_is_not_told_as_broken(world: Wo
     assert await world.store.read(list_deliveries) == []
 
 
-async def test_the_server_has_a_record_with_and_without_a_target(world: World) -> None:
+async def test_the_server_has_a_record_with_and_without_a_target(world: QueryWorld) -> None:
     keeper, hour = PromiseKeeper(world.store), int(world.now // HOUR)
     some = PromiseCounts(got=90, lost=10.0, dated=90, waited=9000.0, missing=450.0, watched=7200.0)
     await keeper.measure_server({hour - 1: some, hour: some}, None, None)
@@ -293,7 +293,7 @@ async def get_page(app: Starlette, path: str) -> str:
     return b"".join(message.get("body", b"") for message in sent).decode()
 
 
-async def test_pages_explain_health_and_metrics_show_the_same(world: World) -> None:
+async def test_pages_explain_health_and_metrics_show_the_same(world: QueryWorld) -> None:
     for number in range(60):
         await arrive(world, number, 50.0)
     await measure(world)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from query_world import World
+from query_world import QueryWorld
 
 from headwater.store.maintenance.trash import move_feed_to_trash, restore_from_trash
 from headwater.store.maintenance.trash_entries import Remover
@@ -13,14 +13,14 @@ from headwater.store.queries.query_scripts import drop_query_feed
 LAVA = 'CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava" KEEP LAST 2 ITEMS'
 
 
-async def dropped(world: World) -> int:
+async def dropped(world: QueryWorld) -> int:
     gone = await world.store.write(drop_query_feed, "Lava", by=Remover(None, world.now))
     assert gone.undo is not None
     return gone.undo
 
 
 async def test_a_query_feed_that_is_back_has_its_past_and_what_came_meanwhile_but_delivers_only_what_comes(
-    world: World,
+    world: QueryWorld,
 ) -> None:
     await world.run(LAVA)
     for title in ("lava 1", "lava 2", "lava 3"):
@@ -45,7 +45,9 @@ async def test_a_query_feed_that_is_back_has_its_past_and_what_came_meanwhile_bu
     assert await world.titles("Lava") == ["lava after", "lava meanwhile"]
 
 
-async def test_one_that_is_back_before_the_processor_noticed_goes_on_and_delivers_nothing_twice(world: World) -> None:
+async def test_one_that_is_back_before_the_processor_noticed_goes_on_and_delivers_nothing_twice(
+    world: QueryWorld,
+) -> None:
     await world.run(LAVA)
     await world.publish("guardian", "lava 1")
     await world.process()
@@ -66,7 +68,7 @@ async def test_one_that_is_back_before_the_processor_noticed_goes_on_and_deliver
     assert world.fresh().count("lava 3") == 1
 
 
-async def test_one_with_a_memory_remembers_what_it_had_seen(world: World) -> None:
+async def test_one_with_a_memory_remembers_what_it_had_seen(world: QueryWorld) -> None:
     await world.run("CREATE FEED Lava AS RETURN ALL DISTINCT ON TITLE WITHIN LAST 1 DAY")
     await world.process()
     await world.publish("guardian", world.item("guardian", "a", title="lava"))
@@ -80,7 +82,9 @@ async def test_one_with_a_memory_remembers_what_it_had_seen(world: World) -> Non
     assert await world.titles("Lava") == ["lava"]
 
 
-async def test_items_that_no_query_had_met_when_their_feed_was_removed_meet_them_when_it_is_back(world: World) -> None:
+async def test_items_that_no_query_had_met_when_their_feed_was_removed_meet_them_when_it_is_back(
+    world: QueryWorld,
+) -> None:
     await world.run(LAVA)
     await world.publish("iris", "lava here")
     await world.process()

@@ -27,7 +27,7 @@ ORIGINS = {k: Origin(f"f{k}", f"https://{k}.example/") for k in range(FEEDS)}
 (QUERY,) = parse('CREATE FEED Volcano AS RETURN ALL WHERE TITLE CONTAINS "volcano" IMPORTANCE 10').queries
 
 
-class Known:
+class PlannedFeeds:
     """The part of a scheduler that planning uses; rows are the ids of feeds."""
 
     def __init__(self, table: Table, strategy: Strategy) -> None:
@@ -55,7 +55,7 @@ class Known:
         """The feeds have hosts of their own."""
 
 
-class World:
+class VolcanoFeeds:
     """Feeds of one rate; a dozen of them are about volcanoes every second time, the others never."""
 
     def __init__(self, seed: int, days: float) -> None:
@@ -71,7 +71,7 @@ class World:
 
 
 def polled(
-    world: World, strategy_name: str, steering: bool, query: CreateFeed = QUERY, own: float = 0.0
+    world: VolcanoFeeds, strategy_name: str, steering: bool, query: CreateFeed = QUERY, own: float = 0.0
 ) -> tuple[float, float, int]:
     """Completeness and mean delay of the query's results in the second half, and what it cost."""
     strategy = load_strategy(strategy_name)(FEEDS)
@@ -85,7 +85,7 @@ def polled(
     caught = cost = 0
     waited = 0.0
     scope = SourceScope(ORIGINS, {"volcano": query.query})
-    decider = Known(table, strategy)
+    decider = PlannedFeeds(table, strategy)
     for tick, now in enumerate(np.arange(HOUR / 2, world.end, HOUR / 2)):
         if steering and tick % 24 == 0:
             sources = [Selectivity(1, feed, number, offered[feed]) for feed, number in kept.items()]
@@ -128,7 +128,7 @@ def polled(
 
 @pytest.mark.parametrize("strategy", ["value", "top_utility"])
 def test_completeness_of_a_query_rises_when_it_steers_the_polling_within_the_same_budget(strategy: str) -> None:
-    world = World(seed=7, days=8.0)
+    world = VolcanoFeeds(seed=7, days=8.0)
     alone, _, cost = polled(world, strategy, steering=False)
     steered, _, steered_cost = polled(world, strategy, steering=True)
     assert max(cost, steered_cost) <= 4 * 48 * 4  # four in half an hour, in the four days that are measured
@@ -137,7 +137,7 @@ def test_completeness_of_a_query_rises_when_it_steers_the_polling_within_the_sam
 
 def test_a_query_with_a_target_is_served_better_than_without_within_the_same_budget() -> None:
     """Everybody reads all feeds, so that the query alone would hardly be heard."""
-    world = World(seed=8, days=8.0)
+    world = VolcanoFeeds(seed=8, days=8.0)
     text = 'CREATE FEED Volcano AS RETURN ALL WHERE TITLE CONTAINS "volcano"'
     (plain,) = parse(text).queries
     (aiming,) = parse(f"{text} TARGET COMPLETENESS >= 0.95 AND DELAY <= 75 MINUTES").queries

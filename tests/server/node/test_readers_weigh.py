@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from query_world import World
+from query_world import QueryWorld
 
 from headwater.node.crawl.scheduler import make_scheduler
 from headwater.node.crawl.spending import FIRST_BYTES, BudgetAccount
@@ -38,7 +38,7 @@ from headwater.store.readers.subscriptions import subscribe_to_feeds, subscribe_
 from support.store_samples import NOW
 
 
-async def settled(world: World, folder: Path, **more: Any) -> dict[str, tuple[float, float]]:
+async def settled(world: QueryWorld, folder: Path, **more: Any) -> dict[str, tuple[float, float]]:
     """Return the readers and the weight of each feed, as the scheduler sees them."""
     settings = load_settings(data=folder, **more)
     scheduler = make_scheduler(world.store, settings)
@@ -54,7 +54,7 @@ async def settled(world: World, folder: Path, **more: Any) -> dict[str, tuple[fl
     }
 
 
-async def test_accounts_readers_of_queries_hub_and_documents_are_counted(world: World, tmp_path: Path) -> None:
+async def test_accounts_readers_of_queries_hub_and_documents_are_counted(world: QueryWorld, tmp_path: Path) -> None:
     assert await settled(world, tmp_path) == {"guardian": (1, 1), "iris": (1, 1)}  # the owner reads both
     store = world.store
     ada, bob = [(await store.write(add_user, name, None, NOW)).id for name in ("ada", "bob")]
@@ -81,7 +81,7 @@ async def test_accounts_readers_of_queries_hub_and_documents_are_counted(world: 
     assert (await settled(world, tmp_path))["guardian"][0] == 4  # by its tag
 
 
-async def test_strangers_count_up_to_a_limit_and_are_forgotten(world: World) -> None:
+async def test_strangers_count_up_to_a_limit_and_are_forgotten(world: QueryWorld) -> None:
     store = world.store
     await world.run('CREATE FEED Lava AS RETURN ALL WHERE TITLE CONTAINS "lava"')
     lava = (await store.read(find_query_feed, "Lava")).id
@@ -98,7 +98,7 @@ async def test_strangers_count_up_to_a_limit_and_are_forgotten(world: World) -> 
 
 async def test_the_first_query_of_a_server_without_feeds_is_no_error(tmp_path: Path) -> None:
     async with await open_store(f"sqlite:///{tmp_path / 'empty.sqlite'}") as store:
-        world = World(store)
+        world = QueryWorld(store)
         await world.run("CREATE FEED Everything AS RETURN ALL")
         await world.processor.load()
         await world.process()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from query_world import World
+from query_world import QueryWorld
 from sqlalchemy import Connection, delete, select
 
 from headwater.store.content.stories import find_story_entries, list_story
@@ -29,12 +29,12 @@ def forget_stories(connection: Connection) -> None:
     connection.execute(delete(item_story))
 
 
-async def publish_in_turn(world: World, *titles: str) -> None:
+async def publish_in_turn(world: QueryWorld, *titles: str) -> None:
     for number, title in enumerate(titles):
         await world.publish("iris" if number % 2 else "guardian", title)
 
 
-async def test_items_about_one_event_become_a_story_without_any_query(world: World) -> None:
+async def test_items_about_one_event_become_a_story_without_any_query(world: QueryWorld) -> None:
     await publish_in_turn(world, ALASKA, AGAIN, "Bank of England raises interest rates")
     await world.process()
     assert await world.store.read(list_stories) == [(1, 1, None), (2, 1, 1), (3, 3, None)]
@@ -46,7 +46,7 @@ async def test_items_about_one_event_become_a_story_without_any_query(world: Wor
     assert first.publisher == "example.org"  # the host of its link
 
 
-async def test_a_restart_and_a_replay_give_the_same_stories(world: World) -> None:
+async def test_a_restart_and_a_replay_give_the_same_stories(world: QueryWorld) -> None:
     await publish_in_turn(world, ALASKA, "Bank of England raises interest rates")
     await world.process()
     await world.processor.save()
@@ -65,7 +65,7 @@ async def test_a_restart_and_a_replay_give_the_same_stories(world: World) -> Non
     assert found[3:] == [(4, 1, 3), (5, 1, 1)]  # an edited item stays in its story and is compared by its new words
 
 
-async def test_a_store_without_a_state_groups_the_last_two_days(world: World) -> None:
+async def test_a_store_without_a_state_groups_the_last_two_days(world: QueryWorld) -> None:
     await world.publish("guardian", world.item("guardian", ALASKA))
     await publish_in_turn(world, AGAIN)
     await world.process()
@@ -82,7 +82,7 @@ async def test_a_store_without_a_state_groups_the_last_two_days(world: World) ->
     assert await world.store.read(list_stories) == []
 
 
-async def test_a_late_item_joins_a_story_but_begins_none(world: World) -> None:
+async def test_a_late_item_joins_a_story_but_begins_none(world: QueryWorld) -> None:
     def late(title: str, **more: Any) -> Any:
         return world.item("guardian", title, published=world.now - 49 * HOUR, **more)
 
@@ -93,7 +93,7 @@ async def test_a_late_item_joins_a_story_but_begins_none(world: World) -> None:
     assert await world.store.read(list_stories) == [(2, 2, None), (3, 2, 2)]
 
 
-async def test_retention_deletes_the_story_of_an_item(world: World) -> None:
+async def test_retention_deletes_the_story_of_an_item(world: QueryWorld) -> None:
     await publish_in_turn(world, ALASKA, AGAIN)
     await world.process()
     await world.processor.save()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from query_world import World
+from query_world import QueryWorld
 from test_story_grouping import AGAIN, ALASKA, THIRD
 
 from headwater.language import parse
@@ -25,7 +25,7 @@ CREATE FEED {}Each AS RETURN ALL WHERE STORY ITEMS >= 2 EACH STORY
 NAMES = ("Two", "Firsts", "Many", "Growing", "Mine", "Each")
 
 
-async def publish_story(world: World) -> None:
+async def publish_story(world: QueryWorld) -> None:
     """Publish one story in four items of two sources, and another story in one item."""
     for feed, title in (("guardian", ALASKA), ("iris", RATES), ("iris", AGAIN), ("guardian", THIRD)):
         link = f"https://{feed}.example/{len(title)}"
@@ -33,7 +33,7 @@ async def publish_story(world: World) -> None:
     await world.publish("iris", world.item("iris", THIRD, link="https://iris.example/9"))
 
 
-async def show(world: World, name: str) -> list[tuple[object, ...]]:
+async def show(world: QueryWorld, name: str) -> list[tuple[object, ...]]:
     """Return the document of a query feed: titles, texts and related items."""
     query = await world.store.read(find_query_feed, name)
     return [
@@ -42,7 +42,7 @@ async def show(world: World, name: str) -> list[tuple[object, ...]]:
     ]
 
 
-async def test_queries_count_the_items_that_their_sources_let_through(world: World) -> None:
+async def test_queries_count_the_items_that_their_sources_let_through(world: QueryWorld) -> None:
     await world.run(SCRIPT.format(*[""] * 6))
     await publish_story(world)
     await world.process()
@@ -61,7 +61,7 @@ async def test_queries_count_the_items_that_their_sources_let_through(world: Wor
     assert fresh[0].item.title is not None
 
 
-async def test_live_and_filled_and_previewed_are_the_same(world: World) -> None:
+async def test_live_and_filled_and_previewed_are_the_same(world: QueryWorld) -> None:
     await world.run(SCRIPT.format(*["Live"] * 6))
     await world.process()
     await publish_story(world)
@@ -81,7 +81,7 @@ async def test_live_and_filled_and_previewed_are_the_same(world: World) -> None:
         assert await show(world, f"Live{name}") == await show(world, f"Past{name}"), name
 
 
-async def test_a_restart_counts_on_where_it_stopped(world: World) -> None:
+async def test_a_restart_counts_on_where_it_stopped(world: QueryWorld) -> None:
     await world.run(SCRIPT.format(*[""] * 6))
     await world.publish("guardian", world.item("guardian", ALASKA, link="https://guardian.example/1"))
     await world.process()

@@ -50,7 +50,7 @@ class Hooks(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, chance: random.Random, failure_rate: float) -> None:
-        super().__init__(("127.0.0.1", 0), _Hook)
+        super().__init__(("127.0.0.1", 0), _FailingHook)
         self.taken: list[tuple[dict[str, str], bytes]] = []
         self.chance = chance
         self.failure_rate = failure_rate
@@ -68,7 +68,7 @@ class Hooks(ThreadingHTTPServer):
         """Ignore errors, because the test kills clients."""
 
 
-class _Hook(BaseHTTPRequestHandler):
+class _FailingHook(BaseHTTPRequestHandler):
     server: Hooks
 
     def do_POST(self) -> None:

@@ -25,7 +25,7 @@ from headwater.web.app import create_app
 
 
 @dataclass
-class Source:
+class PushingSource:
     """A feed at /feed.xml with a hub at /hub, which acts only when the test tells it."""
 
     base: str = ""
@@ -87,8 +87,8 @@ class Source:
 
 
 @asynccontextmanager
-async def source(**how: Any) -> AsyncIterator[Source]:
-    made = Source(**how)
+async def source(**how: Any) -> AsyncIterator[PushingSource]:
+    made = PushingSource(**how)
     async with served(made) as base:
         made.base = base
         yield made

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 
 @dataclass
-class Receiver:
+class HookReceiver:
     """A receiver. With `stalls` it accepts requests and never answers; `headers` are added to answers."""
 
     port: int = 0
@@ -54,8 +54,8 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiver(stalls: bool = False, **headers: str) -> AsyncIterator[Receiver]:
-    made = Receiver(stalls=stalls, headers={name.replace("_", "-"): value for name, value in headers.items()})
+async def receiver(stalls: bool = False, **headers: str) -> AsyncIterator[HookReceiver]:
+    made = HookReceiver(stalls=stalls, headers={name.replace("_", "-"): value for name, value in headers.items()})
     tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

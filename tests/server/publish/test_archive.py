@@ -43,7 +43,7 @@ steps = st.lists(
 
 
 @dataclass
-class Reader:
+class ArchiveReader:
     """A reader by RFC 5005: it reads the document, then older pages until it finds a known one."""
 
     fetch: Callable[[str], Awaitable[Document | None]]
@@ -68,7 +68,7 @@ class Reader:
 
 
 @dataclass
-class World:
+class TaggedFeed:
     """A feed with its own tag, and the document cache of a server that has just started."""
 
     store: Store
@@ -114,10 +114,10 @@ class World:
         await self.store.write(lambda connection: connection.execute(delete(item).where(item.c.id.in_(ids))))
 
 
-async def make_world(store: Store) -> World:
+async def make_world(store: Store) -> TaggedFeed:
     tag = f"t{next(COUNTER)}"
     await store.write(set_private, f"/tags/{tag}", False)
-    return World(store, await one_feed(store, f"https://example.org/{tag}", tags=(tag,)), tag)
+    return TaggedFeed(store, await one_feed(store, f"https://example.org/{tag}", tags=(tag,)), tag)
 
 
 @pytest.fixture
@@ -130,15 +130,15 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(done=steps, pause=st.integers(0, 6), meanwhile=st.tuples(st.just("delete oldest"), st.integers(0, 9)))
 async def test_a_reader_gets_every_item_however_the_feed_changes(store, small_pages, done, pause, meanwhile) -> None:
     world = await make_world(store)
-    follower = Reader(world.fetch)
+    follower = ArchiveReader(world.fetch)
     for step, amount in done:
         await (follower.sync(world.address) if step == "sync" else world.do(step, amount))
-        whole = Reader(world.fetch)
+        whole = ArchiveReader(world.fetch)
         await whole.sync(world.address)
         assert whole.titles == {one.identity: one.title for one in await world.items()}
     await follower.sync(world.address)
     assert follower.titles.keys() >= {one.identity for one in await world.items()}
-    interrupted = Reader(world.fetch)
+    interrupted = ArchiveReader(world.fetch)
     await interrupted.sync(world.address, pause, lambda: world.do(*meanwhile))
     assert interrupted.titles.keys() >= {one.identity for one in await world.items()}
 
@@ -169,7 +169,7 @@ async def test_198_hits_of_a_query_feed_are_all_reachable(store: Store, suffix: 
         found = await documents.find_document(*parse_document_path(path, query))
         return read(found.body)
 
-    reader = Reader(fetch)
+    reader = ArchiveReader(fetch)
     await reader.sync(f"{BASE}/feeds/Lava.{suffix}")
     assert len(reader.titles) == 198
     await arrive(store, processor, feed, *(f"lava {n}" for n in range(198, 260)))

@@ -70,7 +70,7 @@ async def test_an_empty_export_can_be_continued(store: Store, tmp_path: Path, fo
     assert len(rows(out)) == 6
 
 
-class Broken(Exception):
+class InterruptedExportError(Exception):
     pass
 
 
@@ -85,9 +85,9 @@ async def test_an_interrupted_export_continues(
     def stop(done: int, total: int) -> None:
         assert total == 40
         if done > 20:
-            raise Broken
+            raise InterruptedExportError
 
-    with pytest.raises(Broken):
+    with pytest.raises(InterruptedExportError):
         await data_export.export_rows(store, "items", DataSlice(), str(out), format, progress=stop)
     if format != "parquet":
         with out.open("ab") as file:

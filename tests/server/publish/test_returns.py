@@ -24,7 +24,7 @@ from support.store_samples import NOW, a_verdict, an_item, one_feed
 FIRST, OTHER, THIRD = "https://first.example/feed", "https://b.example/feeds/b.atom", "https://c.example/feeds/c.atom"
 
 
-class World:
+class TwoQueryFeeds:
     """A store with two query feeds that select everything, and the feeds it reads."""
 
     def __init__(self, store: Store, processor: QueryProcessor, feeds: dict[str, Feed]) -> None:
@@ -52,7 +52,7 @@ class World:
 
 
 @pytest.fixture
-async def world(database_url: str) -> AsyncIterator[World]:
+async def world(database_url: str) -> AsyncIterator[TwoQueryFeeds]:
     async with await open_store(database_url) as store:
         feeds = {url: await one_feed(store, url) for url in (FIRST, OTHER, THIRD)}
         await store.write(run_script, "CREATE FEED a AS RETURN ALL", NOW)
@@ -60,11 +60,11 @@ async def world(database_url: str) -> AsyncIterator[World]:
         processor = QueryProcessor(store, clock=lambda: NOW)
         await processor.load()
         await processor.step()
-        yield World(store, processor, feeds)
+        yield TwoQueryFeeds(store, processor, feeds)
 
 
 @pytest.mark.parametrize("identity", ["https://first.example/1", "tag:first.example,2026:1", "1"])
-async def test_a_returning_item_is_published_once(world: World, identity: str) -> None:
+async def test_a_returning_item_is_published_once(world: TwoQueryFeeds, identity: str) -> None:
     await world.arrive((FIRST, identity, None))
     (stored,) = await world.store.read(list_items)
     sent = to_entry(stored, world.feeds[FIRST])  # as we publish it, and as others publish it again
@@ -77,23 +77,23 @@ async def test_a_returning_item_is_published_once(world: World, identity: str) -
     assert await world.published() == [FIRST]
 
 
-async def test_two_republishers_of_an_item_count_once(world: World) -> None:
+async def test_two_republishers_of_an_item_count_once(world: TwoQueryFeeds) -> None:
     await world.arrive((OTHER, "urn:x:1", "https://unread.example/"), (THIRD, "urn:x:1", "https://unread.example/"))
     assert await world.published() == [OTHER]
 
 
-async def test_an_item_of_its_original_feed_never_counts_as_returning(world: World) -> None:
+async def test_an_item_of_its_original_feed_never_counts_as_returning(world: TwoQueryFeeds) -> None:
     await world.arrive((OTHER, "urn:x:1", FIRST), title="a lie")
     await world.arrive((FIRST, "urn:x:1", None), title="the truth")
     assert await world.published() == [OTHER, FIRST]
 
 
-async def test_the_same_identity_from_somewhere_else_is_another_item(world: World) -> None:
+async def test_the_same_identity_from_somewhere_else_is_another_item(world: TwoQueryFeeds) -> None:
     await world.arrive((FIRST, "urn:x:1", None), (OTHER, "urn:x:1", None), (THIRD, "urn:x:1", "https://else.example/"))
     assert await world.published() == [FIRST, OTHER, THIRD]
 
 
-async def test_where_an_item_was_first_published_survives_every_hop(world: World) -> None:
+async def test_where_an_item_was_first_published_survives_every_hop(world: TwoQueryFeeds) -> None:
     await world.arrive((OTHER, "urn:x:1", FIRST))
     await world.store.write(set_private, "/feeds/a", False)
     for suffix in ("atom", "rss", "json"):
@@ -103,7 +103,7 @@ async def test_where_an_item_was_first_published_survives_every_hop(world: World
         assert again.source == Source(FIRST, "First")
 
 
-async def test_a_replaced_query_keeps_what_it_has_published(world: World) -> None:
+async def test_a_replaced_query_keeps_what_it_has_published(world: TwoQueryFeeds) -> None:
     await world.arrive((FIRST, "urn:x:1", None))
     await world.arrive((OTHER, "urn:x:1", FIRST))
     await world.store.write(run_script, 'CREATE OR REPLACE FEED a AS RETURN ALL WHERE TITLE CONTAINS "lava"', NOW)

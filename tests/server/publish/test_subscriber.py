@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from pushing_source import Source, running, source, until
+from pushing_source import PushingSource, running, source, until
 
 from headwater.formats import read
 from headwater.model import Feed, Known
@@ -38,7 +38,7 @@ from headwater.web.published.websub_endpoints import MAX_PUSH_BYTES
 from support.store_samples import SOMEBODY, intercept_reads
 
 
-async def follow(node: Node, origin: Source) -> Feed:
+async def follow(node: Node, origin: PushingSource) -> Feed:
     """Add the feed and wait until it was polled and its hub asked."""
     (added,) = await node.store.write(add_and_subscribe, [NewFeed(f"{origin.base}/feed.xml")], time.time())
     await until(lambda: origin.asked, "the hub is asked")
@@ -53,7 +53,7 @@ async def state(node: Node, feed: Feed) -> WebSubLease:
     return (await node.store.read(find_leases_of_feeds, [feed.id]))[feed.id]
 
 
-Followed = tuple[Node, PushService, Source, Feed]
+Followed = tuple[Node, PushService, PushingSource, Feed]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from pushing_source import Source, source, until
+from pushing_source import PushingSource, source, until
 
 from headwater.store.content.feeds import NewFeed, list_feeds
 from headwater.store.content.items import list_items
@@ -32,7 +32,7 @@ from headwater.store.store import Store
 
 
 @dataclass
-class Server:
+class NodeProcess:
     """A `headwater serve` process and its database."""
 
     name: str
@@ -61,7 +61,7 @@ class Server:
 
 
 @asynccontextmanager
-async def server(folder: Path, name: str) -> AsyncIterator[Server]:
+async def server(folder: Path, name: str) -> AsyncIterator[NodeProcess]:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     base = f"http://127.0.0.1:{port}"
@@ -78,13 +78,13 @@ async def server(folder: Path, name: str) -> AsyncIterator[Server]:
             text = f'CREATE FEED {name} AS RETURN ALL WHERE TITLE CONTAINS "lava"'
             await store.write(run_script, text, time.time())
             await store.write(set_private, f"/feeds/{name}", False)
-            yield Server(name, base, store)
+            yield NodeProcess(name, base, store)
     finally:
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
 
 
-async def confirmed(*origins: Source) -> None:
+async def confirmed(*origins: PushingSource) -> None:
     """Let the sources' hubs confirm every subscriber."""
 
     async def asked() -> bool:
@@ -126,7 +126,7 @@ async def test_two_nodes_push_to_each_other_and_recognise_returning_items(tmp_pa
             assert set(reasons) == {"pushed by its hub"}
 
 
-async def returned(node: Server) -> list[str | None]:
+async def returned(node: NodeProcess) -> list[str | None]:
     """Return the items that came from the other node and have been matched."""
     if await node.store.read(read_checkpoint, "queries") < await node.store.read(find_last_position):
         return []

@@ -7,7 +7,7 @@ import random
 
 import pytest
 from sqlalchemy import Connection, func, select
-from used_store import PHONE, REMOVALS, SECRET, World, everything, make_used_store
+from used_store import PHONE, REMOVALS, SECRET, UsedStore, everything, make_used_store
 
 from headwater.errors import InputError, NotFound
 from headwater.store.content.feed_overview import list_feed_overviews
@@ -71,16 +71,16 @@ NOTHING = r"No removed object \d+ can be restored: objects are kept for a day af
 
 
 @pytest.fixture
-async def world(store: Store) -> World:
+async def world(store: Store) -> UsedStore:
     return await make_used_store(store)
 
 
-async def taken_back(world: World, undo: int) -> None:
+async def taken_back(world: UsedStore, undo: int) -> None:
     """Restore with the rights of the data folder."""
     await world.store.write(restore_from_trash, undo, None, LATER)
 
 
-async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(world: World) -> None:
+async def test_whatever_is_removed_and_taken_back_is_as_it_was_and_only_once(world: UsedStore) -> None:
     before = await everything(world.store)
     for name, remove in REMOVALS.items():
         undo = await remove(world)
@@ -109,7 +109,9 @@ async def test_many_removals_taken_back_from_the_last_to_the_first_leave_no_trac
     assert await everything(store) == before
 
 
-async def test_a_removed_feed_is_not_found_by_search_nor_polled_and_both_again_when_it_is_back(world: World) -> None:
+async def test_a_removed_feed_is_not_found_by_search_nor_polled_and_both_again_when_it_is_back(
+    world: UsedStore,
+) -> None:
     store, feed_id = world.store, world.feeds[0]
     revision = await store.read(read_revision)
     found = len((await search_items(store, "lava", feed_id=feed_id)).items)
@@ -128,7 +130,7 @@ async def test_a_removed_feed_is_not_found_by_search_nor_polled_and_both_again_w
     assert [item.identity for item in saved.new] == ["new"]  # items shown before the removal are known
 
 
-async def test_of_two_who_take_the_same_back_at_once_one_does(world: World, database_url: str) -> None:
+async def test_of_two_who_take_the_same_back_at_once_one_does(world: UsedStore, database_url: str) -> None:
     before = await everything(world.store)
     undo = await REMOVALS["an account"](world)
     async with await open_store(database_url) as other:
@@ -138,7 +140,7 @@ async def test_of_two_who_take_the_same_back_at_once_one_does(world: World, data
     assert await everything(world.store) == before
 
 
-async def test_a_removed_token_is_refused_at_once_and_opens_the_same_when_it_is_back(world: World) -> None:
+async def test_a_removed_token_is_refused_at_once_and_opens_the_same_when_it_is_back(world: UsedStore) -> None:
     assert await world.store.read(find_token_user, SECRET) is not None
     undo = await REMOVALS["a token"](world)
     assert await world.store.read(find_token_user, SECRET) is None
@@ -148,7 +150,9 @@ async def test_a_removed_token_is_refused_at_once_and_opens_the_same_when_it_is_
     assert (found[0].name, found[1].scopes) == ("ada", ("read", "write"))
 
 
-async def test_who_is_removed_is_signed_out_at_once_and_signs_in_again_when_the_account_is_back(world: World) -> None:
+async def test_who_is_removed_is_signed_out_at_once_and_signs_in_again_when_the_account_is_back(
+    world: UsedStore,
+) -> None:
     await world.store.write(start_session, b"s" * 32, world.ada.id, "page", "browser", NOW, NOW + 10_000)
     undo = await REMOVALS["an account"](world)
     assert await world.store.read(find_password_hash, "ada") == (None, None)
@@ -162,7 +166,7 @@ async def test_who_is_removed_is_signed_out_at_once_and_signs_in_again_when_the_
     assert await world.store.read(find_session, b"s" * 32, "page", NOW) is None
 
 
-async def test_only_who_may_takes_something_back(world: World) -> None:
+async def test_only_who_may_takes_something_back(world: UsedStore) -> None:
     store = world.store
     second = await store.write(add_user, "second", None, NOW, role="owner")
     token = await REMOVALS["a token"](world)
@@ -188,7 +192,7 @@ async def test_only_who_may_takes_something_back(world: World) -> None:
     assert (back.kind, back.ref) == ("feed", world.feeds[0])
 
 
-async def test_after_a_day_nothing_is_taken_back_and_retention_forgets_the_rows(world: World) -> None:
+async def test_after_a_day_nothing_is_taken_back_and_retention_forgets_the_rows(world: UsedStore) -> None:
     store = world.store
     for remove in ("a token", "an account"):
         assert await REMOVALS[remove](world)
@@ -204,7 +208,7 @@ async def test_after_a_day_nothing_is_taken_back_and_retention_forgets_the_rows(
         await store.write(restore_from_trash, second, None, LATER)
 
 
-async def test_what_is_forgotten_is_removed_for_good(world: World) -> None:
+async def test_what_is_forgotten_is_removed_for_good(world: UsedStore) -> None:
     undo = await REMOVALS["an account"](world)
     assert await world.store.write(empty_trash, [undo + 1]) == 0
     assert await world.store.write(empty_trash, [undo]) == 1
@@ -215,7 +219,7 @@ def counted(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(trash)).scalar_one()
 
 
-async def test_where_a_name_or_an_address_is_taken_a_sentence_says_so_and_nothing_changes(world: World) -> None:
+async def test_where_a_name_or_an_address_is_taken_a_sentence_says_so_and_nothing_changes(world: UsedStore) -> None:
     store = world.store
     undo = {name: await REMOVALS[name](world) for name in ("a query feed", "a feed", "an account")}
     again = await store.write(add_user, "ADA", None, NOW)
@@ -258,7 +262,7 @@ async def test_a_feed_with_ten_thousand_items_goes_and_comes_back_without_touchi
     assert await store.read(count_items) == 10_000
 
 
-async def test_adding_the_address_of_a_removed_feed_again_restores_it_for_everybody(world: World) -> None:
+async def test_adding_the_address_of_a_removed_feed_again_restores_it_for_everybody(world: UsedStore) -> None:
     store, before = world.store, await everything(world.store)
     await REMOVALS["a feed"](world)
     new = NewFeed("HTTPS://named.example", tags=("news",))  # the same address in another spelling
@@ -268,7 +272,7 @@ async def test_adding_the_address_of_a_removed_feed_again_restores_it_for_everyb
     assert await store.read(list_trash, None, LATER) == []
 
 
-async def test_a_feed_that_is_added_again_leaves_a_name_that_is_taken(world: World) -> None:
+async def test_a_feed_that_is_added_again_leaves_a_name_that_is_taken(world: UsedStore) -> None:
     store = world.store
     await REMOVALS["a feed"](world)
     await store.write(run_script, "CREATE FEED NAMED AS RETURN ALL", LATER)
@@ -276,7 +280,7 @@ async def test_a_feed_that_is_added_again_leaves_a_name_that_is_taken(world: Wor
     assert (added.feed.id, added.feed.name) == (world.feeds[0], None)
 
 
-async def test_nothing_of_a_removed_feed_is_polled_listed_counted_or_published(world: World) -> None:
+async def test_nothing_of_a_removed_feed_is_polled_listed_counted_or_published(world: UsedStore) -> None:
     store, gone = world.store, world.feeds[0]
     feeds = await store.read(count_feeds)
     items = await store.read(count_items)
@@ -312,7 +316,7 @@ async def test_nothing_of_a_removed_feed_is_polled_listed_counted_or_published(w
         assert gone not in {one.item.feed_id for one in page.items if one.query_id is None}
 
 
-async def test_a_refresh_that_was_on_its_way_when_the_feed_was_removed_is_not_saved(world: World) -> None:
+async def test_a_refresh_that_was_on_its_way_when_the_feed_was_removed_is_not_saved(world: UsedStore) -> None:
     store, feed = world.store, await world.store.read(find_feed, world.feeds[0])
     await REMOVALS["a feed"](world)
     [saved] = await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "late"), at=LATER)])
@@ -320,7 +324,7 @@ async def test_a_refresh_that_was_on_its_way_when_the_feed_was_removed_is_not_sa
     assert not saved.new
 
 
-async def test_items_that_met_no_query_before_the_removal_meet_them_when_the_feed_is_back(world: World) -> None:
+async def test_items_that_met_no_query_before_the_removal_meet_them_when_the_feed_is_back(world: UsedStore) -> None:
     store, feed = world.store, await world.store.read(find_feed, world.feeds[0])
     [saved] = await save_refreshes(store, [a_verdict(feed, an_item(feed.id, "late"), at=NOW + 300)])
     undo = await REMOVALS["a feed"](world)
@@ -330,7 +334,7 @@ async def test_items_that_met_no_query_before_the_removal_meet_them_when_the_fee
     assert [entry.item.id for entry in entries] == list(saved.new_ids)
 
 
-async def test_a_removed_query_feed_delivers_nothing_until_it_is_back(world: World) -> None:
+async def test_a_removed_query_feed_delivers_nothing_until_it_is_back(world: UsedStore) -> None:
     store, red = world.store, await world.store.read(find_query_feed, "Red")
     one = Delivery(0, red.id, "Red", 1, 1, "email", "a@b.example", NOW)
     await store.write(add_deliveries, [one])
@@ -342,7 +346,7 @@ async def test_a_removed_query_feed_delivers_nothing_until_it_is_back(world: Wor
     assert claimed.query_id == red.id
 
 
-async def test_after_a_day_a_feed_a_query_feed_and_an_account_leave_no_rows(world: World) -> None:
+async def test_after_a_day_a_feed_a_query_feed_and_an_account_leave_no_rows(world: UsedStore) -> None:
     store, day = world.store, NOW + 400 + 86_401
     lava = await store.read(find_query_feed, "Lava")
     for name in ("a feed", "a query feed with its readers", "an account"):
@@ -371,7 +375,7 @@ def columns_of_everything(connection: Connection) -> dict[str, set[int]]:
     return found | {name: set(connection.execute(select(column)).scalars()) for name, column in own.items()}
 
 
-async def test_retention_spares_the_items_of_a_removed_feed(world: World) -> None:
+async def test_retention_spares_the_items_of_a_removed_feed(world: UsedStore) -> None:
     store, before = world.store, await everything(world.store)
     undo = await REMOVALS["a feed"](world)
     while (await store.write(delete_expired, RetentionPolicy(per_feed=0), LATER)).items:
@@ -381,7 +385,7 @@ async def test_retention_spares_the_items_of_a_removed_feed(world: World) -> Non
     assert kept == [row for row in before["item"] if row[1] == world.feeds[0]]
 
 
-async def test_a_query_feed_comes_back_only_after_what_it_reads(world: World) -> None:
+async def test_a_query_feed_comes_back_only_after_what_it_reads(world: UsedStore) -> None:
     store, by = world.store, Remover(world.owner.id, NOW + 400)
     red = (await store.write(drop_query_feed, "Red", by=by)).undo
     lava = (await store.write(drop_query_feed, "Lava", by=by)).undo
@@ -391,7 +395,7 @@ async def test_a_query_feed_comes_back_only_after_what_it_reads(world: World) ->
     await taken_back(world, red)
 
 
-async def test_a_feed_left_by_its_last_subscriber_is_wanted_again_as_before(world: World) -> None:
+async def test_a_feed_left_by_its_last_subscriber_is_wanted_again_as_before(world: UsedStore) -> None:
     store, feed_id = world.store, world.feeds[2]
     undo = await REMOVALS["the last subscription of a feed"](world)
     left = await store.read(find_feed, feed_id)
@@ -402,7 +406,7 @@ async def test_a_feed_left_by_its_last_subscriber_is_wanted_again_as_before(worl
 
 
 async def test_who_subscribes_anew_meanwhile_gets_title_tags_and_position_back_and_keeps_newer_marks(
-    world: World,
+    world: UsedStore,
 ) -> None:
     store, ada, feed_id = world.store, world.ada.id, world.feeds[0]
     before = await store.read(find_subscription, ada, feed_id=feed_id)
@@ -421,7 +425,7 @@ async def test_who_subscribes_anew_meanwhile_gets_title_tags_and_position_back_a
     assert shown_again.read is not shown.read
 
 
-async def test_a_subscription_is_restored_only_after_its_feed(world: World) -> None:
+async def test_a_subscription_is_restored_only_after_its_feed(world: UsedStore) -> None:
     subscription = await REMOVALS["a subscription"](world)
     feed = await REMOVALS["a feed"](world)
     with pytest.raises(InputError, match="Restore the feed first"):
@@ -431,7 +435,7 @@ async def test_a_subscription_is_restored_only_after_its_feed(world: World) -> N
     assert await world.store.read(find_subscription, world.ada.id, feed_id=world.feeds[0]) is not None
 
 
-async def test_marks_of_items_that_retention_deleted_meanwhile_do_not_come_back(world: World) -> None:
+async def test_marks_of_items_that_retention_deleted_meanwhile_do_not_come_back(world: UsedStore) -> None:
     store = world.store
     undo = await REMOVALS["an account"](world)
     while (await store.write(delete_expired, RetentionPolicy(per_feed=1), LATER)).items:
@@ -445,7 +449,7 @@ async def test_marks_of_items_that_retention_deleted_meanwhile_do_not_come_back(
     assert counts.total == len(unread.items)
 
 
-async def test_marks_follow_items_that_were_merged_into_another_feed_meanwhile(world: World) -> None:
+async def test_marks_follow_items_that_were_merged_into_another_feed_meanwhile(world: UsedStore) -> None:
     store, (first, _, third) = world.store, world.feeds
     undo = await REMOVALS["an account"](world)
     await store.write(subscribe_to_feed, world.bob.id, third, NOW)

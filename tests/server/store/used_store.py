@@ -47,7 +47,7 @@ SECRET, PHONE = b"h" * 32, b"p" * 32
 
 
 @dataclass
-class World:
+class UsedStore:
     store: Store
     owner: User
     ada: User
@@ -56,7 +56,7 @@ class World:
     token: ApiToken
 
 
-async def make_used_store(store: Store, seed: int = 1) -> World:
+async def make_used_store(store: Store, seed: int = 1) -> UsedStore:
     dice = random.Random(seed)
     owner = await store.write(claim_ownership, "owner", "hash of the owner's password")
     assert owner is not None
@@ -108,7 +108,7 @@ async def make_used_store(store: Store, seed: int = 1) -> World:
     await store.write(add_feed_token, "/feeds/Lava", b"t" * 32, "reader", NOW)
     endless = feed_state.update().where(feed_state.c.feed_id == feeds[0].id).values(next_refresh=float("inf"))
     await store.write(lambda connection: connection.execute(endless))
-    return World(store, owner, ada, bob, [feed.id for feed in feeds], token)
+    return UsedStore(store, owner, ada, bob, [feed.id for feed in feeds], token)
 
 
 async def everything(store: Store) -> dict[str, list[Any]]:
@@ -131,65 +131,65 @@ def _plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, memoryview) else value
 
 
-Removing = Callable[[World], Awaitable[int]]
+Removing = Callable[[UsedStore], Awaitable[int]]
 
 
-async def _feed(world: World) -> int:
+async def _feed(world: UsedStore) -> int:
     return await world.store.write(move_feed_to_trash, world.feeds[0], by=Remover(world.owner.id, NOW + 400))
 
 
-async def _subscription(world: World) -> int:
+async def _subscription(world: UsedStore) -> int:
     return await world.store.write(
         move_subscription_to_trash, world.ada.id, world.feeds[0], by=Remover(world.ada.id, NOW + 400)
     )
 
 
-async def _last_subscription(world: World) -> int:
+async def _last_subscription(world: UsedStore) -> int:
     return await world.store.write(
         move_subscription_to_trash, world.ada.id, world.feeds[2], by=Remover(world.ada.id, NOW + 400)
     )
 
 
-async def _query_subscription(world: World) -> int:
+async def _query_subscription(world: UsedStore) -> int:
     lava = await world.store.read(find_query_feed, "Lava")
     return await world.store.write(
         move_query_subscription_to_trash, world.ada.id, lava.id, by=Remover(world.ada.id, NOW + 400)
     )
 
 
-async def _query(world: World) -> int:
+async def _query(world: UsedStore) -> int:
     return (await world.store.write(drop_query_feed, "Far", by=Remover(world.owner.id, NOW + 400))).undo
 
 
-async def _queries(world: World) -> int:
+async def _queries(world: UsedStore) -> int:
     return (await world.store.write(drop_query_feed, "Lava", cascade=True, by=Remover(world.owner.id, NOW + 400))).undo
 
 
-async def _by_script(world: World) -> int:
+async def _by_script(world: UsedStore) -> int:
     done = await world.store.write(run_script, "DROP FEED Red; DROP FEED Lava", NOW + 400, subscriber=world.owner.id)
     (undo,) = done.undo
     return undo
 
 
-async def _user(world: World) -> int:
+async def _user(world: UsedStore) -> int:
     return await world.store.write(move_user_to_trash, world.ada.id, by=Remover(world.owner.id, NOW + 400))
 
 
-async def _token(world: World) -> int:
+async def _token(world: UsedStore) -> int:
     return await world.store.write(
         move_api_token_to_trash, world.ada.id, world.token.id, by=Remover(world.ada.id, NOW + 400)
     )
 
 
-async def _tag(world: World) -> int:
+async def _tag(world: UsedStore) -> int:
     return await world.store.write(move_tag_to_trash, world.ada.id, "own", by=Remover(world.ada.id, NOW + 400))
 
 
-async def _tag_of_owner(world: World) -> int:
+async def _tag_of_owner(world: UsedStore) -> int:
     return await world.store.write(move_tag_to_trash, world.owner.id, "news", by=Remover(world.owner.id, NOW + 400))
 
 
-async def _published_tokens(world: World) -> int:
+async def _published_tokens(world: UsedStore) -> int:
     _, undo = await world.store.write(revoke_feed_tokens, "/feeds/lava", by=Remover(world.owner.id, NOW + 400))
     return undo
 

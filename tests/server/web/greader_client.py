@@ -25,7 +25,7 @@ class Category(Strict):
     type: str
 
 
-class Subscription(Strict):
+class GreaderSubscription(Strict):
     id: Annotated[str, msgspec.Meta(pattern="^feed/[0-9]+$")]
     title: str
     categories: list[Category]
@@ -36,8 +36,8 @@ class Subscription(Strict):
     firstitemmsec: Msec
 
 
-class Subscriptions(Strict):
-    subscriptions: list[Subscription]
+class GreaderSubscriptions(Strict):
+    subscriptions: list[GreaderSubscription]
 
 
 class Tag(Strict):
@@ -49,15 +49,15 @@ class Tags(Strict):
     tags: list[Tag]
 
 
-class UnreadCount(Strict):
+class GreaderUnreadCount(Strict):
     id: str
     count: int
     newestItemTimestampUsec: Annotated[str, msgspec.Meta(pattern="^(0|[0-9]{16})$")]
 
 
-class UnreadCounts(Strict):
+class GreaderUnreadCounts(Strict):
     max: int
-    unreadcounts: list[UnreadCount]
+    unreadcounts: list[GreaderUnreadCount]
 
 
 class Ref(Strict):
@@ -74,7 +74,7 @@ class Link(Strict):
     type: str | None = None
 
 
-class Enclosure(Strict):
+class GreaderEnclosure(Strict):
     href: str
     type: str
     length: int | None = None
@@ -85,13 +85,13 @@ class Summary(Strict):
     content: str
 
 
-class Origin(Strict):
+class GreaderOrigin(Strict):
     streamId: str
     title: str
     htmlUrl: str
 
 
-class Item(Strict):
+class GreaderItem(Strict):
     id: LongId
     crawlTimeMsec: Msec
     timestampUsec: Usec
@@ -103,8 +103,8 @@ class Item(Strict):
     summary: Summary
     author: str
     categories: list[str]
-    origin: Origin
-    enclosure: list[Enclosure] = []
+    origin: GreaderOrigin
+    enclosure: list[GreaderEnclosure] = []
 
     @property
     def number(self) -> int:
@@ -114,7 +114,7 @@ class Item(Strict):
 class Contents(Strict):
     id: str
     updated: int
-    items: list[Item]
+    items: list[GreaderItem]
     direction: str = "ltr"
     title: str = ""
     continuation: str | None = None
@@ -143,7 +143,7 @@ READ, STARRED, READING_LIST = f"{STATE}read", f"{STATE}starred", f"{STATE}readin
 
 
 @dataclass
-class Client:
+class GreaderClient:
     """Signs in and sends requests; `sent` counts them."""
 
     http: httpx.AsyncClient
@@ -182,7 +182,7 @@ class Client:
         assert answer.status_code == 200, (path, answer.status_code, answer.text)
         return answer.text
 
-    async def contents(self, numbers: Sequence[str]) -> list[Item]:
+    async def contents(self, numbers: Sequence[str]) -> list[GreaderItem]:
         text = await self.post("stream/items/contents", [("i", number) for number in numbers])
         found: Contents = msgspec.json.decode(text, type=Contents)
         return found.items

@@ -12,13 +12,13 @@ from greader_client import (
     READING_LIST,
     STARRED,
     STATE,
-    Client,
     Contents,
+    GreaderClient,
+    GreaderSubscriptions,
+    GreaderUnreadCounts,
     QuickAdd,
     Refs,
-    Subscriptions,
     Tags,
-    UnreadCounts,
     UserInfo,
 )
 from hypothesis import given, settings
@@ -84,14 +84,14 @@ async def used_store(web_store: Store) -> Store:
 
 
 @pytest.fixture
-async def client(site: Start, used_store: Store) -> AsyncIterator[Client]:
+async def client(site: Start, used_store: Store) -> AsyncIterator[GreaderClient]:
     async with httpx.AsyncClient() as http:
-        found = Client(http, await site())
+        found = GreaderClient(http, await site())
         await found.login("ada", PASSWORD)
         yield found
 
 
-async def test_the_whole_api_is_also_where_freshrss_has_it(client: Client) -> None:
+async def test_the_whole_api_is_also_where_freshrss_has_it(client: GreaderClient) -> None:
     root = client.base
     paths = ("user-info", "subscription/list", "tag/list", "unread-count", "stream/items/ids", "stream/contents/feed/1")
     for path in paths:
@@ -152,7 +152,7 @@ async def test_signing_in_gives_tokens_and_wrong_passwords_do_not(site: Start, u
         assert (await http.post(f"{base}/reader/api/0/edit-tag", headers=bearer)).status_code == 403
 
 
-async def test_a_new_password_ends_what_clients_hold(client: Client, used_store: Store) -> None:
+async def test_a_new_password_ends_what_clients_hold(client: GreaderClient, used_store: Store) -> None:
     owner = await used_store.read(find_owner)
     assert (await client.ask("/reader/api/0/user-info")).status_code == 200
     await used_store.write(change_user, owner.id, password=hash_password("quite another one"))
@@ -217,11 +217,11 @@ async def test_a_session_made_with_a_token_ends_with_the_token(site: Start, web_
 # the calls of each client, in order
 
 
-async def test_netnewswire_synchronises(client: Client) -> None:
+async def test_netnewswire_synchronises(client: GreaderClient) -> None:
     """Tags, subscriptions (both conditional), unread and starred ids, missing contents by POST, states by edit-tag."""
     tags: Tags = await client.get(Tags, "tag/list")
     assert {"user/-/label/news", "user/-/label/péople / 人", STARRED} == {tag.id for tag in tags.tags}
-    subs: Subscriptions = await client.get(Subscriptions, "subscription/list")
+    subs: GreaderSubscriptions = await client.get(GreaderSubscriptions, "subscription/list")
     assert [one.title for one in subs.subscriptions] == ["A & A", "B", "https://c.example/feed"]
     assert subs.subscriptions[2].categories == []
     unread = await client.all_ids(s=READING_LIST, n=4, xt=READ)
@@ -242,7 +242,7 @@ async def test_netnewswire_synchronises(client: Client) -> None:
     assert {READ, STARRED, READING_LIST} <= set(item.categories)
 
 
-async def test_lists_are_never_answered_304(client: Client) -> None:
+async def test_lists_are_never_answered_304(client: GreaderClient) -> None:
     """Liferea does not fetch new items after a 304 of subscription/list, so its second sync would bring nothing."""
     for path in ("subscription/list", "tag/list"):
         first = await client.ask(f"/reader/api/0/{path}?output=json")
@@ -252,7 +252,7 @@ async def test_lists_are_never_answered_304(client: Client) -> None:
             assert (again.status_code, again.content) == (200, first.content)
 
 
-async def test_read_you_and_capy_synchronise(client: Client) -> None:
+async def test_read_you_and_capy_synchronise(client: GreaderClient) -> None:
     """Ids of 10,000 at once, contents of many decimal ids, a star, adding by quickadd and moving to a folder."""
     assert (await client.get(UserInfo, "user-info")).userName == "Ada"
     unread: Refs = await client.get(Refs, "stream/items/ids", s=READING_LIST, xt=READ, n=10_000)
@@ -266,17 +266,17 @@ async def test_read_you_and_capy_synchronise(client: Client) -> None:
     assert (added.numResults, added.streamId) == (1, "feed/4")
     edit = [("ac", "edit"), ("s", "feed/4"), ("t", "Dee"), ("a", "user/-/label/new folder"), ("r", "user/-/label/news")]
     assert await client.post("subscription/edit", edit) == "OK"
-    subs: Subscriptions = await client.get(Subscriptions, "subscription/list")
+    subs: GreaderSubscriptions = await client.get(GreaderSubscriptions, "subscription/list")
     last = subs.subscriptions[-1]
     assert (last.title, [each.label for each in last.categories]) == ("Dee", ["new folder"])
     refused = decode(await client.post("subscription/quickadd", [("quickadd", "gopher://nothing")]), type=QuickAdd)
     assert refused.numResults == 0
     assert await client.post("subscription/edit", [("ac", "unsubscribe"), ("s", "feed/4")]) == "OK"
-    again: Subscriptions = await client.get(Subscriptions, "subscription/list")
+    again: GreaderSubscriptions = await client.get(GreaderSubscriptions, "subscription/list")
     assert len(again.subscriptions) == 3
 
 
-async def test_fluent_reader_synchronises(client: Client) -> None:
+async def test_fluent_reader_synchronises(client: GreaderClient) -> None:
     """Contents of the reading list page by page since the last time, then unread and starred ids, marks in a batch."""
     seen: list[int] = []
     more: dict[str, str] = {}
@@ -299,9 +299,9 @@ async def test_fluent_reader_synchronises(client: Client) -> None:
     assert len(await client.all_ids(s=READING_LIST, xt=READ, n=1000)) == 6
 
 
-async def test_rss_guard_synchronises(client: Client) -> None:
+async def test_rss_guard_synchronises(client: GreaderClient) -> None:
     """Labels and feeds, ids of each feed, contents in batches of long ids, edit-tag without a token, several tags."""
-    subs: Subscriptions = await client.get(Subscriptions, "subscription/list")
+    subs: GreaderSubscriptions = await client.get(GreaderSubscriptions, "subscription/list")
     for one in subs.subscriptions:
         assert len(await client.all_ids(s=one.id, n=200_000)) == 3
         by_address = await client.all_ids(s=f"feed/{one.url}", n=200_000)
@@ -312,19 +312,19 @@ async def test_rss_guard_synchronises(client: Client) -> None:
     assert sum(len(item.enclosure) for item in items) == 3
     fields = [*(("i", item.id) for item in items), ("a", STARRED), ("a", READ)]
     assert await client.post("edit-tag", fields) == "OK"
-    counts: UnreadCounts = await client.get(UnreadCounts, "unread-count")
+    counts: GreaderUnreadCounts = await client.get(GreaderUnreadCounts, "unread-count")
     assert (counts.max, [(one.id, one.count) for one in counts.unreadcounts]) == (0, [(READING_LIST, 0)])
     fields = [*(("i", item.id) for item in items[:2]), ("a", f"{STATE}kept-unread"), ("r", STARRED)]
     assert await client.post("edit-tag", fields) == "OK"
-    counts = await client.get(UnreadCounts, "unread-count")
+    counts = await client.get(GreaderUnreadCounts, "unread-count")
     assert counts.max == 2
     starred = await client.all_ids(s=STARRED, n=100)
     assert len(starred) == 7
 
 
-async def test_liferea_synchronises(client: Client) -> None:
+async def test_liferea_synchronises(client: GreaderClient) -> None:
     """Follows Liferea 1.14: ids of each feed, their contents by a form whose T is its token, without the header."""
-    subscribed = await client.get(Subscriptions, "subscription/list", output="json")
+    subscribed = await client.get(GreaderSubscriptions, "subscription/list", output="json")
     for one in subscribed.subscriptions[:2]:
         refs = await client.get(
             Refs, "stream/items/ids", s=one.id, client="liferea", n="50", output="json", merge="true"
@@ -355,7 +355,7 @@ async def test_liferea_synchronises(client: Client) -> None:
     assert first in {item["id"] for item in (await client.ask(f"/reader/api/0/stream/contents/{READ}")).json()["items"]}
 
 
-async def test_a_form_without_the_header_is_taken_only_with_the_token_itself(client: Client) -> None:
+async def test_a_form_without_the_header_is_taken_only_with_the_token_itself(client: GreaderClient) -> None:
     for token in ("", "guessed", await client.token()):
         answer = await client.http.post(
             f"{client.base}/reader/api/0/stream/items/contents", data={"i": "1", "T": token}, headers={}
@@ -366,8 +366,8 @@ async def test_a_form_without_the_header_is_taken_only_with_the_token_itself(cli
     assert answer.status_code == 413
 
 
-async def test_labels_are_renamed_and_removed_and_counts_have_their_newest_times(client: Client) -> None:
-    counts: UnreadCounts = await client.get(UnreadCounts, "unread-count", all="true")
+async def test_labels_are_renamed_and_removed_and_counts_have_their_newest_times(client: GreaderClient) -> None:
+    counts: GreaderUnreadCounts = await client.get(GreaderUnreadCounts, "unread-count", all="true")
     by_id = {one.id: one for one in counts.unreadcounts}
     assert by_id["feed/1"].count == 3
     assert by_id["feed/1"].newestItemTimestampUsec == str(int((NOW - 900) * 1e6))
@@ -383,7 +383,7 @@ async def test_labels_are_renamed_and_removed_and_counts_have_their_newest_times
     assert "user/-/label/world" not in {tag.id for tag in (await client.get(Tags, "tag/list")).tags}
 
 
-async def test_vienna_synchronises(client: Client) -> None:
+async def test_vienna_synchronises(client: GreaderClient) -> None:
     """Contents by label without output=json, oldest first; a read item stays read; marking a folder up to a moment."""
     answer = await client.ask("/reader/api/0/stream/contents/user/-/label/news?r=o&n=100&xt=" + READ)
     titles = [item["title"] for item in answer.json()["items"]]
@@ -398,19 +398,19 @@ async def test_vienna_synchronises(client: Client) -> None:
 
 
 @pytest.mark.parametrize("token", ["x", "", "(null)", "too old", "f" * 57])
-async def test_any_t_token_is_accepted_where_the_header_proves_the_session(client: Client, token: str) -> None:
+async def test_any_t_token_is_accepted_where_the_header_proves_the_session(client: GreaderClient, token: str) -> None:
     """Reeder sends “x”. The API ignores cookies, so the token protects nothing."""
     assert await client.post("edit-tag", [("T", token), ("i", "1"), ("a", READ)]) == "OK"
     assert await client.all_ids(s=READ, n=10) == ["1"]
 
 
-async def test_a_missing_session_is_told_as_google_told_it(client: Client) -> None:
+async def test_a_missing_session_is_told_as_google_told_it(client: GreaderClient) -> None:
     answer = await client.ask("/reader/api/0/edit-tag", "POST", content="T=x&i=1", headers={"Authorization": ""})
     assert (answer.status_code, answer.headers["x-reader-google-bad-token"]) == (401, "true")
 
 
 @pytest.mark.parametrize("field", [("s", "user/-/label/nobody has it"), ("s", "user/-/label/"), ("s", ""), ("t", "")])
-async def test_disabling_a_label_that_is_not_there_is_ok(client: Client, field: tuple[str, str]) -> None:
+async def test_disabling_a_label_that_is_not_there_is_ok(client: GreaderClient, field: tuple[str, str]) -> None:
     """NetNewsWire removes an empty folder this way."""
     before = await client.get(Tags, "tag/list")
     assert await client.post("disable-tag", [field]) == "OK"
@@ -420,7 +420,7 @@ async def test_disabling_a_label_that_is_not_there_is_ok(client: Client, field: 
 LATER, NEWS = "user/-/label/read later", "user/-/label/news"
 
 
-async def test_labels_of_items_are_stored_listed_and_filtered(client: Client) -> None:
+async def test_labels_of_items_are_stored_listed_and_filtered(client: GreaderClient) -> None:
     assert await client.post("edit-tag", [("i", "1"), ("i", "4"), ("i", "7"), ("a", LATER), ("a", NEWS)]) == "OK"
     tags = {tag.id: tag.type for tag in (await client.get(Tags, "tag/list")).tags}
     assert (tags[LATER], tags[NEWS]) == ("tag", "folder")
@@ -431,7 +431,7 @@ async def test_labels_of_items_are_stored_listed_and_filtered(client: Client) ->
     assert {LATER, NEWS} <= set(rest.items[0].categories)
     assert await client.all_ids(s=LATER, n=1, r="o") == ["1", "4", "7"]
     assert sorted(map(int, await client.all_ids(s=NEWS, n=2))) == [1, 2, 3, 4, 5, 6, 7]  # the folder's, and item 7
-    counts: UnreadCounts = await client.get(UnreadCounts, "unread-count")
+    counts: GreaderUnreadCounts = await client.get(GreaderUnreadCounts, "unread-count")
     assert next(one.count for one in counts.unreadcounts if one.id == LATER) == 3
     assert await client.post("edit-tag", [("i", "4"), ("r", LATER)]) == "OK"
     assert await client.all_ids(s=LATER, n=10) == ["7", "1"]
@@ -440,7 +440,7 @@ async def test_labels_of_items_are_stored_listed_and_filtered(client: Client) ->
     assert len(await client.all_ids(s=READING_LIST, n=10, xt=READ)) == 7
 
 
-async def test_a_labelled_item_stays_when_its_feed_is_unsubscribed(client: Client) -> None:
+async def test_a_labelled_item_stays_when_its_feed_is_unsubscribed(client: GreaderClient) -> None:
     await client.post("edit-tag", [("i", "1"), ("a", LATER)])
     await client.post("subscription/edit", [("ac", "unsubscribe"), ("s", "feed/1")])
     assert await client.all_ids(s=LATER, n=10) == ["1"]
@@ -451,7 +451,7 @@ async def test_a_labelled_item_stays_when_its_feed_is_unsubscribed(client: Clien
 
 
 async def test_labels_of_items_are_renamed_and_removed_and_come_back_from_the_trash(
-    client: Client, used_store: Store
+    client: GreaderClient, used_store: Store
 ) -> None:
     await client.post("edit-tag", [("i", "1"), ("i", "4"), ("a", LATER)])
     await client.post("edit-tag", [("i", "4"), ("a", "user/-/label/done")])
@@ -474,9 +474,9 @@ async def test_query_feeds_are_subscriptions_under_a_label(site: Start, used_sto
         pass
     owner = await store.read(find_owner)
     async with httpx.AsyncClient() as http:
-        client = Client(http, await site())
+        client = GreaderClient(http, await site())
         await client.login("ada", PASSWORD)
-        subs: Subscriptions = await client.get(Subscriptions, "subscription/list")
+        subs: GreaderSubscriptions = await client.get(GreaderSubscriptions, "subscription/list")
         (query,) = [one for one in subs.subscriptions if one.title == "Volcanoes"]
         assert query.id == f"feed/{HIT_ID_OFFSET + 1}"
         assert [each.label for each in query.categories] == ["Query feeds"]
@@ -486,7 +486,7 @@ async def test_query_feeds_are_subscriptions_under_a_label(site: Start, used_sto
         assert {item.origin.streamId for item in page.items} == {query.id}
         every = await client.all_ids(s=READING_LIST, n=5)
         assert len(every) == len(set(every)) == 12  # an item of a feed, and again in the query feed
-        counts: UnreadCounts = await client.get(UnreadCounts, "unread-count")
+        counts: GreaderUnreadCounts = await client.get(GreaderUnreadCounts, "unread-count")
         by_id = {one.id: one.count for one in counts.unreadcounts}
         assert (by_id[query.id], by_id["user/-/label/Query feeds"], by_id[READING_LIST]) == (3, 3, 12)
         # An item read in one place is read in the other.
@@ -500,27 +500,27 @@ async def test_query_feeds_are_subscriptions_under_a_label(site: Start, used_sto
         await client.post("subscription/edit", [("ac", "edit"), ("s", query.id), ("a", label), ("t", "Hot")])
         assert len(await client.all_ids(s=label, n=10)) == 3
         await client.post("subscription/edit", [("ac", "unsubscribe"), ("s", query.id)])
-        assert len((await client.get(Subscriptions, "subscription/list")).subscriptions) == 3
+        assert len((await client.get(GreaderSubscriptions, "subscription/list")).subscriptions) == 3
         await client.post("subscription/edit", [("ac", "subscribe"), ("s", query.id)])
-        assert len((await client.get(Subscriptions, "subscription/list")).subscriptions) == 4
+        assert len((await client.get(GreaderSubscriptions, "subscription/list")).subscriptions) == 4
 
 
-async def test_subscriptions_go_out_and_in_as_opml(client: Client, used_store: Store) -> None:
+async def test_subscriptions_go_out_and_in_as_opml(client: GreaderClient, used_store: Store) -> None:
     out = await client.ask("/reader/api/0/subscription/export")
     assert out.headers["content-type"].startswith("text/x-opml")
     other = await used_store.write(add_user, "Bo", hash_password(PASSWORD), NOW)
     async with httpx.AsyncClient() as http:
-        bo = Client(http, client.base)
+        bo = GreaderClient(http, client.base)
         await bo.login("bo", PASSWORD)
         answer = await bo.ask("/reader/api/0/subscription/import", "POST", content=out.content)
         assert (answer.status_code, answer.text) == (200, "OK")
-        subs: Subscriptions = await bo.get(Subscriptions, "subscription/list")
+        subs: GreaderSubscriptions = await bo.get(GreaderSubscriptions, "subscription/list")
     assert {one.url for one in subs.subscriptions} == {feed.url for feed in await used_store.read(list_feeds)}
     assert await used_store.read(count_feeds) == 3  # one feed for both of them
     assert {tag for one in await used_store.read(list_subscriptions, other.id) for tag in one.tags} >= {"news"}
 
 
-async def test_a_stream_is_also_atom(client: Client) -> None:
+async def test_a_stream_is_also_atom(client: GreaderClient) -> None:
     answer = await client.ask("/reader/atom/user/-/label/news?n=4")
     assert answer.headers["content-type"].startswith("application/atom+xml")
     document = read(answer.content)
@@ -531,13 +531,15 @@ async def test_a_stream_is_also_atom(client: Client) -> None:
 # refused requests
 
 
-async def test_another_persons_items_feeds_and_stars_are_not_reachable(client: Client, used_store: Store) -> None:
+async def test_another_persons_items_feeds_and_stars_are_not_reachable(
+    client: GreaderClient, used_store: Store
+) -> None:
     await used_store.write(add_user, "Eve", hash_password(PASSWORD), NOW)
     mine = await client.all_ids(s=READING_LIST, n=100)
     async with httpx.AsyncClient() as http:
-        eve = Client(http, client.base)
+        eve = GreaderClient(http, client.base)
         await eve.login("eve", PASSWORD)
-        assert (await eve.get(Subscriptions, "subscription/list")).subscriptions == []
+        assert (await eve.get(GreaderSubscriptions, "subscription/list")).subscriptions == []
         assert await eve.contents(mine) == []
         for stream in ("feed/1", "feed/https://b.example/feed", f"feed/{HIT_ID_OFFSET + 1}"):
             assert (await eve.ask("/reader/api/0/stream/items/ids", params={"s": stream})).status_code == 404
@@ -572,7 +574,7 @@ WRONG = [
 ]
 
 
-async def test_absurd_limits_are_bounded(client: Client) -> None:
+async def test_absurd_limits_are_bounded(client: GreaderClient) -> None:
     for n in ("1000000000", "-1", "0", "abc", "", "9" * 40):
         for path in ("stream/items/ids", "stream/contents"):
             answer = await client.ask(f"/reader/api/0/{path}", params={"s": READING_LIST, "n": n})
@@ -581,24 +583,24 @@ async def test_absurd_limits_are_bounded(client: Client) -> None:
             assert 1 <= len(found) <= 9
 
 
-async def test_wrong_input_gets_a_sentence_and_4xx(client: Client) -> None:
+async def test_wrong_input_gets_a_sentence_and_4xx(client: GreaderClient) -> None:
     for path, fields in WRONG:
         answer = await client.ask(f"/reader/api/0/{path}", "POST", data=fields)
         assert 400 <= answer.status_code < 500, (path, fields, answer.text)
         assert answer.text.endswith("."), (path, fields)
 
 
-async def test_labels_with_sql_in_them_are_only_labels(client: Client) -> None:
+async def test_labels_with_sql_in_them_are_only_labels(client: GreaderClient) -> None:
     for name in ("'; DROP TABLE item; --", '" OR ""="', "%", "_", "news' OR '1'='1"):
         assert await client.all_ids(s=f"user/-/label/{name}", n=100) == []
     assert len(await client.all_ids(s=READING_LIST, n=100)) == 9
 
 
-async def test_a_body_without_end_is_refused(client: Client) -> None:
+async def test_a_body_without_end_is_refused(client: GreaderClient) -> None:
     answer = await client.ask("/reader/api/0/edit-tag", "POST", content=b"i=1&" * 2_000_000)
     assert answer.status_code in (400, 413)
 
 
-async def test_other_methods_and_addresses_are_not_answered(client: Client) -> None:
+async def test_other_methods_and_addresses_are_not_answered(client: GreaderClient) -> None:
     assert (await client.ask("/reader/api/0/edit-tag")).status_code == 405
     assert (await client.ask("/reader/api/0/nothing")).status_code == 404

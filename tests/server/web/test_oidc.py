@@ -40,7 +40,7 @@ async def listening(app: Any) -> AsyncIterator[str]:
         listener.close()
 
 
-class Visit:
+class SigningBrowser:
     """A browser that signs in at our server by the provider."""
 
     def __init__(self, base: str, http: httpx.AsyncClient) -> None:
@@ -65,10 +65,10 @@ class Visit:
 @pytest.fixture
 async def visits(
     site: Start, web_store: Store
-) -> AsyncIterator[Callable[..., Awaitable[tuple[IdentityProvider, Visit]]]]:
+) -> AsyncIterator[Callable[..., Awaitable[tuple[IdentityProvider, SigningBrowser]]]]:
     async with AsyncExitStack() as stack:
 
-        async def start(**settings: Any) -> tuple[IdentityProvider, Visit]:
+        async def start(**settings: Any) -> tuple[IdentityProvider, SigningBrowser]:
             known = IdentityProvider()
             known.issuer = await stack.enter_async_context(listening(known.app))
             fetcher = await stack.enter_async_context(
@@ -84,7 +84,7 @@ async def visits(
                 base=f"http://127.0.0.1:{port}",
                 port=port,
             )
-            return known, Visit(base, await stack.enter_async_context(httpx.AsyncClient()))
+            return known, SigningBrowser(base, await stack.enter_async_context(httpx.AsyncClient()))
 
         await web_store.write(claim_ownership, "Ada", hash_password("long enough"))
         yield start
@@ -167,10 +167,10 @@ async def test_strangers_get_an_account_only_where_registration_is_open(
     assert (await web_store.read(find_user, "bo")).role == "reader"
     known.person = {"sub": "3", "preferred_username": "bo"}  # the name now belongs to another person
     async with httpx.AsyncClient() as http:
-        assert (await Visit(visit.base, http).sign_in()).status_code == 403
+        assert (await SigningBrowser(visit.base, http).sign_in()).status_code == 403
     known.person = {"sub": "4"}
     async with httpx.AsyncClient() as http:
-        assert (await Visit(visit.base, http).sign_in()).status_code == 403
+        assert (await SigningBrowser(visit.base, http).sign_in()).status_code == 403
 
 
 def test_half_a_configuration_is_refused_before_anything_starts() -> None:

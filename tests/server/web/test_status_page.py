@@ -55,14 +55,14 @@ async def one_feed(store: Store, url: str = "https://a.example/feed", title: str
     return added.feed
 
 
-class Visitor:
+class FormSender:
     """A browser that only handles forms: it keeps cookies and sends the form's origin."""
 
     def __init__(self, base: str) -> None:
         self.base = base
         self.session = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
 
-    async def __aenter__(self) -> Visitor:
+    async def __aenter__(self) -> FormSender:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -138,11 +138,11 @@ async def test_every_answer_carries_the_headers_that_keep_browsers_safe(site: St
 
 
 async def test_a_defect_shows_a_page_without_its_insides(web_store: Store, site: Start) -> None:
-    class Broken(EmptyFeeds):
+    class FailingFeeds(EmptyFeeds):
         async def fetch(self, url: str, *arguments: Any, **options: Any) -> Outcome:
             raise RuntimeError("secret insides")
 
-    async with Visitor(await site(fetcher=Broken())) as visitor:
+    async with FormSender(await site(fetcher=FailingFeeds())) as visitor:
         status, page = await visitor.send("https://a.example/")
     assert status == 500
     assert "secret insides" not in page
@@ -150,7 +150,7 @@ async def test_a_defect_shows_a_page_without_its_insides(web_store: Store, site:
 
 
 async def test_the_form_adds_a_feed_once(site: Start, web_store: Store) -> None:
-    async with Visitor(await site()) as visitor:
+    async with FormSender(await site()) as visitor:
         status, page = await visitor.send("https://a.example/feed")
         assert status == 200  # after the redirect
         assert "Feed added" in page
@@ -164,7 +164,7 @@ async def test_the_form_adds_a_feed_once(site: Start, web_store: Store) -> None:
 async def test_addresses_that_cannot_be_are_refused_with_a_sentence(
     site: Start, web_store: Store, address: str
 ) -> None:
-    async with Visitor(await site()) as visitor:
+    async with FormSender(await site()) as visitor:
         status, page = await visitor.send(address)
     assert status == 400
     assert 'role="alert"' in page
@@ -176,7 +176,7 @@ async def test_what_adding_says_is_shown_and_the_address_kept(site: Start) -> No
         async def fetch(self, url: str, *arguments: Any, **options: Any) -> Outcome:
             return Outcome(Ending.DNS, url, url, NOW, 0.0, message="The host could not be found (DNS).")
 
-    async with Visitor(await site(fetcher=Nowhere())) as visitor:
+    async with FormSender(await site(fetcher=Nowhere())) as visitor:
         status, page = await visitor.send('https://a.example/"><b>')
     assert status == 400
     assert "could not be found (DNS)." in page
@@ -186,7 +186,7 @@ async def test_what_adding_says_is_shown_and_the_address_kept(site: Start) -> No
 async def test_forms_of_other_sites_are_refused(site: Start, web_store: Store) -> None:
     base = await site(names=["feeds.example"])
     address = "https://evil.example/feed"
-    async with Visitor(base) as visitor:
+    async with FormSender(base) as visitor:
         refused = [
             await visitor.send(address, Origin="https://evil.example"),
             await visitor.send(address, Origin="null"),
@@ -205,7 +205,7 @@ async def test_forms_of_other_sites_are_refused(site: Start, web_store: Store) -
 
 
 async def test_large_forms_are_refused(site: Start) -> None:
-    async with Visitor(await site()) as visitor:
+    async with FormSender(await site()) as visitor:
         assert (await visitor.send("https://a.example/" + "x" * 20_000))[0] == 413
 
 

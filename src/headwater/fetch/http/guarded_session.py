@@ -341,25 +341,25 @@ class Deadlines:
     """Limits blocks of code in the tasks of one event loop. Call `close` at the end."""
 
     def __init__(self) -> None:
-        self._watched: set[_Deadline] = set()
+        self._watched: set[_TaskDeadline] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._next_check = math.inf  # when the timer fires
 
-    def limit(self, seconds: float) -> _Deadline:
+    def limit(self, seconds: float) -> _TaskDeadline:
         """Return a context manager that raises TimeoutError after `seconds`."""
-        return _Deadline(self, time.monotonic() + seconds)
+        return _TaskDeadline(self, time.monotonic() + seconds)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._next_check = None, math.inf
 
-    def start_watching(self, deadline: _Deadline) -> None:
+    def start_watching(self, deadline: _TaskDeadline) -> None:
         self._watched.add(deadline)
         if deadline.until < self._next_check:
             self._set_timer(deadline.until)
 
-    def stop_watching(self, deadline: _Deadline) -> None:
+    def stop_watching(self, deadline: _TaskDeadline) -> None:
         self._watched.discard(deadline)
 
     def _set_timer(self, moment: float) -> None:
@@ -378,7 +378,7 @@ class Deadlines:
             self._set_timer(min(left))
 
 
-class _Deadline:
+class _TaskDeadline:
     __slots__ = ("_all", "_before", "_passed", "_task", "until")
 
     def __init__(self, every: Deadlines, until: float) -> None:

@@ -16,7 +16,7 @@ from headwater.fetch.http.address_guard import is_local_domain
 
 
 @dataclass(slots=True)
-class _HostState:
+class _HostUse:
     active: int = 0
     next_start: float = 0.0
 
@@ -32,7 +32,7 @@ class HostSlots:
         self._per_host = per_host
         self._gap = gap
         self._everywhere = everywhere
-        self._hosts: OrderedDict[str, _HostState] = OrderedDict()
+        self._hosts: OrderedDict[str, _HostUse] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -49,7 +49,7 @@ class HostSlots:
         host = self._hosts.get(domain)
         if host is None:
             self._forget_idle_hosts(now)
-            host = self._hosts[domain] = _HostState()
+            host = self._hosts[domain] = _HostUse()
         elif host.active >= self._per_host:
             return None
         elif host.next_start > now:

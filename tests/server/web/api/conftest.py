@@ -26,7 +26,7 @@ API = "/api/v1"
 PASSWORD = hash_password("correct horse")
 
 
-class Client:
+class ApiCaller:
     """Calls the API as one person; checks that answers are JSON and errors are sentences."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
@@ -48,17 +48,17 @@ class Client:
 
 
 @dataclass
-class Server:
+class ApiServer:
     """The parts of the running server that tests use."""
 
     app: Starlette
     node: Node
     farm: Farm
-    owner: Client
-    ann: Client
-    bob: Client
+    owner: ApiCaller
+    ann: ApiCaller
+    bob: ApiCaller
     people: dict[str, User]
-    client: Callable[..., Awaitable[Client]]
+    client: Callable[..., Awaitable[ApiCaller]]
 
     @property
     def store(self) -> Store:
@@ -66,7 +66,7 @@ class Server:
 
 
 @pytest.fixture
-async def server(tmp_path: Path, farm: Callable[..., Awaitable[Farm]]) -> AsyncIterator[Server]:
+async def server(tmp_path: Path, farm: Callable[..., Awaitable[Farm]]) -> AsyncIterator[ApiServer]:
     made = await farm(feeds=6, speed=2000)
     given = load_settings(
         data=tmp_path,
@@ -87,7 +87,7 @@ async def server(tmp_path: Path, farm: Callable[..., Awaitable[Farm]]) -> AsyncI
         for name in ("ann", "bob"):
             people[name] = await store.write(add_user, name, PASSWORD, now)
 
-        async def client(name: str | None = None, *scopes: str) -> Client:
+        async def client(name: str | None = None, *scopes: str) -> ApiCaller:
             headers = {}
             if name is not None:
                 secret = make_secret()
@@ -95,9 +95,9 @@ async def server(tmp_path: Path, farm: Callable[..., Awaitable[Farm]]) -> AsyncI
                 headers["Authorization"] = f"Bearer {secret}"
             transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
             http = httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=headers)
-            return Client(await stack.enter_async_context(http))
+            return ApiCaller(await stack.enter_async_context(http))
 
-        yield Server(
+        yield ApiServer(
             app,
             node,
             made,
