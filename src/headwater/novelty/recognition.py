@@ -126,12 +126,20 @@ def _pair_unique(rule: Rule, new: Iterable[EntryTrace], old: Iterable[EntryTrace
 def _pair_most(new: Sequence[EntryTrace], old: Iterable[EntryTrace], found: dict[str, str]) -> None:
     """Pair items by content, title or text alone, if that pairs most of a document of which every identity is new.
 
-    One equal title may be “Weather today”; if most are equal, the items were renamed.
+    One equal title may be “Weather today”; if most are equal, the items were renamed. Where most of those recognised
+    so far kept their links, an equal title under another link is another item's.
     """
     old = list(old)
+    links = {one.identity: one.link_key for one in old}
+    kept = [one for one in new if one.link_key and one.link_key == links.get(found.get(one.identity, ""))]
+    moved = len(kept) * 2 <= len(found)
+
+    def may_be_same(one: EntryTrace, other: EntryTrace) -> bool:
+        return moved or one.link_key == other.link_key or None in (one.link_key, other.link_key)
+
     for feature in (_find_content, _find_title, _find_text):
         pairs = dict(found)
-        _pair_unique(Rule(feature), new, old, pairs)
+        _pair_unique(Rule(feature, may_be_same), new, old, pairs)
         if len(pairs) * 2 > len(new):
             found.update(pairs)
 

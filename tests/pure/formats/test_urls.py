@@ -16,7 +16,8 @@ from headwater.formats.values.links import normalise_url
         ("http://example.org", "http://example.org/"),
         ("http://example.org./x#y", "http://example.org/x"),
         ("http://example.org/?utm_medium=rss", "http://example.org/"),
-        ("http://example.org/?a=%20b&utm_medium=rss", "http://example.org/?a=+b"),
+        ("http://example.org/?a=%20b&utm_medium=rss", "http://example.org/?a=%20b"),
+        ("http://example.org/7?fl&utm_source=rss&q=a,b", "http://example.org/7?fl&q=a,b"),
         ("http://[::1]:8080/", "http://[::1]:8080/"),
         ("http://[bad", "http://[bad"),
         ("tag:example.org,2020:1", "tag:example.org,2020:1"),
@@ -33,4 +34,4 @@ def test_a_query_with_nothing_to_remove_is_left_as_it_was_written() -> None:
 @given(st.text())
 def test_normalising_twice_changes_nothing(text: str) -> None:
     once = normalise_url(text)
-    assert normalise_url(once) == once or "%" in text or "://" not in text
+    assert normalise_url(once) == once or "://" not in text

@@ -142,6 +142,13 @@ def test_a_feed_that_changes_its_identities_brings_nothing_twice(before: Change,
     assert feed.read(*map(after, items)).new == ()
 
 
+def test_a_new_item_with_an_old_title_is_new_while_its_feed_changes_its_identities() -> None:
+    feed, items = Feed(), [item(k) for k in range(8)]
+    feed.read(*items)
+    invitation = item(9, title=items[7].title, content=Markup("<p>Another year, another party</p>"))
+    assert [one.link for one in feed.read(*map(send_no_guid, [invitation, *items[:7]])).new] == [invitation.link]
+
+
 def test_an_item_that_left_the_window_is_known_by_its_new_identity() -> None:
     feed, items = Feed(), [item(k) for k in range(6)]
     feed.read(*map(send_no_guid, items[:4]))

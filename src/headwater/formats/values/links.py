@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from headwater.formats.memo import Memo
 from headwater.formats.values.text import decode_references
@@ -35,11 +35,8 @@ def normalise_url(url: str) -> str:
         host = f"[{host}]"
     if port is not None and port != _DEFAULT_PORTS.get(parts.scheme.lower()):
         host = f"{host}:{port}"
-    query = parts.query
-    if query:
-        kept = [(k, v) for k, v in parse_qsl(query, keep_blank_values=True) if not k.lower().startswith(_TRACKING)]
-        # Re-encoding may change a query, so one without tracking parameters stays as it is.
-        query = query if len(kept) == query.count("&") + 1 else urlencode(kept)
+    # The other parameters stay as they are written: decoding and encoding them again would make `?id` another address.
+    query = "&".join([one for one in parts.query.split("&") if not one.lower().startswith(_TRACKING)])
     return urlunsplit((parts.scheme.lower(), host, parts.path or "/", query, ""))
 
 
