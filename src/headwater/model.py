@@ -408,7 +408,6 @@ class QueryFeed:
     importance: float = 1.0
     position: int = 0
     active: str | None = None
-    active_position: int | None = None
     problem: str | None = None
     form: bytes | None = field(default=None, repr=False, compare=False)
     reader_id: int | None = None

@@ -13,7 +13,7 @@ from headwater.cluster.leases.partitions import partition_of
 from headwater.cluster.terminal import Terminal
 from headwater.cluster.transport.nats_connection import connect_nats
 from headwater.cluster.transport.nats_streams import NatsStreams
-from headwater.cluster.transport.wire_messages import encode_result
+from headwater.cluster.transport.wire_messages import MAX_DECODED, encode_results
 from headwater.model import Document, Ending, Entry, Markup, Outcome
 from headwater.node.crawl.ingest import Ingest, ProvisionalPlanner
 from headwater.node.crawl.politeness import Politeness
@@ -117,6 +117,11 @@ def result(
     document = Document("rss 2.0", title="A feed", items=entries)
     outcome = Outcome(Ending.CHANGED, url, url, at, 0.1, 200, document, bytes=1000, body_hash=f"{at}")
     return FetchResult(Job(feed_id, partition_of(url), generation, url, "a test"), outcome, terminal, epoch)
+
+
+def encode_result(one: FetchResult) -> bytes:
+    [(_, body)] = encode_results([one], MAX_DECODED)
+    return body
 
 
 async def publish(streams: NatsStreams, one: FetchResult) -> None:

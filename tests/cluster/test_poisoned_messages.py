@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 
-from cluster_in_process import result, roles, settings, streams_at
+from cluster_in_process import encode_result, result, roles, settings, streams_at
 from sqlalchemy import insert
 
 from headwater.assembly import build
 from headwater.cluster.cluster_status import describe_holdings, read_cluster_status
 from headwater.cluster.demo.servers import NatsServer
-from headwater.cluster.transport.wire_messages import encode, encode_result
+from headwater.cluster.transport.wire_messages import encode
 from headwater.node.crawl.transport import EPOCH_SHIFT, Job
 from headwater.store import cluster_jobs
 from headwater.store.cluster_jobs import JobRow

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import Connection
 
 from headwater.model import Ending, Feed, Item, Known, Refresh, Verdict
+from headwater.store.content.feed_state import find_seen_identities
 from headwater.store.content.feeds import NewFeed
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.readers.subscriptions import add_and_subscribe
@@ -60,3 +62,8 @@ def intercept_reads(
         return await read(called, *args, **kwargs)
 
     monkeypatch.setattr(store, "read", intercepted)
+
+
+def find_seen_of_feed(connection: Connection, feed_id: int, identities: Sequence[str]) -> dict[str, str]:
+    """Find which of these identities a feed has ever shown, with the content hash last stored."""
+    return find_seen_identities(connection, {feed_id: identities})[feed_id]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from headwater.cluster.leader import Leader, load_belief_sample, load_leader_status
 from headwater.errors import NotFound, RefreshHeld, Unreachable
@@ -36,14 +36,12 @@ class RemoteCrawl:
         politeness: Politeness,
         live_settings: LiveSettings,
         leader: Leader | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._ingest = ingest
         self.politeness = politeness
         self._live_settings = live_settings
         self.leader = leader
-        self._clock = clock
         self._status: CrawlStatus | None = None
 
     def status(self) -> CrawlStatus:
@@ -66,7 +64,7 @@ class RemoteCrawl:
         Raises RefreshHeld inside Retry-After, Unreachable if it took too long.
         """
         known = await self._load_feed(feed_id)
-        until = self.politeness.find_hold(known, self._clock())
+        until = self.politeness.find_hold(known, time.time())
         if until is not None:
             raise RefreshHeld(f"The server of {known.url} asked to be left alone (Retry-After).", until)
         await self._store.write(cluster_jobs.add_refresh_request, feed_id, newer_than=known.last_refresh)

@@ -116,13 +116,10 @@ class RemoteGrants:
 class GrantDesk:
     """Grants the wishes of other processes, where the budget is: at the leader. `store` is fenced by its lease."""
 
-    def __init__(
-        self, store: Store, budget: BudgetAccount, spending_log: SpendingLog, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, store: Store, budget: BudgetAccount, spending_log: SpendingLog) -> None:
         self._store = store
         self._budget = budget
         self._spending_log = spending_log
-        self._clock = clock
         self._ledger = GrantLedger(budget)
 
     async def step(self) -> None:
@@ -131,8 +128,9 @@ class GrantDesk:
         over = [row.id for row in rows if row.is_over]
         if over:
             await self._store.write(remove_grants, over)
-        self._ledger.end_grants(rows, self._clock())
-        given = self._ledger.choose_wishes(rows, self._clock())
+        now = time.time()
+        self._ledger.end_grants(rows, now)
+        given = self._ledger.choose_wishes(rows, now)
         if given:  # the record first, so that the next leader knows of them
-            await self._spending_log.save_record(lambda: self._budget.make_record(self._clock()))
+            await self._spending_log.save_record(lambda: self._budget.make_record(time.time()))
             await self._store.write(give_grants, given)

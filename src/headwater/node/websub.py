@@ -336,20 +336,19 @@ async def follow_pushed_feeds(store: Store, politeness: Politeness) -> set[int]:
 class HubWatch:
     """Watches the refreshes that a process stores for items that a hub should have pushed."""
 
-    def __init__(self, store: Store, politeness: Politeness, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, politeness: Politeness) -> None:
         self._store = store
         self._politeness = politeness
-        self._clock = clock
         self._pushed_since: dict[int, float] = {}
         self._silent: list[int] = []
 
     async def follow(self) -> None:
         """End the leases of silent hubs, and read from the store which feeds are pushed."""
         while self._silent:
-            due = self._clock() + SILENT_HUB_RETRY
+            due = time.time() + SILENT_HUB_RETRY
             await self._store.write(end_lease, self._silent[-1], "silent", NOT_PUSHED, due)
             self._silent.pop()
-        self._pushed_since = await self._store.read(list_pushed_feeds, self._clock())
+        self._pushed_since = await self._store.read(list_pushed_feeds, time.time())
         self._politeness.pushed_feeds = set(self._pushed_since)
 
     def watch_refreshes(self, batch: Sequence[StoredRefresh]) -> None:

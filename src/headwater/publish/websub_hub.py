@@ -95,15 +95,11 @@ class WebSubHub(StepLoop):
         fetcher: Fetcher,
         *,
         clock: Callable[[], float] = time.time,
-        first_wait: float = 60.0,
-        challenge: Callable[[], str] = lambda: secrets.token_urlsafe(24),
     ) -> None:
         super().__init__("hub_failed", store.changes, clock=clock)
         self._store = store
         self._documents = documents
         self._fetcher = fetcher
-        self._first_wait = first_wait
-        self._challenge = challenge
         self._compared_version: Hashable = None
         self._first_hit_ids: dict[str, int] = {}  # topic → last hit when its first subscriber was seen
         self._sent_hit_ids: dict[int, int] = {}  # subscriber → last hit at its last push
@@ -234,7 +230,7 @@ class WebSubHub(StepLoop):
         agreed = await self._callback_agrees(request)
         now = self._clock()
         if agreed is None and request.attempts < VERIFY_ATTEMPTS and request.mode != "denied":
-            await self._store.write(postpone_hub_request, request, now + retry_wait(request.attempts, self._first_wait))
+            await self._store.write(postpone_hub_request, request, now + retry_wait(request.attempts))
         elif agreed:
             found = await self._find_document(request.topic) if request.mode == "subscribe" else None
             until = now + (request.lease or MAX_LEASE)
@@ -246,7 +242,7 @@ class WebSubHub(StepLoop):
 
     async def _callback_agrees(self, request: HubRequest) -> bool | None:
         """Return whether the callback confirms; None if it could not be reached."""
-        challenge = self._challenge()
+        challenge = secrets.token_urlsafe(24)
         query = {"hub.mode": request.mode, "hub.topic": request.topic}
         if request.mode == "denied":
             query["hub.reason"] = request.reason or ""
@@ -283,7 +279,7 @@ class WebSubHub(StepLoop):
             await self._store.write(remove_hub_subscriber, subscriber.id)
             self._sent_hit_ids.pop(subscriber.id, None)
         else:
-            due = self._clock() + retry_wait(subscriber.attempts, self._first_wait)
+            due = self._clock() + retry_wait(subscriber.attempts)
             await self._store.write(settle_subscriber, subscriber.id, None, due, reason)
         self._compared_version = None  # the feed may have changed during the push
         log.info(

@@ -9,9 +9,11 @@ import numpy as np
 
 from headwater.arrays import Bools, Rows
 
+SPAN_SECONDS = 60.0
+
 
 class GroupShare:
-    """Counts the refreshes of a group over the last `span` seconds. A share of 1 limits nothing.
+    """Counts the refreshes of a group over the last minute. A share of 1 limits nothing.
 
     >>> share = GroupShare(0.25)
     >>> share.count_room(0.0, 20)
@@ -21,9 +23,8 @@ class GroupShare:
     (1, 5)
     """
 
-    def __init__(self, share: float = 1.0, span: float = 60.0) -> None:
+    def __init__(self, share: float = 1.0) -> None:
         self.share = share
-        self._span = span
         self._spent: deque[tuple[float, int]] = deque()
 
     @property
@@ -35,7 +36,7 @@ class GroupShare:
 
         A share of less than one request a minute allows one.
         """
-        while self._spent and not now - self._span < self._spent[0][0] <= now:  # over, or the clock was set back
+        while self._spent and not now - SPAN_SECONDS < self._spent[0][0] <= now:  # over, or the clock was set back
             self._spent.popleft()
         most = max(math.floor(self.share * cap), 1)
         return max(most - sum(number for _, number in self._spent), 0)
@@ -46,7 +47,7 @@ class GroupShare:
 
     def find_refill(self, now: float, cap: float) -> float:
         """Return when the next refresh of the group may start: `now` if one may."""
-        return now if self.count_room(now, cap) else self._spent[0][0] + self._span
+        return now if self.count_room(now, cap) else self._spent[0][0] + SPAN_SECONDS
 
 
 def limit_group(rows: Rows, is_in_group: Bools, room: int) -> Rows:

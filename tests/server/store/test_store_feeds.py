@@ -10,7 +10,7 @@ from headwater.errors import InputError, NotFound
 from headwater.formats.opml import Outline, read_opml
 from headwater.formats.write import write_opml
 from headwater.model import Known, Validators
-from headwater.store.content.feed_state import find_seen_of_feed, iterate_schedule_rows, load_feed_states, load_weights
+from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states, load_weights
 from headwater.store.content.feeds import NewFeed, change_feed, count_feed_tags, count_feeds, find_feed, list_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.outbox import list_outbox_entries
@@ -22,7 +22,7 @@ from headwater.store.queries.document_hits import load_item_origins
 from headwater.store.readers.accounts import add_user
 from headwater.store.readers.subscriptions import add_and_subscribe, list_subscriptions
 from headwater.store.store import Store
-from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
+from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, find_seen_of_feed, one_feed
 
 
 async def test_feeds_get_ids_in_the_order_given_and_are_found_by_id_address_and_name(store: Store) -> None:

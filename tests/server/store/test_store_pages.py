@@ -22,7 +22,6 @@ from headwater.store.content.feed_overview import (
     list_publication_times,
     load_window_sizes,
 )
-from headwater.store.content.feed_state import find_seen_of_feed
 from headwater.store.content.feeds import NewFeed, change_feed, find_feed, find_feeds, merge_feeds
 from headwater.store.content.items import list_items
 from headwater.store.content.search import search_items
@@ -42,7 +41,7 @@ from headwater.store.readers.stream_positions import Stream
 from headwater.store.readers.subscriptions import add_and_subscribe, subscribe_to_feed
 from headwater.store.store import Store
 from headwater.web.shared.suggestions import suggest_by_interest
-from support.store_samples import NOW, SOMEBODY, a_verdict, an_item
+from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, find_seen_of_feed
 
 
 @pytest.fixture

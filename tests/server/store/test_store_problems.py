@@ -14,7 +14,6 @@ import pytest
 from sqlalchemy import Connection, text
 
 from headwater.errors import StoreError
-from headwater.store.content.feed_state import find_seen_of_feed
 from headwater.store.content.feeds import count_feeds, find_feed
 from headwater.store.content.items import count_items, list_items
 from headwater.store.content.outbox import list_outbox_entries
@@ -30,7 +29,7 @@ from headwater.store.schema.metadata import postgres_metadata
 from headwater.store.store import Store
 from support import ROOT
 from support.databases import PostgresServer, sqlite_url
-from support.store_samples import NOW, a_verdict, an_item, one_feed
+from support.store_samples import NOW, a_verdict, an_item, find_seen_of_feed, one_feed
 
 pytestmark = pytest.mark.migrates
 

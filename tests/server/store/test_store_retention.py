@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from headwater.store.content.feed_state import find_seen_of_feed
 from headwater.store.content.items import count_items, list_items
 from headwater.store.content.outbox import advance_checkpoint, find_last_position, list_outbox_entries
 from headwater.store.content.search import index_queued, search_items
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.maintenance.retention import PrunedCounts, RetentionPolicy, delete_expired
 from headwater.store.store import Store
-from support.store_samples import NOW, a_verdict, an_item, one_feed
+from support.store_samples import NOW, a_verdict, an_item, find_seen_of_feed, one_feed
 
 DAY = 86_400.0
 

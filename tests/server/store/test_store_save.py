@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from headwater.model import Alias, Enclosure, Ending, Hints, Known, Validators
 from headwater.store.content import feed_state, verdicts
-from headwater.store.content.feed_state import find_seen_of_feed, iterate_schedule_rows, load_feed_states
+from headwater.store.content.feed_state import iterate_schedule_rows, load_feed_states
 from headwater.store.content.feeds import find_feed, merge_feeds
 from headwater.store.content.items import count_items, find_item, list_items
 from headwater.store.content.outbox import list_outbox_entries
@@ -26,7 +26,7 @@ from headwater.store.maintenance.retention import RetentionPolicy, delete_expire
 from headwater.store.maintenance.trash import move_feed_to_trash
 from headwater.store.opening import open_store
 from headwater.store.store import Store
-from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, one_feed
+from support.store_samples import NOW, SOMEBODY, a_verdict, an_item, find_seen_of_feed, one_feed
 
 
 async def test_a_verdict_is_read_back_as_it_was_written(store: Store) -> None:

@@ -72,10 +72,6 @@ class NatsServer:
             self._process.wait()
             self._process = None
 
-    def wipe_disk(self) -> None:
-        """Delete its files, as if its disk had been lost; only while it is stopped."""
-        shutil.rmtree(self._folder / "jetstream", ignore_errors=True)
-
 
 @contextmanager
 def nats_server(folder: Path, *, more: str = "", file_store: str | None = "256GB") -> Iterator[NatsServer]:

@@ -35,14 +35,13 @@ log = structlog.get_logger()
 class NatsStreams:
     """The streams of one cluster; a prefix keeps apart several clusters on one NATS."""
 
-    def __init__(self, link: Any, prefix: str, timing: LeaseTiming, replicas: int = 1) -> None:
+    def __init__(self, link: Any, prefix: str, timing: LeaseTiming) -> None:
         self.link = link
         self.context = link.jetstream(timeout=5)
         self.retry = NatsRetry(link)
         self._publisher = NatsPublisher(link)
         self.timing = timing
         self._prefix = prefix
-        self._replicas = replicas
 
     def stream_name(self, name: str) -> str:
         return f"{self._prefix}-{name}" if self._prefix else name
@@ -102,7 +101,7 @@ class NatsStreams:
     def _list_configs(self, cluster_id: str) -> list[Any]:
         from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 
-        common: dict[str, Any] = {"num_replicas": self._replicas, "metadata": {CLUSTER_ID_KEY: cluster_id}}
+        common: dict[str, Any] = {"num_replicas": 1, "metadata": {CLUSTER_ID_KEY: cluster_id}}
         queue: dict[str, Any] = {"retention": RetentionPolicy.WORK_QUEUE, "discard": DiscardPolicy.NEW}
         return [
             StreamConfig(

@@ -125,12 +125,6 @@ def encode_results(results: Sequence[FetchResult], largest: int) -> Iterator[tup
     yield from encode_results(results[half:], largest)
 
 
-def encode_result(result: FetchResult, largest: int = MAX_DECODED) -> bytes:
-    """Encode one result."""
-    [(_, body)] = encode_results([result], largest)
-    return body
-
-
 def decode_results(body: bytes) -> list[FetchResult]:
     if body.startswith(ZSTD_MAGIC):
         body = zstandard.ZstdDecompressor().decompress(body, max_output_size=MAX_DECODED)

@@ -176,10 +176,10 @@ class GuardedResolver(AbstractResolver):
     The event loop has few shared threads (four in uvloop), so a few dead name servers would block every lookup.
     """
 
-    def __init__(self, guard: AddressGuard, *, lookup: Lookup = resolve_host, threads: int = 32) -> None:
+    def __init__(self, guard: AddressGuard, *, lookup: Lookup = resolve_host) -> None:
         self._guard = guard
         self._lookup = lookup
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="dns")
+        self._threads = ThreadPoolExecutor(32, thread_name_prefix="dns")
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC

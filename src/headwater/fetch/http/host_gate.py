@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.fetch.http.address_guard import is_local_domain
@@ -100,10 +99,8 @@ class HostGate:
         gap: float = 1.0,
         *,
         everywhere: bool = False,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slots = HostSlots(per_host, gap, everywhere=everywhere)
-        self._now = clock
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
     def find_gap(self, domain: str) -> float:
@@ -117,7 +114,7 @@ class HostGate:
 
     def try_enter(self, domain: str) -> bool:
         """Take a slot if one is free and nobody waits."""
-        return domain not in self._queues and self._slots.enter(domain, self._now()) == 0.0
+        return domain not in self._queues and self._slots.enter(domain, time.monotonic()) == 0.0
 
     async def enter(self, domain: str) -> None:
         """Wait for a slot of the domain."""
@@ -129,7 +126,7 @@ class HostGate:
         try:
             if queue[0] is not turn:
                 await turn
-            while (delay := self._slots.enter(domain, self._now())) != 0.0:
+            while (delay := self._slots.enter(domain, time.monotonic())) != 0.0:
                 if delay is None:
                     turn = queue[0] = asyncio.get_running_loop().create_future()
                     await turn
@@ -143,7 +140,7 @@ class HostGate:
                 del self._queues[domain]
 
     def leave(self, domain: str) -> None:
-        self._slots.leave(domain, self._now())
+        self._slots.leave(domain, time.monotonic())
         if queue := self._queues.get(domain):
             self._wake_first(queue)
 

@@ -195,16 +195,14 @@ async def load_arrivals(
     scope: SourceScope,
     *,
     upto: int,
-    since: float | None = None,
-    limit: int = MAX_ITEMS,
     published: Mapping[str, Mapping[int, Item]] | None = None,
 ) -> list[Arrival]:
     """Load the latest items of the feeds that a query reads, with their publications in query feeds that it reads.
     `published` has, by name, those of query feeds that are not stored yet."""
     feeds = scope.find_feeds(definition, joined=True)
-    ids = await store.read(list_past_items, since=since, limit=limit, upto=upto, feed_ids=feeds)
+    ids = await store.read(list_past_items, limit=MAX_ITEMS, upto=upto, feed_ids=feeds)
     if weighs_words(definition):  # by the items of all feeds, as new items do
-        ids = sorted({*ids, *await store.read(list_past_items, since=since, limit=limit, upto=upto)})
+        ids = sorted({*ids, *await store.read(list_past_items, limit=MAX_ITEMS, upto=upto)})
     read = {name.key for name in list_read_feeds(definition)}
     unstored = {name: items for name, items in (published or {}).items() if name.casefold() in read}
     stored = await store.read(find_published_items, read - {name.casefold() for name in unstored})

@@ -236,11 +236,6 @@ def hash_identity(identity: str) -> bytes:
     return key.digest()
 
 
-def find_seen_of_feed(connection: Connection, feed_id: int, identities: Sequence[str]) -> dict[str, str]:
-    """Find which of these identities a feed has ever shown, with the content hash last stored."""
-    return find_seen_identities(connection, {feed_id: identities})[feed_id]
-
-
 def find_seen_identities(connection: Connection, wanted: Mapping[int, Sequence[str]]) -> dict[int, dict[str, str]]:
     """Find which of these identities each feed has ever shown, with the content hash last stored.
 

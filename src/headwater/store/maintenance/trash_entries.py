@@ -27,7 +27,6 @@ TRASHED_FEED_TOKENS = "tokens of a private feed"
 TRASHED_SUBSCRIPTION, TRASHED_API_TOKEN, TRASHED_TAG = "subscription", "token", "tag"
 # Removed for everybody: any owner restores them.
 SERVER_KINDS = (TRASHED_FEED, TRASHED_QUERY_FEED, TRASHED_USER, TRASHED_FEED_TOKENS)
-TRASH_KINDS = (*SERVER_KINDS, TRASHED_SUBSCRIPTION, TRASHED_API_TOKEN, TRASHED_TAG)
 MAX_LABEL_LENGTH = 500
 CHUNK = 500
 TrashRow = dict[str, Any]
@@ -48,7 +47,7 @@ class TrashEntry:
     """Something that was removed and can be restored until `until`, by its number."""
 
     id: int
-    kind: str  # one of TRASH_KINDS
+    kind: str  # one of the TRASHED_… above
     label: str
     at: float
     until: float

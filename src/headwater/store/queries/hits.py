@@ -503,13 +503,13 @@ def find_last_hit(connection: Connection, query_id: int) -> int:
     return connection.execute(select(func.max(hit.c.id)).where(hit.c.query_id == query_id)).scalar() or 0
 
 
-def compute_query_statistics(connection: Connection, query_id: int, now: float, days: float = 7.0) -> QueryStatistics:
-    """Count the hits of a query feed: all, and those of the last `days`."""
+def compute_query_statistics(connection: Connection, query_id: int, now: float) -> QueryStatistics:
+    """Count the hits of a query feed: all, and those of the last seven days."""
     mine = and_(hit.c.query_id == query_id, IS_SHOWN)
     query = select(func.count(), func.min(hit.c.arrived), func.max(hit.c.arrived)).where(mine)
     total, first, last = connection.execute(query).one()
     # A feed that has been there for two days is not averaged over seven.
-    days = min(days, max((now - first) / DAY, 0.0)) if first is not None else days
+    days = min(7.0, max((now - first) / DAY, 0.0)) if first is not None else 7.0
     recent = select(func.count()).select_from(hit).where(mine, hit.c.arrived >= now - days * DAY)
     return QueryStatistics(total, connection.execute(recent).scalar_one(), days, last)
 

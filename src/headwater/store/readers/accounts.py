@@ -299,10 +299,9 @@ def end_session(connection: Connection, hash: bytes) -> None:
     connection.execute(delete(session).where(session.c.hash == hash))
 
 
-def end_all_sessions(connection: Connection, user_id: int, *, except_hash: bytes | None = None) -> int:
-    """End the sessions of a user, except one, and return how many there were."""
-    which = [session.c.user_id == user_id] + ([] if except_hash is None else [session.c.hash != except_hash])
-    return connection.execute(delete(session).where(*which)).rowcount
+def end_all_sessions(connection: Connection, user_id: int) -> int:
+    """End the sessions of a user, and return how many there were."""
+    return connection.execute(delete(session).where(session.c.user_id == user_id)).rowcount
 
 
 def add_api_token(

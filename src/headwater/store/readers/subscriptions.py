@@ -46,7 +46,6 @@ class Subscription(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     added: float
     read_up_to: int
-    own_title: str | None = None
 
 
 CHUNK = 1000
@@ -441,7 +440,7 @@ def _read_subscriptions(rows: Iterable[Sequence[Any]]) -> list[Subscription]:
         rows_of_feed = list(same)
         _, title, added, read_up_to, url, link, shown, tag = rows_of_feed[0]
         tags = () if tag is None else tuple(row[-1] for row in rows_of_feed)
-        found.append(Subscription(id, None, title or shown or url, url, link, tags, added, read_up_to, title))
+        found.append(Subscription(id, None, title or shown or url, url, link, tags, added, read_up_to))
     return found
 
 
@@ -456,7 +455,6 @@ def _read_query_subscriptions(rows: Iterable[Row[Any]]) -> list[Subscription]:
             tags=read_query_tags(row.tags),
             added=row.added,
             read_up_to=row.read_up_to,
-            own_title=row.title,
         )
         for row in rows
     ]
