@@ -222,7 +222,7 @@ def _list_missing_roles(seats: Sequence[LeaseHolder], members: Sequence[MemberSt
 def _describe_quarantine(number: int, latest: Any) -> str:
     count = "1 message was" if number == 1 else f"{number:,} messages were"
     last = "" if latest is None else f" The latest is {latest.subject}: {latest.problem.rstrip('.')}."
-    return f"{count} put aside.{last} Look at the table quarantine, and delete there what you have seen."
+    return f"{count} put aside.{last} The table quarantine has them; delete the rows that you have seen."
 
 
 def _members_by_problem(members: Sequence[MemberStatus]) -> dict[str, list[str]]:

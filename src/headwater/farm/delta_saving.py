@@ -1,4 +1,4 @@
-"""Measures what a protocol saves that sends only new items (Sia & Cho, section 4.6).
+"""Measures the savings of a protocol that sends only new items (Sia & Cho, section 4.6).
 
 On the farm the real client refreshes every feed once a day, three times over: whole documents, unchanged ones as 304,
 and deltas (RFC 3229). Of a published feed document there is one state only. Its dates give the feed's rate, its markup
@@ -83,7 +83,7 @@ class DocumentSaving:
 
 
 def measure_document(body: bytes) -> DocumentSaving | None:
-    """Return what a document costs a day, or None if it has fewer than two dated items or items cannot be told apart.
+    """Return the daily cost of a document, or None if it has fewer than two dated items or items cannot be told apart.
 
     >>> item = b"<item><title>%d</title><pubDate>%d Mar 2026 00:00:00 GMT</pubDate></item>"
     >>> items = b"".join(item % (day, day) for day in (5, 3, 1))

@@ -101,7 +101,7 @@ def fold_title(title: str) -> str:
 
 
 def complete_title(typed: str, titles: Iterable[str], limit: int = 8) -> list[str]:
-    """Return the titles that continue what has been typed, then those that have it further on.
+    """Return the titles that begin with the typed text, then those that contain it.
 
     >>> complete_title("the g", ["Read the Guardian", "Le Monde", "The Guardian"])
     ['The Guardian', 'Read the Guardian']

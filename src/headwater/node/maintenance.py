@@ -301,7 +301,7 @@ class Maintenance:
         self._scheduler.target_outcomes = found
 
     async def prune_store(self) -> None:
-        """Delete what the retention policy does not keep, in batches, and compact marks."""
+        """Delete items beyond the retention policy, in batches, and compact marks."""
         keep = RetentionPolicy(days=self.settings.keep_days, per_feed=self.settings.keep_per_feed)
         while True:
             pruned = await self._store.write(delete_expired, keep, self._clock())

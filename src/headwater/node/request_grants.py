@@ -56,7 +56,7 @@ class LocalGrants:
         self._spending_log = spending_log
         self.patience = patience
         self._clock = clock
-        self.is_ready = asyncio.Event()  # once the budget has inherited what was spent before the start
+        self.is_ready = asyncio.Event()  # once the budget counts the spending before the start
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:

@@ -134,7 +134,7 @@ class WebSubClient(StepLoop):
     # the loop
 
     async def step(self) -> bool:
-        """Scan, expire and request what is due; return whether anything was requested."""
+        """Scan for hubs, end expired leases and send due requests; return whether any was sent."""
         now = self._clock()
         if self._hubs_found != self._hubs_scanned or not self._scanned_at <= now < self._scanned_at + SCAN_SECONDS:
             await self._scan_store(now)

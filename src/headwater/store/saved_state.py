@@ -38,7 +38,7 @@ def settings_changed_since(connection: Connection, number: int) -> tuple[int, di
 _SETTINGS_QUERY = select(saved_state.c.version, saved_state.c.blob).where(saved_state.c.name == SETTINGS_NAME)
 
 
-MAX_ROW_BYTES = 64 << 20  # databases take at most 1 GB in a row; what a million feeds teach has more
+MAX_ROW_BYTES = 64 << 20  # databases take at most 1 GB in a row; the state of a million feeds has more
 
 
 def save_state(connection: Connection, name: str, version: int, blob: bytes, now: float) -> None:

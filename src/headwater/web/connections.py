@@ -4,7 +4,7 @@
                  may be replaced by a newcomer                   is never replaced
 
 A newcomer at a limit takes the place of the connection that waits longest for its client, so idle clients lock nobody
-out. This module has no clock and no sockets; `http_server` closes what it names.
+out. This module has no clock and no sockets; `http_server` closes the connections that it names.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._client.head_begun = True
         for start in range(0, len(data), _PIECE):
             if self._refused or self.transport.is_closing():
-                return  # until the client has read the answer, what it sends is dropped
+                return  # drop input until the client has read the answer
             piece = data[start : start + _PIECE]
             self._unparsed += len(piece)
             super().data_received(piece)

@@ -161,7 +161,7 @@ def count_reserved_descriptors(concurrency: int, descriptors: int) -> int:
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the limit of open files to what the system allows; return it."""
+    """Raise the limit of open files as far as the system allows; return it."""
     try:
         import resource
     except ImportError:  # Windows has no such limit

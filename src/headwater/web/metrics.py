@@ -17,43 +17,49 @@ from headwater.store.content.refreshes import ActivitySummary
 
 
 class ClusterCollector(Collector):
-    """Members, partitions, buffers and who leads, as of one look."""
+    """Collects members, partitions, buffers and the leader, all of one moment."""
 
     def __init__(self, status: ClusterStatus) -> None:
         self._status = status
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         status = self._status
-        members = GaugeMetricFamily("headwater_cluster_members", "Processes by role.", labels=["role"])
+        members = GaugeMetricFamily("headwater_cluster_members", "Processes of the cluster by role.", labels=["role"])
         roles = [one.role for one in status.members]
         for role in sorted(set(roles)):
             members.add_metric([role], roles.count(role))
         yield members
         led = float(status.leader is not None)
         yield GaugeMetricFamily("headwater_cluster_led", "1 while a controller leads.", value=led)
-        held = GaugeMetricFamily("headwater_cluster_partitions", "Partitions held.", labels=["member"])
+        held = GaugeMetricFamily("headwater_cluster_partitions", "Partitions that a process holds.", labels=["member"])
         for name, partitions in sorted(status.partitions.items()):
             held.add_metric([name], len(partitions))
         yield held
-        yield GaugeMetricFamily("headwater_cluster_partitions_unheld", "Held by nobody.", value=status.unheld)
-        waiting = GaugeMetricFamily("headwater_cluster_waiting", "Things that wait, by buffer.", labels=["buffer"])
+        yield GaugeMetricFamily(
+            "headwater_cluster_partitions_unheld", "Partitions that no process holds.", value=status.unheld
+        )
+        waiting = GaugeMetricFamily("headwater_cluster_waiting", "Entries that wait, by buffer.", labels=["buffer"])
         for name, count in sorted(status.buffers.items()):
             waiting.add_metric([name], count)
         yield waiting
-        done = GaugeMetricFamily("headwater_cluster_done", "Since each started.", labels=["member", "what"])
+        done = GaugeMetricFamily(
+            "headwater_cluster_done", "Work that a process has done since it started.", labels=["member", "what"]
+        )
         for one in status.members:
             for what, count in sorted(one.counts.items()):
                 done.add_metric([one.name, what], count)
         yield done
         away = GaugeMetricFamily(
-            "headwater_cluster_network_away", "1 while a member reaches no server at all.", labels=["member"]
+            "headwater_cluster_network_away", "1 while a process reaches no server at all.", labels=["member"]
         )
         for one in status.members:
             if one.role in ("terminal", "node"):
                 away.add_metric([one.name], float(one.away_since is not None))
         yield away
         aside = status.put_aside
-        yield GaugeMetricFamily("headwater_cluster_put_aside", "Messages nobody could deal with.", value=aside)
+        yield GaugeMetricFamily(
+            "headwater_cluster_put_aside", "Messages that could not be processed and were quarantined.", value=aside
+        )
 
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -79,7 +85,7 @@ class _ServerCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         summary, status = self._summary, self._status
-        feeds = GaugeMetricFamily("headwater_feeds", "Feeds by state; all counts every one.", labels=["state"])
+        feeds = GaugeMetricFamily("headwater_feeds", "Feeds by state; all is their total.", labels=["state"])
         for state, count in (
             ("all", summary.feeds),
             ("paused", summary.paused),
@@ -91,44 +97,50 @@ class _ServerCollector(Collector):
         yield feeds
         yield GaugeMetricFamily("headwater_items", "Items stored.", value=summary.items)
         for name, period in (("hour", summary.hour), ("day", summary.day)):
-            refreshes = GaugeMetricFamily(f"headwater_refreshes_{name}", "Refreshes by ending.", labels=["ending"])
+            refreshes = GaugeMetricFamily(
+                f"headwater_refreshes_{name}", f"Refreshes of the {name} by ending.", labels=["ending"]
+            )
             for ending, count in sorted(period.refreshes.items()):
                 refreshes.add_metric([ending], count)
             yield refreshes
-            yield GaugeMetricFamily(f"headwater_new_items_{name}", "New items.", value=period.new)
-            yield GaugeMetricFamily(f"headwater_updated_items_{name}", "Updated items.", value=period.updated)
-            yield GaugeMetricFamily(f"headwater_lost_items_{name}", "Items believed lost.", value=period.lost)
-            yield GaugeMetricFamily(f"headwater_received_bytes_{name}", "Bytes received.", value=period.bytes)
+            yield GaugeMetricFamily(f"headwater_new_items_{name}", f"New items of the {name}.", value=period.new)
+            yield GaugeMetricFamily(
+                f"headwater_updated_items_{name}", f"Changed items of the {name}.", value=period.updated
+            )
+            yield GaugeMetricFamily(
+                f"headwater_lost_items_{name}", f"Items believed lost in the {name}.", value=period.lost
+            )
+            yield GaugeMetricFamily(
+                f"headwater_received_bytes_{name}", f"Bytes received in the {name}.", value=period.bytes
+            )
         yield GaugeMetricFamily("headwater_fetches_under_way", "Fetches under way.", value=status.under_way)
         yield GaugeMetricFamily(
-            "headwater_budget_requests_per_minute", "The budget of requests.", value=status.budget_per_minute
+            "headwater_budget_requests_per_minute", "The budget: requests per minute.", value=status.budget_per_minute
         )
         yield GaugeMetricFamily(
-            "headwater_budget_requests_left", "Requests that may leave now.", value=status.budget_left
+            "headwater_budget_requests_left", "Requests that may be sent now.", value=status.budget_left
         )
-        yield GaugeMetricFamily("headwater_spent_requests", "Requests of the last minute.", value=status.spent)
-        yield GaugeMetricFamily("headwater_spent_bytes", "Bytes of the last minute.", value=status.spent_bytes)
+        yield GaugeMetricFamily("headwater_spent_requests", "Requests sent in the last minute.", value=status.spent)
+        yield GaugeMetricFamily("headwater_spent_bytes", "Bytes received in the last minute.", value=status.spent_bytes)
         if status.budget_bytes is not None:
             yield GaugeMetricFamily(
-                "headwater_budget_bytes_per_minute", "The budget of bytes.", value=status.budget_bytes
+                "headwater_budget_bytes_per_minute", "The budget: bytes per minute.", value=status.budget_bytes
             )
         if status.target_reached is not None:
             yield GaugeMetricFamily(
-                "headwater_target_reached", "1 if the wanted quality is reached.", value=float(status.target_reached)
+                "headwater_target_reached", "1 if the target quality is reached.", value=float(status.target_reached)
             )
         yield GaugeMetricFamily(
             "headwater_strategy_failed",
-            "1 if a person's own strategy has failed and round robin has taken over.",
+            "1 if a strategy from outside has failed and round robin replaces it.",
             value=float(status.problem is not None),
         )
         yield GaugeMetricFamily(
             "headwater_network_away",
-            "1 if no server answers and the network of this machine seems to be away.",
+            "1 if no server answers, so that the network of this machine seems to be down.",
             value=float(status.network_away_since is not None),
         )
-        yield GaugeMetricFamily(
-            "headwater_hosts_held", "Hosts that asked us to stay away for a while.", value=status.held_hosts
-        )
+        yield GaugeMetricFamily("headwater_hosts_held", "Hosts that asked for a pause.", value=status.held_hosts)
 
 
 class PromiseCollector(Collector):
@@ -144,11 +156,11 @@ class PromiseCollector(Collector):
                 kept.add_metric([one.query or ""], float(one.kept))
         yield kept
         for name, meaning in (
-            ("items", "Items published in the last day, as far as noticed."),
-            ("completeness", "Share of them that was caught."),
-            ("freshness", "Share of the feeds' windows that was fetched, on average."),
-            ("delay", "Mean delay in seconds."),
-            ("in_time", "Share of the items that came within the promised delay."),
+            ("items", "Items published in the last day, without losses that were not noticed."),
+            ("completeness", "Share of the items of the last day that was fetched."),
+            ("freshness", "Mean share of the feeds' windows that was fetched, in the last day."),
+            ("delay", "Mean seconds from the publication of an item to its fetch, in the last day."),
+            ("in_time", "Share of the items of the last day that came within the promised delay."),
         ):
             family = GaugeMetricFamily(f"headwater_promise_{name}", meaning, labels=["query"])
             for one in self._promises:
@@ -179,25 +191,29 @@ class _QualityCollector(Collector):
         for name, meaning, figure in (
             (
                 "completeness",
-                "Share of the day's items caught, as far as losses were noticed.",
+                "Share of the items of the last day that was fetched, by the losses that were noticed.",
                 report.completeness,
             ),
             (
                 "expected_completeness",
-                "The same, with the estimated losses that were not noticed.",
+                "Share of the items of the last day that was fetched, with the estimated losses that were not noticed.",
                 report.expected_completeness,
             ),
-            ("freshness", "Expected share of the feeds' windows that we have.", report.freshness),
-            ("lost_items_now", "Items believed pushed out at this moment and not noticed yet.", report.lost_now),
-            ("feeds_saturated", "Feeds with a chance of loss above a half.", report.saturated),
-            ("price", "What a refresh must be worth to be made, as the strategy counts.", report.price),
-            ("quality_reported", "When this was reported, in seconds since 1970.", report.at),
+            ("freshness", "Expected share of the feeds' windows that is stored.", report.freshness),
+            (
+                "lost_items_now",
+                "Items that are probably lost at this moment, which the next refreshes will notice.",
+                report.lost_now,
+            ),
+            ("feeds_saturated", "Feeds that have probably lost items since their last refresh.", report.saturated),
+            ("price", "The least value of a refresh that is made, in the strategy's unit.", report.price),
+            ("quality_reported", "Time of the last quality report, in seconds since 1970.", report.at),
         ):
             if figure is not None:
                 yield GaugeMetricFamily(f"headwater_{name}", meaning, value=figure)
         lost = GaugeMetricFamily(
             "headwater_feed_lost_items",
-            "Items lost by the feeds that lose most: noticed in the last day, believed at this moment.",
+            "Lost items of the feeds that lose most: noticed in the last day, or believed at this moment.",
             labels=["feed", "how"],
         )
         for one in report.losing:
@@ -208,7 +224,9 @@ class _QualityCollector(Collector):
             if stretch.delay is None:
                 continue
             delay = GaugeMetricFamily(
-                f"headwater_delay_seconds_{name}", "How long items waited for their refresh.", labels=["statistic"]
+                f"headwater_delay_seconds_{name}",
+                "Seconds from the publication of items to their fetch.",
+                labels=["statistic"],
             )
             for statistic in ("mean", "median", "p95"):
                 if (seconds := getattr(stretch.delay, statistic)) is not None:

@@ -290,7 +290,7 @@ async def test_the_editor_says_what_is_wrong_as_one_types_and_previews_what_is_r
         'CREATE FEED Built AS\nRETURN ALL\nWHERE ITEM CONTAINS "volcano" OR "say \\"no\\"";', timeout=5000
     )
     await page.locator("#b-keep").fill("many")
-    await expect(page.locator("#b-keep + #keep-wrong")).to_contain_text("no whole number")
+    await expect(page.locator("#b-keep + #keep-wrong")).to_contain_text("not a whole number")
     assert await page.locator(".gallery li").count() == 10
     await page.get_by_role("button", name="Save as feed").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Built")

@@ -68,8 +68,8 @@ def parse_address(url: str) -> NatsAddress:
     files = {name: value for part in parts for name, value in parse_qsl(part.query)}
     if strange := next((name for name in files if name not in FILES), None):
         raise ClusterError(
-            f"“{strange}” in the address of NATS means nothing. After “?” come files of certificates: "
-            "ca=FILE, cert=FILE and key=FILE."
+            f"Unknown option “{strange}” in the address of NATS. "
+            "Use ca=FILE, cert=FILE and key=FILE, files of certificates."
         )
     servers = tuple(part._replace(query="").geturl() for part in parts)
     wanted = files or any(part.scheme == "tls" for part in parts)

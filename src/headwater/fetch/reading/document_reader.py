@@ -69,7 +69,7 @@ def _clean_unless_kept(item: Entry[Markup], kept: frozenset[str]) -> Entry[Marku
 
 
 class _CleanedItems:
-    """Remembers the hashes of the items that workers have cleaned, for a process that does not know what is stored.
+    """Remembers the hashes of the items that workers have cleaned, for a process that does not know the stored items.
 
     A terminal of a cluster gets jobs without a window. An item that it leaves as published and that turns out not to be
     stored is cleaned when it is stored, and has shown before that cleaning it does not take too long.

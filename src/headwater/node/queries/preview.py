@@ -114,7 +114,7 @@ async def _count_offered(store: Store, run: PastRun, since: float) -> dict[str, 
 
 class PastRun:
     """Runs query feeds over stored items, step by step. If they judge each item by itself, the latest come first, and
-    what has been found is right after each step; else items come in the order of arrival."""
+    the results are right after each step; else items come in the order of arrival."""
 
     def __init__(self, past: _Past, detect: LanguageDetector | None) -> None:
         queries = [create.query for create in past.needed.values()]

@@ -17,7 +17,7 @@ _BEFORE_RELEASE = (
     "The database was written by a Headwater before 0.2.0, whose tables this version does not know (version "
     "{version}). "
     "Take your feeds along with the old version's “headwater feeds export” and import them here; a client of the "
-    "Google Reader API can copy what is read and starred from the old server to the new one."
+    "Google Reader API can copy read and starred marks from the old server to the new one."
 )
 
 

@@ -140,8 +140,8 @@ def _read_options(url: URL) -> dict[str, tuple[str, ...] | str]:
         name for name in url.query if name.startswith("ssl") and name not in TLS_OPTIONS
     }:
         raise StoreError(
-            f"“{min(strange)}” in the address of PostgreSQL means nothing to Headwater. "
-            f"After “?” may come: {', '.join((*sorted(OTHER_OPTIONS), *TLS_OPTIONS))}."
+            f"Unknown option “{min(strange)}” in the address of PostgreSQL. "
+            f"Use {', '.join((*sorted(OTHER_OPTIONS), *TLS_OPTIONS))}."
         )
     return asked
 

@@ -183,7 +183,7 @@ def parse_file(url: URL) -> Path:
     if not url.database or url.database == ":memory:":
         raise StoreError("Headwater keeps SQLite in a file: give sqlite:///FILE, with four slashes for a full path.")
     if url.host:
-        raise StoreError(f"sqlite://{url.host}/… is no file: write sqlite:/// with three slashes, or four.")
+        raise StoreError(f"sqlite://{url.host}/… is not a file: write sqlite:/// with three slashes, or four.")
     return Path(url.database).absolute()
 
 

@@ -43,9 +43,9 @@ def find_readable_query(connection: Connection, user: User, name: str) -> QueryF
     except NotFound as error:
         if user.is_owner:  # the suggestion names query feeds, which a reader may not know
             raise
-        raise NotFound(f"There is no query feed “{name[:100]}” for you.") from error
+        raise NotFound(f"There is no query feed “{name[:100]}” that you may read.") from error
     if not may_read_query(user, found):
-        raise NotFound(f"There is no query feed “{name[:100]}” for you.")
+        raise NotFound(f"There is no query feed “{name[:100]}” that you may read.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Checks what an account may do with query feeds: owners manage the server's, readers their own within limits."""
+"""Checks the rights of accounts to query feeds: owners manage the server's, readers their own within limits."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from headwater.store.schema.item_tables import item
 from headwater.store.schema.reader_tables import mark, subscription
 from headwater.times import DAY
 
-MIN_READERS = 2  # other readers before a feed is suggested, so that no suggestion reveals what one person reads
+MIN_READERS = 2  # other readers before a feed is suggested, so that no suggestion reveals one person's reading
 MIN_INTERESTED = 3  # other people before pages show that a feed is read, starred or subscribed to
 READ_SECONDS, STARRED_SECONDS, JOINED_SECONDS = 7 * DAY, 30 * DAY, 14 * DAY  # the past that counts
 MAX_LOOKED_AT = 200  # feeds of a reader, and readers of the same feeds

@@ -132,8 +132,8 @@ selectivity = Table(
 )
 
 
-# One record per hour of each query with a TARGET, and of the server as a whole (query 0): what was promised, predicted
-# and measured, and whether the promise was kept in the day before.
+# One record per hour of each query with a TARGET, and of the server as a whole (query 0): the promise, the
+# prediction, the measurement, and whether the promise was kept in the day before.
 promise_hour = Table(
     "promise_hour",
     metadata,

@@ -78,7 +78,7 @@ class QueryView(ResponseBody, frozen=True):
 
 
 def view_query(query: QueryFeed, user: User, items: int, last: float | None) -> QueryView:
-    """Show a query feed to a user: the definition, and what is wrong with it, only to its owner."""
+    """Show a query feed to a user: the definition and its problem only to the owner."""
     live, mine = not query.is_pending and query.problem is None, owns_query(user, query)
     hidden = {} if mine else {"text": "", "problem": None}
     shown = {"visibility": query.visibility or PRIVATE, "mine": mine, "items": items, "last_match": last, "live": live}

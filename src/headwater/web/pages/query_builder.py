@@ -103,9 +103,9 @@ def _write_target(form: Mapping[str, str]) -> str:
         try:
             wanted = float(share)
         except ValueError as error:
-            raise InputError("The share to catch is no number: write .99 for 99 in 100.", "completeness") from error
+            raise InputError("The completeness target is not a number. Write .99 for 99 %.", "completeness") from error
         if not 0 < wanted <= 1:
-            raise InputError("The share to catch lies between 0 and 1: write .99 for 99 in 100.", "completeness")
+            raise InputError("The completeness target lies between 0 and 1. Write .99 for 99 %.", "completeness")
         parts.append(f"COMPLETENESS >= {wanted:g}")
     if minutes := _parse_number(form, "delay", "The delay in minutes"):
         parts.append(f"DELAY <= {minutes} MINUTES")
@@ -212,7 +212,7 @@ def _read_delivery(delivery: DeliverClause, suffix: str, form: dict[str, str]) -
 def _parse_number(form: Mapping[str, str], key: str, what: str) -> str:
     text = form.get(key, "").strip()
     if text and not (text.isascii() and text.isdecimal() and 0 < int(text[:12]) <= 10**9):
-        raise InputError(f"{what} is no whole number above 0: “{text[:40]}”.", key)
+        raise InputError(f"{what}: “{text[:40]}” is not a whole number above 0.", key)
     return str(int(text[:12])) if text else ""
 
 

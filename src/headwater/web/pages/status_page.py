@@ -131,10 +131,10 @@ async def show_health(visit: Visit) -> Response:
 
 
 async def _is_owner(visit: Visit) -> bool:
-    """Return whether an owner asks, who may read names of queries and places: by a token, or signed in."""
+    """Return whether an owner asks, by a token or signed in: only owners read names of queries and places."""
     try:
         return ADMIN in (await visit.site.authenticator.identify(visit.request)).scopes
-    except (NotSignedIn, Forbidden, RequestRefused, StoreError):  # StoreError: /health still says what is wrong
+    except (NotSignedIn, Forbidden, RequestRefused, StoreError):  # StoreError: /health still names the problem
         return False
 
 
