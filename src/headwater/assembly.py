@@ -72,7 +72,9 @@ PROCESSOR, ARTICLES = "processor", "articles"  # leases of parts that one proces
 ARTICLE_STOP_SECONDS = 2.0  # that running article fetches may take to end
 STREAM_CHECK_SECONDS = 5.0  # between two looks whether the streams are still there
 STATUS_SECONDS = 1.0
-GC_THRESHOLD = 20_000  # objects between two collections of the youngest: a window of items is hundreds, and dies alone
+GC_THRESHOLD = (
+    20_000  # new objects between two collections: a window has hundreds of items, which are freed without one
+)
 
 OnStored = Callable[[Sequence[StoredRefresh]], None]
 OnHits = Callable[[Sequence[StoredHit]], None]

@@ -97,7 +97,7 @@ class Leader:
         roles: Sequence[str],
         start_tasks: StartTasks = lambda store, held, over: (),
     ) -> None:
-        """`roles` are those of members that fetch; `start_tasks` starts what else only the leader does."""
+        """`roles` are those of members that fetch; `start_tasks` starts the other tasks of a leader."""
         self._store = store
         self._live_settings = live_settings
         live_settings.listeners.append(self._apply_settings)
@@ -293,7 +293,7 @@ class DatabaseInbox:
         return LeaderMessages(lessons, news.requested, news.announced)
 
     async def _read_lessons(self, body: bytes) -> list[StoredLesson]:
-        """Decode a row of lessons; one that cannot be read is put aside."""
+        """Decode a row of lessons; one that cannot be read is quarantined."""
         try:
             return read_lessons(body)
         except msgspec.DecodeError as error:

@@ -122,7 +122,7 @@ async def _has_nats_members(store: Store, timing: LeaseTiming) -> bool:
 
 
 async def _wait_for_streams(streams: NatsStreams, work: Callable[[], Awaitable[T]]) -> T:
-    """Do what needs the streams at the start; wait for a JetStream that is out of service, but not for ever."""
+    """Run work that needs the streams; wait while JetStream is out of service, but not for ever."""
     end = boot_clock() + MAX_WAIT
     return await streams.retry.retry_until_done(
         "streams", "RESULTS", work, until=lambda problem: not isinstance(problem, NatsUnavailable) or boot_clock() > end

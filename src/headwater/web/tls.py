@@ -59,8 +59,8 @@ class Certificate:
             except (ssl.SSLError, ValueError) as error:
                 reason = getattr(error, "reason", None) or str(error) or "unreadable"
                 raise SettingsError(
-                    f"The TLS certificate {self.file} and the key {self.key} cannot be used ({reason}): both are PEM "
-                    "files, the key has no password, and they belong together."
+                    f"The TLS certificate {self.file} and the key {self.key} cannot be used ({reason}): they must be "
+                    "PEM files that belong together, and the key must have no password."
                 ) from error
 
     def _file_state(self) -> tuple[float, ...]:
@@ -75,7 +75,7 @@ def load_certificate(file: Path | None, key: Path | None, data: Path, names: Ite
         return Certificate(file, key)
     if file is not None or key is not None:
         raise SettingsError(
-            "A TLS certificate needs its key: give tls_cert and tls_key, or neither for one of our own."
+            "A TLS certificate needs its key: give tls_cert and tls_key, or neither for a self-signed certificate."
         )
     folder = data / "tls"
     file, key = folder / "certificate.pem", folder / "key.pem"
@@ -89,13 +89,13 @@ def load_certificate(file: Path | None, key: Path | None, data: Path, names: Ite
 
 
 def list_own_names(host: str, names: Iterable[str]) -> list[str]:
-    """By which names the server may be asked for."""
+    """List the names by which clients may reach the server."""
     given = [host, *names, "localhost", "127.0.0.1", "::1", socket.gethostname()]
     return [name for name in dict.fromkeys(given) if name not in ("", "0.0.0.0", "::")]
 
 
 def _is_usable(file: Path, names: set[str]) -> bool:
-    """Is there a certificate of ours for these names that does not end soon?"""
+    """Return whether our certificate is there, has these names and does not expire soon."""
     from cryptography import x509
 
     try:

@@ -287,8 +287,9 @@ def _make_verdict(
     ok = found.is_clean and found.at_once <= 1 and not hurried and found.stored > 0 and not unfinished
     apart = "" if found.closest is None else f" and never two within {found.closest:.2f} s (the pause is {PAUSE:g} s)"
     story = (
-        f"{found.published:,} items were published and due, {found.stored:,} are stored (with what feeds showed at the "
-        f"beginning), {found.processed:,} went through the query processor; {found.requests:,} requests, never more "
+        f"{found.published:,} items were published and due, {found.stored:,} are stored (with the items that feeds "
+        f"showed at the beginning), {found.processed:,} went through the query processor; "
+        f"{found.requests:,} requests, never more "
         f"than {found.at_once} at once to a host{apart}; {kills} processes were killed."
     )
     faults = {

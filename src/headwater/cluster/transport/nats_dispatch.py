@@ -99,7 +99,7 @@ def parse_job_subject(subject: str) -> tuple[int, int] | None:
 
 
 async def quarantine_stray_jobs(streams: NatsStreams, store: Store) -> None:
-    """Put jobs aside that no terminal ever gets, because their subjects are wrong."""
+    """Quarantine jobs that no terminal ever gets, because their subjects are wrong."""
     for subject in await streams.list_subjects("JOBS", "jobs.*.*"):
         if parse_job_subject(subject) is None:
             await quarantine_last(streams, store, "JOBS", subject)

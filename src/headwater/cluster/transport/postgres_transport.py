@@ -111,7 +111,7 @@ class PostgresTransport:
                 await pause(self._woken, wait)
 
     async def _read_job(self, row: JobRow) -> ReceivedJob | None:
-        """Decode a job; None for one that is put aside."""
+        """Decode a job; None for one that was quarantined."""
         problem = GIVEN_UP  # the processes that had it died
         if row.tries <= MAX_TRIES:
             try:

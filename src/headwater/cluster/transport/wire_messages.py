@@ -97,7 +97,7 @@ def read_results(body: bytes) -> list[FetchResult]:
 
 
 def describe_unreadable(error: Exception) -> str:
-    """Say why a message was put aside that cannot be decoded."""
+    """Say why a message cannot be decoded."""
     return f"It cannot be read: {error}"
 
 
