@@ -83,12 +83,12 @@ def create_app(
         tokens,
         DocumentReaders(store, clock),
         routes=[
-            *build_routes(find_page_groups(), site),
             *build_greader_routes(site),
+            build_api(site),
+            *build_routes(find_page_groups(), site),
             *LiveEndpoint(store, tokens, aggregator.live, may_read).routes(),
             *(WebSubEndpoints(push_service, tokens).routes() if push_service else ()),
             Route("/favicon.ico", show_icon),
-            build_api(site),
             Mount("/static", StaticFiles(directory=WEB_FOLDER / "static")),
         ],
         middleware=[

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwater import credentials
 from headwater.credentials import hash_password, hash_secret
 from headwater.store.content.feeds import NewFeed
-from headwater.store.readers.accounts import add_api_token, claim_ownership
+from headwater.store.readers.accounts import add_api_token, claim_ownership, list_api_tokens, start_session
 from headwater.store.readers.subscriptions import add_and_subscribe
 from headwater.store.store import Store
 from headwater.web.app import create_app
@@ -25,6 +25,7 @@ from support.idle_node import make_idle_node
 NOW = 1_800_000_000.0
 PASSWORD = "correct horse battery"
 GUESSES = 500
+USER_INFO = "/reader/api/0/user-info"
 Guess = Callable[[httpx.AsyncClient, int], "asyncio.Future[httpx.Response]"]
 
 
@@ -46,7 +47,11 @@ def _api_token(http: httpx.AsyncClient, n: int) -> object:
 
 
 def _client_token(http: httpx.AsyncClient, n: int) -> object:
-    return http.get("/reader/api/0/user-info", headers={"Authorization": f"GoogleLogin auth=guess-{n}"})
+    return http.get(USER_INFO, headers=_client_headers(f"guess-{n}"))
+
+
+def _client_headers(secret: str) -> dict[str, str]:
+    return {"Authorization": f"GoogleLogin auth={secret}"}
 
 
 def _feed_token(http: httpx.AsyncClient, n: int) -> object:
@@ -126,6 +131,44 @@ async def test_a_right_secret_is_not_counted_however_often_it_is_sent(web_store:
             headers = {"Authorization": "Bearer mine"}
             answers = await asyncio.gather(*(http.get("/api/v1/me", headers=headers) for _ in range(60)))
             assert {answer.status_code for answer in answers} == {200}
+
+
+async def test_a_session_goes_on_where_others_guess_tokens(web_store: Store) -> None:
+    owner = await web_store.write(claim_ownership, "Ada", hash_password(PASSWORD))
+    assert owner is not None
+    await web_store.write(start_session, hash_secret("mine"), owner.id, "client", "", NOW, NOW + 86_400)
+    app = create_app(make_idle_node(web_store), clock=lambda: NOW)
+    transport = httpx.ASGITransport(app, client=("192.0.2.7", 5000))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        for n in range(FREE_TOKENS + 1):
+            await _client_token(http, n)  # type: ignore[misc]
+        assert (await http.get(USER_INFO, headers=_client_headers("another"))).status_code == 429
+        assert (await http.get(USER_INFO, headers=_client_headers("mine"))).status_code == 200
+
+
+@pytest.mark.parametrize("secret", ["session", "token"])
+async def test_a_reader_app_is_identified_by_one_look_into_the_database(
+    secret: str, web_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = await web_store.write(claim_ownership, "Ada", hash_password(PASSWORD))
+    assert owner is not None
+    await web_store.write(start_session, hash_secret("session"), owner.id, "client", "", NOW, NOW + 86_400)
+    await web_store.write(add_api_token, owner.id, hash_secret("token"), "", ["read"], NOW)
+    app = create_app(make_idle_node(web_store), clock=lambda: NOW)
+    reads: list[object] = []
+    read = web_store.read
+
+    async def count_read(function: Callable[..., object], *args: object) -> object:
+        reads.append(function)
+        return await read(function, *args)
+
+    monkeypatch.setattr(web_store, "read", count_read)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
+        assert (await http.get(USER_INFO, headers=_client_headers(secret))).status_code == 200
+    assert len(reads) == 1
+    if secret == "token":
+        (token,) = await read(list_api_tokens, owner.id)
+        assert token.last_used == NOW
 
 
 @given(st.lists(st.booleans(), max_size=60))

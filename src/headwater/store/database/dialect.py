@@ -29,7 +29,19 @@ from sqlalchemy.dialects import sqlite
 
 T = TypeVar("T")
 
-prepare_sql = lru_cache(256)(text)  # parsing the text again each time would cost more than a small answer
+_parse_sql = lru_cache(256)(text)  # parsing the text again each time would cost more than a small answer
+
+
+def fetch_rows(connection: Connection, sql: str, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    """Run a query with `:names` of values and return its rows.
+
+    SQLite's driver knows such names itself: a small answer takes a sixth of the time that it takes by SQLAlchemy.
+    """
+    if connection.dialect.name == "sqlite":
+        driver: Any = connection.connection.dbapi_connection
+        rows: Sequence[Sequence[Any]] = driver.execute(sql, values).fetchall()
+        return rows
+    return connection.execute(_parse_sql(sql), values).all()
 
 
 def upsert(connection: Connection, table: Table) -> Any:

@@ -32,7 +32,7 @@ from headwater.query.items.related_item import Related
 from headwater.query.items.required_words import Narrowing
 from headwater.store.content.items import DataSlice, find_items, pack_item, unpack_item
 from headwater.store.content.search import select_narrowed
-from headwater.store.database.dialect import chunks, from_json, insert_or_ignore, prepare_sql
+from headwater.store.database.dialect import chunks, fetch_rows, from_json, insert_or_ignore
 from headwater.store.database.item_ids import reserve_ids
 from headwater.store.queries import returned_items, selectivity
 from headwater.store.schema.feed_tables import TRASHED_FEEDS, refresh
@@ -363,7 +363,7 @@ def sum_past_items(
         found = f"SELECT COUNT(*) FROM item i WHERE i.first_seen >= :since{before}"
         sql = f"SELECT ({found}) - ({found} AND i.feed_id IN (SELECT id FROM feed WHERE deleted_at IS NOT NULL))"
     values = {"since": since, "from_id": from_id, "before_id": before_id}
-    return int(connection.execute(prepare_sql(sql), values).scalar_one())
+    return int(fetch_rows(connection, sql, values)[0][0])
 
 
 def find_first_arrival(connection: Connection, feed_ids: Collection[int] | None) -> float | None:

@@ -329,6 +329,11 @@ def find_token_user(connection: Connection, hash: bytes) -> tuple[User, ApiToken
     return owner, ApiToken(id, owner.id, label, tuple(scopes.split()), created, last_used)
 
 
+def find_client(connection: Connection, hash: bytes, kind: str, now: float) -> Session | tuple[User, ApiToken] | None:
+    """Find a session of this kind or, if there is none, an API token, by the hash of its secret."""
+    return find_session(connection, hash, kind, now) or find_token_user(connection, hash)
+
+
 def record_token_use(connection: Connection, token_id: int, now: float) -> None:
     """Record when an API token was last used."""
     connection.execute(update(api_token).where(api_token.c.id == token_id).values(last_used=now))

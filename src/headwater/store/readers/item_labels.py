@@ -41,14 +41,20 @@ def change_item_labels(
 def find_item_labels(connection: Connection, user_id: int, item_ids: Collection[int]) -> dict[int, list[str]]:
     """Find the labels of these items, sorted; items without labels are left out."""
     found: dict[int, list[str]] = {}
-    mine = item_label.c.user_id == user_id
-    if connection.execute(select(item_label.c.label).where(mine).limit(1)).first() is None:
+    if connection.execute(_ANY_LABEL, {"user": user_id}).first() is None:
         return found
     for chunk in chunks(item_ids, CHUNK):
-        query = select(item_label.c.item_id, item_label.c.label).where(mine, item_label.c.item_id.in_(chunk))
-        for id, label in connection.execute(query.order_by(item_label.c.label)):
+        for id, label in connection.execute(_LABELS, {"user": user_id, "ids": chunk}):
             found.setdefault(id, []).append(label)
     return found
+
+
+_LABELS = (
+    select(item_label.c.item_id, item_label.c.label)
+    .where(item_label.c.user_id == bindparam("user"), item_label.c.item_id.in_(bindparam("ids", expanding=True)))
+    .order_by(item_label.c.label)
+)
+_ANY_LABEL = select(item_label.c.label).where(item_label.c.user_id == bindparam("user")).limit(1)
 
 
 def count_item_labels(connection: Connection, user_id: int) -> dict[str, int]:

@@ -16,7 +16,7 @@ from headwater.store.content.feeds import hide_fetch_addresses
 from headwater.store.content.items import ITEM_COLUMNS, read_item_values
 from headwater.store.content.search import SearchPage
 from headwater.store.content.search_terms import SearchTerm, to_fts5_query, to_tsquery
-from headwater.store.database.dialect import bind_ids, chunks, prepare_sql, select_by_ids
+from headwater.store.database.dialect import bind_ids, chunks, fetch_rows, select_by_ids
 from headwater.store.queries import hits
 from headwater.store.readers.accounts import User
 from headwater.store.readers.stream_positions import (
@@ -327,5 +327,5 @@ def _search_rows(
     )
     found = f"{found} ORDER BY {order} DESC LIMIT :limit"
     sql = join_columns(f"(SELECT COUNT(*) FROM index_queue), {READER_ITEM_COLUMNS}", found)
-    answer = sorted(connection.execute(prepare_sql(sql), values), key=itemgetter(1), reverse=True)
+    answer = sorted(fetch_rows(connection, sql, values), key=itemgetter(1), reverse=True)
     return [row[3:] for row in answer], answer[0][2] if answer else search.count_queued(connection)

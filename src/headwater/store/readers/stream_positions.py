@@ -15,9 +15,9 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, bindparam, select
 
-from headwater.store.database.dialect import chunks, prepare_sql
+from headwater.store.database.dialect import chunks, fetch_rows
 from headwater.store.readers.subscriptions import read_query_tags, require_query_subscription, require_subscription
 from headwater.store.schema.reader_tables import query_subscription, subscription, subscription_tag
 
@@ -77,9 +77,13 @@ def list_stream_query_ids(connection: Connection, user_id: int, stream: Stream) 
         return [stream.query]
     if stream.feed is not None:
         return []
-    query = select(query_subscription.c.query_id, query_subscription.c.tags)
-    rows = connection.execute(query.where(query_subscription.c.user_id == user_id))
+    rows = connection.execute(_QUERY_TAGS, {"user": user_id})
     return [id for id, tags in rows if stream.tag is None or stream.tag in read_query_tags(tags)]
+
+
+_QUERY_TAGS = select(query_subscription.c.query_id, query_subscription.c.tags).where(
+    query_subscription.c.user_id == bindparam("user")
+)
 
 
 StreamPosition = Any  # a row: the time that orders, the id, and, if `has_columns`, the wanted columns
@@ -167,7 +171,7 @@ def _list_hit_positions(connection: Connection, user_id: int, query_id: int, par
         f"WHERE q.user_id = :user AND q.query_id = :query AND h.query_id = :query AND h.current"
         f"{state}{order.conditions} {order.by} LIMIT :wanted"
     )
-    found = connection.execute(prepare_sql(sql), order.values | {"user": user_id, "query": query_id})
+    found = fetch_rows(connection, sql, order.values | {"user": user_id, "query": query_id})
     return [(row[0], HIT_ID_OFFSET + row[1]) for row in found]
 
 
@@ -234,7 +238,7 @@ def find_read_line(
     The expression saves a statement, which would cost more than its answer.
     """
     given = {"user": user_id, "near_items": NEAR_ITEMS, **(values or {})}
-    value, start, far, near, least = connection.execute(prepare_sql(f"SELECT {other}, {_COUNT_POSITIONS}"), given).one()
+    ((value, start, far, near, least),) = fetch_rows(connection, f"SELECT {other}, {_COUNT_POSITIONS}", given)
     last = start + NEAR_ITEMS
     if least is None or last - least > ITEMS_PER_FEED * near:
         return _ALL_FAR, far > 0, value
@@ -300,7 +304,7 @@ class _StreamItems:
         return list_stream_feed_ids(self._connection, self._user, self._stream)
 
     def _run(self, sql: str, **more: Any) -> list[StreamPosition]:
-        return list(self._connection.execute(prepare_sql(sql), self._values | more).all())
+        return list(fetch_rows(self._connection, sql, self._values | more))
 
     def _run_with_columns(self, sql: str, **more: Any) -> list[StreamPosition]:
         if self._columns is None:
@@ -324,7 +328,7 @@ class _StreamItems:
             if not any_far:
                 return None, line
         else:
-            edge = self._connection.execute(prepare_sql(f"SELECT ({bound.sql})"), bound.values).scalar()
+            ((edge,),) = fetch_rows(self._connection, f"SELECT ({bound.sql})", bound.values)
         return (found, None) if edge is None else (None, line)
 
     def _find_time_bound(self, near: int) -> _TimeBound:

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, case, de
 from headwater.errors import InputError, NotFound
 from headwater.formats.values.links import normalise_url
 from headwater.store.content.feeds import AddedFeed, FeedQuotaCheck, NewFeed, add_feeds
-from headwater.store.database.dialect import chunks, from_json, insert_or_ignore, to_json
+from headwater.store.database.dialect import bind_ids, chunks, from_json, insert_or_ignore, select_by_ids, to_json
 from headwater.store.queries import query_feeds
 from headwater.store.queries.source_references import follow_tag
 from headwater.store.readers.accounts import find_owner
@@ -394,7 +394,8 @@ def _load_subscriptions(
         found = _read_subscriptions(connection.execute(_FEEDS, user))
     else:
         for chunk in chunks(feed_ids, CHUNK):
-            found += _read_subscriptions(connection.execute(_SOME_FEEDS, {**user, "ids": chunk}))
+            some = {**user, "ids": bind_ids(connection, chunk)}
+            found += _read_subscriptions(connection.execute(_SOME_FEEDS[connection.dialect.name], some))
     if query_ids is None:
         return found + _read_query_subscriptions(connection.execute(_QUERIES, user))
     for chunk in chunks(query_ids, CHUNK):
@@ -423,7 +424,7 @@ _FEEDS = (
     .where(subscription.c.user_id == bindparam("user"))
     .order_by(subscription.c.feed_id, subscription_tag.c.tag)
 )
-_SOME_FEEDS = _FEEDS.where(subscription.c.feed_id.in_(bindparam("ids", expanding=True)))
+_SOME_FEEDS = select_by_ids(_FEEDS, subscription.c.feed_id)
 _QUERIES = (
     select(query_subscription, query_feed.c.name)
     .join(query_feed)

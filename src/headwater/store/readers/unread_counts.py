@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 import orjson
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
+from headwater.store.database.dialect import fetch_rows
 from headwater.store.readers.stream_positions import find_read_line
 from headwater.store.readers.subscriptions import read_query_tags
 
@@ -33,13 +34,13 @@ class UnreadCounts:
 
 
 # Unread items of a feed are those behind the position, less those marked read there, and those marked unread before it.
-_AFTER_POSITION = text(
+_AFTER_POSITION = (
     "SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM subscription s CROSS JOIN item i "
     "WHERE s.user_id = :user AND s.read_up_to < :line AND i.feed_id = s.feed_id AND i.id > s.read_up_to "
     "GROUP BY s.feed_id"
 )
 _AFTER_LINE = {
-    dialect: text(
+    dialect: (
         f"SELECT s.feed_id, COUNT(*), MAX(i.first_seen) FROM item i {by_id} CROSS JOIN subscription s "
         "WHERE i.id > :line AND s.user_id = :user AND s.feed_id = i.feed_id AND s.read_up_to >= :line "
         "AND i.id > s.read_up_to GROUP BY s.feed_id"
@@ -57,26 +58,24 @@ _KEPT_UNREAD = (
     "AND m.item_id <= s.read_up_to GROUP BY m.feed_id"
 )
 # Items marked read come first: if everything behind a position is read, the newest unread item is one marked unread.
-_MARKED_AND_KEPT = text(f"{_READ_AFTER_POSITION} UNION ALL {_KEPT_UNREAD}")
-_KEPT = text(_KEPT_UNREAD)
+_MARKED_AND_KEPT = f"{_READ_AFTER_POSITION} UNION ALL {_KEPT_UNREAD}"
 _STARRED_COUNT = "(SELECT COUNT(*) FROM mark WHERE user_id = :user AND starred IS NOT NULL)"
-_UNREAD_HITS = text(
+_UNREAD_HITS = (
     "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM query_subscription q CROSS JOIN hit h "
     "LEFT JOIN subscription s ON s.user_id = :user AND s.feed_id = h.feed_id "
     "LEFT JOIN mark m ON m.user_id = :user AND m.feed_id = h.feed_id AND m.item_id = h.item_id "
     "WHERE q.user_id = :user AND h.query_id = q.query_id AND h.id > q.read_up_to AND h.current "
     "AND (m.state = 0 OR (m.state IS NULL AND h.item_id > COALESCE(s.read_up_to, 0))) GROUP BY h.query_id"
 )
-_HITS_KEPT_UNREAD = text(
+_HITS_KEPT_UNREAD = (
     "SELECT h.query_id, COUNT(*), MAX(h.arrived) FROM mark m CROSS JOIN hit h CROSS JOIN query_subscription q "
     "WHERE m.user_id = :user AND m.state = 0 AND h.item_id = m.item_id AND h.current "
     "AND q.user_id = :user AND q.query_id = h.query_id AND h.id <= q.read_up_to GROUP BY h.query_id"
 )
 _QUERY_TAGS = "SELECT tags, CAST(NULL AS text), query_id FROM query_subscription WHERE user_id = :user"
-_TAGS_OF_QUERIES = text(_QUERY_TAGS)
 # The feeds of a tag come as one JSON value, because building 100,000 rows would take longest.
 _TAGS = {
-    dialect: text(
+    dialect: (
         f"SELECT tag, {feeds}, CAST(NULL AS bigint) FROM subscription_tag WHERE user_id = :user GROUP BY tag "
         f"UNION ALL {_QUERY_TAGS}"
     )
@@ -89,10 +88,10 @@ def count_unread(connection: Connection, user_id: int) -> UnreadCounts:
     """Count the unread items of everything that a reader reads."""
     user = {"user": user_id}
     feeds, stars = _count_by_feed(connection, user_id)
-    tags = connection.execute(_TAGS[connection.dialect.name] if feeds else _TAGS_OF_QUERIES, user).all()
+    tags = fetch_rows(connection, _TAGS[connection.dialect.name] if feeds else _QUERY_TAGS, user)
     queries: dict[int, UnreadCount] = {}
     for statement in (_UNREAD_HITS, _HITS_KEPT_UNREAD) if any(query is not None for _, _, query in tags) else ():
-        for id, number, last in connection.execute(statement, user):
+        for id, number, last in fetch_rows(connection, statement, user):
             before = queries.get(id, _NO_UNREAD)
             queries[id] = UnreadCount(before.count + number, max(before.newest, last))
     return UnreadCounts(
@@ -108,11 +107,11 @@ def _count_by_feed(connection: Connection, user_id: int) -> tuple[dict[int, Unre
     """Count unread items by feed, and starred items."""
     line, _, stars = find_read_line(connection, user_id, _STARRED_COUNT)
     given = {"user": user_id, "line": line.at}
-    behind = list(connection.execute(_AFTER_POSITION, given)) if line.far else []
+    behind = list(fetch_rows(connection, _AFTER_POSITION, given)) if line.far else []
     if line.beyond:
-        behind += connection.execute(_AFTER_LINE[connection.dialect.name], given)
+        behind += fetch_rows(connection, _AFTER_LINE[connection.dialect.name], given)
     feeds = {id: UnreadCount(number, newest) for id, number, newest in behind}
-    for id, number, newest in connection.execute(_MARKED_AND_KEPT if behind else _KEPT, given):
+    for id, number, newest in fetch_rows(connection, _MARKED_AND_KEPT if behind else _KEPT_UNREAD, given):
         before = feeds.get(id, _NO_UNREAD)
         left = before.count + number
         if left > 0:

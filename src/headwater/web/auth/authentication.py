@@ -26,10 +26,12 @@ from headwater.store.readers.accounts import (
     SCOPES,
     WRITE,
     ApiToken,
+    Session,
     User,
     add_user,
     end_session,
     extend_session,
+    find_client,
     find_owner,
     find_session,
     find_token_user,
@@ -40,7 +42,7 @@ from headwater.store.readers.accounts import (
 from headwater.store.store import Store
 from headwater.web.auth.client_address import is_loopback, is_secure, is_within, parse_networks, peer_address
 from headwater.web.auth.cross_site import check_host, check_same_site
-from headwater.web.auth.guess_throttle import GuessThrottle, token_key
+from headwater.web.auth.guess_throttle import GuessThrottle, TooManyAttempts, token_key
 
 COOKIE = "headwater_session"
 SESSION_SECONDS = 30 * 86_400.0  # seconds a session lasts after its last use
@@ -95,31 +97,48 @@ class Authenticator:
         scheme, _, secret = given.partition(" ")
         if scheme.lower() != "bearer" or not secret:
             raise NotSignedIn("Sign in by “Authorization: Bearer TOKEN”.")
-        found = await self.find_token(request, secret.strip())
-        if found is None:
-            raise NotSignedIn("This token is not known here, or was revoked.")
-        user, token = found
+        with self.throttle.count_attempt(token_key(request)) as attempt:
+            found = await self.store.read(find_token_user, hash_secret(secret.strip()))
+            if found is None:
+                raise NotSignedIn("This token is not known here, or was revoked.")
+            attempt.take_back()
+        return await self._use_token(*found)
+
+    async def identify_client(self, request: HTTPConnection, secret: str, kind: str) -> Identity | None:
+        """Identify a reader app, which sends the secret of a session or an API token.
+
+        An unknown secret counts as a guess. Raises TooManyAttempts for an address that has sent too many of them; its
+        sessions go on.
+        """
+        hash = hash_secret(secret)
+        try:
+            with self.throttle.count_attempt(token_key(request)) as attempt:
+                found = await self.store.read(find_client, hash, kind, self.clock())
+                if found is None:
+                    return None
+                attempt.take_back()
+        except TooManyAttempts:
+            if (session := await self.identify_by_session(secret, kind)) is None:
+                raise
+            return session
+        return await (self._use_session(found, hash) if isinstance(found, Session) else self._use_token(*found))
+
+    async def identify_by_session(self, secret: str, kind: str) -> Identity | None:
+        hash = hash_secret(secret)
+        found = await self.store.read(find_session, hash, kind, self.clock())
+        return None if found is None else await self._use_session(found, hash)
+
+    async def _use_session(self, found: Session, hash: bytes) -> Identity:
+        now = self.clock()
+        if now - found.last_seen > USE_INTERVAL:
+            await self.store.write(extend_session, hash, now, now + SESSION_SECONDS)
+        return Identity(found.user, "session", user_scopes(found.user))
+
+    async def _use_token(self, user: User, token: ApiToken) -> Identity:
         now = self.clock()
         if token.last_used is None or now - token.last_used > USE_INTERVAL:
             await self.store.write(record_token_use, token.id, now)
         return Identity(user, "token", user_scopes(user) & set(token.scopes))
-
-    async def find_token(self, request: HTTPConnection, secret: str) -> tuple[User, ApiToken] | None:
-        """Find an API token. Raises TooManyAttempts for an address that has sent too many unknown ones."""
-        with self.throttle.count_attempt(token_key(request)) as attempt:
-            found = await self.store.read(find_token_user, hash_secret(secret))
-            if found is not None:
-                attempt.take_back()
-            return found
-
-    async def identify_by_session(self, secret: str, kind: str) -> Identity | None:
-        now, hash = self.clock(), hash_secret(secret)
-        found = await self.store.read(find_session, hash, kind, now)
-        if found is None:
-            return None
-        if now - found.last_seen > USE_INTERVAL:
-            await self.store.write(extend_session, hash, now, now + SESSION_SECONDS)
-        return Identity(found.user, "session", user_scopes(found.user))
 
     async def _identify_by_proxy(self, request: HTTPConnection) -> Identity | None:
         """Trust the header of a trusted proxy; from any other peer it is only a claim."""

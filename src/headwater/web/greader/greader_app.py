@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headwater.web.greader.greader_call import (
-    PREFIXES,
-    GReaderCall,
-    GReaderRouter,
-    json_response,
-    text_response,
-)
+from headwater.web.greader.greader_call import GReaderCall, GReaderRouter, json_response, text_response
 from headwater.web.greader.stream_handlers import StreamHandlers
 from headwater.web.greader.subscription_handlers import MAX_OPML_BYTES, SubscriptionHandlers
 from headwater.web.site import Site
 
+LIKE_FRESHRSS = "/api/greader.php"  # serves the whole API too: apps append their paths to this address
 _DOUBLED = re.compile("^(?://+|/(?=api/greader.php//))((?:api/greader.php/)?)/*")
 
 
@@ -40,32 +34,38 @@ class SingleSlashes:
 def build_greader_routes(site: Site) -> list[BaseRoute]:
     """Return the routes of the whole API."""
     api, lists, streams = GReaderRouter(site), SubscriptionHandlers(site), StreamHandlers(site)
-    parts: list[Sequence[BaseRoute]] = [
-        [Route(f"{before}/accounts/ClientLogin", api.login, methods=["GET", "POST"]) for before in PREFIXES],
-        [Route(f"{PREFIXES[1]}{path}", _show_greeting, methods=["GET"]) for path in ("", "/")],
-        api.routes("/token", lists.show_token),
-        api.routes("/user-info", lists.show_user_info),
-        api.routes("/subscription/list", lists.list_subscriptions),
-        api.routes("/subscription/edit", lists.edit_subscription, changes=True),
-        api.routes("/subscription/quickadd", lists.quick_add, changes=True),
-        api.routes("/subscription/import", lists.import_opml, changes=True, body=MAX_OPML_BYTES),
-        api.routes("/subscription/export", lists.export_opml),
-        api.routes("/tag/list", lists.list_tags),
-        api.routes("/rename-tag", lists.rename_tag, changes=True),
-        api.routes("/disable-tag", lists.disable_tag, changes=True),
-        api.routes("/unread-count", streams.count_unread),
-        api.routes("/stream/items/ids", streams.list_item_ids),
-        api.routes("/stream/items/contents", streams.show_items),
-        api.routes("/stream/contents", streams.show_contents),
-        api.routes("/stream/contents/", streams.show_contents),
-        api.routes("/stream/contents/{stream:path}", streams.show_contents),
-        api.routes("/edit-tag", streams.edit_tag, changes=True),
-        api.routes("/mark-all-as-read", streams.mark_all_read, changes=True),
-        api.routes("/preference/list", _list_preferences),
-        api.routes("/preference/stream/list", _list_stream_preferences),
-        api.routes("/{stream:path}", streams.show_atom, prefix="/reader/atom"),
+    calls = [
+        api.route("/token", lists.show_token),
+        api.route("/user-info", lists.show_user_info),
+        api.route("/subscription/list", lists.list_subscriptions),
+        api.route("/subscription/edit", lists.edit_subscription, changes=True),
+        api.route("/subscription/quickadd", lists.quick_add, changes=True),
+        api.route("/subscription/import", lists.import_opml, changes=True, body=MAX_OPML_BYTES),
+        api.route("/subscription/export", lists.export_opml),
+        api.route("/tag/list", lists.list_tags),
+        api.route("/rename-tag", lists.rename_tag, changes=True),
+        api.route("/disable-tag", lists.disable_tag, changes=True),
+        api.route("/unread-count", streams.count_unread),
+        api.route("/stream/items/ids", streams.list_item_ids),
+        api.route("/stream/items/contents", streams.show_items),
+        api.route("/stream/contents", streams.show_contents),
+        api.route("/stream/contents/", streams.show_contents),
+        api.route("/stream/contents/{stream:path}", streams.show_contents),
+        api.route("/edit-tag", streams.edit_tag, changes=True),
+        api.route("/mark-all-as-read", streams.mark_all_read, changes=True),
+        api.route("/preference/list", _list_preferences),
+        api.route("/preference/stream/list", _list_stream_preferences),
     ]
-    return [route for part in parts for route in part]
+    paths: list[BaseRoute] = [
+        Route("/accounts/ClientLogin", api.login, methods=["GET", "POST"]),
+        Mount("/reader/api/0", routes=calls),
+        api.route("/reader/atom/{stream:path}", streams.show_atom),
+    ]
+    return [
+        *paths,
+        Route(LIKE_FRESHRSS, _show_greeting, methods=["GET"]),
+        Mount(LIKE_FRESHRSS, routes=[Route("/", _show_greeting, methods=["GET"]), *paths]),
+    ]
 
 
 async def _show_greeting(request: Request) -> Response:

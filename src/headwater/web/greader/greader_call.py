@@ -15,18 +15,18 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from headwater.errors import HeadwaterError, InputError, NotFound, StoreError
 from headwater.store.readers.accounts import READ, WRITE, User
-from headwater.web.auth.authentication import user_scopes
+from headwater.web.auth.authentication import Identity
 from headwater.web.auth.cross_site import RequestRefused
 from headwater.web.auth.guess_throttle import TooManyAttempts
 from headwater.web.auth.password_login import WrongPassword
@@ -34,8 +34,6 @@ from headwater.web.greader.stream_ids import MAX_FORM_BYTES, FormFields
 from headwater.web.request_body import read_body
 from headwater.web.site import Site
 
-PREFIXES = ("", "/api/greader.php")
-API = "/reader/api/0"
 CLIENT = "client"
 LARGE_ANSWER = 2000  # rows: encoding more of them would block the event loop noticeably
 # bytes; Liferea 1.14 sends no header, but its token as T and up to fifty ids
@@ -51,12 +49,11 @@ class Unauthorized(HeadwaterError):
 
 @dataclass(frozen=True, slots=True)
 class GReaderCall:
-    """An authenticated request: who calls, with which permissions, and the fields that were sent."""
+    """An authenticated request: who calls, and the fields that were sent."""
 
     request: Request
     given: FormFields
     user: User
-    scopes: frozenset[str]
     secret: str
     body: bytes = b""  # only of calls that send a document instead of a form
 
@@ -70,17 +67,14 @@ class GReaderRouter:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def routes(
-        self, path: str, handler: Handler, *, changes: bool = False, prefix: str = API, body: int = 0
-    ) -> Sequence[BaseRoute]:
-        """Return the routes of a handler, one for each prefix of the API.
+    def route(self, path: str, handler: Handler, *, changes: bool = False, body: int = 0) -> Route:
+        """Return the route of a handler.
 
         Calls that change nothing accept GET and POST, since clients use either. `body` is the size limit of calls that
         send a document instead of a form.
         """
-        endpoint = self._wrap_handler(handler, changes, body)
         methods = ["POST"] if changes else ["GET", "POST"]
-        return [Route(f"{before}{prefix}{path}", endpoint, methods=methods) for before in PREFIXES]
+        return Route(path, self._wrap_handler(handler, changes, body), methods=methods)
 
     def _wrap_handler(self, handler: Handler, changes: bool, body: int) -> Callable[[Request], Awaitable[Response]]:
         @functools.wraps(handler)
@@ -104,7 +98,7 @@ class GReaderRouter:
 
     async def _identify_call(self, request: Request, changes: bool, body: int) -> GReaderCall:
         secret = read_auth_token(request)
-        found = await self._find_user(request, secret) if secret else None  # a stranger's form is not read
+        found = await self._identify_caller(request, secret) if secret else None  # a stranger's form is not read
         nameless = secret is None and request.method == "POST" and not body
         given = await FormFields.read_from(
             request, 0 if body else MAX_ANONYMOUS_FORM_BYTES if nameless else MAX_FORM_BYTES
@@ -112,25 +106,18 @@ class GReaderRouter:
         secret = given.first_value("T") if nameless else secret
         if not secret:
             raise Unauthorized
-        user, scopes = found or await self._find_user(request, secret)
+        caller = found or await self._identify_caller(request, secret)
         needed = WRITE if changes else READ
-        if needed not in scopes:
+        if needed not in caller.scopes:
             raise RequestRefused(f"This token lacks the scope {needed}. Use a token that has it.", 403)
         raw = await read_body(request, body) if body else b""
-        return GReaderCall(request, given, user, scopes, secret, raw)
+        return GReaderCall(request, given, caller.user, secret, raw)
 
-    async def _find_user(self, request: Request, secret: str) -> tuple[User, frozenset[str]]:
-        """Return the owner and the scopes of a session or an API token. Raise Unauthorized for an unknown secret.
-
-        Sessions first: an unknown token counts as a guess.
-        """
-        found = await self._site.authenticator.identify_by_session(secret, CLIENT)
-        if found is not None:
-            return found.user, user_scopes(found.user)
-        owned = await self._site.authenticator.find_token(request, secret)
-        if owned is not None:
-            return owned[0], user_scopes(owned[0]) & set(owned[1].scopes)
-        raise Unauthorized
+    async def _identify_caller(self, request: Request, secret: str) -> Identity:
+        found = await self._site.authenticator.identify_client(request, secret, CLIENT)
+        if found is None:
+            raise Unauthorized
+        return found
 
     async def login(self, request: Request) -> Response:
         """Return `SID=`, `LSID=` and `Auth=` for a name (Email) and a password or API token (Passwd)."""
