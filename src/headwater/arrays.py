@@ -1,10 +1,11 @@
-"""Holds the array types Rows, Floats and Bools, and Ragged; iterates over blocks of rows."""
+"""Holds the array types Rows, Floats and Bools, and Ragged; multiplies and iterates over blocks of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 Rows = NDArray[np.intp]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Real = TypeVar("Real", bound=np.floating[Any])
 
 BLOCK_SIZE = 4096  # rows unfolded at a time: 168 slots of them in float64 stay within a processor's cache
+PIECE = 64  # rows multiplied at a time: OpenBLAS starts threads beyond 262,144 products of numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +61,16 @@ def iterate_blocks(length: int, size: int = BLOCK_SIZE) -> Iterator[slice]:
     """
     for at in range(0, length, size):
         yield slice(at, min(at + size, length))
+
+
+def multiply(samples: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
+    """Return samples @ weights, in pieces so small that BLAS starts no threads for them.
+
+    Its threads wait for each other by spinning, which on a busy machine takes fifty times the work itself.
+
+    >>> multiply(np.ones((100, 3), np.float32), np.ones((3, 2), np.float32)).sum()
+    np.float32(600.0)
+    """
+    whole = len(samples) // PIECE * PIECE
+    pieces = samples[:whole].reshape(-1, PIECE, samples.shape[1]) @ weights
+    return np.concatenate([pieces.reshape(whole, weights.shape[1]), samples[whole:] @ weights])

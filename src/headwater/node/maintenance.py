@@ -217,6 +217,7 @@ class Maintenance:
         if new.target is None and ("budget" in changes or had_target):
             self._scheduler.budget.set_limit(new.budget)
         self._scheduler.reader_share.share = new.reader_share
+        self._scheduler.strategy.note_change()
         self._scheduler.on_changed()
 
     async def update_target_budget(self) -> None:

@@ -237,6 +237,22 @@ def test_on_all_of_the_news_it_meets_its_figures(
     assert online.per_day == pytest.approx(per_day, rel=0.05)
 
 
+def test_a_budget_that_wavers_is_not_planned_for_at_every_step() -> None:
+    """Where bytes or parallel fetches limit the budget, each document moves it a little."""
+    strategy, table = Value(1), Table.of(1, 20.0)
+    table.last[0] = start = 1.6e9
+    plans = []
+    for second, rate in enumerate([1.0, 1.01, 0.99, 1.02, *[2.0] * 30]):
+        strategy.choose(table, start + second, Budget(1, rate))
+        plans.append(strategy.current)
+    assert plans[0] is plans[3]
+    assert plans[-1] is not plans[0]
+    assert len({id(one) for one in plans}) == 2
+    strategy.note_change()
+    strategy.choose(table, start + 34, Budget(1, 2.0))
+    assert strategy.current is not plans[-1]
+
+
 def test_with_a_large_budget_a_very_fast_feed_is_polled_every_two_minutes_from_the_start() -> None:
     """The intervals of the first price (hours) are replaced once the budget is known."""
     strategy, table, gap, start = Value(1), Table.of(1, 20.0), 60.0, 1.6e9

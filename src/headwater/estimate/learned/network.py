@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrays import Floats
+from headwater.arrays import PIECE, Floats, multiply
 from headwater.estimate.learned.inputs import BIN_INPUTS, REFRESH_INPUTS, Inputs
 from headwater.estimate.learned.network_loops import HIDDEN, INNER, fill_corrections
 from headwater.numba_support import NUMBA_AVAILABLE, compile_with_numba
@@ -36,7 +36,6 @@ SHAPES = {
 LAYERS = tuple(SHAPES)
 _ENDS = np.cumsum([0, *(np.prod(shape) for shape in SHAPES.values())]).tolist()
 WEIGHTS: int = _ENDS[-1]
-PIECE = 64  # samples multiplied at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +141,6 @@ def weigh_refreshes(believed: NDArray[Any]) -> Inputs:
     [18.3, 2.0]
     """
     return np.asarray((believed + MIN_BELIEVED) ** -WEIGHT_POWER, np.float32)
-
-
-def multiply(samples: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return samples @ weights, in pieces so small that BLAS starts no threads for them.
-
-    Its threads wait for each other by spinning, which on a busy machine takes fifty times the work itself.
-
-    >>> multiply(np.ones((100, 3), np.float32), np.ones((3, 2), np.float32)).sum()
-    np.float32(600.0)
-    """
-    whole = len(samples) // PIECE * PIECE
-    pieces = samples[:whole].reshape(-1, PIECE, samples.shape[1]) @ weights
-    return np.concatenate([pieces.reshape(whole, weights.shape[1]), samples[whole:] @ weights])
 
 
 def sum_products(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:

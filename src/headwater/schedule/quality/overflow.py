@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from headwater.arrays import Floats, Rows
+from headwater.arrays import Floats, Rows, multiply
 
 WINDOWS = np.array(
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 17, 20, 22, 25, 30, 35, 40, 45, 50, 60, 70, 85, 100, 120, 150, 200, 300, 500.0]
@@ -76,7 +76,7 @@ def compute_curves(window: Floats, burst: Floats) -> OverflowCurves:
         mixed = np.empty((len(window), len(MEANS)))
         for place in np.unique(low):
             mine = low == place
-            below, above = burst[mine] @ table[place], burst[mine] @ table[place + 1]
+            below, above = multiply(burst[mine], table[place]), multiply(burst[mine], table[place + 1])
             mixed[mine] = below + share[mine, None] * (above - below)
         return mixed
 

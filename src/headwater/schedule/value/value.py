@@ -54,9 +54,9 @@ from headwater.times import DAY, HOUR, MINUTE, describe_waiting, format_duration
 SHORTEST, LONGEST = 120.0, 31 * DAY
 FIRST_PRICE = 0.1  # item-days, until the first plan
 SOLVE_SECONDS = 600.0  # between two plans of a server if nothing has changed
-RUSH_SECONDS = 15.0  # between two plans while feeds are being added
+RUSH_SECONDS = 15.0  # between two plans while the budget moves or feeds are being added
 SAMPLE = 4000  # feeds that a plan looks at; more are represented by them
-MOVED = 0.05  # share by which a price must move before pauses that are planned already follow it
+MOVED = 0.05  # share by which the budget must move to plan anew, and a price before planned pauses follow it
 RECORDED = 200  # feeds by which the gain of the learned forecast is measured
 LONGEST_PAUSE = 3.0  # intervals of the plan; the forecast chooses the moment within them
 RANKED = 1000  # overdue feeds whose worth is computed exactly; of more, the best by waiting alone
@@ -465,12 +465,16 @@ class Value(IntervalStrategy):
         return choice
 
     def _is_plan_old(self, table: Table, now: float, budget: Budget) -> bool:
-        """Whether it is time to plan: after ten minutes, another budget, or a tenth more feeds."""
-        if now >= self._solved_at + SOLVE_SECONDS or budget.rate != self._solved_rate:
+        """Whether it is time to plan: after ten minutes, or a while after the budget moved or a tenth more feeds came.
+
+        Where bytes or parallel fetches limit the budget, it moves a little with every fetch.
+        """
+        if now >= self._solved_at + SOLVE_SECONDS:
             return True
         if now < self._solved_at + RUSH_SECONDS:
             return False
-        return bool(np.isfinite(table.last).sum() > 1.1 * self._solved_known)
+        moved = abs(budget.rate - self._solved_rate) > MOVED * self._solved_rate
+        return moved or bool(np.isfinite(table.last).sum() > 1.1 * self._solved_known)
 
     def _take_most_valuable(self, table: Table, rows: Rows, now: float, budget: Budget) -> Choice:
         """Return the due feeds whose refresh is worth most now by its cost; those with a deadline come first."""
