@@ -22,13 +22,12 @@ from headwater.web.api.api_app import GROUPS
 from headwater.web.api.openapi import describe_api
 from headwater.web.app import find_page_groups
 from headwater.web.greader import stream_ids
-from headwater.web.greader.greader_call import PREFIXES
+from headwater.web.greader.greader_app import LIKE_FRESHRSS
 
 READERS = {"query", "integer", "field", "first_value", "list_values", "parse_number"}  # methods that read a parameter
 EDGES = ("9" * 17, "é ☃ '\"<%")  # given to all parameters of a page or a Google Reader call at once
 DESCRIPTION = describe_api(GROUPS, "http://127.0.0.1")
 METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
-GREADER_ALIAS = PREFIXES[1]  # the Google Reader calls under a second address
 Sample = Mapping[str, str]
 
 
@@ -51,15 +50,17 @@ class EveryRequest:
 
 
 def list_routes(routes: Iterable[BaseRoute], before: str = "") -> Iterator[tuple[str, str, Route]]:
-    """Yield (method, path, route) of every route of an application, mounted ones too."""
+    """Yield (method, path, route) of every route of an application, mounted ones too, but not the second address of
+    the Google Reader API."""
     for route in routes:
-        if isinstance(route, Mount) and route.routes:
+        if isinstance(route, Mount) and route.path != LIKE_FRESHRSS:
             yield from list_routes(route.routes, before + route.path)
-        elif isinstance(route, Route) and not route.path.startswith(f"{GREADER_ALIAS}/"):
+        elif isinstance(route, Route):
+            path = before + route.path
             methods = [method for method in METHODS if method in (route.methods or ["GET"])]
             # Calls of Google Reader that only read may be sent by POST too.
-            for method in methods[:1] if "reader" in route.path else methods:
-                yield method, before + route.path, route
+            for method in methods[:1] if "reader" in path else methods:
+                yield method, path, route
 
 
 def list_requests(routes: Iterable[BaseRoute], sample: Sample) -> list[EveryRequest]:
