@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from cluster_in_process import settings
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.assembly import build
 from headwater.cluster import leader
@@ -118,12 +120,30 @@ async def fill_server(node: Node, url: str) -> str:
     return (await create_feed_token(node.store, "feeds/P", "test", ORIGIN, now)).token
 
 
+class StreamWatch:
+    """An application that sets `has_begun` when a stream without end begins."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.has_begun = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def watch(message: Message) -> None:
+            begins = message["type"] == "http.response.start"
+            if begins and Headers(scope=message).get("content-type", "").startswith("text/event-stream"):
+                self.has_begun.set()
+            await send(message)
+
+        await self._app(scope, receive, watch)
+
+
 class Callers:
     """Sends requests in the name of a stranger, a reader or the owner."""
 
-    def __init__(self, app: Starlette, client: httpx.AsyncClient) -> None:
+    def __init__(self, app: Starlette, client: httpx.AsyncClient, stream: asyncio.Event) -> None:
         self._authenticator = app.state.authenticator
         self._client = client
+        self._stream = stream
         self._headers: dict[str, dict[str, str]] = {}
 
     async def send(self, role: str, request: EveryRequest) -> httpx.Response | None:
@@ -132,13 +152,15 @@ class Callers:
         if request.method != "GET" and any(one in request.path for one in ENDING_SESSIONS):
             self._headers.clear()
         body = {"json": request.json} if request.json is not None else {"data": request.form} if request.form else {}
-        answer = self._client.request(request.method, request.path, params=list(request.query), headers=headers, **body)
-        if not request.path.endswith("/live"):
-            return await answer
-        try:
-            return await asyncio.wait_for(answer, 0.2)
-        except TimeoutError:
+        self._stream.clear()
+        asking = self._client.request(request.method, request.path, params=list(request.query), headers=headers, **body)
+        answer, stream = asyncio.create_task(asking), asyncio.create_task(self._stream.wait())
+        await asyncio.wait({answer, stream}, return_when=asyncio.FIRST_COMPLETED)
+        stream.cancel()
+        if self._stream.is_set():
+            answer.cancel()
             return None
+        return await answer
 
     async def _sign_in(self, role: str, kind: str) -> dict[str, str]:
         if role == "nobody":
@@ -160,9 +182,10 @@ async def answer_all(node: Node, url: str) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     async with PushService(node, ORIGIN) as push_service:
         app = create_app(node, base=ORIGIN, push_service=push_service)
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
+        watched = StreamWatch(app)
+        transport = httpx.ASGITransport(watched, raise_app_exceptions=False, client=("127.0.0.1", 5000))
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, headers={"Origin": ORIGIN}) as client:
-            callers = Callers(app, client)
+            callers = Callers(app, client, watched.has_begun)
             await _wait_for_query_items(callers)
             for path in ("/feeds/P.atom", "/feeds/P.rss"):
                 assert (await client.get(path, params={"token": token})).status_code == 200
