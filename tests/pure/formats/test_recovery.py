@@ -203,6 +203,9 @@ def test_every_announced_item_is_read_or_counted_as_missing(body: bytes, kind: s
             "<description><![CDATA[<b>a</b> <title>b]]></description>",
         ),
         ("<author><name>a</name><title>b</title>", "<author><name>a</name></author><title>b</title>"),
+        ("<author>a</name></author><title>b</title>", "<author>a</author><title>b</title>"),
+        ("<author><name>a</author><title>b</title>", "<author><name>a</name></author><title>b</title>"),
+        ("<link>/a</link\n <title>b</title", "<link>/a</link><title>b</title>"),
         ("<link href='/a'/><slash:comments>5</slash:comments>", "<link href='/a'/>"),
         ("<description>a &lt;b> c<br></description>", "<description>a &lt;b> c&lt;br></description>"),
     ],
@@ -219,3 +222,4 @@ def test_a_damaged_default_namespace_loses_no_items(form: str) -> None:
     )
     assert damaged != body
     assert read_ours(damaged) == read_ours(body)
+    assert read_ours(damaged.replace(b":rdf=", b"\xbardf=")) == read_ours(body)

@@ -38,6 +38,8 @@ def read_xml(
     kind = get_local_name(root.tag)
     namespace = root.tag.rpartition("}")[0][1:]
     core = namespace if kind != "rdf" else root.nsmap.get(None)  # RDF has a namespace of its own
+    if not core and parsed.announced:  # the declarations in a damaged tag are lost, those of recovered items are not
+        core = next((etree.QName(item).namespace for item in root.iter("{*}item", "{*}entry")), None)
     names = ElementNames(core) if core and find_prefix(core) == "?" else STANDARD_NAMES
     # Most documents have neither attribute, which the bytes of UTF-8 show faster than the tree.
     coded = parsed.encoding != "utf-8"

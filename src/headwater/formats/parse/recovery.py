@@ -33,6 +33,7 @@ _MAX_TAG = 10_000  # characters in which namespaces are declared
 MAX_ITEMS = 5_000  # of a document
 
 _FIELDS = frozenset(ELEMENTS) - {"item", "entry"}
+_UNENDED_TAG = re.compile(rf"</({'|'.join(map(re.escape, sorted(_FIELDS)))})\s*(?=<|\Z)", re.IGNORECASE)
 _HTML_FIELDS = frozenset({
     "title", "description", "summary", "content", "content:encoded", "encoded", "fullitem", "dc:description",
     "itunes:summary", "media:description",
@@ -147,7 +148,7 @@ def mend_item(inner: str) -> str:
     >>> mend_item("<title>a<link>/b</link><description>c<br>d</description>e</guid>")
     '<title>a</title><link>/b</link><description><![CDATA[c<br>d]]></description><guid>e</guid>'
     """
-    inner = _escape_cdata(inner)
+    inner = _UNENDED_TAG.sub(r"</\1>", _escape_cdata(inner))
     parts: list[str] = []
     opened: re.Match[str] | None = None
     since = 0  # the end of the last tag of a field
@@ -205,7 +206,14 @@ def _ends_field(opened: str, name: str) -> bool:
 
 def _write_field(opened: re.Match[str], text: str) -> str:
     name = opened["name"]
-    return f"{opened[0]}{text if name.lower() in _CONTAINERS else _escape_value(name.lower(), text)}</{name}>"
+    text = _mend_elements(text) if name.lower() in _CONTAINERS else _escape_value(name.lower(), text)
+    return f"{opened[0]}{text}</{name}>"
+
+
+def _mend_elements(text: str) -> str:
+    """Return the inside of a container well formed: a tag that is missing there must not end the item."""
+    root = parse_with_recovery(f"<x>{text}</x>")
+    return "" if root is None else etree.tostring(root, encoding="unicode")[len("<x>") : -len("</x>")]
 
 
 def _escape_value(name: str, text: str, short: bool = False) -> str:
