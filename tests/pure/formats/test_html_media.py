@@ -102,6 +102,7 @@ def test_a_lazy_picture_is_shown_once(text: str) -> None:
     [
         '<img src="https://feeds.feedburner.com/~r/blog/~4/x" height="1" width="1">',
         '<img src="https://any.example/open?id=7" width="1" height="1px">',
+        "<img src=https://any.example/open?id=7 width=1 height=1/>",
         '<img src="https://any.example/open?id=7" style="display:none">',
         '<img src="https://pixel.wp.com/b.gif?x=1">',
         '<noscript><img src="https://stats.example/matomo.php?idsite=1"></noscript>',

@@ -87,6 +87,18 @@ def test_addresses_types_and_blanks_in_angle_brackets_stay(mention: str, text: s
     assert html_to_text(mention) == mention
 
 
+@pytest.mark.parametrize("words", ["for x<y we are done", "if a<b and c<d or e>f", "x <y ", "it's n<p, so p<q holds"])
+@pytest.mark.parametrize("text", ["{}", "<p>one {}</p><p>two</p>", '{} <a>three</a> "four"'])
+def test_comparisons_stay_in_texts(words: str, text: str) -> None:
+    shown = unescape(re.sub("<[^>]*>", "", clean_html(text.format(words), None) or ""))
+    assert shown == re.sub("</?[ap]>", "", text).format(words).strip()
+
+
+def test_a_text_that_was_cut_off_within_a_tag_shows_no_tag() -> None:
+    for end in ('<a href="https://example.org/', '<x-card title="a b', "<table clas", "<img "):
+        assert clean_html(f"<p>one {end}", None) == "<p>one </p>"
+
+
 def test_comparisons_stay_in_titles() -> None:
     assert html_to_text("if a<b and c>d <i>then</i> e") == "if a<b and c>d then e"
 
@@ -275,6 +287,14 @@ def test_an_enclosure_never_beats_the_alternate_link(links: tuple[str, ...]) -> 
     entry = read_atom_entry("".join(links))
     assert entry.link == "https://a/page"
     assert {one.url for one in entry.enclosures} == {"https://a/1.mp3", "https://a/2.mp3"}
+
+
+def test_content_elsewhere_of_a_media_type_is_a_file() -> None:
+    entry = read_atom_entry('<content type="video/mp4" src="https://a/1.mp4"/><link href="https://a/page"/>')
+    assert entry.link == "https://a/page"
+    assert [(one.url, one.type) for one in entry.enclosures] == [("https://a/1.mp4", "video/mp4")]
+    picture = read_atom_entry('<content type="image/png" src="https://a/1.png"/>')
+    assert picture.link == picture.image == "https://a/1.png"
 
 
 @pytest.mark.parametrize("name", ["template", "noscript", "textarea", "title"])

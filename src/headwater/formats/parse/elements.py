@@ -22,6 +22,7 @@ from headwater.formats.values.text import SHORT_LINES, TITLE_LIMIT, to_one_line,
 from headwater.model import Chapter, Enclosure, Person, Source
 
 _MAX_CATEGORIES = 1_000
+_MEDIA_TYPES = ("image/", "audio/", "video/")
 _TYPE_OF_MEDIUM = {"image": "image/*", "video": "video/*", "audio": "audio/*"}
 _FOAF_NAME = "{http://xmlns.com/foaf/0.1/}name"
 
@@ -81,6 +82,8 @@ def add_content(draft: EntryDraft, element: etree._Element, context: ReadContext
         return
     if source := element.get("src"):
         draft.offer("link", 7, resolve_url(source, context.find_base(element)))
+        if (kind or "").lower().startswith(_MEDIA_TYPES) and (found := read_enclosure(element, context)):
+            draft.enclosures.append(found)
     rank = 1 if (kind or "").lower() in ("html", "xhtml", "text/html", "application/xhtml+xml") else 2
     if rank < draft.ranks.get("content", 99):
         draft.offer("content", rank, read_html(element, context))

@@ -254,7 +254,7 @@ def _choose_from_set(value: str | None) -> str | None:
 def _is_tracker(address: str, attributes: dict[str, str]) -> bool:
     """Say whether a picture is a tracking pixel: at most one pixel large, hidden, or of a known counter."""
     style = attributes.get("style")
-    sides = [attributes[name].removesuffix("px") for name in ("width", "height") if name in attributes]
+    sides = [attributes[name].rstrip("px;/ ") for name in ("width", "height") if name in attributes]
     sides += _SIDE_IN_STYLE.findall(style) if style else ()
     if sides and _TINY.issuperset(sides):
         return True

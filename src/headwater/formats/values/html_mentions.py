@@ -1,8 +1,8 @@
 """Escapes markup that a text only mentions (“the <path> element”), which a cleaner would remove with the text behind.
 
 A tag is a mention if its attributes have no values, its element is not one that HTML shows, and no end tag follows
-(`<path>`, `<your name>`). Texts that no element can be called (`<https://…>`, `<K, V>`), a comment that does not end
-and a declaration inside a text (`<!DOCTYPE`, `<?php`, `</3`) are mentions, too.
+(`<path>`, `<your name>`). Texts that no element can be called (`<https://…>`, `<K, V>`), tags and comments that do not
+end (`x<y for all`) and a declaration inside a text (`<!DOCTYPE`, `<?php`, `</3`) are mentions, too.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 
 # A tag other than those by which most texts are written: one without values, or of a picture or a formula; or the signs
-# that begin a comment or a declaration.
+# that begin a comment or a declaration. Elements of one letter are also variables: `a<b and c<d`.
+_UNENDED = r"[^<>=]*(?:=(?!\s*[\"'])[^<>=]*)*(?:<|\Z)"  # without the values of attributes
 _TOKEN = re.compile(
     r"<(?!/?(?:p|a|br|li|b|i|em|strong|img|div|span|code|h[1-6]|ul|ol|td|tr|pre|blockquote|figure|hr|table|tbody|th|"
-    r"sup|u)[\s/>])(?:(?P<declaration>[!?]|/(?![A-Za-z>]))|(?P<foreign>/?(?:svg|math|SVG|MATH))(?=[\s/>])|"
+    r"sup|u)(?:[/>]|\s(?!\w++\s)))"
+    r"(?:(?P<declaration>[!?]|/(?![A-Za-z>]))|(?P<foreign>/?(?:svg|math|SVG|MATH))(?=[\s/>])|"
+    rf"(?P<unended>[A-Za-z][A-Za-z0-9-]{{0,20}})(?=\s{_UNENDED})|"
     r"(?P<name>[A-Za-z][A-Za-z0-9-]{0,20})(?:>|[\s/]+(?=[\w|][^<>=\"']{0,60}(?<!/)>))|"
     r"(?P<text>[A-Za-z][\w-]{0,60}(?:[].,;@+*|(){}&%$!?^~[]|(?=<)|:(?=//|\s))))"  # what no element can be called
 )
@@ -59,8 +62,8 @@ def escape_mentions(text: str) -> str:
     for found in _TOKEN.finditer(text, start):
         if found.start() < passed:  # inside a comment
             continue
-        if found["text"] is not None:
-            if not foreign:
+        if found["text"] is not None or found["unended"] is not None:
+            if not foreign and (found["text"] or _is_no_element(found["unended"])):
                 parts += (text[copied : found.start()], "&lt;")
                 copied = found.start() + 1
         elif found["declaration"] is not None:
@@ -87,6 +90,11 @@ def escape_mentions(text: str) -> str:
             parts += (text[copied : found.start()], "&lt;")
             copied = found.start() + 1
     return "".join((*parts, text[copied:])) if parts else text
+
+
+def _is_no_element(name: str) -> bool:
+    """Say whether a name behind `<` is hardly that of an element: unknown, or rather a variable."""
+    return len(name) == 1 or name.lower() not in _SHOWN
 
 
 def _is_shown(text: str, tag: re.Match[str], name: str) -> bool:
