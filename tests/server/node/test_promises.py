@@ -10,6 +10,7 @@ from query_world import QueryWorld
 from starlette.applications import Starlette
 from starlette.types import Message
 
+from headwater.cli.views.queries import write_promise
 from headwater.model import Ending, Refresh, Verdict
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.quality.promises import PromiseKeeper, PromiseReport, find_broken_since, load_promises
@@ -209,6 +210,25 @@ async def test_lost_items_were_shown_unread_too(world: QueryWorld) -> None:
     promise = await measure(world)
     assert promise.hour.freshness is not None
     assert promise.hour.freshness < 0.5
+
+
+async def test_a_query_without_a_target_is_measured_when_asked(world: QueryWorld) -> None:
+    await world.run('CREATE FEED Calm AS RETURN ALL WHERE TITLE CONTAINS "lava";')
+    await world.process()
+    for number in range(40):
+        await arrive(world, number, 30.0)
+        await arrive(world, number, 30.0, title="sport", lost=1.0)
+    quality = (await explain_query(world.store, load_settings(), "Calm", world.now)).promise
+    assert quality is not None
+    assert (quality.promised, quality.kept) == ("", None)
+    assert (quality.week.dated, quality.week.delay) == (40, 30.0)
+    assert quality.day.completeness == pytest.approx(40 / 60, abs=0.02)  # of the 40 lost half would have matched
+    assert quality.hour.items < quality.day.items
+    assert quality.day.freshness is not None
+    assert 0.0 < quality.day.freshness < 1.0  # watched since the query exists
+    told = write_promise(quality)
+    assert len(told) == 3
+    assert told[1].startswith("Measured in the last day: 60 items, completeness 6")
 
 
 class Receiver(Sink):

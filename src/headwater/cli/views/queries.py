@@ -311,14 +311,16 @@ def render_query_explanation(explanation: QueryExplanation) -> None:
 
 
 def write_promise(promise: PromiseReport) -> list[str]:
-    """Write a promise as sentences: promised, predicted, measured, kept or not and why."""
+    """Write a promise as sentences: promised, predicted, measured, kept or not and why; where none is, the measures."""
     from headwater.schedule.quality.promise_record import (
         describe_figures,
         describe_period,
     )  # loads numpy, which lists do not need
 
-    verdict = {True: "kept", False: "not kept", None: "not judged"}[promise.kept]
-    lines = [f"Promised: {promise.promised}: {verdict}." + (f" {promise.why}" if promise.why else "")]
+    lines = []
+    if promise.promised:
+        verdict = {True: "kept", False: "not kept", None: "not judged"}[promise.kept]
+        lines.append(f"Promised: {promise.promised}: {verdict}." + (f" {promise.why}" if promise.why else ""))
     if promise.predicted:
         lines.append(f"Predicted: {describe_figures(**promise.predicted)}.")
     for name, one in (("hour", promise.hour), ("day", promise.day), ("week", promise.week)):

@@ -12,7 +12,7 @@ import structlog
 
 from headwater.formats.write.addresses import public_address
 from headwater.language.ast import CreateFeed
-from headwater.model import Known
+from headwater.model import Known, QueryFeed
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.queries.demand import DemandModel
 from headwater.publish.delivery.delivery_planner import KINDS
@@ -94,6 +94,21 @@ def read_target(create: CreateFeed) -> QualityTarget | None:
     return QualityTarget(wanted[0], wanted[1], None if asked.delay is None else float(asked.delay.seconds))
 
 
+def _list_shares(model: DemandModel, query_id: int) -> dict[int, float]:
+    return {feed: model.estimate_selectivity(query_id, feed) for feed in model.list_feeds(query_id)}
+
+
+async def measure_query(store: Store, query: QueryFeed, model: DemandModel, now: float) -> PromiseReport:
+    """Measure the completeness, freshness and delay of a query without a TARGET, of which no records are kept."""
+    shares = _list_shares(model, query.id)
+    counts, end, found = PromiseCounts(), now + 1, {}
+    for period, hours in PERIODS.items():
+        start = max(now - hours * HOUR, query.created)
+        counts += _sum((await _count_by_feed(store, query.id, shares, None, start, end)).values())
+        end, found[period] = start, replace(measure_quality(counts), in_time=None)
+    return PromiseReport(query.name, "", {}, **found, kept=None, broken_since=None, why="", measured="")
+
+
 class PromiseKeeper:
     """Measures the promises of a store and saves a record per query and hour."""
 
@@ -145,7 +160,7 @@ class PromiseKeeper:
                 query_id,
                 create.name.name,
                 target,
-                {feed: model.estimate_selectivity(query_id, feed) for feed in model.list_feeds(query_id)},
+                _list_shares(model, query_id),
                 {} if outcome is None else _predict(outcome.completeness, outcome.freshness, outcome.delay),
                 "" if outcome is None or outcome.reached else outcome.message,
                 create,
@@ -160,7 +175,7 @@ class PromiseKeeper:
         past = await self._store.read(list_promise_hours, hours[0] - PERIODS["week"], promise.query_id)
         past = [one for one in past if one.hour < hours[0]]
         for hour in hours:
-            counts = _sum((await self._count(promise, hour * HOUR, (hour + 1) * HOUR, now)).values())
+            counts = _sum((await self._count(promise, hour * HOUR, min((hour + 1) * HOUR, now + 1))).values())
             record = PromiseHour(
                 promise.query_id, hour, _as_mapping(promise.target), promise.predicted, counts, None, ""
             )
@@ -174,24 +189,12 @@ class PromiseKeeper:
         if since is not None and alert_hours is not None and now - since >= alert_hours * HOUR:
             await self._send_alert(promise, past[-1], since, now)
 
-    async def _count(self, promise: _Promise, start: float, end: float, now: float) -> dict[int, PromiseCounts]:
-        """Count by source feed; of lost items the share counts that the query would have kept."""
-        caught = await self._store.read(count_hits_by_feed, promise.query_id, start, end, promise.target.delay)
-        lost = await self._store.read(sum_losses, promise.shares, start, end)
-        nothing = PromiseCounts()
-        return {
-            feed: caught.get(feed, nothing)
-            + PromiseCounts(
-                lost=lost.get(feed, nothing).lost * share,
-                missing=lost.get(feed, nothing).missing * share,
-                watched=share * max(min(end, now) - start, 0.0),
-            )
-            for feed, share in promise.shares.items()
-        }
+    async def _count(self, promise: _Promise, start: float, end: float) -> dict[int, PromiseCounts]:
+        return await _count_by_feed(self._store, promise.query_id, promise.shares, promise.target.delay, start, end)
 
     async def _find_culprit(self, promise: _Promise, now: float) -> str:
         """Name the feed to which most of the missed items of the last day belong, and what holds it back."""
-        counts = await self._count(promise, now - PERIODS["day"] * HOUR, now + 1, now)
+        counts = await self._count(promise, now - PERIODS["day"] * HOUR, now + 1)
         measured = measure_quality(_sum(counts.values()))
         only_loss = replace(promise.target, delay=None) if promise.target.completeness is not None else None
         losing = only_loss is not None and judge_promise(only_loss, measured, deadline=True) is False
@@ -230,6 +233,24 @@ class PromiseKeeper:
         ]
         if rows:
             await self._store.write(add_deliveries, rows)
+
+
+async def _count_by_feed(
+    store: Store, query_id: int, shares: Mapping[int, float], deadline: float | None, start: float, end: float
+) -> dict[int, PromiseCounts]:
+    """Count by source feed; of lost items the share counts that the query would have kept."""
+    caught = await store.read(count_hits_by_feed, query_id, start, end, deadline)
+    lost = await store.read(sum_losses, shares, start, end)
+    nothing = PromiseCounts()
+    return {
+        feed: caught.get(feed, nothing)
+        + PromiseCounts(
+            lost=lost.get(feed, nothing).lost * share,
+            missing=lost.get(feed, nothing).missing * share,
+            watched=share * (end - start),
+        )
+        for feed, share in shares.items()
+    }
 
 
 def _judge(

@@ -10,7 +10,7 @@ from headwater.language.normal_form import list_read_feeds
 from headwater.model import QueryFeed
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.quality import targets
-from headwater.node.quality.promises import PromiseReport, find_promise
+from headwater.node.quality.promises import PromiseReport, find_promise, measure_query
 from headwater.node.queries.demand import load_demand_model, load_own_weights
 from headwater.query.index.access_path import AccessExplanation, count_feature_shares, explain_access
 from headwater.query.items.analysed_item import AnalysedItem
@@ -78,7 +78,7 @@ class QueryExplanation:
     share_of_weight: float  # the part of its feeds' weight that this query gives
     asks: bool  # whether it has a TARGET
     target: TargetOutcome | None  # the latest outcome that the server computed
-    promise: PromiseReport | None  # its TARGET as promised, predicted and measured
+    promise: PromiseReport | None  # its quality as measured; with a TARGET also as promised, None before a record
 
 
 async def load_scope(store: Store) -> tuple[SourceScope, dict[int, CreateFeed], dict[int, Origin]]:
@@ -95,7 +95,8 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
     model = await load_demand_model(store, settings, definitions, scope, now)
     aims = await targets.load_outcomes(store)
     times = {id: aims[create.name.name].times for id, create in definitions.items() if create.name.name in aims}
-    target = aims.get(query.name) if definitions[query.id].query.target is not None else None
+    asks = definitions[query.id].query.target is not None
+    target = aims.get(query.name) if asks else None
     demand = model.compute_demand(await load_own_weights(store, settings.only_wanted_by_queries), times)
     kept = {source.feed_id: source for source in await store.read(list_selectivity, query.id)}
     offers = await store.read(load_offered_counts)
@@ -131,6 +132,10 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
             )
         )
     weight = sum(source.weight for source in sources)
+    if asks:
+        promise = await find_promise(store, query.name, now)
+    else:
+        promise = await measure_query(store, query, model, now)
     return QueryExplanation(
         query=query,
         statistics=await store.read(compute_query_statistics, query.id, now),
@@ -142,9 +147,9 @@ async def explain_query(store: Store, settings: Settings, name: str, now: float)
         expected_per_day=sum(source.wanted_per_day for source in sources),
         refreshes_per_day=sum(source.refreshes_per_day for source in sources),
         share_of_weight=min(sum(source.due_to_query for source in sources) / weight, 1.0) if weight else 0.0,
-        asks=definitions[query.id].query.target is not None,
+        asks=asks,
         target=target,
-        promise=await find_promise(store, query.name, now) if definitions[query.id].query.target else None,
+        promise=promise,
     )
 
 
