@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -132,6 +133,9 @@ def _exit_after_parent() -> None:
 
 @contextmanager
 def _open_dask(address: str) -> Iterator[Executor]:
+    # Dask would also complain about its client of a wrong address when that is collected.
+    if not re.fullmatch(r"inproc://.+|(\w+://)?[^/]+:\d+", address):
+        raise SettingsError(f"--dask must be like tcp://127.0.0.1:8786, not “{address}”.")
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError as error:

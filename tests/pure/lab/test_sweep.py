@@ -110,6 +110,5 @@ def test_a_dask_cluster_gives_the_same_results_in_the_same_order() -> None:
 
 
 def test_an_invalid_dask_address_is_refused_with_a_sentence() -> None:
-    pytest.importorskip("distributed", reason="the extra headwater[dask] is not installed")
-    with pytest.raises(SettingsError, match="No Dask scheduler answers at nowhere"):
+    with pytest.raises(SettingsError, match=r"--dask must be like tcp://127\.0\.0\.1:8786, not “nowhere”"):
         run_jobs([SweepJob(square, (1,))], LabSettings(dask="nowhere"))
