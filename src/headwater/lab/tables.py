@@ -15,6 +15,8 @@ MEASURES = {
     "p95_delay_s": ("p95", DURATION),
     "max_delay_s": ("max", DURATION),
     "sd_delay_s": ("sd", DURATION),
+    "mean_age_s": ("mean age", DURATION),
+    "fresh_copies": ("fresh copies", "{:.1%}"),
     "delay_of_items_s": ("delay per item", DURATION),
     "lost_after_parents": ("lost after parents", "{:.0%}"),
     "mean_delay_per_feed_s": ("mean delay per feed", DURATION),

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("uniform", "retrieval", "allocation", "combined")
 COMPARED = (*POLICIES, "cgm_age", "cgm_freshness")
+EVENLY_SPACED = ("uniform", "allocation", "cgm_age", "cgm_freshness")  # policies that know nothing of the day
 RATES = (1.0, 2.0, 4.0)  # retrievals per feed and day, figure 13
 LEARN, MEASURED, HISTORY = 14.0, 76.0, 28.0
 WINDOWS = (1.0, 7.0, 14.0, 28.0)  # days of learning, figure 8 (allocation, 4 a day)
@@ -178,6 +179,8 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
     if not chosen:
         result.checks += _check_tables(delays, rates) + _check_learning(delays, learning)
         result.checks.append(_check_daily_feeds(daily))
+        if 1.0 in rates:
+            result.checks += _check_own_measures({name: runs[RunSetting(name, 1.0)] for name in EVENLY_SPACED})
     if given.trace is not None:
         _add_trace(result, given, given.trace, progress, names)
     return result
@@ -218,9 +221,12 @@ def _make_row(setting: RunSetting, runs: list[PollingScores]) -> Row:
         "mean_delay_s": float(np.mean([each.mean_delay for each in runs])),
         "sd_delay_s": float(np.mean([each.sd_delay for each in runs])),
         "max_delay_s": float(np.mean([each.max_delay for each in runs])),
+        "mean_age_s": float(np.mean([each.mean_age for each in runs])),
+        "fresh_copies": float(np.mean([each.fresh_copies for each in runs])),
         "polls_per_item": float(np.mean([each.polls_per_item for each in runs])),
         **measure_spread(
             {f"{key}_delay_s": [getattr(each, f"{key}_delay") for each in runs] for key in ("mean", "max", "sd")}
+            | {"mean_age_s": [each.mean_age for each in runs], "fresh_copies": [each.fresh_copies for each in runs]}
         ),
     }
     if setting.per_day == 1.0 and setting.learn == LEARN and setting.strategy in PAPER:
@@ -265,6 +271,29 @@ def _check_tables(delays: Mapping[RunSetting, Floats], rates: tuple[float, ...])
         widths = measure_intervals({"ratio": by_seed[name] / by_seed["combined"], "minutes": by_seed[name]})
         checks.append(
             Check(f"{name} is worse than combined", ratio >= least, text, figures, "Table 2", intervals=widths)
+        )
+    return checks
+
+
+def _check_own_measures(runs: Mapping[str, list[PollingScores]]) -> list[Check]:
+    """Check that each policy is the best by the measure it optimises (figure 2), among those that plan no times."""
+    checks = []
+    for policy, measure, unit, best, words in (
+        ("allocation", "mean_delay", 60.0, min, "shortest mean delay (minutes)"),
+        ("cgm_age", "mean_age", 60.0, min, "lowest mean age of the copies (minutes)"),
+        ("cgm_freshness", "fresh_copies", 1.0, max, "highest share of fresh copies"),
+    ):
+        by_seed = {name: np.array([getattr(each, measure) for each in mine]) / unit for name, mine in runs.items()}
+        means = {name: float(each.mean()) for name, each in by_seed.items()}
+        checks.append(
+            Check(
+                f"{policy} has the {words}, the measure it optimises",
+                best(means, key=lambda name: means[name]) == policy,
+                f"of {', '.join(runs)}",
+                means,
+                "ours: the metrics of fig. 2",
+                intervals=measure_intervals(by_seed),
+            )
         )
     return checks
 

@@ -25,6 +25,8 @@ from headwater.times import DAY
 class PollingScores:
     """The scores of a run. Delays are in seconds; an item that still waits at the end counts with its age.
 
+    `mean_age` and `fresh_copies` are age and freshness of Cho & Garcia-Molina, means over feeds and time: the copy of a
+    feed is as old as its oldest waiting item, and fresh while none waits (Sia & Cho, figure 2).
     `pending` and `fullest` are the items waiting in all feeds and in the fullest one, every hour from `first_hour` on.
     """
 
@@ -33,6 +35,8 @@ class PollingScores:
     mean_delay: float
     sd_delay: float
     max_delay: float
+    mean_age: float
+    fresh_copies: float
     pending: Floats
     fullest: Floats
     first_hour: float = 0.0
@@ -107,6 +111,7 @@ class _PollingRun:
         self.read = self.count_published(begin)
         self.requests = 0
         self.delay = self.delay_squared = self.longest = 0.0
+        self.stale = self.age = 0.0
         self.count = 0
         self.pending: list[float] = []
         self.fullest: list[float] = []
@@ -135,6 +140,7 @@ class _PollingRun:
         if measured:
             self.requests += len(rows)
         self._add_delays(rows, upto, now, self.origin + DAY)
+        self._add_staleness(rows, upto, now, self.origin + DAY)
         strategy.observe(self.table, self._observe(rows, upto, now))
         self.read[rows] = upto
         self.table.last[rows] = now
@@ -153,6 +159,14 @@ class _PollingRun:
         self.delay_squared += float((number * at * at - 2 * at * total + squares).sum())
         if len(start):
             self.longest = max(self.longest, float(now - self.trace.times[start].min()))
+
+    def _add_staleness(self, rows: Rows, upto: Rows, now: float, since: float) -> None:
+        """Add for how long after `since` the copies read now were stale, and their ages in that time."""
+        first = self.trace.times[self.read[rows[upto > self.read[rows]]]]
+        begin = np.maximum(first, since)
+        lasted = np.maximum(now - begin, 0.0)
+        self.stale += float(lasted.sum())
+        self.age += float((lasted * ((begin + now) / 2 - first)).sum())
 
     def _observe(self, rows: Rows, upto: Rows, now: float) -> Observed:
         number = upto - self.read[rows]
@@ -176,7 +190,10 @@ class _PollingRun:
 
     def score(self, since: float, end: float) -> PollingScores:
         everyone = np.arange(self.trace.feeds)
-        self._add_delays(everyone, self.count_published(end), end, since)
+        upto = self.count_published(end)
+        self._add_delays(everyone, upto, end, since)
+        self._add_staleness(everyone, upto, end, since)
+        watched = self.trace.feeds * (end - since)
         mean = self.delay / max(self.count, 1)
         variance = max(self.delay_squared / max(self.count, 1) - mean**2, 0.0)
         return PollingScores(
@@ -185,6 +202,8 @@ class _PollingRun:
             mean_delay=mean,
             sd_delay=float(np.sqrt(variance)),
             max_delay=self.longest,
+            mean_age=self.age / watched,
+            fresh_copies=1.0 - self.stale / watched,
             pending=np.array(self.pending),
             fullest=np.array(self.fullest),
             first_hour=since,
