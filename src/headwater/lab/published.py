@@ -66,7 +66,7 @@ PUBLISHED_FIGURES = (
         "subjects",
         DESCRIPTION,
         (),
-        "Keywords are looked for in names of feeds and categories of items; a trace has no categories of feeds.",
+        "The thesis prints the keywords of economy; those of the other subjects are ours.",
     ),
     PublishedFigure("T", "Fig. 6.2", "activity classes", "shapes", ("6.2",)),
     PublishedFigure("T", "Figs 6.3, 6.4", "a periodic and an aperiodic feed", "concepts", ("6.3", "6.4")),

@@ -71,7 +71,7 @@ def read_settings(saved: Mapping[str, Any], traces: Path | None) -> LabSettings:
     """Return the settings of a saved run. Raises TraceError if it needs a trace and `traces` is not its folder."""
     given: dict[str, Any] = dict(saved["given"])
     if given["trace"] is not None:
-        if traces is None or not (traces / given["trace"]).is_file():
+        if traces is None or not (traces / given["trace"]).exists():
             raise TraceError(f"The trace {given['trace']} is not there; the run cannot be repeated.")
         given["trace"] = traces / given["trace"]
     options: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from headwater.lab.experiments import costs, scouts
+from headwater.lab.simulation.cycles import make_rng
 from headwater.lab.traces.synthetic_world import WorldSettings
+from headwater.schedule.strategies.resource_allocation import allocate_for_delay
 
 
 def test_a_scout_pays_where_all_items_are_common_and_not_where_none_are() -> None:
@@ -52,3 +54,12 @@ def test_costs_have_the_mean_of_an_ordinary_refresh() -> None:
         drawn = costs.draw_costs(rates, relation, np.random.default_rng(1))
         assert abs(drawn.mean() - 1) < 1e-9
     assert np.corrcoef(np.log(rates), np.log(drawn))[0, 1] > 0.4
+
+
+@pytest.mark.parametrize(("readers", "saved"), [(1, 0.063), (2, 0.030), (5, 0.012), (20, 0.003)])
+def test_grades_of_trust_even_out_among_readers(readers: int, saved: float) -> None:
+    """The table of decision 0435: what knowing the mean grade of each feed saves of the weighted mean delay."""
+    grades = make_rng(0, 1).integers(1, 6, (100_000, readers)).mean(1)
+    rates = np.ones(len(grades))
+    known, unknown = (allocate_for_delay(rates, weights, len(rates)) for weights in (grades, rates))
+    assert 1 - (grades / known).sum() / (grades / unknown).sum() == pytest.approx(saved, abs=0.001)

@@ -13,6 +13,8 @@ from pyarrow import csv, parquet
 from headwater.errors import TraceError
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
 from headwater.lab.traces.trace import Trace, load_trace
+from headwater.lab.traces.trace_files import rename_columns
+from headwater.lab.traces.trace_queries import find_subjects
 from headwater.schedule.strategies.round_robin import Uniform
 from headwater.schedule.strategy import Table
 
@@ -92,6 +94,66 @@ def test_only_an_export_is_sorted_by_the_reader(tmp_path: Path) -> None:
     exported = late | {"id": [1, 2], "identity": ["x", "y"], "first_seen": [21.0, 22.0]}
     trace = load_trace(write(tmp_path, exported), text=True)
     assert (trace.times.tolist(), trace.titles) == ([10.0, 20.0], ("early", "late"))
+
+
+def test_categories_of_feeds_are_gathered_from_their_rows(tmp_path: Path) -> None:
+    columns = GOOD | {"feed_categories": ["sport", None, "news", ""], "categories": ["", "", "", "hotel"]}
+    trace = load_trace(write(tmp_path, columns), text=True)
+    assert dict(zip(trace.names, trace.feed_categories or (), strict=True)) == {"a": "", "b": "sport; news", "c": ""}
+    assert trace.select_feeds(np.array([0])).feed_categories == ("sport; news",)
+    subjects = find_subjects(trace)
+    found = {name: [trace.names[k] for k in np.flatnonzero(subjects[name])] for name in ("sport", "travel")}
+    assert found == {"sport": ["b"], "travel": ["c"]}
+
+
+HISTORY = """1287000000000;"third; still";"http://a/3";900;700;5
+MISS;MISS;MISS;MISS;MISS;MISS
+1286900000000;"secondputSemicolonHere 'quoted'";"http://a/2;x";900;700;5
+1286900000000;"two
+lines";"http://a/2b";900;700;4
+1100000000000;"from before the crawl";"http://a/1";900;700;4
+"""
+
+
+def test_a_folder_of_tudcs1_is_a_trace_of_its_feeds_with_their_windows(tmp_path: Path) -> None:
+    for name, text in (
+        ("0/7/7_a_com_feed", HISTORY),
+        ("0/8/8_silent", HISTORY.splitlines()[-1]),
+        ("1/1001/1001_b", ""),
+    ):
+        file = tmp_path / f"{name}.csv"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    trace = load_trace(tmp_path, text=True)
+    assert trace.names == ("7_a_com_feed", "8_silent")
+    assert trace.counts.tolist() == [3, 0]
+    assert trace.times.tolist() == [1286900000.0, 1286900000.0, 1287000000.0]
+    assert trace.titles == ("second; 'quoted'", "two\nlines", "third; still")
+    assert trace.windows is not None
+    assert trace.windows.tolist() == [5, 4]
+    assert load_trace(tmp_path).titles is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('1287000000000;1287000001000;hash;"title";"link";5;\n', "Line 1 of 1_x.csv is not of TUDCS1"),
+        ('12h;"title";"link";9;9;5\n', "Line 1 of 1_x.csv is not of TUDCS1"),
+        (f'1287000000000;"{"x" * 200_000}";"link";9;9;5\n', "cannot be read as CSV: field larger"),
+        ('1100000000000;"old";"link";9;9;5\n', "The trace has no items"),
+    ],
+)
+def test_a_folder_of_another_layout_is_refused_with_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "1_x.csv").write_text(text)
+    with pytest.raises(TraceError, match=sentence):
+        load_trace(tmp_path)
+
+
+def test_a_folder_without_histories_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="has no CSV files of TUDCS1"):
+        load_trace(tmp_path)
+    with pytest.raises(TraceError, match="--columns names the columns of one file"):
+        rename_columns(tmp_path, "source=feed", tmp_path)
 
 
 def test_categories_may_be_a_list(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
-"""Defines a trace: the publication times of many sources in flat arrays, read from Parquet or CSV.
+"""Defines a trace: the publication times of many sources in flat arrays, read from files.
 
-A file has the columns `source`, `published_at`, and optionally `title` and `categories` (`trace_files`), with the items
-of one source in order of time. In memory a trace is two arrays: all times, source by source, and where each begins.
+A file has the columns `source`, `published_at`, and optionally `title`, `categories` and `feed_categories`
+(`trace_files`), with the items of one source in order of time. In memory a trace is two arrays: all times, source by
+source, and where each begins.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from headwater.arrays import Bools, Floats, Rows
 from headwater.errors import TraceError
 from headwater.lab.traces.trace_files import encode_sources, parse_times, read_columns, read_strings
+from headwater.lab.traces.tudcs import FeedHistory, read_histories
 from headwater.schedule.strategy import Table
 from headwater.times import DAY
 
@@ -25,8 +27,9 @@ class Trace:
     """Items of several sources: source k published at `times[offsets[k]:offsets[k + 1]]`, ascending.
 
     `windows` are the sizes of the sources' documents where they differ from the replay's, and `dated` marks the sources
-    that give dates. Only synthetic worlds have them. `readers` are the numbers of subscribers and `costs` those of a
-    refresh relative to an ordinary one, where they are known.
+    that give dates. Synthetic worlds have both, TUDCS1 has windows. `readers` are the numbers of subscribers and
+    `costs` those of a refresh relative to an ordinary one, where they are known. `feed_categories` are those of the
+    sources themselves, beside those of their items.
     """
 
     names: tuple[str, ...]
@@ -38,6 +41,7 @@ class Trace:
     dated: Bools | None = field(default=None, repr=False)
     readers: Floats | None = field(default=None, repr=False)
     costs: Floats | None = field(default=None, repr=False)
+    feed_categories: tuple[str, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not len(self.times):
@@ -86,6 +90,7 @@ class Trace:
             None if self.dated is None else self.dated[feeds],
             None if self.readers is None else self.readers[feeds],
             None if self.costs is None else self.costs[feeds],
+            None if self.feed_categories is None else tuple(self.feed_categories[k] for k in feeds),
         )
 
     def select_period(self, start: float, end: float) -> Trace:
@@ -102,6 +107,7 @@ class Trace:
             self.dated,
             self.readers,
             self.costs,
+            self.feed_categories,
         )
 
     def fill_table(self, table: Table) -> None:
@@ -126,8 +132,13 @@ class Trace:
 
 
 def load_trace(path: str | Path, text: bool = False) -> Trace:
-    """Read a Parquet or CSV file; `text` keeps titles and categories. Files of `headwater export` are sorted first."""
+    """Read a Parquet, CSV or JSON lines file, or the folder of TUDCS1; `text` keeps titles and categories.
+
+    Files of `headwater export` are sorted first.
+    """
     path = Path(path)
+    if path.is_dir():
+        return _join_histories(read_histories(path), text)
     table, exported = read_columns(path, text)
     times = parse_times(table["published_at"], path.name)
     codes, names = encode_sources(table["source"], path.name)
@@ -136,8 +147,29 @@ def load_trace(path: str | Path, text: bool = False) -> Trace:
     _check_order(codes, times, order, names, path.name)
     counts = np.bincount(codes, minlength=len(names))
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
-    return Trace(
+    trace = Trace(
         names, offsets, times, read_strings(table, "title", order, None), read_strings(table, "categories", order, "")
+    )
+    of_feeds = read_strings(table, "feed_categories", order, "")
+    return trace if of_feeds is None else replace(trace, feed_categories=_gather_by_feed(trace, of_feeds))
+
+
+def _gather_by_feed(trace: Trace, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the different texts of each feed's rows, joined with semicolons."""
+    found: list[dict[str, None]] = [{} for _ in range(trace.feeds)]
+    for feed, text in zip(trace.item_feeds().tolist(), texts, strict=True):
+        if text:
+            found[feed][text] = None
+    return tuple("; ".join(each) for each in found)
+
+
+def _join_histories(feeds: list[FeedHistory], text: bool) -> Trace:
+    return Trace(
+        tuple(feed.name for feed in feeds),
+        np.concatenate([[0], np.cumsum([len(feed.times) for feed in feeds])]).astype(np.intp),
+        np.array([at for feed in feeds for at in feed.times], dtype=np.float64),
+        tuple(title for feed in feeds for title in feed.titles) if text else None,
+        windows=np.array([feed.window for feed in feeds], dtype=np.int64),
     )
 
 

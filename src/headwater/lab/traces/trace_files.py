@@ -19,7 +19,7 @@ from headwater.errors import TraceError
 from headwater.formats.values.dates import parse_date
 
 REQUIRED_COLUMNS = ("source", "published_at")
-TEXT_COLUMNS = ("title", "categories")
+TEXT_COLUMNS = ("title", "categories", "feed_categories")
 # Columns of `headwater export`, whose rows are in order of arrival, not of the publishers' dates.
 _EXPORTED = frozenset({"id", "identity", "first_seen"})
 _BLOCK = 1 << 26  # bytes of CSV parsed at a time; a row with a whole article must fit
@@ -198,6 +198,8 @@ def rename_columns(path: Path, pairs: str, folder: Path) -> Path:
     Raises TraceError for a name that a trace does not have or a column that the file does not have.
     """
     known = (*REQUIRED_COLUMNS, *TEXT_COLUMNS)
+    if path.is_dir():
+        raise TraceError("--columns names the columns of one file; a folder of TUDCS1 is read as it is.")
     chosen = dict(part.strip().partition("=")[::2] for part in pairs.split(","))
     for name, column in chosen.items():
         if name not in known or not column:

@@ -1,8 +1,8 @@
 """Runs queries over the items of a trace, and finds the subjects and words of its feeds.
 
 A query is a function of title and categories: `compile_condition` makes one from the query language by the engine's own
-code, `KeywordQuery` from a list of words. A feed publishes on a subject if one of the subject's words is in its name or
-in the categories of one of its items (thesis 6.1).
+code, `KeywordQuery` from a list of words. A feed publishes on a subject if one of the subject's words is in its own
+categories, in those of one of its items, or in its name, which may be its address (thesis 6.1).
 """
 
 from __future__ import annotations
@@ -70,9 +70,10 @@ def find_subjects(trace: Trace) -> dict[str, Bools]:
             memory[text] = frozenset(subject for subject, key in keys.items() if here & key)
         return memory[text]
 
-    for feed, name in enumerate(trace.names):
-        for subject in named(name):
-            found[subject][feed] = True
+    for texts in (trace.feed_categories or (), trace.names):
+        for feed, text in enumerate(texts):
+            for subject in named(text):
+                found[subject][feed] = True
     if trace.categories is not None:
         owner = trace.item_feeds()
         for feed, text in {(int(owner[k]), text) for k, text in enumerate(trace.categories) if text}:
