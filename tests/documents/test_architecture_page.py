@@ -66,12 +66,6 @@ def test_every_module_that_any_page_names_exists() -> None:
             assert any(one.endswith(f"/{path}") for one in modules), f"{page.name} names {path}, which does not exist"
 
 
-if __name__ == "__main__":  # python tests/documents/test_architecture_page.py writes the listing into the page
-    text = PAGE.read_text()
-    head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text(f"{head}{BEGIN}\n```\n{format_listing(describe_tree())}\n```\n{END}{tail}")
-
-
 def test_no_module_imports_itself_by_way_of_others() -> None:
     modules = {_name_module(path): path for path in SOURCE.rglob("*.py")}
     graph = {name: set(_list_imports(ast.parse(path.read_text()).body, modules)) for name, path in modules.items()}
@@ -99,3 +93,9 @@ def _list_imports(body: Iterable[ast.stmt], modules: dict[str, Path]) -> Iterato
 
 def _is_for_types(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"
+
+
+if __name__ == "__main__":  # python tests/documents/test_architecture_page.py writes the listing into the page
+    text = PAGE.read_text()
+    head, tail = text.split(BEGIN)[0], text.split(END)[1]
+    PAGE.write_text(f"{head}{BEGIN}\n```\n{format_listing(describe_tree())}\n```\n{END}{tail}")
