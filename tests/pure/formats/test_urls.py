@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.formats.values.links import normalise_url
+from headwater.formats.values.links import _NORMAL, _rewrite_url, normalise_url
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,14 @@ def test_a_query_with_nothing_to_remove_is_left_as_it_was_written() -> None:
 def test_normalising_twice_changes_nothing(text: str) -> None:
     once = normalise_url(text)
     assert normalise_url(once) == once or "://" not in text
+
+
+@given(
+    st.sampled_from(
+        ["http://example.org", "https://a-b.example.org:8040", "http://127.0.0.1:99999", "https://a..b:443"]
+    ),
+    st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=8),
+)
+def test_an_address_in_normal_form_is_as_if_it_were_taken_apart(site: str, path: str) -> None:
+    url = f"{site}/{path}"
+    assert _rewrite_url(url) == url or not _NORMAL.fullmatch(url)

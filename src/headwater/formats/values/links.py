@@ -12,6 +12,8 @@ from headwater.formats.values.text import decode_references
 # Parameters that track readers; the page is the same without them.
 _TRACKING = ("utm_", "mc_", "pk_", "fbclid", "gclid", "msclkid", "igshid", "yclid", "wt_mc", "cmpid")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+# Most addresses have their normal form already. Seeing that takes a tenth of the time of taking one apart.
+_NORMAL = re.compile(r"https?://(?:[a-z0-9-]+\.)+[a-z0-9-]+(?::(?!(?:80|443)/)[1-9][0-9]{0,4})?/[!-\"$->@-~]*")
 
 
 @lru_cache(maxsize=4096)
@@ -24,13 +26,17 @@ def normalise_url(url: str) -> str:
     >>> normalise_url("HTTP://Example.ORG:80?utm_source=rss&id=7#top")
     'http://example.org/?id=7'
     """
+    return url if _NORMAL.fullmatch(url) else _rewrite_url(url.strip())
+
+
+def _rewrite_url(url: str) -> str:
     try:
-        parts = urlsplit(url.strip())
+        parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError:  # not a valid URL
-        return url.strip()
+        return url
     if not host:
-        return url.strip()
+        return url
     if ":" in host:
         host = f"[{host}]"
     if port is not None and port != _DEFAULT_PORTS.get(parts.scheme.lower()):
