@@ -17,7 +17,7 @@ from rich.prompt import IntPrompt
 from headwater.cli.commands import opml
 from headwater.cli.console.command import command, make_group
 from headwater.cli.console.options import wants_json
-from headwater.cli.console.output import MAX_INTEGER, err, fail, out, show_progress
+from headwater.cli.console.output import MAX_INTEGER, err, fail, out, print_undo_hint, show_progress
 from headwater.cli.views.feeds import (
     FeedRow,
     explanation_as_json,
@@ -29,7 +29,6 @@ from headwater.cli.views.feeds import (
     render_feed_list,
     render_refreshes,
 )
-from headwater.cli.views.trash import print_undo_hint
 from headwater.errors import HeadwaterError, InputError
 from headwater.store.content import feeds as stored_feeds
 from headwater.store.content.articles import want_articles

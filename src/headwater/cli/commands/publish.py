@@ -9,8 +9,7 @@ import typer
 from rich.markup import escape
 
 from headwater.cli.console.command import command, make_group
-from headwater.cli.console.output import out
-from headwater.cli.views.trash import print_undo_hint
+from headwater.cli.console.output import out, print_undo_hint
 from headwater.publish import channels
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.publishing import private_feeds

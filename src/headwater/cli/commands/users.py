@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.prompt import Prompt
 
 from headwater.cli.console.command import command, make_group
-from headwater.cli.console.output import err, out
-from headwater.cli.views.trash import print_undo_hint
+from headwater.cli.console.output import err, out, print_undo_hint
 from headwater.credentials import hash_password, hash_secret, make_secret
 from headwater.errors import InputError
 from headwater.store.maintenance.trash_entries import Remover

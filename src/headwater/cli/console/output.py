@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
@@ -51,6 +51,12 @@ def to_plain_value(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def print_undo_hint(numbers: Sequence[int]) -> None:
+    """After a removal: print the command that restores it."""
+    if numbers:
+        out.print(f"To restore within a day: headwater removed undo {' '.join(map(str, numbers))}")
 
 
 def fail(message: str, code: int = 1) -> NoReturn:

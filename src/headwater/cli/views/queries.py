@@ -10,8 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.console.output import err, format_count, format_local_time, out
-from headwater.cli.views.trash import print_undo_hint
+from headwater.cli.console.output import err, format_count, format_local_time, out, print_undo_hint
 from headwater.language import Script
 from headwater.model import QueryFeed
 from headwater.times import DAY, format_duration, format_instant, format_relative
