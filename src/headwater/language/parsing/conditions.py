@@ -101,6 +101,8 @@ def _parse_negation(cursor: Cursor) -> Condition:
 def _parse_atom(cursor: Cursor) -> Condition:
     start = cursor.position()
     if cursor.take_keyword("HAS"):
+        if cursor.at_keyword("NOT"):
+            raise cursor.missing_error("a field", "NOT stands before HAS: NOT HAS AUTHOR")
         return Has(cursor.parse_field(example="HAS ENCLOSURE"), start)
     if cursor.take_word("STORY"):
         return _parse_story(cursor, start)

@@ -51,6 +51,10 @@ _OTHER_FIELD_NAMES = {
     **dict.fromkeys(("DATE", "TIME", "PUBDATE", "CREATED"), "did you mean PUBLISHED?"),
     **dict.fromkeys(("LENGTH", "WORDS", "CHARACTERS", "LEN"), "did you mean SIZE?"),
     **dict.fromkeys(("TEXT", "BODY"), "did you mean CONTENT?"),
+    **dict.fromkeys(("SUMMARY", "ABSTRACT", "TEASER"), "did you mean DESCRIPTION?"),
+    **dict.fromkeys(("HEADLINE", "SUBJECT"), "did you mean TITLE?"),
+    **dict.fromkeys(("FEED", "SITE", "PUBLISHER"), "did you mean SOURCE?"),
+    "CREATOR": "did you mean AUTHOR?",
     **dict.fromkeys(("URL", "URI", "ADDRESS"), "did you mean LINK?"),
     **dict.fromkeys(
         ("TAG", "FOLDER"), 'a tag is a source: RETURN TAG "news" WHERE …; categories are those of the item'

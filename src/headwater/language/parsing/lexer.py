@@ -105,7 +105,7 @@ _CHARACTER_HINTS = {
     "@": 'an address stands in double quotes: EMAIL "me@example.org"',
     "$": "a variable is a $ followed by a letter: $news",
     "*": 'a * stands at the end of a searched word: "volcan*"',
-    ":": "put an address in double quotes",
+    ":": 'addresses and times stand in double quotes; a field is searched with CONTAINS: TITLE CONTAINS "ash"',
     "~": 'similar texts are found by TITLE SIMILAR TO "…", patterns by TITLE MATCHES /…/',
     "+": "there is no arithmetic; NOW - 3 DAYS is three days ago",
     **dict.fromkeys("{}", 'placeholders stand in quotes (SET TITLE = "{title}"), conditions on a source in [ ]'),

@@ -233,7 +233,7 @@ def _report_leftover(cursor: Cursor, joined: bool, filtered: bool, parts: dict[s
         cursor.report_missing("“|” or WHERE", hint)
 
 
-_DIRECTIONS = ("ASCENDING", "DESCENDING", "DOWN", "UP", "REVERSE", "REVERSED")
+_DIRECTIONS = ("ASCENDING", "DESCENDING", "DOWN", "UP", "REVERSE", "REVERSED", "NEWEST", "OLDEST", "LATEST")
 _FOREIGN_WORDS = {
     "LIMIT": "KEEP LAST 10 ITEMS limits the document",
     "TOP": "KEEP LAST 10 ITEMS limits the document",
@@ -242,6 +242,8 @@ _FOREIGN_WORDS = {
     "BEFORE": 'CONTAINS "ash" NEAR 5 "cloud" finds both in either order; a phrase has its words in order',
     "SORT": "ORDER BY … arranges the document",
     "UNION": "sources are combined with |",
+    **dict.fromkeys(("EXCEPT", "MINUS", "WITHOUT", "-"), "a source is left out by a condition: WHERE SOURCE != name"),
+    "XOR": "conditions are joined with AND or OR",
     "INNER": "JOIN alone publishes the items with a match",
     "OUTER": "there are JOIN, LEFT JOIN and ANTI JOIN",
     "RIGHT": "there are JOIN, LEFT JOIN and ANTI JOIN",
@@ -291,6 +293,8 @@ def _hint_after_condition(cursor: Cursor) -> str | None:
         return "several values are joined with OR or AND"
     if cursor.previous.kind is TokenKind.REGEX and cursor.previous.end == cursor.token.offset:
         return "the only flag of a regular expression is i: /abc/i"
+    if cursor.at_sign("|"):
+        return "conditions are joined with AND or OR; | combines sources"
     if cursor.at_sign(","):
         return 'several values stand in a list: CONTAINS ANY ("a", "b") or IN ("a", "b")'
     if cursor.at_sign(">", ">=", "<", "<=") and cursor.previous.value == ")":
@@ -362,7 +366,9 @@ def _parse_source(cursor: Cursor) -> Source:
     if cursor.at_kind(TokenKind.WORD) and cursor.token.value not in KEYWORDS:
         return FeedName(cursor.take().value, start)
     hint = "a source is missing" if cursor.at_keyword(*_PART_KEYWORDS) else hint_reserved_word(cursor, _SOURCE_HINT)
-    if cursor.at_keyword("TAGS"):
+    if cursor.at_keyword("NOT"):
+        hint = "a source is left out by a condition: WHERE SOURCE != name"
+    elif cursor.at_keyword("TAGS"):
         hint = 'one tag is a source: TAG "news" | TAG "science"'
     if cursor.at_kind(TokenKind.JUNK):
         hint = "put an address in double quotes" if "://" in cursor.token.value else _NAME_HINT
@@ -391,7 +397,7 @@ def _parse_join(cursor: Cursor) -> Join:
     field = cursor.parse_field()
     similar = cursor.take_keyword("SIMILAR") is not None
     if similar:
-        cursor.expect_keyword("TO")
+        cursor.expect_keyword("TO", f"for example ON {field} SIMILAR TO ${branch.var or 'g'}.{field}")
     elif not cursor.take_sign("="):
         hint = cursor.suggest_keyword(("SIMILAR",), f"for example ON {field} = ${branch.var or 'g'}.{field}")
         raise cursor.missing_error("= or SIMILAR TO", hint)
