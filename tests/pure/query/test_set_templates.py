@@ -28,12 +28,26 @@ def test_scripts_and_handlers_are_removed_from_markup(field: str, operator: str)
 
 
 @pytest.mark.parametrize(
-    "address", ["javascript:alert(1)", " JavaScript:alert(1)", "data:text/html,x", "java\\nscript:x"]
+    "address",
+    [
+        "javascript:alert(1)",
+        " JavaScript:alert(1)",
+        "data:text/html,x",
+        "java\\nscript:x",
+        "feed:javascript:alert(1)",
+        "feed: javascript:alert(1)",
+        "feed:feed:javascript:alert(1)",
+    ],
 )
 def test_a_link_that_runs_something_is_left_out(address: str) -> None:
     assert rewrite(f'LINK = "{address}"').link is None
     assert rewrite('LINK = "{title}"', address.replace("\\n", "\n")).link is None
     assert "javascript" not in (rewrite("""CONTENT = '<a href="{title}">x</a>'""", address).content or "").lower()
+
+
+@pytest.mark.parametrize("address", ["feed:https://a.example/feed", "feed://a.example:8080/", "webcal:a.ics"])
+def test_an_address_behind_feed_stays(address: str) -> None:
+    assert rewrite(f'LINK = "{address}"').link == address
 
 
 def test_a_harmless_text_stays_as_it_is() -> None:
@@ -62,6 +76,16 @@ def test_tags_of_a_template_do_not_get_into_plain_text(field: str) -> None:
 )
 def test_a_template_and_a_value_make_no_tag_together(clause: str, title: str, published: str) -> None:
     assert rewrite(clause, title).title == published
+
+
+@pytest.mark.parametrize(
+    ("content", "published"),
+    [("&lt;script&gt;alert(1)", "< script>alert(1)"), ("1 &lt;", "1 < script>"), ("a < b", "a < b")],
+)
+def test_a_content_makes_no_tag_in_plain_text(content: str, published: str) -> None:
+    (create,) = parse('CREATE FEED a AS RETURN ALL SET TITLE = "{content}", AUTHOR = "{content}script>"').queries
+    changed = rewrite_item(AnalysedItem(item(1, "Lava", content=content), NEWS), create.query.settings).item
+    assert published in (changed.title, *changed.authors)
 
 
 def test_nothing_is_published_where_only_tags_and_white_space_are_left() -> None:

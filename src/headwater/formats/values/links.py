@@ -57,6 +57,10 @@ _HREF = re.compile(r"""^<a\s[^<>]*?href\s*=\s*["']?([^"'<>\s]+)""", re.IGNORECAS
 _CONTROL_CHARACTERS = dict.fromkeys((*range(32), 127))
 
 
+# Programs open what follows these: feed:https://a.example/feed
+_WRAPPING_SCHEMES = frozenset({"feed", "webcal", "podcast", "itpc", "pcast"})
+
+
 def resolve_url(address: str | None, base: str | None) -> str | None:
     """Return the absolute form of an address, or None if it is empty or unsafe. Without a base, it stays relative."""
     if not address:
@@ -93,8 +97,13 @@ def _resolve_uncommon(address: str, base: str | None) -> str | None:
 
 
 def _find_scheme(address: str) -> str | None:
-    head, colon, _ = address.partition(":")
-    return _SCHEMES[head] if colon else None
+    head, colon, rest = address.partition(":")
+    scheme = _SCHEMES[head] if colon else None
+    if scheme in _WRAPPING_SCHEMES:
+        inner, colon, _ = rest.partition(":")
+        if colon and _SCHEMES[inner] not in (None, "http", "https"):
+            return "unknown"
+    return scheme
 
 
 def _classify_scheme(head: str) -> str | None:

@@ -109,8 +109,10 @@ def fill_template(template: str, values: dict[str, str], markup: bool = False) -
         if name is None:
             return found[0][0]
         value = values.get(name, "")
-        if name in _MARKUP_PLACEHOLDERS:
-            return value if markup else " ".join(strip_markup(value).split())
-        return html.escape(value, quote=True) if markup else _end_plain_text(value)
+        if markup:
+            return value if name in _MARKUP_PLACEHOLDERS else html.escape(value, quote=True)
+        if name in _MARKUP_PLACEHOLDERS:  # a tag that is shown as text there must not become one here
+            value = _TAG_START.sub("< ", " ".join(strip_markup(value).split()))
+        return _end_plain_text(value)
 
     return _PLACEHOLDER.sub(place, template)
