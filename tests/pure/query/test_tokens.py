@@ -115,6 +115,12 @@ def test_japanese_voicing_marks_tell_words_apart() -> None:
     assert split_words("ｶﾞﾗｽ") == split_words("ガラス")
 
 
+@pytest.mark.parametrize(("one", "other"), [("น้ำ", "น\u0e4d\u0e49\u0e32"), ("ນ້ຳ", "ນ\u0ecd\u0ec9\u0eb2")])
+def test_a_tone_between_the_parts_of_am_makes_no_other_word(one: str, other: str) -> None:
+    assert join_words(one) == join_words(other)
+    assert join_words(one, exact=True) == join_words(other, exact=True)
+
+
 @pytest.mark.parametrize("word", ["किताब", "हिन्दी", "বড়", "நாள்", "తెలుగు", "ಕನ್ನಡ", "മലയാളം", "བོད"])
 def test_vowel_signs_do_not_cut_a_word(word: str) -> None:
     assert len(split_words(word)) == 1

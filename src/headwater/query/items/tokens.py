@@ -171,6 +171,8 @@ _FOLDED_WORDS = _CharacterTable(lambda character: _keep_words(_fold_character(ch
 _EXACT_WORDS = _CharacterTable(_keep_words)
 _FOLDED_SYMBOLS = _CharacterTable(lambda character: _keep_words(_fold_character(character), f"{SYMBOLS}."))
 _EXACT_SYMBOLS = _CharacterTable(lambda character: _keep_words(character, f"{SYMBOLS}."))
+# Thai and Lao AM are one letter to readers. NFKC takes them apart, and some write their tone between the parts.
+_THAI_AM, _LAO_AM = re.compile("\u0e4d([\u0e48-\u0e4b]?)\u0e32"), re.compile("\u0ecd([\u0ec8-\u0ecb]?)\u0eb2")
 _SINGLE_BEFORE_LETTER = re.compile(f"{_AFTER}(?=\\w)")
 
 
@@ -185,8 +187,9 @@ def _rewrite(text: str, table: _CharacterTable, form: Literal["NFC", "NFKC"] = "
 def _compose(text: str, form: Literal["NFC", "NFKC"]) -> str:
     if not unicodedata.is_normalized(form, text):
         text = unicodedata.normalize(form, text)
-    # Thai and Lao AM are one letter to readers; NFKC alone would take them apart.
-    return text.replace("\u0e4d\u0e32", "\u0e33").replace("\u0ecd\u0eb2", "\u0eb3")
+    if "\u0e4d" in text or "\u0ecd" in text:
+        text = _THAI_AM.sub("\\1\u0e33", _LAO_AM.sub("\\1\u0eb3", text))
+    return text
 
 
 def fold_text(text: str) -> str:
