@@ -43,13 +43,13 @@ def test_equal_values_of_an_item_are_held_once_until_no_window_has_them(
 def test_numbers_that_nobody_holds_are_given_again_and_never_found(make: Callable[[Field], HeldValues[Any]]) -> None:
     values = make(Field.TITLE)
     old = [values.hold_item(analyse(number, f"ash cloud {number}")) for number in range(LEAST_UNUSED + 1)]
-    assert values.find(analyse(100, "Ash cloud 1"), Field.TITLE, 0.9, WEIGHTS) == {old[1]}
+    assert values.find(analyse(100, "Ash cloud 1"), Field.TITLE, 0.9, WEIGHTS, {*old}) == {old[1]}
     for number in old:
         values.release(number)
     new = values.hold_item(analyse(101, "lava flows"))
     assert new in old
-    assert values.find(analyse(102, "ash cloud 1"), Field.TITLE, 0.9, WEIGHTS) == set()
-    assert values.find(analyse(103, "Lava flows"), Field.TITLE, 0.9, WEIGHTS) == {new}
+    assert values.find(analyse(102, "ash cloud 1"), Field.TITLE, 0.9, WEIGHTS, {new}) == set()
+    assert values.find(analyse(103, "Lava flows"), Field.TITLE, 0.9, WEIGHTS, {new}) == {new}
 
 
 def test_values_of_the_current_item_are_held_anew_after_their_last_window_has_let_go() -> None:

@@ -38,7 +38,9 @@ class ComparedTexts(HeldValues[Bags]):
     def read_values(self, analysed: AnalysedItem) -> Bags:
         return list_word_bags(analysed, self.field)
 
-    def find(self, analysed: AnalysedItem, other: Field, at: float | None, weights: WordWeights) -> Set[int]:
+    def find(
+        self, analysed: AnalysedItem, other: Field, at: float | None, weights: WordWeights, among: Set[int]
+    ) -> Set[int]:
         search = self._search
         if (
             search is None
@@ -48,23 +50,20 @@ class ComparedTexts(HeldValues[Bags]):
         ):
             search = self._search = _Search(analysed, other, weights)
         assert at is not None
-        found = search.found.get(at)
-        if found is None:
-            found = search.found[at] = self._find_similar(search, at)
-        return found
-
-    def _find_similar(self, search: _Search, at: float) -> Set[int]:
         level = floor(at * LEVELS) / LEVELS
-        found: set[int] = set()
-        for weighed, candidates in zip(search.weighed, search.candidates, strict=True):
-            if level not in candidates:
-                candidates[level] = self._find_candidates(weighed, level)
-            found.update(
-                number
-                for number in candidates[level]
-                if any(weighed.is_similar(bag, at) for bag in self.values[number] or ())
-            )
-        return found
+        candidates = search.candidates.get(level)
+        if candidates is None:
+            found = (self._find_candidates(weighed, level) for weighed in search.weighed)
+            candidates = search.candidates[level] = set().union(*found)
+        return {number for number in among & candidates if self._is_similar(search, number, at)}
+
+    def _is_similar(self, search: _Search, number: int, at: float) -> bool:
+        known = search.similar.get((number, at))
+        if known is None:
+            bags = self.values[number] or ()
+            known = any(weighed.is_similar(bag, at) for weighed in search.weighed for bag in bags)
+            search.similar[number, at] = known
+        return known
 
     def _add_to_index(self, number: int, values: Bags) -> None:
         for word in _list_words(values):
@@ -144,15 +143,18 @@ class ComparedFields:
 
 
 class _Search:
-    """The findings for the current item: for each text of it the candidates by level, and texts by required cosine."""
+    """The findings for the current item: its candidates by level, and whether each is as similar as a query requires.
 
-    __slots__ = ("analysed", "candidates", "found", "other", "weighed", "weights")
+    A candidate is compared when a window that holds it asks: most windows hold few of the texts.
+    """
+
+    __slots__ = ("analysed", "candidates", "other", "similar", "weighed", "weights")
 
     def __init__(self, analysed: AnalysedItem, other: Field, weights: WordWeights) -> None:
         self.analysed, self.other, self.weights = analysed, other, weights
         self.weighed = [WeighedBag(bag, weights) for bag in list_word_bags(analysed, other)]
-        self.candidates: list[dict[float, list[int]]] = [{} for _ in self.weighed]
-        self.found: dict[float, Set[int]] = {}
+        self.candidates: dict[float, set[int]] = {}
+        self.similar: dict[tuple[int, float], bool] = {}
 
 
 class _TextNumbers(dict[str, "array[int]"]):

@@ -48,8 +48,10 @@ class HeldValues(ABC, Generic[Values]):
         """Return the values of an item that windows will hold."""
 
     @abstractmethod
-    def find(self, analysed: AnalysedItem, other: Field, at: float | None, weights: WordWeights) -> Set[int]:
-        """Return the numbers whose values match the field `other` of an item, perhaps with some that are unused.
+    def find(
+        self, analysed: AnalysedItem, other: Field, at: float | None, weights: WordWeights, among: Set[int]
+    ) -> Set[int]:
+        """Return the numbers, of those in a window, whose values match the field `other` of an item.
 
         All windows ask about the same item, one after the other, so its answers are kept. Meanwhile windows can only
         have added values of the same item, which is never compared with itself.
@@ -137,11 +139,13 @@ class EqualValues(HeldValues[frozenset[Hashable]]):
     def read_values(self, analysed: AnalysedItem) -> frozenset[Hashable]:
         return equality_keys(analysed, self.field, self._other)
 
-    def find(self, analysed: AnalysedItem, other: Field, at: float | None, weights: WordWeights) -> Set[int]:
+    def find(
+        self, analysed: AnalysedItem, other: Field, at: float | None, weights: WordWeights, among: Set[int]
+    ) -> Set[int]:
         if self._asked is None or self._asked[0] is not analysed:
             values = equality_keys(analysed, self._other, self.field)
             self._asked = analysed, set().union(*(self._index.get(value, ()) for value in values))
-        return self._asked[1]
+        return among & self._asked[1]
 
     def _add_to_index(self, number: int, values: frozenset[Hashable]) -> None:
         for value in values:

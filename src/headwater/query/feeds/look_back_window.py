@@ -104,10 +104,7 @@ class LookBackWindow:
         held, compared = self._held, self._compared
         if not held:
             return ()
-        found = compared.find(analysed, self.other, self.at, weights)
-        if not found:
-            return ()
-        numbers = held.keys() & found
+        numbers = compared.find(analysed, self.other, self.at, weights, held.keys())
         if self._seconds is not None:
             since = analysed.arrived - self._seconds
             numbers = {number for number in numbers if held[number][0] >= since}

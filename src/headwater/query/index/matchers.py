@@ -117,14 +117,16 @@ def _match_near(condition: ast.Near) -> Matcher:
     The distance is from the last word of the earlier phrase to the first word of the later one, in either order, and
     never across two values, such as two authors or two categories. The field must also have the symbols of a phrase.
     """
-    left, right, distance = search_key(condition.left), search_key(condition.right), condition.distance
-    both = _match_contains(ast.Contains(condition.field, (condition.left, condition.right), all=True))
+    field, distance, values = condition.field, condition.distance, (condition.left, condition.right)
+    left, right = map(search_key, values)
+    if not (left and right):  # folding can remove a whole phrase; it then occurs in no text
+        return lambda analysed: False
+    symbols = [_match_searched_text(field, value, exact=False) for value in values if compile_symbols(value)]
 
     def test(analysed: AnalysedItem) -> bool:
-        if not both(analysed):
-            return False  # a substring test rules out nearly every item before words are counted
-        words = analysed.joined_words(condition.field)
-        return _is_followed(words, left, right, distance) or _is_followed(words, right, left, distance)
+        words = analysed.joined_words(field)
+        near = _is_followed(words, left, right, distance) or _is_followed(words, right, left, distance)
+        return near and all(search(analysed) for search in symbols)
 
     return test
 

@@ -193,7 +193,7 @@ class AnalysedItem:
         words = self.joined_words(Field.ITEM).split()
         return (Counter(words),) if words else ()
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of characters of the content without markup; 0 without content."""
         return sum(map(len, self.field_texts(Field.CONTENT)))
