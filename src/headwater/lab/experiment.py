@@ -26,7 +26,7 @@ from headwater.errors import NotFound, SettingsError, TraceError
 from headwater.estimate.registry import suggest_names
 from headwater.lab import experiments
 from headwater.lab.traces.trace import load_trace
-from headwater.schedule.registry import STRATEGIES, forecasts, parse_strategy, set_estimator
+from headwater.schedule.registry import STRATEGIES, accepts_estimator, parse_strategy, set_estimator
 from headwater.schedule.registry import make_strategy as make_strategy  # for the experiments
 
 if TYPE_CHECKING:
@@ -114,13 +114,18 @@ class LabSettings:
         return tuple(chosen) or tuple(default)
 
     def add_estimators(self, strategies: Sequence[str]) -> tuple[str, ...]:
-        """Return each strategy with each of the estimators asked for, or as it is if none is. Those that forecast by no
-        estimator are left out, unless a person named them: then SettingsError is raised."""
+        """Return each strategy with each of the estimators asked for, or as it is if none is. Those that do not accept
+        the estimator are left out, unless a person named them: then SettingsError is raised."""
         if not self.estimators:
             return tuple(strategies)
         known = [name for name in strategies if name.partition("(")[0] in STRATEGIES]  # not an experiment's own names
-        able = strategies if self.strategies else [name for name in known if forecasts(name)]
-        return tuple(set_estimator(name, estimator) for name in able for estimator in self.estimators)
+        named = bool(self.strategies)
+        return tuple(
+            set_estimator(name, estimator)
+            for name in (strategies if named else known)
+            for estimator in self.estimators
+            if named or accepts_estimator(name, estimator)
+        )
 
     @property
     def process_count(self) -> int:

@@ -131,14 +131,16 @@ def build_strategy(strategy: str, estimator: str | None = None, objective: Objec
     return GuardedStrategy(made) if own else made
 
 
-def forecasts(strategy: str) -> bool:
-    """Return whether a strategy forecasts by an estimator that can be chosen.
+def accepts_estimator(strategy: str, estimator: str) -> bool:
+    """Return whether a strategy forecasts by an estimator that can be chosen, and can be told to use this one.
 
-    >>> [forecasts(name) for name in ("two_steps", "uniform", "fix_1h")]
-    [True, False, False]
+    >>> [accepts_estimator(name, "hourly") for name in ("two_steps", "uniform", "fix_1h", "value")]
+    [True, False, False, False]
     """
     can_choose = "estimator" in inspect.signature(load(strategy)).parameters
-    return can_choose and getattr(make_strategy(strategy), "estimator", None) is not None
+    if not can_choose or getattr(make_strategy(strategy), "estimator", None) is None:
+        return False
+    return isinstance(build_estimator(estimator), accepted_estimators(load(strategy)))
 
 
 def set_estimator(strategy: str, estimator: str) -> str:

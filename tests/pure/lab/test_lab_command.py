@@ -150,6 +150,9 @@ def test_an_estimator_runs_in_every_strategy_that_forecasts() -> None:
     named = LabSettings(strategies=("fix_1h",), estimators=("single",))
     with pytest.raises(SettingsError, match="The strategy fix_1h takes no estimator"):
         named.add_estimators(named.choose_strategies(()))
+    assert given.add_estimators(("value", "two_steps")) == tuple(
+        f"two_steps(estimator={name})" for name in given.estimators
+    )  # value learns by bayes and forecast only
     assert LabSettings().add_estimators(("uniform",)) == ("uniform",)
 
 
