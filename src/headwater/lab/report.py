@@ -45,7 +45,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDED_ROWS = 40  # longer tables are folded
-ROW_NAMES = ("strategy", "mode", "budget", "learn_days", "start", "truth", "items_per_day")  # keys that tell rows apart
+ROW_NAMES = (
+    "strategy",
+    "measure",
+    "mode",
+    "budget",
+    "learn_days",
+    "start",
+    "truth",
+    "items_per_day",
+)  # tell rows apart
+UNSEEN = 5e-4  # a relative difference that rounds to 0.0 %
 PAPER_SLOPE = -0.78  # Sia & Cho, fig. 7
 PACKAGES = ("numpy", "matplotlib", "pyarrow", "numba")
 
@@ -64,6 +74,15 @@ class Deviation:
     where: str
 
 
+def name_row(row: Row) -> str:
+    """Name a row by what tells it apart; numbers with their meaning.
+
+    >>> name_row({"strategy": "uniform", "budget": 4.55127, "learn_days": 14.0})
+    'uniform, budget 4.551, learn days 14'
+    """
+    return ", ".join(format_value(row[key], describe_measure(key)[0] + " {:.4g}") for key in ROW_NAMES if key in row)
+
+
 def measure_deviations(rows: Sequence[Row]) -> list[Deviation]:
     """Compare the rows with the values that the paper gives for them, measure by measure.
 
@@ -78,7 +97,7 @@ def measure_deviations(rows: Sequence[Row]) -> list[Deviation]:
             ours = ours["mean"] if isinstance(ours, Mapping) else ours
             if ours is None or not theirs:
                 continue
-            label = ", ".join(format_value(row[part], "{:g}") for part in ROW_NAMES if part in row)
+            label = name_row(row)
             form = describe_measure(key)[1]
             text = f"{label}: {format_value(ours, form)}, paper {format_value(theirs, form)}"
             off.append((abs(ours / theirs - 1), text))
@@ -148,8 +167,10 @@ class Comparison:
 
     @property
     def in_spreads(self) -> float | None:
-        """Our mean less the published value, in standard deviations of single worlds."""
-        return (self.ours - self.paper) / self.spread if self.spread else None
+        """Our mean less the published value, in standard deviations of single worlds; None where they are equal."""
+        if not self.spread or abs(self.off) < UNSEEN:
+            return None
+        return (self.ours - self.paper) / self.spread
 
     @property
     def off(self) -> float:
@@ -160,7 +181,7 @@ class Comparison:
         """Return the distance in per cent of the published value, or in points where that is in per cent itself."""
         if is_change(self.measure):
             return f"{100 * (self.ours - self.paper):+.1f} points"
-        return f"{100 * self.off:+.1f} %"
+        return f"{100 * self.off:+.1f} %" if abs(self.off) >= UNSEEN else "0 %"
 
 
 def compare_values(rows: Sequence[Row], seeds: int) -> list[Comparison]:
@@ -173,7 +194,7 @@ def compare_values(rows: Sequence[Row], seeds: int) -> list[Comparison]:
     """
     found = []
     for row in rows:
-        label = ", ".join(format_value(row[part], "{:g}") for part in ROW_NAMES if part in row)
+        label = name_row(row)
         published = [(label, *item) for item in row.get("paper", {}).items()]
         published += [(f"{label}, corrected in the thesis", *item) for item in row.get("thesis", {}).items()]
         for name, key, theirs in published:

@@ -392,6 +392,8 @@ def draw_figure(result: ExperimentResult) -> Figure:
     for place, name in enumerate(names):
         mine = sorted((row["budget"], row["mean_delay_s"] / 60) for row in policies if row["strategy"] == name)
         axes[0].plot(*zip(*mine, strict=True), label=name, **line_style(place))
+        if name in PAPER:
+            axes[0].plot(1.0, PAPER[name][0], "x", color=line_style(place)["color"], markersize=8)
         for row in measured:  # one retrieval a day on the real trace
             if row["strategy"].startswith(f"{name} on ") and row["budget"] == 1.0:
                 axes[0].plot(1.0, row["mean_delay_s"] / 60, "*", color=line_style(place)["color"], markersize=11)
@@ -399,7 +401,7 @@ def draw_figure(result: ExperimentResult) -> Figure:
     axes[0].set_ylim(0, None)
     axes[0].set_xlabel("retrievals per feed and day")
     axes[0].set_ylabel("mean delay (min)")
-    axes[0].set_title("Fig. 13: delay by policy (★ real trace)", fontsize=10)
+    axes[0].set_title("Fig. 13: delay by policy (★ real trace, × paper)", fontsize=10)
     axes[0].legend(fontsize=8)
     if learning:
         for axis, strategy, title, label in (
