@@ -79,14 +79,14 @@ def quote_input(text: str) -> str:
     return f"“{shown if len(text) <= QUOTED_CHARACTERS else shown[:-1] + '…'}”"
 
 
-def find_nearest(word: str, known: Iterable[str], cutoff: float = 0.65) -> str | None:
+def find_nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word with the most similar spelling, if any.
 
     >>> find_nearest("titel", ["TITLE", "LINK"])
     'TITLE'
     """
     by_fold = {name.casefold(): name for name in known}
-    found = difflib.get_close_matches(word[:60].casefold(), by_fold, n=1, cutoff=cutoff)
+    found = difflib.get_close_matches(word[:60].casefold(), by_fold, n=1, cutoff=0.65)
     return by_fold[found[0]] if found else None
 
 

@@ -192,10 +192,9 @@ class Maintenance:
         definitions: Mapping[int, CreateFeed],
         outcomes: Sequence[TargetOutcome],
         now: float,
-        every: float = PROMISE_SECONDS,
     ) -> None:
-        """Measure the TARGETs of queries, at most every so many seconds; `outcomes` are the plan's expectations."""
-        if now - self._promises_measured >= every:
+        """Measure the TARGETs of queries, at most every PROMISE_SECONDS; `outcomes` are the plan's expectations."""
+        if now - self._promises_measured >= PROMISE_SECONDS:
             self._promises_measured = now
             await self._promises.measure_queries(definitions, model, outcomes, now, self.settings.alert_hours)
 

@@ -188,7 +188,7 @@ def list_members(connection: Connection, within: float) -> list[ClusterMember]:
     return [ClusterMember(*row) for row in connection.execute(_MEMBERS, {"within": within})]
 
 
-def remove_member(connection: Connection, name: str, older: float = 3600.0) -> None:
-    """Remove a member, and all members that have not been seen for `older` seconds."""
-    old = read_database_time(connection) - older
+def remove_member(connection: Connection, name: str) -> None:
+    """Remove a member, and all members that have not been seen for an hour."""
+    old = read_database_time(connection) - 3600.0
     connection.execute(delete(member).where((member.c.name == name) | (member.c.seen < old)))

@@ -406,9 +406,9 @@ def parse_unit(cursor: Cursor, example: str) -> TimeUnit:
     )
 
 
-def parse_window(cursor: Cursor, expected: str = "LAST …") -> LastWindow:
+def parse_window(cursor: Cursor) -> LastWindow:
     """Parse LAST [INT] ( ITEMS | unit )."""
-    cursor.expect_keyword("LAST", "for example LAST 3 HOURS or LAST 100 ITEMS", expected)
+    cursor.expect_keyword("LAST", "for example LAST 3 HOURS or LAST 100 ITEMS", "LAST …")
     count = 1
     if cursor.at_kind(TokenKind.NUMBER):
         count = cursor.parse_integer("a number", "for example LAST 3 HOURS or LAST 100 ITEMS")

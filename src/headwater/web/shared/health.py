@@ -23,7 +23,7 @@ from headwater.times import DAY, MINUTE
 from headwater.web.shared.failure_advice import report_store_error
 
 OK, DEGRADED, FAILING = "ok", "degraded", "failing"
-LATE = 10 * MINUTE  # so long may feeds, items and deliveries wait for their turn
+LATE = 10 * MINUTE  # the longest wait of feeds, items and deliveries for their turn
 MIN_FREE_BYTES = 100 << 20
 CHECK_SECONDS = 1.0  # anybody may ask, and each check writes
 PATIENCE = 10.0  # seconds until a database counts as hung

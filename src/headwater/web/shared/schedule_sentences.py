@@ -15,7 +15,7 @@ from headwater.times import describe_waiting, format_duration, format_number, fo
 def explain_schedule(
     explanation: ScheduleExplanation, refreshes: Sequence[Refresh], now: float, zone: tzinfo = UTC
 ) -> tuple[str, ...]:
-    """`refreshes` are the latest, newest first."""
+    """Explain the schedule of a feed in sentences; `refreshes` are its latest, newest first."""
     lines = [
         explanation.interval,
         explanation.forecast,
