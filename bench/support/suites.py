@@ -242,7 +242,9 @@ def is_met(key: Key, value: object, found: object) -> bool:
 
 
 def _to_epoch(value: Any) -> float | None:
-    return float(calendar.timegm(tuple(value))) if value is not None and not isinstance(value, float) else value
+    if value is None or isinstance(value, float):
+        return value
+    return float("nan") if isinstance(value, str) else float(calendar.timegm(tuple(value)))  # not a parsed date
 
 
 def _to_text(html: str) -> str:
