@@ -236,10 +236,20 @@ class Bayes(Estimator):
         trust = self._shared["trust"]
         return np.asarray(trust[below] + (at - below) * (trust[below + 1] - trust[below]))
 
+    def _find_clocks(self, rows: Rows) -> Floats:
+        """Return the clocks of some rows; for those just refreshed, as they were before."""
+        recent = self._recent
+        return recent[1] if recent is not None and recent[0] is rows else self.rhythm.clocks(rows, self.fast)
+
+    def measure_own_time(self, rows: Rows, start: Floats, end: Floats) -> Floats:
+        """Return the days of own time between two times of each row; 0 where there is no first one."""
+        clocks, place = self._find_clocks(rows), np.arange(len(rows))
+        begin = np.where(np.isfinite(start), np.minimum(start, end), end)
+        return self._to_own_time(clocks, place, end) - self._to_own_time(clocks, place, begin)
+
     def forecast(self, rows: Rows) -> RateForecast:
         """Return the forecast of these rows from their last refresh on."""
-        recent = self._recent
-        clocks = recent[1] if recent is not None and recent[0] is rows else self.rhythm.clocks(rows, self.fast)
+        clocks = self._find_clocks(rows)
         base, parts = self._split_rates(
             self._columns["items"][rows].astype(np.float64), self._columns["observed"][rows].astype(np.float64)
         )

@@ -71,13 +71,17 @@ class FeedHabits(FeedColumns):
     def shared(self) -> Mapping[str, Any]:
         return {"prior": np.tile(_FIRST_PRIOR, (len(RATE_CLASSES) + 1, 1)), "learned": -np.inf}
 
-    def observe(self, seen: Observed, slow: Floats) -> None:
-        """Learn from successful refreshes; `slow` is the slow rate of the forecast after them."""
+    def observe(self, seen: Observed, slow: Floats, own: Floats | None = None) -> None:
+        """Learn from successful refreshes; `slow` is the slow rate of the forecast after them.
+
+        `own` are the days since the refresh before on each feed's own clock (None: as on the wall). By the clock on the
+        wall busy and quiet hours would look like bursts.
+        """
         rows, columns = seen.rows, self._columns
         first = ~np.isfinite(seen.start)
         elapsed = np.where(first, 0.0, np.maximum(seen.end - seen.start, 0.0)) / DAY
         self._learn_losses(seen, first, elapsed)
-        self._learn_bursts(seen, first, elapsed)
+        self._learn_bursts(seen, first, elapsed, elapsed if own is None else own)
         dated = np.zeros(len(rows), bool) if seen.published is None else seen.published.counts > 0
         # Behind an overflow only the time that the document shows was observed.
         shown = elapsed.copy()
@@ -183,13 +187,13 @@ class FeedHabits(FeedColumns):
         columns["noticed"][rows] = columns["noticed"][rows] * keep + seen.lost[told]
         columns["foretold"][rows] = columns["foretold"][rows] * keep + seen.new[told] * share / (1 - share)
 
-    def _learn_bursts(self, seen: Observed, first: Bools, elapsed: Floats) -> None:
+    def _learn_bursts(self, seen: Observed, first: Bools, elapsed: Floats, own: Floats) -> None:
         rows = seen.rows
         gain = np.zeros((len(rows), len(DISPERSIONS)))
-        settled = np.flatnonzero(~first & (elapsed > 0))
+        settled = np.flatnonzero(~first & (own > 0))
         if len(settled):
             known = rows[settled]
-            mean = self.rate(known) * elapsed[settled]
+            mean = self.rate(known) * own[settled]
             # An uncertain rate spreads the counts as well; that is not a burst.
             spread = DISPERSIONS + (mean / np.maximum(self.evidence(known), 0.5))[:, None]
             gain[settled] = log_chances(seen.new[settled, None], mean[:, None], spread)

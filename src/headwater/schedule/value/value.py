@@ -140,7 +140,8 @@ class Value(IntervalStrategy):
             planned = np.subtract(self.due[rows], seen.start, out=np.full(len(rows), np.inf), where=held)
             waits = self.habits.expect_waits(seen)
             self.calibration.observe(seen, polls, away, factor, np.maximum(planned, self.shortest), waits)
-            self.habits.observe(seen, self.beliefs.slow_rate(rows))
+            own = self.beliefs.measure_own_time(rows, seen.start, seen.end)
+            self.habits.observe(seen, self.beliefs.slow_rate(rows), own)
         price = self._price_refresh(table, rows)
         self._columns["paid"][rows] = price
         self._columns["gain"][rows] = self._gain(table, rows)
