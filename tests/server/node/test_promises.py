@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from starlette.types import Message
 from headwater.cli.views.queries import write_promise
 from headwater.model import Ending, Refresh, Verdict
 from headwater.node.crawl.crawl_status import TargetOutcome
-from headwater.node.quality.promises import PromiseKeeper, PromiseReport, find_broken_since, load_promises
+from headwater.node.quality.promises import PromiseKeeper, PromiseReport, load_promises
 from headwater.node.quality.targets import note_broken_target
 from headwater.node.queries.demand import DemandModel
 from headwater.node.queries.query_explanation import explain_query, load_scope
@@ -26,8 +28,15 @@ from headwater.store.content.feed_state import load_feed_states
 from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.publishing.deliveries import list_deliveries
-from headwater.store.queries.promise_hours import SERVER, PromiseHour, list_promise_hours
+from headwater.store.queries.promise_hours import (
+    SERVER,
+    PromiseHour,
+    find_broken_spells,
+    list_promise_hours,
+    save_promise_hours,
+)
 from headwater.store.queries.selectivity import list_selectivity, load_offered_counts
+from headwater.store.store import Store
 from headwater.times import DAY, HOUR
 from headwater.web.app import create_app
 from support.idle_node import make_idle_node
@@ -40,13 +49,17 @@ TARGET DELAY <= 2 MINUTES DELIVER TO WEBHOOK "https://hook.example/"; """
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[QueryWorld]:
     async with await open_store(f"sqlite:///{tmp_path / 'p.sqlite'}") as store:
-        made = QueryWorld(store)
-        made.now = NOW - NOW % HOUR
-        await made.begin()
-        await made.publish("iris", "old lava")  # a feed's first document is history
-        await made.run(SCRIPT)
-        await made.process()
-        yield made
+        yield await begin_world(store)
+
+
+async def begin_world(store: Store) -> QueryWorld:
+    made = QueryWorld(store)
+    made.now = NOW - NOW % HOUR
+    await made.begin()
+    await made.publish("iris", "old lava")  # a feed's first document is history
+    await made.run(SCRIPT)
+    await made.process()
+    return made
 
 
 async def arrive(world: QueryWorld, number: int, delay: float, lost: float = 0.0, **more: object) -> None:
@@ -264,6 +277,18 @@ async def test_a_promise_broken_for_too_long_is_told_once_to_the_receiver(world:
     assert len(await world.store.read(list_deliveries)) == 1
 
 
+async def test_a_promise_broken_for_weeks_is_told_once(world: QueryWorld) -> None:
+    for number in range(60):
+        world.now += 6 * HOUR
+        await arrive(world, number, 600.0)
+        await measure(world, alert=8.0)
+    promise = await measure(world, alert=8.0)
+    assert promise.kept is False
+    assert promise.broken_since is not None
+    assert world.now - promise.broken_since > 8 * DAY
+    assert len(await world.store.read(list_deliveries)) == 1
+
+
 async def test_a_promise_without_a_judgement_now_is_not_told_as_broken(world: QueryWorld) -> None:
     for number in range(30):
         world.now += 600
@@ -288,13 +313,14 @@ async def test_the_server_has_a_record_with_and_without_a_target(world: QueryWor
     assert len(await world.store.read(list_promise_hours, 0, SERVER)) == 2
 
 
-def test_a_broken_spell_ends_only_with_a_kept_hour() -> None:
-    def records(*kept: bool | None) -> list[PromiseHour]:
-        return [PromiseHour(1, hour, {}, {}, PromiseCounts(), one, "") for hour, one in enumerate(kept)]
-
-    assert find_broken_since(records(True, None)) is None
-    assert find_broken_since(records(True, False, None, False)) == HOUR
-    assert find_broken_since(records(False, True, False)) == 2 * HOUR
+async def test_a_broken_spell_ends_only_with_a_kept_hour(database_url: str) -> None:
+    verdicts = {1: (True, None), 2: (True, False, None, False), 3: (False, True, False), 4: (None, False), 5: (None,)}
+    async with await open_store(database_url) as store:
+        for query, kept in verdicts.items():
+            hours = [PromiseHour(query, hour, {}, {}, PromiseCounts(), one, "") for hour, one in enumerate(kept)]
+            await store.write(save_promise_hours, hours)
+        assert await store.read(find_broken_spells) == {2: 1, 3: 2, 4: 1}
+        assert await store.read(find_broken_spells, 3) == {3: 2}
 
 
 async def get_page(app: Starlette, path: str) -> str:
@@ -313,15 +339,26 @@ async def get_page(app: Starlette, path: str) -> str:
     return b"".join(message.get("body", b"") for message in sent).decode()
 
 
-async def test_pages_explain_health_and_metrics_show_the_same(world: QueryWorld) -> None:
-    for number in range(60):
-        await arrive(world, number, 50.0)
-    await measure(world)
-    app = create_app(make_idle_node(world.store, clock=lambda: world.now), clock=lambda: world.now)
+async def test_pages_api_explain_health_and_metrics_show_the_same(database_url: str) -> None:
+    async with await open_store(database_url) as store:
+        world = await begin_world(store)
+        for number in range(60):
+            late = number >= 56
+            world.now += 300.0 * late  # an item has waited since the refresh before at most
+            await arrive(world, number, 200.0 if late else 50.0, lost=float(number % 20 == 7))
+        promise = await measure(world)
+        app = create_app(make_idle_node(store, clock=lambda: world.now), clock=lambda: world.now)
+        api = "/api/v1/quality/promises"
+        seen = {path: await get_page(app, path) for path in (api, "/health", "/metrics", "/queries/Alarm", "/quality")}
+        told = (await explain_query(store, load_settings(), "Alarm", world.now)).promise
 
-    seen = {path: await get_page(app, path) for path in ("/health", "/metrics", "/queries/Alarm", "/quality")}
-    assert '"in_time":1.0' in seen["/health"]
-    assert 'headwater_promise_kept{query="Alarm"} 1.0' in seen["/metrics"]
-    assert 'headwater_promise_items{query="Alarm"} 60.0' in seen["/metrics"]
-    assert "Delay at most 2 min for 95 of 100 items" in seen["/queries/Alarm"]
-    assert "100 % of 60 items within 2 min, 50 s on average" in seen["/quality"]
+    assert (promise.day.items, promise.day.delay) == (63, 60.0)
+    (listed,) = [one for one in json.loads(seen[api])["items"] if one["query"] == "Alarm"]
+    (healthy,) = [one for one in json.loads(seen["/health"])["promises"] if one["query"] == "Alarm"]
+    assert told == promise
+    assert listed == healthy == asdict(promise)
+    for name in ("items", "completeness", "delay", "in_time"):
+        assert f'headwater_promise_{name}{{query="Alarm"}} {float(getattr(promise.day, name))}\n' in seen["/metrics"]
+    for page in (seen["/queries/Alarm"], seen["/quality"], "\n".join(write_promise(promise))):
+        assert "93 %" in page  # of 60 items within two minutes
+        assert "1 min" in page  # the mean delay

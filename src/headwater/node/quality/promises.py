@@ -35,6 +35,7 @@ from headwater.store.queries.promise_hours import (
     PromiseHour,
     count_hits_by_feed,
     delete_promise_hours,
+    find_broken_spells,
     find_latest_hours,
     list_promise_hours,
     save_promise_hours,
@@ -114,7 +115,7 @@ class PromiseKeeper:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._alerted: dict[int, float] = {}  # query → start of the missed spell that an alert reported
+        self._alerted: set[int] = set()  # queries whose present missed spell was reported
         self.broken: dict[int, str] = {}  # query, or SERVER → why its promise is not kept
 
     async def measure_server(
@@ -185,9 +186,12 @@ class PromiseKeeper:
             past[-1] = _judge(past[-1], past, promise.target, culprit, deadline=True)
         await self._store.write(save_promise_hours, past[-len(hours) :])
         self._note_verdict(past[-1])
-        since = find_broken_since(past) if past[-1].kept is False else None
-        if since is not None and alert_hours is not None and now - since >= alert_hours * HOUR:
-            await self._send_alert(promise, past[-1], since, now)
+        if past[-1].kept:
+            self._alerted.discard(promise.query_id)
+        if past[-1].kept is False and alert_hours is not None:
+            since = (await self._store.read(find_broken_spells, promise.query_id))[promise.query_id] * HOUR
+            if now - since >= alert_hours * HOUR:
+                await self._send_alert(promise, past[-1], since, now)
 
     async def _count(self, promise: _Promise, start: float, end: float) -> dict[int, PromiseCounts]:
         return await _count_by_feed(self._store, promise.query_id, promise.shares, promise.target.delay, start, end)
@@ -214,9 +218,9 @@ class PromiseKeeper:
 
     async def _send_alert(self, promise: _Promise, record: PromiseHour, since: float, now: float) -> None:
         """Queue one alert per broken spell to each receiver of the query."""
-        if self._alerted.get(promise.query_id) == since:
+        if promise.query_id in self._alerted:
             return
-        self._alerted[promise.query_id] = since
+        self._alerted.add(promise.query_id)
         log.warning("promise_broken", query=promise.name, since=since, why=record.why)
         alert = (
             f"{promise.name} promises {describe_target(promise.target, deadline=True)}. This has not been kept for "
@@ -294,29 +298,16 @@ def _describe_pause(known: Known, losing: bool) -> str:
     return "it was polled too rarely"
 
 
-def find_broken_since(records: Sequence[PromiseHour]) -> float | None:
-    """Return the start of the first hour since which a promise is broken; None if it is not.
-
-    Hours without a judgement do not end the spell.
-    """
-    since = None
-    for one in records:
-        if one.kept is False:
-            since = one.hour * HOUR if since is None else since
-        elif one.kept:
-            since = None
-    return since
-
-
 async def load_promises(store: Store, now: float) -> list[PromiseReport]:
     """Load the promises as last measured: the server first, then the queries with a TARGET, by name."""
     this = int(now // HOUR)
     records: dict[int, list[PromiseHour]] = {}
     for one in await store.read(list_promise_hours, this - PERIODS["week"]):
         records.setdefault(one.query_id, []).append(one)
+    broken = await store.read(find_broken_spells)
     names: dict[int, str | None] = {query.id: query.name for query in await store.read(list_all_query_feeds)}
     names[SERVER] = None
-    found = [_report(names[id], some, this) for id, some in records.items() if id in names]
+    found = [_report(names[id], some, broken.get(id), this) for id, some in records.items() if id in names]
     return sorted(found, key=lambda one: (one.query is not None, one.query or ""))
 
 
@@ -325,7 +316,7 @@ async def find_promise(store: Store, query: str, now: float) -> PromiseReport | 
     return next((one for one in await load_promises(store, now) if one.query == query), None)
 
 
-def _report(name: str | None, records: Sequence[PromiseHour], this: int) -> PromiseReport:
+def _report(name: str | None, records: Sequence[PromiseHour], broken: int | None, this: int) -> PromiseReport:
     last, deadline = records[-1], name is not None
     target = QualityTarget(**last.promised) if last.promised else None
     periods = {}
@@ -342,7 +333,7 @@ def _report(name: str | None, records: Sequence[PromiseHour], this: int) -> Prom
         day=periods["day"],
         week=periods["week"],
         kept=last.kept,
-        broken_since=find_broken_since(records),
+        broken_since=None if broken is None else broken * HOUR,
         why=last.why,
         measured="" if target is None else describe_measured(target, periods["day"], deadline=deadline),
     )

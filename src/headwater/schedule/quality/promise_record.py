@@ -176,11 +176,16 @@ def describe_figures(
 
 
 def describe_period(measured: MeasuredQuality) -> str:
-    """Write what was measured in a period, with the number of items."""
+    """Write what was measured in a period, with the number of items.
+
+    >>> describe_period(MeasuredQuality(45, 1.0, None, 45, 63.0, 0.97))
+    '45 items, completeness 100 %, mean delay 1.1 min, 97 % in time'
+    """
     if not measured.items:
         return "nothing published"
     figures = describe_figures(measured.completeness, measured.freshness, measured.delay, measured.items)
-    return f"{measured.items:,} item{'s' if measured.items != 1 else ''}, {figures}"
+    in_time = "" if measured.in_time is None else f", {format_share(measured.in_time, measured.dated)} in time"
+    return f"{measured.items:,} item{'s' if measured.items != 1 else ''}, {figures}{in_time}"
 
 
 def describe_measured(target: QualityTarget, measured: MeasuredQuality, *, deadline: bool) -> str:

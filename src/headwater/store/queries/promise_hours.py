@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, delete, func, select
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, delete, func, select, true
 
 from headwater.model import Ending
 from headwater.schedule.quality.promise_record import PromiseCounts, measure_missing_of_lost
@@ -142,6 +142,24 @@ def list_promise_hours(connection: Connection, since: int, query_id: int | None 
 def find_latest_hours(connection: Connection) -> dict[int, int]:
     """Return the hour of the latest record of each query."""
     query = select(promise_hour.c.query_id, func.max(promise_hour.c.hour)).group_by(promise_hour.c.query_id)
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def find_broken_spells(connection: Connection, query_id: int | None = None) -> dict[int, int]:
+    """Return the first hour since which each promise is broken, or one query's; hours without a judgement count on."""
+    mine = true() if query_id is None else promise_hour.c.query_id == query_id
+    last_kept = (
+        select(promise_hour.c.query_id, func.max(promise_hour.c.hour).label("hour"))
+        .where(promise_hour.c.kept.is_(True), mine)
+        .group_by(promise_hour.c.query_id)
+        .subquery()
+    )
+    query = (
+        select(promise_hour.c.query_id, func.min(promise_hour.c.hour))
+        .outerjoin(last_kept, last_kept.c.query_id == promise_hour.c.query_id)
+        .where(promise_hour.c.kept.is_(False), mine, promise_hour.c.hour > func.coalesce(last_kept.c.hour, -1))
+        .group_by(promise_hour.c.query_id)
+    )
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
