@@ -343,7 +343,7 @@ def test_the_forecast_of_a_feed_and_its_record_are_described_in_words(polled: Va
     assert estimator.record().items > 0
     assert "and that time has passed" in estimator.describe_feed(row, float(polled.due[row]) + 300 * DAY)
     assert LearnedForecast(1).describe_feed(0, EPOCH) == ""
-    assert "10% lower chance than the plain estimate" in ForecastRecord(-0.1, 100, 0.3).describe()
+    assert "10 % lower chance than the plain estimate" in ForecastRecord(-0.1, 100, 0.3).describe()
 
 
 def test_days_with_items_around_a_time_are_counted() -> None:
@@ -353,6 +353,11 @@ def test_days_with_items_around_a_time_are_counted() -> None:
     estimator.observe(row, np.full(1, -np.inf), np.full(1, now), np.full(1, 5.0), row > 0, Ragged.of([times]))
     counts = [estimator.memory.count_days(0, now + hours * HOUR) for hours in (6.5, 7.2, 5.8, 12.0)]
     assert counts == [5, 5, 5, 0]
+
+    busy, hours = LearnedForecast(1), EPOCH + HOUR * np.arange(9 * 24)
+    spans = np.full(1, -np.inf), np.full(1, hours[-1])
+    busy.observe(row, *spans, np.full(1, 216.0), row > 0, Ragged.of([hours.tolist()]))
+    assert {busy.memory.count_days(0, hours[-1] + k * HOUR / 2) for k in range(48)} == {7}
 
 
 def test_kept_bins_depend_on_feed_and_time_only() -> None:

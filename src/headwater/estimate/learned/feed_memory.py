@@ -153,13 +153,14 @@ class FeedMemory(FeedColumns):
     def count_days(self, row: int, when: float) -> int:
         """Return on how many of the 7 days before the latest refresh a feed published within an hour of a time of day.
 
-        An hour here is the half hour of that time and the two on each side of it, as far as they have been seen.
+        An hour here is the half hour of that time and the two on each side of it, as far as they have been seen. The
+        latest day is the one whose first of these half hours has begun.
         """
         newest = int(self._columns["at"][row] // HALF_HOUR)
-        slots = newest - np.arange(7 * SLOTS_PER_DAY)
-        away = (slots - int(when // HALF_HOUR) + SLOTS_PER_DAY // 2) % SLOTS_PER_DAY - SLOTS_PER_DAY // 2
-        hit = (np.abs(away) <= 2) & (self._columns["recent"][row, slots % RECENT] > 0)
-        return len(np.unique((slots[hit] - away[hit]) // SLOTS_PER_DAY))
+        latest = newest + 2 - (newest + 2 - int(when // HALF_HOUR)) % SLOTS_PER_DAY
+        slots = latest - SLOTS_PER_DAY * np.arange(7)[:, None] + np.arange(-2, 3)
+        hit = (slots <= newest) & (self._columns["recent"][row, slots % RECENT] > 0)
+        return int(hit.any(axis=1).sum())
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
