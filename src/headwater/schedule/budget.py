@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from headwater.errors import SettingsError
-from headwater.times import MINUTE
+from headwater.times import MINUTE, format_duration
 
 BUCKET_SECONDS = 0.1  # spending within it is remembered as one entry, with the last time
 
@@ -42,6 +42,17 @@ class BudgetRecord:
 
     open_requests: int = 0
     spent: tuple[tuple[float, int, float], ...] = ()
+
+
+def describe_limit(requests: float) -> str:
+    """Write how many requests a cap per minute allows, and in which time: below one a minute, one in a longer time.
+
+    >>> describe_limit(60), describe_limit(0.5)
+    ('60 in the last minute', '1 in the last 2 min')
+    """
+    if requests >= 1:
+        return f"{requests:g} in the last minute"
+    return f"1 in the last {format_duration(MINUTE / requests)}"
 
 
 class RequestBudget:

@@ -50,12 +50,16 @@ WIDTH = 480.0  # of a chart: a phone shows it at three quarters of this size, so
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with its finding as the title, and the same numbers as a table for readers who cannot see it."""
+    """A chart with its finding as the title, and the same numbers as a table for readers who cannot see it.
+
+    The note says what a reader could misunderstand.
+    """
 
     title: str
     svg: Markup
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    note: str = ""
 
 
 def svg_element(name: str, inside: str = "", **attributes: Any) -> str:

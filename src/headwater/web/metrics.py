@@ -120,7 +120,8 @@ class _ServerCollector(Collector):
         yield GaugeMetricFamily(
             "headwater_budget_requests_left", "Requests that may be sent now.", value=status.budget_left
         )
-        yield GaugeMetricFamily("headwater_spent_requests", "Requests sent in the last minute.", value=status.spent)
+        sent = "Requests sent in the last minute; with a budget below 1, in the time that it gives one request."
+        yield GaugeMetricFamily("headwater_spent_requests", sent, value=status.spent)
         yield GaugeMetricFamily("headwater_spent_bytes", "Bytes received in the last minute.", value=status.spent_bytes)
         if status.budget_bytes is not None:
             yield GaugeMetricFamily(

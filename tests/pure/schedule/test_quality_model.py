@@ -75,7 +75,7 @@ def test_batches_larger_than_the_window_are_named_as_a_floor_of_loss() -> None:
     assert not found.reached
     assert found.completeness is not None
     assert found.completeness < 0.9
-    assert "batches larger than a feed's window" in found.message
+    assert "more items come between two polls than a feed shows" in found.message
     (most,) = quality_by_budget(make_bursty(INPUTS, 45.0), [1e4])
     assert most.completeness == pytest.approx(found.completeness, abs=0.01)
 
@@ -160,7 +160,7 @@ def test_a_target_that_no_budget_meets_says_what_is_possible() -> None:
     (one,) = meet_query_targets([wish], bursty, 10.0)
     assert not one.met
     assert one.problem.startswith("No budget brings completeness at least 99 %. Possible is completeness")
-    assert "batches larger than a feed's window" in one.problem
+    assert "more items come between two polls than a feed shows" in one.problem
 
 
 def test_a_target_that_no_budget_meets_does_not_starve_the_other_feeds() -> None:

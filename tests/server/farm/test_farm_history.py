@@ -85,7 +85,7 @@ async def test_the_limits_of_the_replay_are_known_to_the_plan(tmp_path: Path) ->
         report = await load_last_report(store)
     assert report is not None
     assert all("requires 1 h" not in one.helps for one in report.losing)
-    assert "lost even if it is polled every 1 h" in promises["Wire"].why
+    assert "than a feed shows, even if it is polled every 1 h" in promises["Wire"].why
     assert history.hurried
     assert report.price is not None
     assert report.price > 10 * RESERVE

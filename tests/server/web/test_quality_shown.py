@@ -19,6 +19,7 @@ from headwater.node.quality.feed_explanation import explain_feed_schedule
 from headwater.node.quality.quality_monitor import VERSION, QualityPoint
 from headwater.node.quality.quality_report import REPORT, LosingFeed, QualityReport
 from headwater.node.quality.targets import Deadline, save_deadlines
+from headwater.schedule.quality.least_budget import PredictedQuality
 from headwater.schedule.quality.tally_period import DelaySummary, TallyPeriod
 from headwater.settings import load_settings
 from headwater.store.content.feeds import NewFeed
@@ -31,7 +32,7 @@ from headwater.store.store import Store
 from headwater.web.app import create_app
 from headwater.web.charts import Chart
 from headwater.web.metrics import render_metrics
-from headwater.web.pages.quality_page import _draw_price
+from headwater.web.pages.quality_page import _draw_curve, _draw_price
 from support.idle_node import make_idle_node
 from support.store_samples import a_verdict
 
@@ -95,6 +96,19 @@ def test_the_price_is_called_what_it_is() -> None:
     assert price_title(2.0, 2.0, 1.0) == "The price of a request has fallen over 2 min"
     assert price_title(2.0, 9.0, 2.1) == "The price of a request has been steady over 2 min"
     assert price_title(0.0, 1e-9, 0.0) == "The budget is not scarce: a request has no price"
+
+
+def test_a_smaller_budget_is_not_called_quicker() -> None:
+    """At a tiny budget only what is caught at once is caught at all."""
+    falling = [PredictedQuality(b, b, 0.9, 0.9, 60 / b) for b in (0.25, 0.5, 1.0, 2.0)]
+    chart = _draw_curve(falling, 0.5, lambda one: one.delay / 60, "delay")
+    assert chart is not None
+    assert not chart.note
+    assert chart.title == "Half the budget would mean 4 min of mean delay instead of 2 min"
+    chart = _draw_curve([replace(falling[0], delay=30.0), *falling[1:]], 0.5, lambda one: one.delay / 60, "delay")
+    assert chart is not None
+    assert chart.title == "Half the budget would lose what waits longest: the rest would wait 30 s instead of 2 min"
+    assert chart.note.startswith("Less than 0.5 requests a minute would not be quicker")
 
 
 async def rendered(app: Starlette) -> str:
@@ -261,3 +275,15 @@ async def test_an_explanation_keeps_the_deadline_of_a_query(watched_store: Store
     assert free.next_refresh > now + 180
     assert "Alarm wants ≤ 3 min" in hurried.interval
     assert hurried.next_refresh == now + 180
+
+
+async def test_requests_below_one_a_minute_are_not_shown_as_over_the_budget(
+    site: Callable[..., Awaitable[str]], web_store: Store
+) -> None:
+    """A budget of .5 allows one request in two minutes, so one is all of it and not twice."""
+    address = await site()
+    for budget, words in ((0.5, "of 1 in the last 2 min"), (60.0, "of 60 in the last minute")):
+        report = replace(QUALITY, budget_requests=budget, used_requests=1)
+        await web_store.write(save_state, REPORT, VERSION, msgspec.json.encode(report), report.at)
+        _, page = await get(f"{address}/quality")
+        assert words in page

@@ -261,7 +261,7 @@ def _write_belief(belief: FeedBelief) -> list[str]:
         f"Expected pace: {format_number(belief.per_day_now)} items a day now, {format_number(belief.per_day)} on "
         f"average; next 24 h: {day}",
         f"Its window shows {belief.window} items; {waiting} expected in it, the probability that some are lost is "
-        f"{belief.chance_of_loss:.1%}.",
+        f"{100 * belief.chance_of_loss:.1f} %.",
     ]
 
 

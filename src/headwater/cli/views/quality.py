@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headwater.cli.console.output import format_count, out
+from headwater.schedule.budget import describe_limit
 from headwater.times import describe_waiting, format_number, format_relative, format_share
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def write_report(report: QualityReport, now: float) -> list[str]:
         lines.append(checked)
     if report.forecast is not None:
         lines.append(report.forecast.describe())
-    spent = f"Budget: {report.used_requests} of {report.budget_requests:g} requests in the last minute"
+    spent = f"Requests: {report.used_requests} of {describe_limit(report.budget_requests)}"
     if report.budget_bytes is not None:
         spent += f", {report.used_bytes / 1e6:.2g} of {report.budget_bytes / 1e6:.2g} MB"
     price = "" if report.price is None else f"; the price of a refresh is {_format_price(report)}"
@@ -92,6 +93,7 @@ def _make_losing_table(report: QualityReport) -> Table:
     table.add_column("what helps", overflow="fold")
     for one in report.losing:
         name = one.title if len(one.title) <= 40 else one.title[:39] + "…"
-        row = (str(one.feed_id), escape(name), f"{one.lost:.3g}", f"{one.lost_now:.2g}", f"{one.chance_of_loss:.0%}")
+        chance = format_share(one.chance_of_loss, 1)
+        row = (str(one.feed_id), escape(name), f"{one.lost:.3g}", f"{one.lost_now:.2g}", chance)
         table.add_row(*row, escape(one.helps))
     return table

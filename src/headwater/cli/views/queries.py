@@ -268,7 +268,7 @@ def render_query_explanation(explanation: QueryExplanation) -> None:
     if explanation.read_by:
         out.print(Text(f"read by {', '.join(explanation.read_by)}"))
     for way in explanation.ways:
-        found = f"items with {' or '.join(way.terms)} ({way.share:.2%} of all)" if way.terms else "every item"
+        found = f"items with {' or '.join(way.terms)} ({100 * way.share:.2f} % of all)" if way.terms else "every item"
         out.print(Text(f"from {way.source}: looks at {found}"))
     table = Table("Source", box=None, header_style="bold", pad_edge=False)
     for heading in ("Kept", "Share", "Items", "Wanted", "Polls", "Weight", "Of it"):
@@ -298,7 +298,8 @@ def render_query_explanation(explanation: QueryExplanation) -> None:
         wanted, cost = f"It should keep {explanation.expected_per_day:.1f} of these items", "refreshes"
     out.print(
         f"{wanted}. Its {format_count(len(explanation.sources), 'feed')} cost "
-        f"{explanation.refreshes_per_day:.1f} {cost}; {explanation.share_of_weight:.0%} of their weight is due to it."
+        f"{explanation.refreshes_per_day:.1f} {cost}; {100 * explanation.share_of_weight:.0f} % of "
+        "their weight is due to it."
     )
     if explanation.target is not None:
         out.print(Text(f"TARGET: {explanation.target.message}"))

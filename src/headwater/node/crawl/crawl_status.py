@@ -36,7 +36,7 @@ class CrawlStatus:
     budget_left: int
     next_due: float | None
     held_hosts: int
-    spent: int = 0  # requests of the last minute
+    spent: int = 0  # requests that the budget counts now: of the last minute, or longer if it is below one a minute
     spent_bytes: float = 0.0
     budget_bytes: float | None = None  # per minute
     problem: str | None = None  # the error of a custom strategy

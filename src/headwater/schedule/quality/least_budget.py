@@ -114,7 +114,7 @@ def name_limit(fastest: Plan, target: QualityTarget) -> str:
     if reason is Why.PUSHED:
         return "hubs deliver some feeds, and those are polled for safety only"
     if for_loss:
-        return f"batches larger than a feed's window are lost even if it is polled every {longest}"
+        return f"now and then more items come between two polls than a feed shows, even if it is polled every {longest}"
     return f"no feed is polled twice within {longest}"
 
 

@@ -527,7 +527,7 @@ class Value(IntervalStrategy):
         )
         for rate, items, lost, worth, due, price in np.stack(figures, axis=1).tolist():
             wait = "now" if due <= now else f"in {format_duration(due - now)}"
-            risk = f", chance of loss {lost:.0%}" if lost >= 0.01 else ""
+            risk = f", chance of loss {100 * lost:.0f} %" if lost >= 0.01 else ""
             reason = (
                 f"publishes about {format_number(rate)} items a day at this hour; {format_number(items)} new expected"
                 f"{risk}; a refresh saves {describe_waiting(worth)} of waiting now, the price is "

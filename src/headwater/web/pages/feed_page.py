@@ -114,7 +114,7 @@ def _describe_pattern(believed: tuple[float, ...], zone: str) -> str:
     if share < 0.35:
         return f"About {format_brief(total)} items a week, most on {DAYS[days.index(max(days))]}"
     period = f"{busiest}:00 and {(busiest + 6) % 24}:00 {zone}"
-    return f"About {format_brief(total)} items a week, {share:.0%} of them between {period}"
+    return f"About {format_brief(total)} items a week, {100 * share:.0f} % of them between {period}"
 
 
 def _draw_refreshes(refreshes: list[Refresh], now: float, zone: tzinfo) -> Chart | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from functools import partial
 
@@ -17,6 +17,7 @@ from headwater.node.quality.belief_sample import estimate_quality_by_budget
 from headwater.node.quality.promises import PromiseReport, load_promises
 from headwater.node.quality.quality_monitor import QualityPoint, load_history
 from headwater.node.quality.quality_report import LosingFeed, QualityReport, load_last_report
+from headwater.schedule.budget import describe_limit
 from headwater.schedule.quality.least_budget import PredictedQuality
 from headwater.store.content.feeds import change_feed, find_feed, find_feeds
 from headwater.store.queries.hits import count_feed_activity
@@ -57,6 +58,7 @@ class QualityPage:
     """The values of the page; charts are None while there is nothing to draw."""
 
     report: QualityReport | None
+    limit: str  # of requests, in words
     watched: int
     sparks: dict[str, Markup]
     buys: tuple[PredictedQuality, ...]
@@ -84,6 +86,7 @@ async def load_quality_page(site: Site, now: float, zone: tzinfo = UTC) -> Quali
     budget = status.budget_per_minute
     return QualityPage(
         report=report,
+        limit=describe_limit(report.budget_requests) if report else "",
         watched=status.feeds,
         sparks=_draw_sparklines(past[-180:]),
         buys=tuple(buys),
@@ -152,6 +155,17 @@ def _describe_curve(buys: Sequence[PredictedQuality], budget: float) -> str:
     )
 
 
+def _explain_rise(buys: Sequence[PredictedQuality]) -> str:
+    """Say why the delay is longer at some budget than at a smaller one; nothing where it only falls."""
+    slowest = max(buys, key=lambda one: one.delay, default=None)
+    if slowest is None or slowest.delay <= 1.01 * buys[0].delay:
+        return ""
+    return (
+        f"Less than {slowest.budget:.2g} requests a minute would not be quicker, although the mean delay is shorter "
+        "there: only caught items count, and those that would wait longest are lost."
+    )
+
+
 def _draw_curve(
     buys: Sequence[PredictedQuality], budget: float, value: Callable[[PredictedQuality], float], what: str
 ) -> Chart | None:
@@ -178,9 +192,11 @@ def _draw_curve(
     title = f"Half the budget would mean {less} of mean delay instead of {now}"
     if less == now:
         title = "Half the budget would be as quick"
-    return draw_line(
-        title, bottom, curve, "mean delay of caught items, in minutes", format_plain, low=0.0, marked=today
-    )
+    elif half.delay < whole.delay:
+        title = f"Half the budget would lose what waits longest: the rest would wait {less} instead of {now}"
+    name = "mean delay of caught items, in minutes"
+    drawn = draw_line(title, bottom, curve, name, format_plain, low=0.0, marked=today)
+    return replace(drawn, note=_explain_rise(buys))
 
 
 def _draw_price(past: Sequence[QualityPoint], zone: tzinfo) -> Chart | None:

@@ -94,5 +94,6 @@ def _explain_loss(explanation: ScheduleExplanation, refreshes: Sequence[Refresh]
         got = sum(one.new for one in refreshes)
         sentence = f"About {lost:.0f} of {got + lost:.0f} items were lost in the last week."
     if explanation.belief is not None and explanation.belief.chance_of_loss > 0.05:
-        sentence += f" Right now the chance that its window has overflowed is {explanation.belief.chance_of_loss:.0%}."
+        chance = 100 * explanation.belief.chance_of_loss
+        sentence += f" Right now the chance that its window has overflowed is {chance:.0f} %."
     return sentence.strip()
