@@ -22,7 +22,7 @@ from headwater.estimate.learned.network import (
     compute_gradient,
     measure_loss,
 )
-from headwater.estimate.learned.online_learning import BUFFER, KEPT, choose_bins, weigh_evidence
+from headwater.estimate.learned.online_learning import BATCH, BUFFER, KEPT, choose_bins, weigh_evidence
 from headwater.estimate.models.bayes import Bayes, expect_steps
 from headwater.estimate.models.learned_forecast import LearnedForecast, load_network
 from headwater.lab.simulation.replay import ReplaySettings, replay_trace
@@ -237,8 +237,22 @@ def test_other_weights_of_the_package_learn_from_the_start(polled: Value) -> Non
     state, before = other.save(), polled.beliefs.save()
     np.testing.assert_array_equal(state["memory/recent"], before["memory/recent"])
     np.testing.assert_array_equal(state["learning/*weights"], package.weights * np.float32(0.9))
-    assert float(before["learning/*count"]) > 0
-    assert float(state["learning/*count"]) == 0
+    assert float(before["learning/*came"]) > 0
+    assert float(state["learning/*came"]) == 0
+
+
+def test_samples_of_former_days_are_given_up_without_the_rest(polled: Value) -> None:
+    state = {
+        **polled.save(),
+        "estimator/learning/_class": np.array("online_learning/1"),
+        "estimator/learning/*samples": np.zeros((32_768, 61), np.int8),
+    }
+    new = Value(price=0.05, estimator=LearnedForecast())
+    new.load(state)
+    taken = new.save()
+    np.testing.assert_array_equal(new.due, polled.due)
+    np.testing.assert_array_equal(taken["estimator/memory/recent"], state["estimator/memory/recent"])
+    assert float(taken["estimator/learning/*came"]) == 0
 
 
 def test_feeds_without_dates_keep_the_belief() -> None:
@@ -371,10 +385,22 @@ def test_it_learns_once_a_day_from_bounded_samples(polled: Value) -> None:
     estimator = polled.beliefs
     assert isinstance(estimator, LearnedForecast)
     state = estimator.learning.save()
-    assert 0 < float(state["*count"]) <= BUFFER
+    assert float(state["*came"]) > 0
+    assert len(state["*samples"]) == BUFFER
     assert float(state["*steps"]) > 0
     assert 0 <= estimator.learning.trust <= 1
     assert estimator.bytes_per_feed - Bayes(1).bytes_per_feed < 2048
+
+
+@pytest.mark.parametrize(("came", "steps"), [(100.0, 0), (1000.0, 2), (1025.0, 3), (1e6, BUFFER // BATCH)])
+def test_a_pass_takes_the_samples_of_its_day_once(came: float, steps: int) -> None:
+    """Its cost follows what has come since the one before, within the size of the buffer."""
+    learning = LearnedForecast().learning
+    for day in range(1, 4):
+        learning.load({**learning.save(), "*came": np.array(came)})
+        learning.run_pass()
+        assert float(learning.save()["*steps"]) == day * steps
+        assert float(learning.save()["*came"]) == 0.0
 
 
 def test_a_correction_that_is_wrong_loses_its_trust() -> None:

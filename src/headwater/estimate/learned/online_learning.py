@@ -1,9 +1,9 @@
 """Goes on learning on the server: keeps a few bins of each refresh, and trains the network with them once a day.
 
 At a refresh the inputs of six of the next 24 bins are kept. At the next one their items are known; bins that had not
-ended, and refreshes whose items are lost or undated, teach nothing. The pass of a day takes that day's samples and half
-of the former ones, and starts from the weights of the day before; the first day's are those of the package. Few items
-move the weights little, and each step draws them back a little.
+ended, and refreshes whose items are lost or undated, teach nothing. The pass of a day takes that day's samples once,
+so its cost follows what has come, and starts from the weights of the day before; the first day's are those of the
+package. Few items move the weights little, and each step draws them back a little.
 
 Two rules keep any collection from being served worse for long. The learned weights are used only while they lose less
 than the package's weights on the samples of the last days, before learning from them, by more than two standard
@@ -38,10 +38,10 @@ from headwater.times import DAY, WEEK
 KEPT, SPREAD = 6, 4  # bins kept of a refresh: one of every four
 FINENESS = 12.0  # kept inputs are rounded to twelfths of a deviation
 DAILY_SAMPLES = 24  # of a feed
-BUFFER = 32_768  # samples; at most half of them are former days'
-RATE, BATCH, MAX_SLOPE = 2e-4, 512, 20.0
-ENOUGH_ITEMS = 2000.0  # items in the samples at which a step has its full rate
-PULL = 0.002  # share of the way back to the weights of the package at each step
+BUFFER = 16_384  # samples of a day
+RATE, BATCH, MAX_SLOPE = 4e-4, 512, 20.0
+ENOUGH_ITEMS = 1000.0  # items in the samples at which a step has its full rate
+PULL = 0.004  # share of the way back to the weights of the package at each step
 MAX_EVIDENCE, FIRST_EVIDENCE = 20.0, 4.0  # nats for the correction; few, so that a change of mind takes days at most
 CAUTION = 0.1  # share of a sample's nats that count, because samples of one feed are alike
 MOST_EXPECTED = 3.0  # items in a bin; more are as good as certain to come
@@ -53,6 +53,7 @@ class OnlineLearning(FeedColumns):
     """The samples that wait for their counts, the day's samples, the weights and the trust in them."""
 
     name = "online_learning"
+    version = 2  # version 1 kept samples of former days
 
     def __init__(self, feeds: int = 0, *, weights: NDArray[np.float32] | None = None) -> None:
         self._first = np.zeros(WEIGHTS, np.float32) if weights is None else weights
@@ -78,8 +79,6 @@ class OnlineLearning(FeedColumns):
             "steps": 0.0,
             "samples": np.zeros((BUFFER, REFRESH_INPUTS + BIN_INPUTS), np.int8),
             "figures": np.zeros((BUFFER, 4), np.float32),  # believed, published, weight, correction
-            "former": 0.0,  # samples of former days, at the front of the buffer
-            "count": 0.0,  # samples in the buffer
             "came": 0.0,  # samples of this day, those that found no room included
             "ahead": np.zeros(2),  # lead of the learned weights over the package's in loss, and its variance
             "evidence": FIRST_EVIDENCE,
@@ -150,11 +149,10 @@ class OnlineLearning(FeedColumns):
         order = np.argsort(rows[line], kind="stable")  # so that nothing depends on the order within a batch
         line, slot = line[order], slot[order]
         feed = rows[line]
-        # Full: a sample replaces one of this day at a place that depends on how many came; all days weigh alike.
-        former, arrived = int(shared["former"]), int(shared["came"]) + np.arange(len(feed))
-        place = former + arrived
-        if former + int(shared["came"]) + len(feed) > BUFFER:
-            place = np.where(place < BUFFER, place, mix(arrived) % (arrived + 1) + former)
+        # Full: a sample replaces another at a place that depends on how many came.
+        place = arrived = int(shared["came"]) + np.arange(len(feed))
+        if len(feed) and arrived[-1] >= BUFFER:
+            place = np.where(arrived < BUFFER, arrived, mix(arrived) % (arrived + 1))
             fits = place < BUFFER
             place, line, slot, feed = place[fits], line[fits], slot[fits], feed[fits]
         inputs = columns["inputs"][feed]
@@ -167,16 +165,16 @@ class OnlineLearning(FeedColumns):
         figures[place, 2] = weigh_refreshes(believed.mean(1))
         figures[place, 3] = columns["correction"][feed, slot]
         shared["came"] = np.array(float(shared["came"]) + len(arrived))
-        shared["count"] = np.array(float(min(former + int(shared["came"]), BUFFER)))
 
     def run_pass(self) -> None:
-        """Judge the day, train with its samples and those of former days, then keep every second one."""
-        shared, count = self._shared, int(self._shared["count"])
+        """Judge the day, train with its samples, then forget them."""
+        shared = self._shared
+        count = min(int(shared["came"]), BUFFER)
         self._columns["given"][:] = 0
-        self._judge(shared["figures"][int(shared["former"]) : count].astype(np.float64))
+        self._judge(shared["figures"][:count].astype(np.float64))
         if count >= BATCH // 4:
             samples = self._read_samples(count)
-            self._compare(samples.take(slice(int(shared["former"]), count)))
+            self._compare(samples)
             adam = Adam(shared["mean"], shared["square"], int(shared["steps"]))
             weights = shared["weights"].copy()
             order = np.argsort(mix(np.arange(count) + int(shared["steps"])), kind="stable")
@@ -187,10 +185,6 @@ class OnlineLearning(FeedColumns):
                 weights += np.float32(PULL) * (self._first - weights)
             if np.isfinite(weights).all():
                 shared["weights"], shared["steps"] = weights, np.array(float(adam.steps))
-        kept = np.arange(0, count, 2)[: BUFFER // 2]
-        for name in ("samples", "figures"):
-            shared[name][: len(kept)] = shared[name][kept]
-        shared["former"] = shared["count"] = np.array(float(len(kept)))
         shared["came"] = np.array(0.0)
 
     def _judge(self, figures: Floats) -> None:
@@ -209,8 +203,6 @@ class OnlineLearning(FeedColumns):
 
     def _compare(self, samples: Samples) -> None:
         """Compare learned and packaged weights on samples that neither has learned from."""
-        if not len(samples):
-            return
         lead = compute_losses(self._first, samples) - compute_losses(self._shared["weights"], samples)
         kept = 1 - GAIN_FADE
         self._shared["ahead"] = self._shared["ahead"] * [kept, kept**2] + [lead.sum(), (lead**2).sum()]
