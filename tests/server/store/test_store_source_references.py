@@ -6,7 +6,7 @@ import pytest
 
 from headwater.errors import InputError, QueryError
 from headwater.store.content.feeds import change_feed, find_feed, merge_feeds
-from headwater.store.maintenance.trash import move_feed_to_trash
+from headwater.store.maintenance.trash import move_feed_to_trash, move_tag_to_trash
 from headwater.store.maintenance.trash_entries import Remover
 from headwater.store.queries.query_feeds import find_query_feed, list_all_query_feeds
 from headwater.store.queries.query_scripts import run_script
@@ -124,3 +124,16 @@ async def test_a_new_name_of_a_tag_is_followed_in_the_queries_that_read_it(store
     assert await text_of(store, "Tagged") == (
         'CREATE FEED Tagged AS RETURN TAG "The \\"press\\"" WHERE CATEGORY = "news"'
     )
+
+
+async def test_a_tag_is_not_removed_while_queries_read_it(store: Store) -> None:
+    source = await one_feed(store, URL, name="guardian")
+    owner = (await store.read(find_owner)).id
+    await store.write(change_tags, owner, feed_id=source.id, add=["News", "Other"])
+    await store.write(run_script, 'CREATE FEED Tagged AS RETURN TAG "news" | TAG "elsewhere";', NOW)
+    by = Remover(owner, NOW)
+    with pytest.raises(InputError, match=r"The tag “News” is a source of the query feed Tagged\. Change or remove"):
+        await store.write(move_tag_to_trash, owner, "News", by=by)
+    assert (await store.read(find_feed, source.id)).tags == ("News", "Other")
+    await store.write(move_tag_to_trash, owner, "Other", by=by)
+    assert (await store.read(find_feed, source.id)).tags == ("News",)

@@ -156,11 +156,19 @@ def move_api_token_to_trash(connection: Connection, user_id: int, token_id: int,
 
 
 def move_tag_to_trash(connection: Connection, user_id: int, tag: str, by: Remover) -> int:
-    """Take a reader's tag off everything that has it, feeds and items, and remember where it was."""
+    """Take a reader's tag off everything that has it, feeds and items, and remember where it was.
+
+    InputError if queries read the feeds with the tag.
+    """
     tag = replace_unstorable(tag)
     mine = (subscription_tag.c.user_id == user_id, subscription_tag.c.tag == tag)
     rows = {subscription_tag.name: _read_rows(connection, subscription_tag.c.feed_id, *mine)}
-    if accounts.find_owner(connection).id == user_id:
+    owns_server = accounts.find_owner(connection).id == user_id
+    users = source_references.find_tag_users(connection, None if owns_server else user_id, tag)
+    if users and rows[subscription_tag.name]:
+        listed = source_references.describe_users(users)
+        raise InputError(f"The tag “{tag}” is a source of {listed}. Change or remove what reads it first.")
+    if owns_server:
         tagged = [row["feed_id"] for row in rows[subscription_tag.name]]
         rows[feed_tag.name] = []
         for chunk in chunks(tagged, CHUNK):

@@ -96,19 +96,28 @@ def follow_change(connection: Connection, source: Feed, name: str | None, url: s
 def follow_tag(connection: Connection, reader_id: int | None, old: str, new: str) -> None:
     """Rewrite the queries of a reader, or of the server, that read the feeds with a tag to the tag's new name."""
     written = format_source(TaggedSources(new)).removeprefix("TAG ")
-    changes: list[tuple[QueryFeed, str]] = []
-    for query in list_all_query_feeds(connection):
-        if query.reader_id == reader_id:
-            diagnostics = Diagnostics(query.text)
-            wanted: dict[Position, str | None] = {
-                diagnostics.position_at(tag.offset): written
-                for word, tag in pairwise(tokenize_script(query.text, diagnostics))
-                if word.keyword and word.value == "TAG" and tag.value.casefold() == old.casefold()
-            }
-            if wanted:
-                changes.append((query, _replace_tokens(query.text, wanted)))
+    changes = [
+        (query, _replace_tokens(query.text, dict.fromkeys(_find_tag(query.text, old), written)))
+        for query in find_tag_users(connection, reader_id, old)
+    ]
     if changes:
         _save_texts(connection, changes)
+
+
+def find_tag_users(connection: Connection, reader_id: int | None, tag: str) -> list[QueryFeed]:
+    """Find the queries of a reader, or of the server, that read the feeds with a tag."""
+    queries = list_all_query_feeds(connection)
+    return [query for query in queries if query.reader_id == reader_id and _find_tag(query.text, tag)]
+
+
+def _find_tag(text: str, tag: str) -> list[Position]:
+    """Return where a query names a tag as a source."""
+    diagnostics = Diagnostics(text)
+    return [
+        diagnostics.position_at(named.offset)
+        for word, named in pairwise(tokenize_script(text, diagnostics))
+        if word.keyword and word.value == "TAG" and named.value.casefold() == tag.casefold()
+    ]
 
 
 def note_missing_sources(connection: Connection) -> int:
