@@ -58,7 +58,7 @@ def test_differences_from_other_readers_are_shown_item_by_item() -> None:
     assert [(one["item"], one["ours"], one["theirs"]) for one in published] == [(1, 1136214240, None)]
     shown = run("read", "-", "--url", "https://example.org/feed", "--compare", given=odd).stdout.decode()
     assert "feedparser reads 1 item" in shown
-    assert "Headwater: 1136214240" in shown
+    assert "Headwater: 2006-01-02T15:04:00Z" in shown
 
 
 @pytest.mark.parametrize(

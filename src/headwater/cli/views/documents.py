@@ -10,6 +10,7 @@ from headwater.cli.console.output import format_count, format_local_time, out
 from headwater.formats.comparison import ReaderComparison
 from headwater.formats.values.text import html_to_text
 from headwater.model import Document, Entry
+from headwater.times import format_instant
 
 
 def render_reading(result: Document | ReaderComparison) -> None:
@@ -42,6 +43,8 @@ def render_comparison(result: ReaderComparison) -> None:
 
 
 def _shorten(value: object) -> str:
+    if isinstance(value, int):  # the only numbers compared are times
+        return format_instant(value)
     text = "nothing" if value in (None, [], "") else ", ".join(value) if isinstance(value, list) else str(value)
     return f"{text[:300]}…" if len(text) > 300 else text
 
