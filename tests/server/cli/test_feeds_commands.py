@@ -79,7 +79,8 @@ def test_the_interval_and_the_weight_of_a_feed_are_set_and_cleared(headwater, fa
     ],
 )
 def test_an_impossible_pace_is_refused_with_a_sentence(headwater, farm_url: str, given, sentence: str) -> None:
-    headwater("feeds", "add", f"{farm_url}/feeds/0")
+    added = headwater("feeds", "add", f"{farm_url}/feeds/0")
+    assert added.code == 0, added.err
     refused = headwater("feeds", "set", "1", *given)
     assert refused.code != 0
     assert sentence in refused.err
