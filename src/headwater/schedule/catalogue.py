@@ -83,12 +83,15 @@ STRATEGY_CATALOGUE: Mapping[str, CatalogueEntry] = {
         },
     ),
     "allocation": CatalogueEntry(
-        "m ∝ √(w·λ), evenly spaced", "Sia & Cho, Theorem 1", ("Resource allocation only",), _ALLOCATION
+        "m ∝ √(w·λ), evenly spaced",
+        "Sia & Cho, Theorem 1",
+        ("Resource allocation only", "Resource allocation"),
+        _ALLOCATION,
     ),
     "retrieval": CatalogueEntry(
         "λ(τⱼ)·(τⱼ₊₁ − τⱼ) = ∫ λ since τⱼ₋₁, equal frequencies",
         "Sia & Cho, Theorems 2, 3",
-        ("Retrieval scheduling only",),
+        ("Retrieval scheduling only", "Retrieval scheduling"),
         _RETRIEVAL,
     ),
     "combined": CatalogueEntry(

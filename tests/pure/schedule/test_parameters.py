@@ -51,6 +51,8 @@ def test_the_catalogues_name_registered_classes_only() -> None:
         ("2Steps", "two_steps"),
         ("2steps(tau=3)", "two_steps(tau=3)"),
         ("topKUtility", "top_utility"),
+        ("Resource allocation", "allocation"),
+        ("retrieval scheduling", "retrieval"),
         ("onlyTau", "only_tau"),
         ("OnlySat", "only_sat"),
         ("Fix 1h", "fix_1h"),
