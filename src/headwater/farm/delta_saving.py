@@ -7,6 +7,7 @@ the size of each item. The bytes of a daily retrieval are then expected ones, fo
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import tarfile
@@ -48,6 +49,7 @@ async def measure_farm(seed: int, feeds: int = FEEDS, days: int = DAYS) -> dict[
             known: list[Validators | None] = [None] * feeds
             for day in range(days + 1):
                 for feed in range(feeds):
+                    await asyncio.sleep(0)  # answers in this process never wait, and Ctrl-C must get through
                     asked = None if protocol == PROTOCOLS[0] else known[feed]
                     outcome = await fetcher.fetch(farm.url(feed), asked, delta=protocol == PROTOCOLS[2])
                     known[feed] = outcome.validators or known[feed]
@@ -171,7 +173,12 @@ async def measure_saving(documents: Path | None, seeds: Sequence[int] = SEEDS) -
     result = ExperimentResult("deltas", settings, rows, checks)
     if documents is not None:
         bodies = list(read_documents(documents))
-        _add_documents(result, [found for body in bodies if (found := measure_document(body))], len(bodies))
+        savings = []
+        for body in bodies:
+            await asyncio.sleep(0)  # lets Ctrl-C through
+            if (saving := measure_document(body)) is not None:
+                savings.append(saving)
+        _add_documents(result, savings, len(bodies))
         result.settings["documents"] = documents.name
     return result
 

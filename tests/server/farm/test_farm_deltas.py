@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,13 @@ async def test_the_saved_measurement_of_deltas_comes_out_again(shared_data: Path
     saved = json.loads((Path(__file__).parents[3] / "docs/results/deltas.json").read_text())
     again = await measure_saving(shared_data / "feeds.tar.xz")
     assert compare_results(saved, again.as_json()) == []
+
+
+async def test_a_measurement_on_the_farm_can_be_stopped() -> None:
+    """The farm answers in this process, so that nothing waits and Ctrl-C would only be heard at the end."""
+    task = asyncio.create_task(measure_farm(1, feeds=5, days=1))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
