@@ -113,9 +113,12 @@ class PublisherWorld:
                     reserved = self.scheduler.budget.reserve(self.now, int(self.scheduler.feed_table.host[row]))
                     self.scheduler.budget.charge(self.now, reserved, 500)
                 rows = [row for row, _ in chosen]
-                self._compare(rows)
+                failing = {row for row in rows if self._is_failing(row)}
+                self._compare([row for row in rows if row not in failing])
                 rates = self.scheduler.estimate_past_rates(np.array(rows, np.intp)).tolist()
-                self.scheduler.learn_lessons([self._poll(*one) for one in zip(rows, rates, strict=True)])
+                self.scheduler.learn_lessons(
+                    [self._poll(row, rate, row in failing) for row, rate in zip(rows, rates, strict=True)]
+                )
             due = self.scheduler.find_next_due(self.now)
             self.now += TICK * max(np.floor(min(due - self.now, stop - self.now, 60.0) / TICK), 1.0)
 
@@ -133,6 +136,11 @@ class PublisherWorld:
         for one in self.publishers:
             one.compared.clear()
 
+    def _is_failing(self, row: int) -> bool:
+        """Whether a poll of a feed fails now. Chance spares its first poll, an outage does not."""
+        one, read = self.publishers[row], self._known[row + 1].last_success is not None
+        return one.away[0] <= self.now < one.away[1] or (read and self._rng.random() < one.fails)
+
     def _compare(self, rows: list[int]) -> None:
         """Count the items that these polls will find, beside the plan's current prediction."""
         here = np.array(rows, np.intp)
@@ -145,19 +153,17 @@ class PublisherWorld:
             upto = int(np.searchsorted(one.times, self.now, side="right"))
             before = self._seen[row]
             fresh = max(before, upto - one.window)
-            if one.away[0] <= self.now < one.away[1]:
-                continue
             new, lost = upto - fresh, fresh - before
             waited = float((self.now - one.times[fresh:upto]).sum())
             self.compared += PlanComparison(new, lost, waited, new * delay, (new + lost) * share)
             one.compared.append((self._known[row + 1].last_success or 0.0, self.now, delay, share))
 
-    def _poll(self, row: int, rate: float) -> Lesson:
+    def _poll(self, row: int, rate: float, failing: bool) -> Lesson:
         """Poll a feed at whose items of this `rate` (per second) a server estimates losses: it cannot count them."""
         one, at = self.publishers[row], self.now
         one.polls.append(at)
         known = self._known[row + 1]
-        if one.away[0] <= at < one.away[1] or (known.last_success is not None and self._rng.random() < one.fails):
+        if failing:
             after = Known(
                 row + 1,
                 known.url,
