@@ -446,7 +446,7 @@ def test_the_report_says_how_far_each_measure_is_from_the_paper_and_what_does_no
         {"strategy": "d", "budget": 10.0, "requests": 1.0},
     ]
     (found,) = measure_deviations(rows)
-    assert (found.measure, found.values, found.where) == ("requests", 3, "c, 10: 70, paper 100")
+    assert (found.measure, found.values, found.where) == ("requests", 3, "c, budget 10: 70, paper 100")
     assert (found.median, found.worst) == (pytest.approx(0.1), pytest.approx(0.3))
     checks = [Check("it is not", False, "± 1", {"x": 2.0}, "Table 1", because="it rains"), Check("nor this", False, "")]
     experiment = Experiment("a", "A paper", "a thing", lambda settings, progress: result, question="Is it so?")
