@@ -223,3 +223,36 @@ def test_a_damaged_default_namespace_loses_no_items(form: str) -> None:
     assert damaged != body
     assert read_ours(damaged) == read_ours(body)
     assert read_ours(damaged.replace(b":rdf=", b"\xbardf=")) == read_ours(body)
+
+
+JSON_FEED = (
+    '{"version": "https://jsonfeed.org/version/1.1", "title": "t", "authors": [{"name": "a"}], "items": ['
+    '{"id": "1", "content_text": "a,] \\"b\\" {"}, {"id": "2", "tags": ["x"]}, {"id": "3"}]}'
+)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        JSON_FEED + "\n<!-- cached {page} -->",
+        JSON_FEED.replace('"}]}', '"},\n ]}'),
+        JSON_FEED.replace('["x"]', '["x", ]').replace('"3"}', '"3",}'),
+    ],
+)
+def test_json_with_needless_commas_or_text_behind_it_is_read_whole(damaged: str) -> None:
+    whole, document = read(JSON_FEED.encode()), read(damaged.encode())
+    assert document.items == whole.items
+    assert document.missing == 0
+    assert document.problems == ("the JSON is not valid and was recovered",)
+
+
+def test_json_that_was_cut_off_keeps_its_complete_items() -> None:
+    whole = read(JSON_FEED.encode())
+    first = JSON_FEED.index("}, {") + 1
+    for length in range(first, len(JSON_FEED)):
+        document = read(JSON_FEED[:length].encode())
+        assert document.items == whole.items[: len(document.items)]
+        assert document.missing == 1
+        assert document.describe_missing() in document.problems
+    with pytest.raises(NotAFeed, match="truncated"):
+        read(JSON_FEED[: first - 1].encode())

@@ -60,7 +60,7 @@ def read_xml(
     document = _read_document(root, kind, context, headers, parsed.encoding)
     if not parsed.problems:
         return document
-    return _count_missing(_drop_truncated_item(document, body), parsed.announced)
+    return count_missing(_drop_truncated_item(document, body), parsed.announced)
 
 
 def read_rss_elements(
@@ -84,7 +84,7 @@ def _drop_truncated_item(document: Document, body: bytes) -> Document:
     return replace(document, items=items)
 
 
-def _count_missing(document: Document, announced: int) -> Document:
+def count_missing(document: Document, announced: int) -> Document:
     """Add how many of the items that the tags of a damaged document announce could not be read."""
     missing = announced - len(document.items)
     if missing <= 0:

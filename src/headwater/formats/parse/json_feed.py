@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,9 @@ from lxml import etree
 
 from headwater.errors import NotAFeed
 from headwater.formats.parse.context import ReadOptions
-from headwater.formats.parse.document import read_rss_elements
+from headwater.formats.parse.document import count_missing, read_rss_elements
 from headwater.formats.parse.element_names import NAMESPACES
+from headwater.formats.parse.json_recovery import mend_json
 from headwater.formats.values import enclosures, encodings
 from headwater.formats.values.dates import parse_date
 from headwater.formats.values.html import HtmlReader, find_first_picture
@@ -75,7 +77,7 @@ _ITEM_LIMIT = 5_000
 
 def read_json(body: bytes, charset: str | None, base: str | None, options: ReadOptions) -> Document:
     """Read a JSON document. Raises NotAFeed if it is not a feed."""
-    value, codec, problems = _load_json(body, charset)
+    value, codec, problems, is_truncated = _load_json(body, charset)
     if not isinstance(value, dict):
         raise NotAFeed("This is JSON, but not a JSON Feed: it is not an object.", "json")
     if is_rss_in_json(value):
@@ -91,9 +93,11 @@ def read_json(body: bytes, charset: str | None, base: str | None, options: ReadO
     authors = _read_people(value)
     shown = _ItemDefaults(options.html, authors, spoken, options.summaries)
     items = items if isinstance(items, list) else []
+    if is_truncated and not items:
+        raise NotAFeed("This JSON document is truncated.", "truncated")
     if len(items) > _ITEM_LIMIT:
         problems.append(f"only the first {_ITEM_LIMIT} of {len(items)} items were read")
-    return Document(
+    document = Document(
         format=f"json {number}" if number in ("1", "1.1") else "json",
         title=_read_title(value),
         subtitle=shown.html.read_plain_text(_read_string(value.get("description"))),
@@ -110,6 +114,7 @@ def read_json(body: bytes, charset: str | None, base: str | None, options: ReadO
         encoding=codec,
         problems=tuple(problems),
     )
+    return count_missing(document, len(document.items) + is_truncated)
 
 
 def _has_feed_items(value: Mapping[str, Any]) -> bool:
@@ -123,23 +128,35 @@ def _has_feed_items(value: Mapping[str, Any]) -> bool:
     return "version" in value and all(isinstance(item, dict) and fields & item.keys() for item in items)
 
 
-def _load_json(body: bytes, charset: str | None) -> tuple[Any, str, list[str]]:
-    """Parse with orjson, which has limits, else with json, which accepts NaN, lone surrogates and other encodings."""
+def _load_json(body: bytes, charset: str | None) -> tuple[Any, str, list[str], bool]:
+    """Parse with orjson, which has limits, else with json, which accepts NaN, lone surrogates and other encodings.
+
+    Return the value, its encoding, the problems, and whether the document was cut off.
+    """
     try:
-        return orjson.loads(body), "utf-8", []
+        return orjson.loads(body), "utf-8", [], False
     except orjson.JSONDecodeError:
         pass
     text, codec, problem = encodings.decode_document(body, charset)
     text = text.lstrip("\ufeff").strip()
     problems = [problem] if problem else []
+    with suppress(ValueError):
+        return _parse_tolerantly(text), codec, problems, False
+    mended = mend_json(text)
     try:
-        return json.loads(text, strict=False, parse_constant=lambda _name: None), codec, problems
-    except RecursionError as error:
-        raise NotAFeed("This JSON is nested deeper than any feed and was not read.", "json") from error
+        value = _parse_tolerantly(mended.text)
     except ValueError as error:
-        if not text.rstrip().endswith(("}", "]")):
+        if mended.truncated:
             raise NotAFeed("This JSON document is truncated.", "truncated") from error
         raise NotAFeed("This is not valid JSON, and not a feed in another format.", "json") from error
+    return value, codec, [*problems, "the JSON is not valid and was recovered"], mended.truncated
+
+
+def _parse_tolerantly(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False, parse_constant=lambda _name: None)
+    except RecursionError as error:
+        raise NotAFeed("This JSON is nested deeper than any feed and was not read.", "json") from error
 
 
 @dataclass(frozen=True, slots=True)
