@@ -138,3 +138,14 @@ async def test_a_search_in_titles_evaluates_no_items_that_have_the_word_elsewher
     while run.done < 1:
         await run.step(web_store)
     assert run.evaluated == len(run.list_found("a")) == 51
+
+
+async def test_a_search_lists_the_items_of_the_next_step_only(web_store: Store) -> None:
+    await fill(web_store)
+    (create,) = parse('CREATE FEED a AS RETURN ALL WHERE ITEM CONTAINS "lava" AND NOT TITLE CONTAINS "lava"').queries
+    run, evaluated = await start_run(web_store, [create], NOW - 86_400, enough=10), []
+    while run.done < 1:
+        await run.step(web_store)
+        evaluated.append((run.evaluated, run.done))
+    assert evaluated == [(10, 0.0), (30, 0.0), (70, 0.0), (100, 1.0)]
+    assert len(run.list_found("a")) == 50

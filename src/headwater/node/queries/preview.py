@@ -140,7 +140,7 @@ class PastRun:
 
     @property
     def done(self) -> float:
-        """The share of the items that have been evaluated; 0 while only the first ones are listed."""
+        """The share of the items that have been evaluated; 0 until all are listed."""
         return 0.0 if self._list_rest is not None else self._next / len(self._ids) if self._ids else 1.0
 
     @property
@@ -156,8 +156,10 @@ class PastRun:
     async def step(self, store: Store) -> None:
         """Evaluate some more items, in each step twice as many as in the one before."""
         if self._list_rest is not None and self._next:
-            self._ids += (await store.read(self._list_rest, before_id=self.last_id))[::-1]
-            self._list_rest = None
+            more = await store.read(self._list_rest, limit=self._size, before_id=self.last_id)
+            self._ids += more[::-1]
+            if len(more) < self._size:
+                self._list_rest = None
         ids = self._ids[self._next : self._next + self._size]
         for name, item in await self._match_items(store, ids):
             if name in self._found:
@@ -212,8 +214,7 @@ async def start_run(
     enough: int | None = None,
 ) -> PastRun:
     """Start a run over the items since a time; with `before_id`, only over items that arrived before that one. If the
-    caller stops when it has found `enough` items, the first step has so many, and the items after it are listed when
-    they are needed."""
+    caller stops when it has found `enough` items, the first step has so many, and each step lists its own items."""
     limited = [limit_to_reader(create, reader_id) for create in creates]
     return PastRun(await store.read(_load_past, limited, since, reader_id, before_id, enough), detect)
 
@@ -239,7 +240,7 @@ def _load_past(
     first_step = FIRST_STEP if enough is None else enough
     starts = enough is not None and latest_first
     ids = list_items(connection, limit=first_step if starts else MAX_ITEMS, before_id=before_id)
-    rest = partial(list_items, limit=MAX_ITEMS) if starts and len(ids) == first_step else None
+    rest = list_items if starts and len(ids) == first_step else None
     return _Past(needed, origins, wanted, every, ids, latest_first, rest, first_step)
 
 
