@@ -456,7 +456,7 @@ def test_the_report_says_how_far_each_measure_is_from_the_paper_and_what_does_no
     assert "<code>headwater lab run a --seeds 3</code>" in text
     assert "<li>it is not (Table 1): x 2. Because it rains.</li>" in text
     assert "No reason is known." in text
-    assert '<td class="number">10.0 %</td><td class="number">30.0 %</td> <td>c, 10: 70, paper 100</td>' in text
+    assert '<td class="number">10.0 %</td><td class="number">30.0 %</td> <td>c, budget 10: 70, paper 100</td>' in text
 
 
 def test_a_finding_that_changes_is_a_surprise_in_either_direction() -> None:
