@@ -13,7 +13,7 @@ from headwater.loops import pause, set_with
 from headwater.node.crawl.transport import FetchResult, Intake, Job, OnSafe, ReceivedJob, ResultBatch
 
 MAX_BATCH = 256
-LINGER = 0.02  # seconds that a result waits for others: answers come in waves, and a transaction has its cost
+LINGER = 0.1  # seconds that a result waits for others: storing and learning one costs as much as ten together
 
 
 class MemoryTransport:
@@ -23,7 +23,7 @@ class MemoryTransport:
         self._jobs: list[Job] = []
         self._jobs_ready = asyncio.Event()
         self._open: set[int] = set()  # feeds whose jobs are not fetched yet
-        self._all_fetched = asyncio.Event()
+        self._batch_ready = asyncio.Event()
         self._results: list[FetchResult] = []
         self._results_ready = asyncio.Event()
 
@@ -32,7 +32,6 @@ class MemoryTransport:
     async def send_jobs(self, jobs: Sequence[Job]) -> set[int]:
         feeds = {job.feed_id for job in jobs}
         self._open |= feeds
-        self._all_fetched.clear()
         self._jobs += jobs
         self._jobs_ready.set()
         return feeds
@@ -70,7 +69,7 @@ class MemoryTransport:
         await self.send_jobs([received.job])
 
     async def drop_job(self, received: ReceivedJob) -> None:
-        self._close_job(received.job.feed_id)
+        self._close_job(received.job)
 
     async def reply(self, received: ReceivedJob, reply: RemoteReply) -> None:
         raise NotImplementedError("a single process makes its requests itself")
@@ -78,16 +77,16 @@ class MemoryTransport:
     async def send_result(self, result: FetchResult, on_safe: OnSafe) -> None:
         self._results.append(result)
         self._results_ready.set()
-        self._close_job(result.job.feed_id)
+        self._close_job(result.job)
         await on_safe(None)
 
     def abandon_results(self) -> None:
         """Results are handed over at once."""
 
-    def _close_job(self, feed_id: int) -> None:
-        self._open.discard(feed_id)
-        if not self._open:
-            self._all_fetched.set()
+    def _close_job(self, job: Job) -> None:
+        self._open.discard(job.feed_id)
+        if job.wished or not self._open:
+            self._batch_ready.set()
 
     # ingest
 
@@ -97,11 +96,12 @@ class MemoryTransport:
                 await self._results_ready.wait()
                 if not self._results:
                     return
-                if self._open and not stop.is_set():
-                    await pause(self._all_fetched, LINGER)
+                if not stop.is_set():
+                    await pause(self._batch_ready, LINGER)
                 batch, self._results = self._results[:MAX_BATCH], self._results[MAX_BATCH:]
                 if not self._results and not stop.is_set():
                     self._results_ready.clear()
+                    self._batch_ready.clear()
                 yield ResultBatch(batch)
 
     async def ack_results(self, batch: ResultBatch) -> None:
