@@ -93,6 +93,24 @@ def test_what_is_stopped_says_so() -> None:
     assert (done.exit_code, done.stderr) == (130, "error: Stopped.\n")
 
 
+def test_ctrl_c_while_modules_are_imported_says_so_too() -> None:
+    program = """
+import sys
+
+class Interruption:
+    def find_spec(self, name, path, target=None):
+        if name == "headwater.cli.main":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interruption())
+from headwater.__main__ import run
+run()
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "error: Stopped.\n")
+
+
 def test_the_version_is_an_option_too(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["headwater", "--version"])
     with pytest.raises(SystemExit) as ended:
