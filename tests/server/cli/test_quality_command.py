@@ -58,7 +58,7 @@ def test_the_last_report_is_shown_in_sentences_and_as_json(headwater: Callable[.
     for words in (
         "2 feeds",
         "90 %",
-        "58 of 60 requests",
+        "Requests: 58 of 60 in the last minute",
         "price of a refresh is 12 h of waiting",
         "2.0 h at the 95th",
         "Target reached",

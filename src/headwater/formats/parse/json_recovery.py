@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 # A string (also one that does not end), a comma before a closing bracket, or a bracket.
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|,(?=\s*[\]}])|[\[\]{}]', re.DOTALL)
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\\?\Z)|,(?=\s*[\]}])|[\[\]{}]', re.DOTALL)
 _CLOSING = {"{": "}", "[": "]"}
 _IN_ITEMS = 2  # open brackets: of the document and of its items
 
