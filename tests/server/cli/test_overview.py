@@ -162,7 +162,7 @@ print(sorted({LARGE | LISTS[words]!r} & set(sys.modules)))
 
 @pytest.fixture(scope="module")
 def sqlite_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder with a database; only the first command loads the migrations."""
+    """Make a folder with a database; the first command creates it."""
     folder = tmp_path_factory.mktemp("data")
     subprocess.run([sys.executable, "-m", "headwater", "--data", str(folder), "feeds", "list"], check=True)
     return folder

@@ -1,4 +1,4 @@
-"""Migrations lead from an empty database to the tables of the code, once, and never backwards."""
+"""New databases, and those of version 0.2.0, get the tables of the code, once, and never go backwards."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from support.store_samples import one_feed
 
 pytestmark = pytest.mark.migrates
 
+RELEASE = Path(__file__).with_name("release_0_2_0")
+
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
@@ -40,9 +42,15 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     server.drop(name)
 
 
+async def load_tables_of_0_2_0(url: str) -> None:
+    """Make the database as version 0.2.0 made it."""
+    for statement in (RELEASE / f"{url.partition(':')[0]}.sql").read_text().rstrip(";\n").split(";\n"):
+        await by_hand(url, statement)
+
+
 def test_migrations_are_numbered_up_to_the_head_named_in_the_code() -> None:
     numbers = list(MIGRATIONS)
-    assert numbers == [f"v{number:04}" for number in range(1, len(numbers) + 1)]
+    assert numbers == [f"v{number:04}" for number in range(2, len(numbers) + 2)]  # v0001 is 0.2.0
     assert numbers[-1] == HEAD
 
 
@@ -57,11 +65,29 @@ def differences(connection: Connection) -> list[Any]:
     return list(found)
 
 
-async def test_after_all_migrations_the_tables_are_what_the_code_says(empty_url: str) -> None:
+@pytest.mark.parametrize("version", ["new", "0.2.0"])
+async def test_the_tables_are_what_the_code_says(empty_url: str, version: str) -> None:
+    if version == "0.2.0":
+        await load_tables_of_0_2_0(empty_url)
     async with await open_store(empty_url) as store:
         assert await store.read(differences) == []
         tables = await store.read(lambda connection: set(inspect(connection).get_table_names()))
         assert set(metadata.tables) <= tables
+
+
+async def test_query_feeds_of_0_2_0_stay_as_public_as_they_were(empty_url: str) -> None:
+    await load_tables_of_0_2_0(empty_url)
+    for key in ("news", "diary"):
+        await by_hand(
+            empty_url,
+            "INSERT INTO query_feed (key, name, text, position, created, importance) "
+            f"VALUES ('{key}', '{key}', 'FROM ALL RETURN ITEMS', 1, 1, 1)",
+        )
+    await by_hand(empty_url, "INSERT INTO private_feed VALUES ('/feeds/diary')")
+    async with await open_store(empty_url) as store:
+        query = text("SELECT key, visibility FROM query_feed ORDER BY key")
+        found = await store.read(lambda connection: connection.execute(query).all())
+    assert found == [("diary", "private"), ("news", "public")]
 
 
 async def test_words_have_their_index(empty_url: str) -> None:

@@ -29,7 +29,10 @@ def read_schema_version(connection: Connection) -> str | None:
 
 
 def migrate(connection: Connection) -> None:
-    """Run the missing migrations in the caller's writing transaction: on SQLite, that is the lock."""
+    """Create the tables of an empty database, or change those of an earlier version.
+
+    Runs in the caller's writing transaction: on SQLite, that is the lock.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     version = read_schema_version(connection)
@@ -47,23 +50,31 @@ def migrate(connection: Connection) -> None:
             f"The database was written by a newer Headwater (tables {version}, this one knows {HEAD}). "
             "Install that version, or open another database."
         )
-    _upgrade(connection, version)
+    if version is None:
+        _create(connection)
+    else:
+        _upgrade(connection, version)
+    connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
 
 
 def _list_foreign_tables(connection: Connection) -> list[str]:
     return sorted(inspect(connection).get_table_names())
 
 
-def _upgrade(connection: Connection, version: str | None) -> None:
+def _create(connection: Connection) -> None:
+    from headwater.store.schema.all_tables import create_tables
+
+    create_tables(connection)
+    connection.execute(text(_VERSION_TABLE))
+
+
+def _upgrade(connection: Connection, version: str) -> None:
     """Run every migration after a version."""
     from headwater.store.database.migrations.table_changes import TableChanges
     from headwater.store.database.migrations.versions import MIGRATIONS
 
     tables = TableChanges(connection)
-    if version is None:
-        tables.execute(_VERSION_TABLE)
     for name, change_tables in MIGRATIONS.items():
-        if version is None or name > version:
+        if name > version:
             change_tables(tables)
     connection.execute(text("DELETE FROM alembic_version"))
-    connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})

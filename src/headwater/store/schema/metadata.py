@@ -40,7 +40,7 @@ def unique_outside_trash(name: str, column: str) -> Index:
 def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
     """Make an index of the rows for which `where` holds.
 
-    In PostgreSQL too, by the migration: naming its option here would load its dialect in every command.
+    In PostgreSQL too, see `create_tables`: naming its option here would load its dialect in every command.
     """
     return Index(name, *columns, unique=unique, sqlite_where=text(where))
 
@@ -68,7 +68,7 @@ class TsQuery(UserDefinedType[str]):
         return "TSQUERY"
 
 
-# The index of words: this table in PostgreSQL, with a GIN index that only the migration names, because naming it here
+# The index of words: this table in PostgreSQL, with a GIN index that only `create_tables` names, because naming it here
 # would load the dialect as well; an FTS5 table of the same name in SQLite.
 postgres_metadata = MetaData(naming_convention=metadata.naming_convention)
 

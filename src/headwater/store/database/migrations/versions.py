@@ -1,4 +1,7 @@
-"""The migrations in order: each is a function that changes the tables from one version to the next."""
+"""The migrations in order: each is a function that changes the tables from one version to the next.
+
+The tables of 0.2.0 are version v0001. A new database gets the tables of the code and needs no migration.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from headwater.store.database.migrations.initial_tables import create_initial_tables
 from headwater.store.database.migrations.table_changes import TableChanges
 
 ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
@@ -168,7 +170,6 @@ def add_document_readers_and_article_pages(tables: TableChanges) -> None:
 
 
 MIGRATIONS: dict[str, Callable[[TableChanges], None]] = {
-    "v0001": create_initial_tables,
     "v0002": add_feed_interval,
     "v0003": add_item_labels,
     "v0004": add_duplicate_counts,
