@@ -1,4 +1,4 @@
-"""Collects all tables and creates them: `metadata` from here is complete, because every module of tables is imported."""
+"""Collects all tables, since every module of tables is imported here, and creates them."""
 
 from __future__ import annotations
 
