@@ -24,9 +24,9 @@ import numpy as np
 
 from headwater import __version__
 from headwater.errors import HeadwaterError, TraceError
-from headwater.lab.description.activity import CLASS_NAMES
+from headwater.lab.description.activity import CLASS_NAMES, HABITS, PUBLISHED_HABITS
 from headwater.lab.description.description import describe_trace
-from headwater.lab.description.description_figure import draw_description
+from headwater.lab.description.description_figure import PAPER_SLOPE, draw_description
 from headwater.lab.experiment import Check, Experiment, ExperimentResult, LabSettings, Progress, Row, half_width
 from headwater.lab.published import DESCRIPTION, DOCUMENTS, judge_figures
 from headwater.lab.result_files import answers_settings, describe_command, load_result, read_saved, save_result
@@ -56,7 +56,7 @@ ROW_NAMES = (
     "items_per_day",
 )  # tell rows apart
 UNSEEN = 5e-4  # a relative difference that rounds to 0.0 %
-PAPER_SLOPE = -0.78  # Sia & Cho, fig. 7
+PRODUCED_BY_TOP = 0.97  # share of the items; thesis 6.2
 PACKAGES = ("numpy", "matplotlib", "pyarrow", "numba")
 
 
@@ -138,16 +138,13 @@ class ReportSection:
         return compare_values(self.result.rows, int(self.result.settings.get("seeds", 1)))
 
     @property
-    def columns(self) -> list[str]:
-        """Name the measures of the rows in the order in which they appear."""
-        rows = self.result.rows if self.result else []
-        return list(dict.fromkeys(key for row in rows for key in row if key not in HIDDEN_COLUMNS))
-
-    @property
-    def paper_columns(self) -> set[str]:
-        """Name the measures that have a paper's value beside them."""
-        rows = self.result.rows if self.result else []
-        return {key for row in rows for key in row.get("paper", {})}
+    def tables(self) -> list[tuple[list[str], list[Row]]]:
+        """Return the measurements as tables of rows with the same columns, in the order in which these appear."""
+        found: dict[tuple[str, ...], list[Row]] = {}
+        for row in self.result.rows if self.result else []:
+            columns = tuple(key for key in row if key not in HIDDEN_COLUMNS and row[key] is not None)
+            found.setdefault(columns, []).append(row)
+        return [(list(columns), rows) for columns, rows in found.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,24 +206,47 @@ def compare_values(rows: Sequence[Row], seeds: int) -> list[Comparison]:
 
 def describe_section(path: Path, columns: str | None = None) -> ReportSection:
     """Describe the trace as a section: activity, shapes, power law, patterns and subjects of its feeds."""
+    began = time.perf_counter()
     found = describe_trace(load_trace(path, text=True), 1.5, 0.5, 0.8)
-    law = found.law
-    rows: list[Row] = [{"measure": f"feeds on {name}", "value": float(count)} for name, count in found.subjects.items()]
-    sizes = np.bincount(found.classes, minlength=len(CLASS_NAMES)) / found.feeds
-    rows += [
-        {"measure": f"feeds of {name} items a day", "value": float(share)}
-        for name, share in zip(CLASS_NAMES, sizes, strict=True)
-    ]
+    rows: list[Row] = [{"measure": f"feeds on {name}", "feeds": float(count)} for name, count in found.subjects.items()]
+    for names, codes, published in (
+        (CLASS_NAMES, found.classes, {}),
+        (HABITS, found.habits, PUBLISHED_HABITS),
+    ):
+        shares = np.bincount(codes, minlength=len(names)) / found.feeds
+        for name, share in zip(names, shares.tolist(), strict=True):
+            label = name if names is HABITS else f"{name} items a day"
+            row: Row = {"measure": label, "share_of_feeds": share}
+            rows.append(row | ({"paper": {"share_of_feeds": published[name]}} if name in published else {}))
+    produced = {"share_of_items": found.share_of_top, "paper": {"share_of_items": PRODUCED_BY_TOP}}
+    rows.append({"measure": "items of the 17 % most productive feeds"} | produced)
     checks = []
-    if law is not None:
-        rows.append({"measure": "slope of the power law", "value": law.line, "paper": {"value": PAPER_SLOPE}})
+    if found.law is not None:
+        slope = found.law.line
+        rows.append({"measure": "slope of the power law", "value": slope, "paper": {"value": PAPER_SLOPE}})
         checks.append(
             Check(
                 "the numbers of postings of feeds follow a power law",
-                -1.2 <= law.line <= -0.4,
+                -1.2 <= slope <= -0.4,
                 f"slope of the line through the logarithms from −1.2 to −.4 (paper: {PAPER_SLOPE:g})",
-                {"slope": law.line, "paper": PAPER_SLOPE},
+                {"slope": slope, "paper": PAPER_SLOPE},
                 "Sia & Cho, fig. 7",
+            )
+        )
+    if found.clusters is not None:
+        centres = found.clusters.centres
+        figures = {
+            "clusters": float(len(centres)),
+            "hours with a peak": float(len(set(centres.argmax(1).tolist()))),
+            "largest share of two hours": float((centres + np.roll(centres, 1, axis=1)).max()),
+        }
+        checks.append(
+            Check(
+                "feeds have diverse daily patterns, with peaks at different hours and bursts of about two hours",
+                figures["hours with a peak"] >= len(centres) / 2 and figures["largest share of two hours"] >= 1 / 3,
+                "peaks in at least half as many hours as there are clusters; two hours with a third of a cluster's day",
+                figures,
+                "Sia & Cho, fig. 12",
             )
         )
     settings = {"trace": path.name, "feeds": found.feeds, "items": found.items, "days": round(found.days, 1)}
@@ -239,6 +259,7 @@ def describe_section(path: Path, columns: str | None = None) -> ReportSection:
     )
     result = ExperimentResult(DESCRIPTION, settings, rows, checks)
     picture = render_png(draw_description(found, path.name))
+    result.seconds = time.perf_counter() - began
     command = f"headwater lab describe --trace {path.name}" + (f" --columns {columns}" if columns else "")
     return ReportSection(experiment, result, picture, command=command)
 

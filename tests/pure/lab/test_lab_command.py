@@ -14,8 +14,15 @@ from typing import Any
 import pytest
 
 from headwater.cli.main import build_app
-from headwater.errors import HeadwaterError, SettingsError
-from headwater.lab.experiment import OPTIONAL_SETTINGS, LabSettings, list_experiments, load_experiment, option_name
+from headwater.errors import HeadwaterError, NotFound, SettingsError
+from headwater.lab.experiment import (
+    OPTIONAL_SETTINGS,
+    LabSettings,
+    ignore_progress,
+    list_experiments,
+    load_experiment,
+    option_name,
+)
 from support.commands import run_command
 
 
@@ -138,6 +145,12 @@ def test_every_option_is_read_or_refused(experiment: str) -> None:
         else:
             with pytest.raises(SettingsError, match=f"cannot use {option_name(name)}. It takes"):
                 found.refuse_unused(given)
+
+
+@pytest.mark.parametrize("name", ["Post Rate", "advarss", "allocation", "value"])
+def test_strategies_with_times_of_their_own_are_refused_in_a_world_of_cycles(name: str) -> None:
+    with pytest.raises(NotFound, match=r"There is no strategy called .* here\."):
+        load_experiment("two-steps").run(LabSettings(seeds=1, strategies=(name,), jobs=1), ignore_progress)
 
 
 def test_an_estimator_runs_in_every_strategy_that_forecasts() -> None:

@@ -62,6 +62,20 @@ def test_a_listed_figure_has_statements_in_the_saved_result_of_its_experiment(fi
     assert bool(figure.select_checks([Check(**check) for check in saved["checks"]])) == bool(figure.marks)
 
 
+def test_measurements_of_different_kinds_stand_in_tables_of_their_own() -> None:
+    rows = [
+        {"network": "points", "hubs": 3.0, "paper": {"hubs": 4.0}},
+        {"network": "profiles", "hops": 2.0},
+        {"network": "points", "hubs": 5.0, "lost": None},
+    ]
+    experiment = load_experiment("network")
+    tables = ReportSection(experiment, ExperimentResult("network", {}, rows)).tables
+    assert tables == [(["network", "hubs"], [rows[0], rows[2]]), (["network", "hops"], [rows[1]])]
+    page = render_report([ReportSection(experiment, ExperimentResult("network", {}, rows))], "today")
+    assert "<th>hops</th></tr>" in page
+    assert "<td></td>" not in page.split("Measurements")[1]
+
+
 def test_differences_are_grouped_by_their_reason() -> None:
     figure = PublishedFigure("T", "Fig. 9.9", "x", "tau", ("9.9",), "Ours is another world.")
     checks = [

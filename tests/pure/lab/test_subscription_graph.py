@@ -15,6 +15,7 @@ from headwater.lab.simulation.subscription_graph import (
     GraphRun,
     PublishedItems,
     SubscriptionGraph,
+    Teamwork,
     join_trees,
     measure_pairs,
     run_graph,
@@ -73,6 +74,36 @@ def test_a_graph_that_refreshes_everything_delivers_as_polling_each_window_does(
     assert np.array_equal(run.arrivals[SOURCES:], got[SOURCES:])
 
 
+def test_pushed_items_reach_every_level_without_requests_or_windows() -> None:
+    profiles = np.array([[True], [True], [True]])  # a source and a chain of two query feeds
+    parents = tuple(np.array(each, dtype=np.int64) for each in ([], [0], [1]))
+    graph = SubscriptionGraph(profiles, 1, parents, np.array([[0, 1, 2]]), np.array([0, 1, 2]))
+    items = PublishedItems(np.arange(1.0, 7.0), np.zeros(6, int), np.ones(6, int))
+
+    def run(teamwork: Teamwork) -> GraphRun:
+        return run_graph(graph, items, lambda _: make_strategy("uniform", rng=0), 2, 1.0, 0.5, teamwork)
+
+    alone, told, pushed = run("none"), run("told"), run("pushed")
+    assert alone.requests == told.requests == pushed.requests == 6  # two aggregators, every second cycle
+    assert np.isfinite(pushed.arrivals[1]).all()  # the requests of both go to the source
+    assert np.array_equal(pushed.arrivals[2, :5], pushed.arrivals[1, :5] + 1)  # one cycle later, at no request
+    assert np.isfinite(alone.arrivals[2]).sum() < 5
+
+
+def test_a_feed_that_tells_how_much_it_has_published_is_polled_when_it_has_items() -> None:
+    words = np.eye(4, dtype=bool)  # a source of four words, a query feed for each, and one that reads these four
+    profiles = np.concatenate([np.ones((1, 4), bool), words, np.ones((1, 4), bool)])
+    parents = tuple(np.array(each, dtype=np.int64) for each in ([], [0], [0], [0], [0], [1, 2, 3, 4]))
+    graph = SubscriptionGraph(profiles, 1, parents, np.array([[0, 1, 1, 1, 1, 2]]), np.array([0, 1, 1, 1, 1, 2]))
+    bursts = np.repeat(1 << make_rng(3).integers(0, 4, 40), 12)  # twelve items with the same word in a row
+    items = PublishedItems(np.arange(0.25, 120.0, 0.25), np.zeros(479, int), bursts[:479])
+    got = {}
+    for teamwork in ("none", "told"):
+        run = run_graph(graph, items, lambda _: make_strategy("top_utility", rng=0), 8, 1.0, 0.5, teamwork)
+        got[teamwork] = int(np.isfinite(run.arrivals[5]).sum())
+    assert got["told"] > 1.2 * got["none"]
+
+
 def test_quality_is_measured_for_each_source_in_whose_radius_a_query_feed_is() -> None:
     profiles = np.array([[True, False], [False, True], [True, False]])
     graph = join_trees(profiles, 2, 4.0, 0.8)
@@ -108,6 +139,14 @@ def test_pairs_of_strategies_spend_the_same_and_are_compared_level_by_level(monk
         (first, below) for first in ("uniform", "two_steps") for below in ("uniform", "two_steps")
     }
     below = next(check for check in effects if "all other levels" in check.statement)
-    found = {(row["first"], row["below"], row["level"]): row["completeness"]["mean"] for row in result.rows}
-    assert below.figures["level 2"] == pytest.approx(found["uniform", "two_steps", 2] - found["uniform", "uniform", 2])
+    found = {
+        (row["first"], row["below"], row["teamwork"], row["level"]): row["completeness"]["mean"] for row in result.rows
+    }
+    alone, other = ("uniform", "uniform", "none", 2), ("uniform", "two_steps", "none", 2)
+    assert below.figures["level 2"] == pytest.approx(found[other] - found[alone])
     assert below.figures["level 2"] > 0
+    pushed = next(check for check in effects if "push their items" in check.statement)
+    assert pushed.holds
+    assert pushed.figures["level 2"] == pytest.approx(
+        found["two_steps", "two_steps", "pushed", 2] - found["two_steps", "two_steps", "none", 2]
+    )

@@ -119,6 +119,10 @@ HABIT_RULES = {
     "sliced": "everything between constant and spontaneous: bursts and pauses",
 }
 HABITS = tuple(HABIT_RULES)
+# Shares that thesis 5.1 cites for 200,000 feeds; the other 17.9 % were empty or could not be read.
+PUBLISHED_HABITS = {
+    "zombie": 0.25, "spontaneous": 0.32, "sliced": 0.18, "constant": 0.04, "chunked": 0.03, "on-the-fly": 0.001
+}  # fmt: skip
 
 
 def classify_habits(trace: Trace) -> NDArray[np.int64]:

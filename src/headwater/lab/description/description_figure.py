@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HATCHES = ("//", "", "..")
+PAPER_SCALE, PAPER_SLOPE = 376.0, -0.78  # Sia & Cho, fig. 7: the curve a·x^b
 
 
 def draw_description(found: TraceDescription, title: str) -> Figure:
@@ -79,6 +80,7 @@ def _draw_power_law(axis: Any, found: TraceDescription) -> None:
         return
     x = np.array([values[0], values[-1]], dtype=float)
     axis.loglog(x, found.law.scale * x**found.law.line, color=COLOURS[1], label=f"line, slope {found.law.line:.2f}")
+    axis.loglog(x, PAPER_SCALE * x**PAPER_SLOPE, color=COLOURS[2], linestyle="--", label="Sia & Cho, slope −.78")
     axis.set_ylim(0.7, None)
     axis.set_title(f"Power law x^−{found.law.likelihood:.2f} by likelihood", fontsize=10)
     axis.legend(fontsize=8)
@@ -87,6 +89,9 @@ def _draw_power_law(axis: Any, found: TraceDescription) -> None:
 def _draw_habits(axis: Any, found: TraceDescription) -> None:
     sizes = np.bincount(found.habits, minlength=len(activity.HABITS)) / found.feeds * 100
     axis.barh(activity.HABITS, sizes, color=COLOURS[2])
+    cited = activity.PUBLISHED_HABITS
+    axis.plot([100 * each for each in cited.values()], list(cited), "kx", markersize=8, label="cited by thesis 5.1")
+    axis.legend(fontsize=8)
     axis.invert_yaxis()
     axis.set_xlabel("feeds (%)")
     axis.set_title(f"Most feeds are {activity.HABITS[int(sizes.argmax())]}", fontsize=10)

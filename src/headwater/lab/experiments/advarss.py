@@ -175,6 +175,12 @@ def draw_figure(result: ExperimentResult) -> Figure:
         color=COLOURS[: len(synthetic)],
     )
     axes[0].bar_label(bars, fmt="%.1f", padding=4)
+    ranked = next((row["fullest_feed"]["mean"] for row in synthetic if row["strategy"] == "advarss"), None)
+    compared = {row["strategy"]: PAPER[row["strategy"]][0] for row in synthetic if row["strategy"] in PAPER}
+    if ranked is not None and compared:
+        published = [(1 + more) * ranked for more in compared.values()]
+        axes[0].plot(list(compared), published, "kx", markersize=9, label="paper's increase over advarss")
+        axes[0].legend(fontsize=8)
     axes[0].set_ylabel("items waiting in the fullest feed")
     axes[0].set_title("Fig. 4: ranking by expected items keeps the fullest feed shortest", fontsize=10)
     parts = [(axes[1], "hours", "synthetic feeds"), (axes[-1], "trace_hours", result.settings.get("trace"))]

@@ -66,6 +66,8 @@ WINDOW = 20
 MIXED_WINDOWS, UNDATED = (10, 20, 50), 0.2  # feeds of several sizes, a fifth of them without dates
 SYNTHETIC = "synthetic feeds"  # the name of the made worlds in statements
 LATE_FINDS = (200, 300)  # finds over which figure 3 is read
+PAPER_LATE = {"fix_1h": 30.0, "fix_learned": 7.0, "moving_average": 8.0}  # minutes, figure 3
+PAPER_SAVING = 0.9  # of fix_1h's traffic, by post_rate and moving_average (figure 2)
 BUSY_UPDATES, BUSY_SPAN = 300, 21 * DAY  # updates of the feeds in figure 3, and the paper's three weeks
 # Every other row of Table 1 obeys eq. 4, error = delay × polls per item. Fix 1h by polls is printed as 179.
 CORRECTED_ERROR = {("polls", "fix_1h"): 30 * 21.02}
@@ -76,6 +78,7 @@ KNOWS_THE_NIGHT = (
 FEW_DATES = (
     "fix_learned stays at one hour where a document has fewer than two dates, and these feeds make most of its polls"
 )
+ALIKE_THERE = "moving_average and post_rate scatter alike there, a quarter as much as fix_learned"
 MEASURED_DAYS, REAL_WARMUP = 21.0, 14.0  # the paper's three weeks: the last of a trace, so that documents have a past
 
 
@@ -209,7 +212,9 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         "generic-feeds",
         {"seeds": seeds, "feeds": feeds, "window": window, "days": 21},
         rows,
-        check_statements(rows, SYNTHETIC, seeds) + check_late_finds(late, SYNTHETIC, _mean_late_finds(found)),
+        check_statements(rows, SYNTHETIC, seeds)
+        + check_late_finds(late, SYNTHETIC, _mean_late_finds(found))
+        + check_intervals(found, SYNTHETIC),
         data={"intervals": {name: _join_intervals(measures) for name, measures in found.items()}, "late": late},
     )
     if given.window is None:
@@ -229,6 +234,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
         rows = _make_rows(real)
         checks = check_statements(rows, given.trace.name, 1)
         checks += check_late_finds(_average_late_finds(real), given.trace.name)
+        checks += check_intervals(real, given.trace.name)
         result.add_trace(rows, checks, given.trace.name)
     return result
 
@@ -304,6 +310,36 @@ def check_late_finds(
             intervals=measure_intervals(pair),
         ),
     ]
+
+
+def check_intervals(found: Mapping[str, Sequence[ReplayMeasures]], where: str) -> list[Check]:
+    """Check figure 4: how far the intervals between polls scatter around the real ones."""
+    if not found.keys() >= set(LEARNING_STRATEGIES):
+        return []
+    scatter = {name: [_scatter_intervals(each.intervals) for each in found[name]] for name in LEARNING_STRATEGIES}
+    mean = {name: float(np.mean(values)) for name, values in scatter.items()}
+    return [
+        Check(
+            f"{where}: moving_average polls nearest to the real intervals, then post_rate, fix_learned last",
+            mean["moving_average"] < mean["post_rate"] < mean["fix_learned"],
+            "standard deviation of log10(interval between polls ÷ between items) over the feeds that publish",
+            mean,
+            "fig. 4",
+            because=ALIKE_THERE if where != SYNTHETIC else "",
+            intervals=measure_intervals(scatter),
+        )
+    ]
+
+
+def _scatter_intervals(intervals: Mapping[str, Floats]) -> float:
+    """Return the standard deviation of log10(polled ÷ real) over the feeds with an item in the measured time.
+
+    >>> round(_scatter_intervals({"real": np.array([10.0, 10.0, np.inf]), "polled": np.array([1.0, 100.0, 5.0])}), 3)
+    1.0
+    """
+    some = intervals["real"] < LONGEST
+    polled = np.minimum(intervals["polled"][some], LONGEST)
+    return float(np.log10(polled / intervals["real"][some]).std()) if some.any() else float("nan")
 
 
 def _mean_late_finds(found: Mapping[str, list[ReplayMeasures]]) -> dict[str, list[float]]:
@@ -407,8 +443,9 @@ def check_statements(rows: list[Row], where: str, seeds: int) -> list[Check]:
             intervals=around(polls, "mean_delay_s", 60.0),
         ),
         Check(
-            f"{where}: fix_1h has the highest traffic, and the learning strategies save most of it",
+            f"{where}: fix_1h has the highest traffic, fix_1d the lowest, the learning strategies save most",
             max(traffic, key=lambda name: traffic[name]) == "fix_1h"
+            and min(traffic, key=lambda name: traffic[name]) == "fix_1d"
             and max(traffic["moving_average"], traffic["post_rate"]) <= 0.5 * traffic["fix_1h"],
             "whole documents: moving_average and post_rate at most half of fix_1h's bytes (paper: a tenth)",
             {f"{name}, whole": value / traffic["fix_1h"] for name, value in traffic.items()}
@@ -471,18 +508,25 @@ def draw_figure(result: ExperimentResult) -> Figure:
         [row["strategy"] for row in polls], [row["bytes_whole"] / 1e9 for row in polls], color=COLOURS[0]
     )
     axes[0].bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
+    hourly = next((row["bytes_whole"] / 1e9 for row in polls if row["strategy"] == "fix_1h"), None)
+    saving = [row["strategy"] for row in polls if row["strategy"] in ("post_rate", "moving_average")]
+    if hourly is not None and saving:
+        left = [(1 - PAPER_SAVING) * hourly] * len(saving)
+        axes[0].plot(saving, left, "x", color=COLOURS[1], markersize=9, label=f"paper: {PAPER_SAVING:.0%} saved")
+        axes[0].legend(fontsize=8)
     axes[0].tick_params(axis="x", rotation=30, labelsize=8)
     axes[0].set_ylabel("transferred in three weeks (GB)")
     axes[0].set_title("Fig. 2: traffic if every poll brings the whole document", fontsize=10)
     for place, (name, curve) in enumerate(result.data["late"].items()):
         if name != "fix_1d" and not np.isnan(curve).all():  # as in the paper, half a day is off the scale
-            axes[1].plot(
-                np.arange(1, len(curve) + 1), curve, label=name, linewidth=1.0, **line_style(place, marker=False)
-            )
+            look = line_style(place, marker=False)
+            axes[1].plot(np.arange(1, len(curve) + 1), curve, label=name, linewidth=1.0, **look)
+            if name in PAPER_LATE:
+                axes[1].plot(len(curve), PAPER_LATE[name], "x", color=look["color"], markersize=9)
     axes[1].set_ylim(0, 60)
     axes[1].set_xlabel("finds of a feed")
     axes[1].set_ylabel("mean delay (min)")
-    axes[1].set_title("Fig. 3: feeds of 300 updates or more", fontsize=10)
+    axes[1].set_title("Fig. 3: feeds of 300 updates or more (× paper)", fontsize=10)
     if axes[1].lines:
         axes[1].legend(fontsize=8)
     for axis, name in zip(axes[2:], learning, strict=False):

@@ -40,6 +40,7 @@ FEEDS = 40
 STRICT, RELAXED = 1.0, 0.8
 # Shares of feeds in the thesis (6.2, 6.3, 7.3.2): news feeds by items a day; those that repeat their day; uniform ones.
 PUBLISHED_CLASSES = {"below 1": 0.25, "1–10": 0.52, "above 10": 0.23}
+PUBLISHED_OF_DIRECTORIES = {"below 1": 0.5, "1–10": 0.37, "above 10": 0.14}  # its other data set
 PUBLISHED_REGULAR = {"above 10 a day": 0.2, "above 48 a day": 0.5}
 PUBLISHED_UNIFORM = {"24 a day and more": 0.57}
 
@@ -212,7 +213,7 @@ def draw_figure(result: ExperimentResult) -> Figure:
     from headwater.lab.figures import create_figure
 
     traced = result.data.get("trace")
-    figure, axes = create_figure(1, 3 + bool(traced), width=4.3)
+    figure, axes = create_figure(1, 3 + 2 * bool(traced), width=4.3)
     for axis, truth in zip(axes, TRUTHS, strict=False):
         mine = [row for row in result.rows if row["truth"] == truth]
         by_class = {
@@ -228,8 +229,26 @@ def draw_figure(result: ExperimentResult) -> Figure:
     if traced:
         draw_shapes(axes[3], traced, legend=False)
         axes[3].set_title(f"{result.settings['trace']}")
+        _draw_classes(axes[4], result)
     figure.suptitle("How the shape heuristic (80 % variant) labels feeds of known shape over 28 days")
     return figure
+
+
+def _draw_classes(axis: Any, result: ExperimentResult) -> None:
+    """Draw the three classes of the thesis' figure 6.2, with its values as crosses."""
+    from headwater.lab.figures import COLOURS
+
+    share = {row["items_per_day"]: 100 * row["share_of_feeds"] for row in result.rows if "share_of_feeds" in row}
+    axis.bar(list(share), list(share.values()), color=COLOURS[0], label=result.settings["trace"])
+    for classes, label, mark in (
+        (PUBLISHED_CLASSES, "thesis, news feeds", "x"),
+        (PUBLISHED_OF_DIRECTORIES, "thesis, feeds of directories", "+"),
+    ):
+        axis.plot(list(classes), [100 * each for each in classes.values()], mark, color=COLOURS[1], ms=10, label=label)
+    axis.set_xlabel("items per feed and day")
+    axis.set_ylabel("feeds (%)")
+    axis.set_title("Fig. 6.2: activity classes")
+    axis.legend(fontsize=8)
 
 
 EXPERIMENT = Experiment(

@@ -51,6 +51,8 @@ BUDGETS = (10.0, 30.0, 50.0)
 CURVE_BUDGETS = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 50.0, 60.0, 80.0, 100.0)  # figs 4.2 and 4.3
 SATURATED, PERMISSIVE = 22.0, 40.0  # budgets between which the thesis' regimes change
 STRATEGY_NAMES = ("two_steps", "only_tau", "top_utility", "only_sat", "uniform")
+# Cycles have no length: strategies with intervals or days of their own have no meaning in them.
+CYCLE_NAMES = (*STRATEGY_NAMES, "reference", "round_robin", "value_index")
 CURVE_NAMES = ("two_steps", "only_tau", "only_sat", "uniform", "reference")
 SATURATED_FIRST = "saturated feeds come first, which serves completeness and costs freshness:"
 # Statements on window freshness (thesis 4.4.3, Table 4.1): better, worse, budget, and why one does not hold here.
@@ -122,7 +124,7 @@ def run_experiment(given: LabSettings, progress: Progress) -> ExperimentResult:
             raise TraceError("--query asks for the text of a trace; give one with --trace.")
     query = _choose_query(given.trace, given.query, given.window or 10) if given.trace is not None else None
     settings = CycleSettings(window=given.window or 10)
-    names = given.choose_strategies(STRATEGY_NAMES)
+    names = given.choose_strategies(STRATEGY_NAMES, CYCLE_NAMES)
     seeds = given.seeds or (10 if given.quick else 40)
     keys = [(name, budget) for name in names for budget in given.budget or BUDGETS]
     runs = run_grid(run_world, keys, seeds, given, progress, settings=settings)

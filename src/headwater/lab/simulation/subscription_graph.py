@@ -4,23 +4,26 @@
 source in whose radius it is, and may have several. Query feeds join widest interest first in every tree, so the graph
 has no cycle. The level of a query feed is its longest path from a source; the query feeds of one level are one
 aggregator, which reads all feeds above with one strategy and one budget. In a cycle all aggregators refresh at once, so
-every hop takes a cycle at least.
+every hop takes a cycle at least. Aggregators may work together: query feeds tell their readers how much they have
+published, or push their items, so that all requests go to sources.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.arrays import Bools, Floats
+from headwater.arrays import Bools, Floats, Rows
 from headwater.lab.simulation.query_network import grow_by_profile, measure_freshness
 from headwater.schedule.selection import Budget
 from headwater.schedule.strategy import Observed, Strategy, Table
 
 Integers = NDArray[np.int64]
+Teamwork = Literal["none", "told", "pushed"]  # how a query feed helps the aggregators that read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,11 @@ class _Stream:
 
 
 class _Aggregator:
-    """Refreshes the feeds that the query feeds of one level read."""
+    """Refreshes the feeds that the query feeds of one level read, and spends at most `budget` requests in a cycle."""
 
-    def __init__(self, graph: SubscriptionGraph, level: int, strategy: Strategy, window: int, share: float) -> None:
+    def __init__(
+        self, graph: SubscriptionGraph, level: int, strategy: Strategy, window: int, teamwork: Teamwork
+    ) -> None:
         members = np.flatnonzero(graph.levels == level)
         self.feeds = np.unique(np.concatenate([graph.parents[node] for node in members]))
         self.readers = [[int(node) for node in members if feed in graph.parents[node]] for feed in self.feeds]
@@ -91,23 +96,34 @@ class _Aggregator:
             self.table.selectivity[row] = (graph.profiles[feed] & wanted).sum() / max(graph.profiles[feed].sum(), 1)
         strategy.resize(len(self.feeds))
         self.read = np.zeros(len(self.feeds), dtype=np.int64)
-        self.window, self.budget, self.owed, self.requests = window, share * len(self.feeds), 0.0, 0
+        self.window, self.teamwork, self.is_source = window, teamwork, self.feeds < graph.sources
+        self.budget, self.owed, self.requests = 0.0, 0.0, 0
+
+    @property
+    def polled(self) -> int:
+        """Return the number of feeds that it has to ask."""
+        return int(self.is_source.sum()) if self.teamwork == "pushed" else len(self.feeds)
 
     def refresh(
         self, streams: list[_Stream], counts: Integers, now: float, cycle: float, shown: dict[int, list[Integers]]
     ) -> None:
         """Add to `shown` the new items that each reader sees, of those that its feeds had when the cycle began."""
+        unread = counts[self.feeds] - self.read
+        if self.teamwork == "told":
+            self.table.divergence[~self.is_source] = unread[~self.is_source]
         self.owed = min(self.owed + self.budget, max(len(self.feeds), self.budget))
-        rows = self.strategy.choose(self.table, now, Budget(int(self.owed), self.budget / cycle)).rows
+        asked = self.is_source if self.teamwork == "pushed" else None
+        rows = self.strategy.choose(self.table, now, Budget(int(self.owed), self.budget / cycle), asked).rows
         self.owed -= len(rows)
         self.requests += len(rows)
+        self._show(rows, np.minimum(unread[rows], self.window), streams, counts, shown)
+        if self.teamwork == "pushed":
+            pushed = np.flatnonzero(~self.is_source & (unread > 0))
+            self._show(pushed, unread[pushed], streams, counts, shown)
+            self.read[pushed] = counts[self.feeds[pushed]]
         if not len(rows):
             return
-        new = counts[self.feeds[rows]] - self.read[rows]
-        for row, fresh in zip(rows.tolist(), np.minimum(new, self.window).tolist(), strict=True):
-            end = int(counts[self.feeds[row]])
-            for reader in self.readers[row]:
-                shown.setdefault(reader, []).append(streams[self.feeds[row]].items[end - fresh : end])
+        new = unread[rows]
         seen = Observed(
             rows=rows,
             start=self.table.last[rows],
@@ -119,6 +135,15 @@ class _Aggregator:
         self.strategy.observe(self.table, seen)
         self.read[rows] = counts[self.feeds[rows]]
         self.table.last[rows] = now
+
+    def _show(
+        self, rows: Rows, fresh: Integers, streams: list[_Stream], counts: Integers, shown: dict[int, list[Integers]]
+    ) -> None:
+        """Add the latest `fresh` items of each row to those that its readers see."""
+        for row, many in zip(rows.tolist(), fresh.tolist(), strict=True):
+            end = int(counts[self.feeds[row]])
+            for reader in self.readers[row]:
+                shown.setdefault(reader, []).append(streams[self.feeds[row]].items[end - many : end])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +161,23 @@ def run_graph(
     window: int,
     cycle: float,
     share: float,
+    teamwork: Teamwork = "none",
 ) -> GraphRun:
     """Run the items through the graph; `make(level)` makes the strategy of an aggregator.
 
     In every cycle of `cycle` seconds an aggregator may refresh a `share` of the feeds that it reads; an unused refresh
-    stays owed. A feed shows its latest `window` items. An item that comes by several ways counts once.
+    stays owed. A feed shows its latest `window` items. An item that comes by several ways counts once. Where query
+    feeds push their items, the requests of all aggregators together are spent on the sources that each reads.
     """
     nodes = len(graph.profiles)
     wants = np.array([sum(1 << int(k) for k in np.flatnonzero(profile)) for profile in graph.profiles], dtype=np.int64)
     streams = [_Stream(len(items.times)) for _ in range(nodes)]
     arrivals = np.full((nodes, len(items.times)), np.inf)
     levels = range(1, int(graph.levels.max()) + 1)
-    aggregators = [_Aggregator(graph, level, make(level), window, share) for level in levels]
+    aggregators = [_Aggregator(graph, level, make(level), window, teamwork) for level in levels]
+    whole = share * sum(len(each.feeds) for each in aggregators) / sum(each.polled for each in aggregators)
+    for each in aggregators:
+        each.budget = whole * each.polled
     done = 0
     for number in range(1, int(np.ceil(items.times[-1] / cycle)) + 1):
         now = number * cycle
