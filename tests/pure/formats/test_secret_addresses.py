@@ -48,7 +48,17 @@ KEY = "1f0a9c7be24d11ef"
     [
         ("https://a.example/feed?key=1&u=2", "https://a.example/feed?key=1&u=2#7", "https://a.example/feed?p=7"),
         ("https://a.example/feed?key=1", "http://A.example/feed?key=1&p=7", "https://a.example/feed?key=12"),
-        (f"https://a.example/f/{KEY}/rss", f"https://a.example/f/{KEY}/7", f"https://b.example/{KEY}/7"),
+        ("https://a.example/feed?a=1&key=2", "https://b.example/7.mp3?b=3&key=2", "https://b.example/7.mp3?mykey=2"),
+        ("https://a.example/feed?auth=u-2", "https://b.example/to?u=https%3A%2F%2Fa.example%2F%3Fauth%3Du-2", ""),
+        (
+            "https://a.example/f?f=rss&k=1",
+            "https://b.example/?u=https%3A%2F%2Fa.example%2Ff%3Ff%3Drss%26k%3D1",
+            "",
+        ),
+        (f"https://a.example/feed?list={KEY}", f"https://a.example/l/{KEY}/7", f"https://a.example/l/{KEY}0/7"),
+        (f"https://a.example/f/{KEY}/rss", f"https://b.example/{KEY}/7", f"https://b.example/0{KEY}/7"),
+        (f"https://a.example/f/{KEY}.rss", f"https://a.example/f/{KEY}/7", f"https://a.example/f/{KEY}0"),
+        (f"https://a.example/f/{KEY}/rss", f"https://a.example/f/{KEY}.", f"https://a.example/f/{KEY}0."),
         (f"https://a.example/f/{KEY}", f"https://a.example/f/{KEY}?p=7", f"https://a.example/f/{KEY}0"),
         ("https://a.example/users/ada", "https://a.example/users/ada?p=7", "https://a.example/users/ada/7"),
         ("https://a.example/c/ada@b.example/rss", "https://a.example/c/ada@b.example/7", "https://a.example/c/7"),

@@ -173,7 +173,12 @@ async def test_items_do_not_tell_the_fetch_address_of_their_feed_to_others(town:
 
 async def test_a_query_over_one_of_others_does_not_tell_the_addresses_of_their_feeds(town: Town) -> None:
     feed = town.feeds["Ada"]
-    await town.save(feed, replace_struct(an_item(feed.id, "8", title="Eight"), link=feed.url))
+    content = SafeHtml(f"<p>Read at {feed.url} and tell nobody.</p>")
+    eight = replace_struct(an_item(feed.id, "8", title="Eight"), link=feed.url, content=content)
+    untitled = NewFeed(f"https://d.example/feed?key={SECRET}")
+    (nameless,) = await town.store.write(add_and_subscribe, [untitled], NOW, subscriber=town.users["Ada"].id)
+    await town.save(feed, eight)
+    await town.save(nameless.feed, an_item(nameless.feed.id, "10", title="Ten"))
     await town.store.write(set_visibility, "/feeds/Everything", "shared")
     text = "CREATE FEED Mine AS RETURN Everything"
     async with town.ask("Bo") as reader, town.ask("Ada") as owner:
@@ -181,6 +186,9 @@ async def test_a_query_over_one_of_others_does_not_tell_the_addresses_of_their_f
         await town.match()
         answers = [
             await reader.post("/api/v1/queries/preview", json={"text": text, "days": 3650}),
+            await reader.post("/queries/edit", data={"text": text, "do": "preview"}),
+            await reader.post("/queries/edit", data={"text": text}, headers={"X-Part": "preview"}),
+            await reader.get("/queries/Mine"),
             await reader.get("/api/v1/queries/Mine/items"),
             await reader.get("/api/v1/items?query=Mine"),
             *[await reader.get(f"/feeds/Mine.{format}") for format in FORMATS],

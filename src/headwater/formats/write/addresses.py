@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Sequence
 from functools import lru_cache
 from html import escape
 from urllib.parse import SplitResult, quote, unquote, urlsplit
@@ -95,7 +96,7 @@ def build_published_identity(identity: str, feed_url: str) -> str:
     """
     known = identity.removeprefix("link:")
     secret = find_secret_addresses(feed_url)
-    if known.startswith(_GLOBAL) and (secret is None or not secret.search(known)):
+    if known.startswith(_GLOBAL) and (secret is None or not secret.are_told_in(known)):
         return to_iri(known, known)  # Atom allows no spaces, and all formats must agree
     return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'{remove_token(feed_url)}#{known}')}"
 
@@ -164,25 +165,75 @@ def _is_key(part: str) -> bool:
     return (_KEY.fullmatch(part) and not _WORDS.fullmatch(part)) or _MAIL.fullmatch(part) is not None
 
 
-@lru_cache(10_000)
-def find_secret_addresses(url: str) -> re.Pattern[str] | None:
-    """Return a pattern for the addresses that tell the secret of a feed's address: this address, also with more after
-    its query or path, and addresses under the key in its path. None if the address holds no secret.
+# Names of parameters that hold a key or a person's name.
+_SECRET_NAME = re.compile(
+    r".*(?:key|token|secret|signature|password|hash|auth)|(?:.*[-_.])?(?:sig|pass|pwd|code|sid|user|login|e?mail)",
+    re.IGNORECASE,
+)
+_PARAMETER_START = r"(?:[?&;]|%3F|%26|%3B)"
+_KEY_START = r"(?:[/=@]|%2F|%3D|%40)"
+_KEY_END = r"(?![\w~+-]|%(?!2[36F]|3B))"
+_ADDRESS_END = rf"(?![./](?=\w)){_KEY_END}"
+_FORMAT = re.compile(r"\.(?:rss|atom|xml|rdf|json)", re.IGNORECASE)
+_ADDRESS_START = re.compile(r"https?://", re.IGNORECASE)
 
-    >>> pattern = find_secret_addresses("https://a.example/feed?key=1")
-    >>> [bool(pattern.search(f"https://a.example/{rest}")) for rest in ("feed?key=1#2", "feed?key=12", "feed")]
-    [True, False, False]
+
+class SecretAddresses:
+    """Recognises the addresses that tell the secret of a feed's address: this address, also with more after its query
+    or path, and every address with its key."""
+
+    def __init__(self, whole: str, keys: Sequence[str], parameters: Sequence[tuple[str, str]]) -> None:
+        starts = [f"{_KEY_START}{_write_forms(key)}" for key in keys]
+        starts += [f"{_PARAMETER_START}{re.escape(name)}(?:=|%3D){_write_forms(value)}" for name, value in parameters]
+        patterns = [f"{_write_forms(whole)}{_ADDRESS_END}", *(f"{start}{_KEY_END}" for start in starts)]
+        self._pattern = re.compile("|".join(patterns), re.IGNORECASE)
+        values = (whole, *keys, *(value for _, value in parameters))
+        shortest = min(map(len, (whole, *(f"/{key}" for key in keys), *(f"?{'='.join(one)}" for one in parameters))))
+        self._long_run = re.compile(rf"[^\s\"'<>\\]{{{shortest},}}")  # of letters in which one of them may stand
+        self._needles = {form.lower() for value in values for form in _list_forms(value)}  # found faster than a pattern
+
+    def are_told_in(self, text: str) -> bool:
+        folded = text.lower()
+        return any(one in folded for one in self._needles) and self._pattern.search(text) is not None
+
+    def replace(self, text: str, site: str) -> str:
+        """Return the text with the address of the site in the place of the secret ones."""
+        return self._long_run.sub(lambda found: self._replace_in_run(found[0], site), text)
+
+    def _replace_in_run(self, run: str, site: str) -> str:
+        if not self.are_told_in(run):
+            return run
+        start = _ADDRESS_START.search(run)
+        before = run[: start.start()] if start else ""
+        return site if self.are_told_in(before) else before + site
+
+
+def _list_forms(value: str) -> set[str]:
+    """Return a value as it stands in an address, in markup, and in the parameter of another address."""
+    return {value, escape(value), quote(value, safe="")}
+
+
+def _write_forms(value: str) -> str:
+    return f"(?:{'|'.join(re.escape(one) for one in sorted(_list_forms(value)))})"
+
+
+@lru_cache(10_000)
+def find_secret_addresses(url: str) -> SecretAddresses | None:
+    """Return what recognises the addresses that tell the secret of a feed's address; None if it holds no secret.
+
+    >>> secret = find_secret_addresses("https://a.example/feed?key=1")
+    >>> [secret.are_told_in(f"https://a.example/{rest}") for rest in ("feed?key=1#2", "7.mp3?key=1", "feed?key=12")]
+    [True, True, False]
     """
     parts = _split_web_address(url)
     if parts is None or not may_hold_secret(url):
         return None
-    host, names = parts.netloc.rpartition("@")[2], parts.path.split("/")
-    whole = f"{host}{parts.path}{'?' if parts.query else ''}{parts.query}"
-    secrets = [rf"{re.escape(one)}(?![\w/.~%+-])" for one in {whole, escape(whole)}]
-    key = max((place for place, name in enumerate(names) if _is_key(unquote(name))), default=None)
-    if key is not None:
-        secrets.append(rf"{re.escape(host + '/'.join(names[: key + 1]))}(?![\w.~%+-])")
-    return re.compile(rf"https?://(?:[^\s\"'<>/\\]*@)?(?:{'|'.join(secrets)})[^\s\"'<>\\]*", re.IGNORECASE)
+    host = parts.netloc.rpartition("@")[2]
+    given = [(name, value) for name, _, value in (one.partition("=") for one in re.split("[&;]", parts.query)) if value]
+    keys = [_FORMAT.sub("", name) for name in parts.path.split("/") if _is_key(unquote(name))]
+    keys += [value for _, value in given if _is_key(unquote(value))]
+    named = [(name, value) for name, value in given if value not in keys and _SECRET_NAME.fullmatch(unquote(name))]
+    return SecretAddresses(f"{host}{parts.path}{'?' if parts.query else ''}{parts.query}", keys, named)
 
 
 def remove_token(url: str) -> str:

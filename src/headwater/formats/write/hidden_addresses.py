@@ -9,17 +9,15 @@ from headwater.model import Item
 
 
 def hide_fetch_address(item: Item, url: str, link: str | None) -> Item:
-    """Return the item without the address of its feed, if that may hold a secret: links lead to the feed's site, and
-    files and pictures under the address are left out. `build_published_identity` hides the identity."""
+    """Return the item without the address of its feed and addresses with its key, if it may hold a secret: links lead
+    to the feed's site, and files and pictures there are left out. `build_published_identity` hides the identity."""
     secret = find_secret_addresses(url)
     if secret is None:
         return item
     written = msgspec.json.encode(item).decode()
-    site = public_address(url, link)
-    shown = secret.sub(lambda _: site, written)
-    if shown == written:
+    if not secret.are_told_in(written):
         return item
-    hidden = msgspec.json.decode(shown, type=Item)
+    hidden = msgspec.json.decode(secret.replace(written, public_address(url, link)), type=Item)
     files = tuple(one for one, before in zip(hidden.enclosures, item.enclosures, strict=True) if one == before)
     image = hidden.image if hidden.image == item.image else None
     return msgspec.structs.replace(hidden, identity=item.identity, enclosures=files, image=image)

@@ -233,7 +233,8 @@ def _load_past(
     scope = SourceScope(origins, {key: one.query for key, one in needed.items()})
     wanted = {create.name.name: scope.find_feeds(create.query) for create in creates}
     every = {feed for create in creates for feed in scope.find_feeds(create.query, joined=True)}
-    words = _narrow(creates, needed)
+    # Readers may see less of the feeds of others than the index has; how far a run is must not tell them its words.
+    words = None if reads and reader_id is not None else _narrow(creates, needed)
     seen = None if len(every) == len(origins) or any(weighs_words(one.query) for one in needed.values()) else every
     list_items = partial(list_past_items, since=since, feed_ids=seen, narrowing=words)
     latest_first = all(is_stateless(one.query) and not weighs_words(one.query) for one in needed.values())

@@ -259,7 +259,7 @@ async def _answer_script(visit: Visit, text: str, form: dict[str, str]) -> Respo
 async def _stream_preview(visit: Visit, text: str) -> AsyncIterator[bytes]:
     """Yield the preview as a line of JSON after each step: the share that is done, and the HTML so far."""
     try:
-        async for previews in stream_script_previews(visit.store, text, visit.now, _reader_id(visit)):
+        async for previews in stream_script_previews(visit.store, text, visit.now, visit.user):
             html = bytes(visit.site.render_part("_preview.html", previews=previews).body).decode()
             yield orjson.dumps({"done": min((one.done for one in previews), default=1.0), "html": html}) + b"\n"
     except QueryError:
@@ -281,7 +281,7 @@ async def _render_editor(visit: Visit, edited: EditedQuery) -> Response:
     if edited.look_back and edited.text.strip() and not messages:
         try:
             first = query is not None  # the page is not kept waiting; its script asks for the rest
-            previews = await preview_script(store, edited.text, visit.now, _reader_id(visit), first_step=first)
+            previews = await preview_script(store, edited.text, visit.now, visit.user, first_step=first)
         except QueryError as error:
             messages = _collect_messages(error.messages)
     form = read_form(edited.text)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import NotFound
+from headwater.formats.write.addresses import public_address
 from headwater.language import EVERY, parse
 from headwater.language.ast import CreateFeed
 from headwater.model import Feed, Item
@@ -15,6 +16,8 @@ from headwater.query.items.tokens import strip_markup
 from headwater.query.matched_words import SearchedWords, TextPiece, list_searched_words, mark_words
 from headwater.store.content.feeds import find_feed, find_feeds
 from headwater.store.queries.query_feeds import load_catalogue
+from headwater.store.readers.accounts import User
+from headwater.store.readers.reader_items import hide_foreign_addresses
 from headwater.store.store import Store
 
 PREVIEW_DAYS = 7.0
@@ -51,27 +54,29 @@ class ShownPreview:
 
 
 async def preview_script(
-    store: Store, text: str, now: float, reader_id: int | None = None, *, first_step: bool = False
+    store: Store, text: str, now: float, user: User, *, first_step: bool = False
 ) -> tuple[ShownPreview, ...]:
-    """Preview the queries of a script, or only begin to, as those of a reader or of the server. Raises QueryError."""
-    steps = stream_script_previews(store, text, now, reader_id)
+    """Preview the queries of a script for a user, or only begin to. Raises QueryError."""
+    steps = stream_script_previews(store, text, now, user)
     return await anext(steps) if first_step else [shown async for shown in steps][-1]
 
 
 async def stream_script_previews(
-    store: Store, text: str, now: float, reader_id: int | None = None
+    store: Store, text: str, now: float, user: User
 ) -> AsyncIterator[tuple[ShownPreview, ...]]:
     """Yield the previews of the items evaluated so far, until all are. Raises QueryError."""
+    reader_id = None if user.is_owner else user.id
     script = parse(text, await store.read(load_catalogue, reader_id), replacing=EVERY)
     creates = [statement for statement in script.statements if isinstance(statement, CreateFeed)]
     wanted = {create.name.name: list_searched_words(create.query) for create in creates}
     detect = make_language_detector()
     async for found in stream_previews(store, creates, PREVIEW_DAYS, now, detect, SHOWN_ITEMS, reader_id):
-        yield tuple([await _show_preview(store, one, wanted[one.name]) for one in found])
+        yield tuple([await _show_preview(store, one, wanted[one.name], user) for one in found])
 
 
-async def _show_preview(store: Store, found: QueryPreview, wanted: Sequence[SearchedWords]) -> ShownPreview:
-    feeds = await store.read(find_feeds, {item.feed_id for item in found.latest})
+async def _show_preview(store: Store, found: QueryPreview, wanted: Sequence[SearchedWords], user: User) -> ShownPreview:
+    latest = await store.read(hide_foreign_addresses, user, found.latest)
+    feeds = await store.read(find_feeds, {item.feed_id for item in latest})
     most = list(found.sources.items())[:SHOWN_SOURCES]
     return ShownPreview(
         found.name,
@@ -82,7 +87,7 @@ async def _show_preview(store: Store, found: QueryPreview, wanted: Sequence[Sear
         found.per_day,
         found.done,
         tuple([(await _find_title(store, label), number) for label, number in most]),
-        tuple(_mark_item(item, feeds.get(item.feed_id), wanted) for item in found.latest),
+        tuple(_mark_item(item, feeds.get(item.feed_id), wanted) for item in latest),
     )
 
 
@@ -93,7 +98,11 @@ def _mark_item(item: Item, feed: Feed | None, wanted: Sequence[SearchedWords]) -
         beside = mark_words(", ".join((*item.categories, *item.authors)), wanted)
         pieces = beside if any(piece.found for piece in beside) else pieces
     return PreviewedItem(
-        item.id or 0, (feed.title or feed.url) if feed else "", item.published, title, _cut_snippet(pieces)
+        item.id or 0,
+        (feed.title or public_address(feed.url, feed.link)) if feed else "",
+        item.published,
+        title,
+        _cut_snippet(pieces),
     )
 
 
