@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from headwater.model import Item
-from headwater.store.content.items import ITEM_COLUMNS, read_item_values
+from headwater.store.content.items import read_item
 from headwater.store.content.verdict_statements import InsertMany
 from headwater.store.database.dialect import upsert
 from headwater.store.schema.feed_tables import TRASHED_FEEDS
@@ -37,7 +37,7 @@ class OutboxEntry:
 _LOCK = 0x6F757462  # "outb"
 _INSERT_ENTRY = InsertMany(outbox, ["kind", "item_id", "at"])
 _SELECT_ENTRIES = (
-    select(outbox.c.position, outbox.c.kind, outbox.c.at, *(item.c[name] for name in ITEM_COLUMNS))
+    select(outbox.c.position, outbox.c.kind, outbox.c.at, *item.columns)
     .join_from(outbox, item, item.c.id == outbox.c.item_id)
     .where(item.c.feed_id.not_in(TRASHED_FEEDS))
     .order_by(outbox.c.position)
@@ -58,7 +58,7 @@ def append_entries(connection: Connection, kind: str, entries: Iterable[tuple[in
 def list_outbox_entries(connection: Connection, after: int, limit: int = 500) -> list[OutboxEntry]:
     """List entries beyond a position, in the one order that all consumers see; nothing ever appears behind it."""
     found = connection.execute(_SELECT_ENTRIES.where(outbox.c.position > after).limit(limit))
-    return [OutboxEntry(row[0], row[1], read_item_values(row[3:]), row[2]) for row in found]
+    return [OutboxEntry(row[0], row[1], read_item(row[3:]), row[2]) for row in found]
 
 
 def find_last_position(connection: Connection) -> int:

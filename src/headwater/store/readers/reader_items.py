@@ -13,7 +13,7 @@ from sqlalchemy import BindParameter, Connection, and_, bindparam, select
 from headwater.model import Item
 from headwater.store.content import search
 from headwater.store.content.feeds import hide_fetch_addresses
-from headwater.store.content.items import ITEM_COLUMNS, read_item_values
+from headwater.store.content.items import ITEM_COLUMNS, read_item
 from headwater.store.content.search import SearchPage
 from headwater.store.content.search_terms import SearchTerm, to_fts5_query, to_tsquery
 from headwater.store.database.dialect import bind_ids, chunks, fetch_rows, select_by_ids
@@ -136,7 +136,7 @@ def _hide_fetch_addresses(connection: Connection, found: dict[int, ReaderItem], 
 def read_reader_item(row: Sequence[Any]) -> ReaderItem:
     """Build an item from a row with `READER_ITEM_COLUMNS`."""
     state, starred, read_up_to = row[-3:]
-    item = read_item_values(row)
+    item = read_item(row)
     read = row[0] <= (read_up_to or 0) if state is None else state == 1
     return ReaderItem(item, read, starred is not None, None, None, item.first_seen)
 
@@ -162,7 +162,7 @@ def _load_hits(connection: Connection, user_id: int, ids: Iterable[int]) -> dict
 _MY_SUBSCRIPTION = and_(subscription.c.user_id == bindparam("user"), subscription.c.feed_id == item.c.feed_id)
 _MY_MARK = and_(mark.c.user_id == bindparam("user"), mark.c.feed_id == item.c.feed_id, mark.c.item_id == item.c.id)
 _ITEMS_BY_ID = select_by_ids(
-    select(*(item.c[name] for name in ITEM_COLUMNS), *_MARK_COLUMNS).select_from(
+    select(*item.columns, *_MARK_COLUMNS).select_from(
         item.outerjoin(subscription, _MY_SUBSCRIPTION).outerjoin(mark, _MY_MARK)
     ),
     item.c.id,
