@@ -25,16 +25,16 @@ from support import ROOT
 
 SOURCE = ROOT / "src"
 NEXT = "v9999"
-MIGRATION = f'''
+STEP = f'''
 
-def add_moods(tables):
-    """A column and a table more, as a version may bring them."""
-    tables.add_column("item", sa.Column("mood", sa.Text))
-    tables.add_column("refresh", sa.Column("mood", sa.Text, server_default="calm"))
-    tables.create_table("moods", sa.Column("name", sa.Text, primary_key=True))
+def add_moods(connection):
+    """Add what a version may bring: two columns and a table."""
+    connection.execute(text("ALTER TABLE item ADD COLUMN mood TEXT"))
+    connection.execute(text("ALTER TABLE refresh ADD COLUMN mood TEXT DEFAULT 'calm'"))
+    connection.execute(text("CREATE TABLE moods (name TEXT PRIMARY KEY)"))
 
 
-MIGRATIONS["{NEXT}"] = add_moods
+STEPS["{NEXT}"] = add_moods
 '''
 FEEDS = 24
 # The order of docs/operation.md: standbys, then leaders, terminals last.
@@ -44,12 +44,12 @@ log = structlog.get_logger()
 
 
 def next_version(folder: Path) -> Path:
-    """Return a copy of this version with one more migration."""
+    """Return a copy of this version with newer tables."""
     made = folder / "src"
     shutil.copytree(SOURCE, made, ignore=shutil.ignore_patterns("__pycache__"))
     store = made / "headwater" / "store"
-    with (store / "database" / "migrations" / "versions.py").open("a") as versions:
-        versions.write(MIGRATION)
+    with (store / "database" / "migrations.py").open("a") as steps:
+        steps.write(STEP)
     migrate = store / "database" / "migrate.py"
     migrate.write_text(migrate.read_text().replace(f'HEAD = "{HEAD}"', f'HEAD = "{NEXT}"'))
     return made

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, inspect, text
 
 from headwater.errors import StoreError
 
-HEAD = "v0012"  # the newest in migrations/versions.py; here, so that opening need not import it
+HEAD = "v0012"  # the version of the tables in store/schema
 # Versions before 0.3.0 migrated with Alembic; the table keeps its name, so that their databases are recognised.
 _VERSION_TABLE = (
     "CREATE TABLE alembic_version "
@@ -69,12 +69,12 @@ def _create(connection: Connection) -> None:
 
 
 def _upgrade(connection: Connection, version: str) -> None:
-    """Run every migration after a version."""
-    from headwater.store.database.migrations.table_changes import TableChanges
-    from headwater.store.database.migrations.versions import MIGRATIONS
+    """Add the tables and columns of later versions, and run their steps."""
+    from headwater.store.database.migrations import STEPS
+    from headwater.store.schema.all_tables import complete_tables
 
-    tables = TableChanges(connection)
-    for name, change_tables in MIGRATIONS.items():
+    complete_tables(connection)
+    for name, change_rows in STEPS.items():
         if name > version:
-            change_tables(tables)
+            change_rows(connection)
     connection.execute(text("DELETE FROM alembic_version"))

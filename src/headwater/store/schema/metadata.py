@@ -40,7 +40,7 @@ def unique_outside_trash(name: str, column: str) -> Index:
 def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
     """Make an index of the rows for which `where` holds.
 
-    In PostgreSQL too, see `create_tables`: naming its option here would load its dialect in every command.
+    In PostgreSQL too, see `all_tables`: naming its option here would load its dialect in every command.
     """
     return Index(name, *columns, unique=unique, sqlite_where=text(where))
 

@@ -1,1 +1,0 @@
-"""Migrates a database from one version of the tables to the next."""
