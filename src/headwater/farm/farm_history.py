@@ -9,9 +9,11 @@ out, and time passes as quickly as the code runs.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from urllib.parse import urlsplit
@@ -39,10 +41,11 @@ from headwater.store.store import Store
 from headwater.times import DAY, HOUR, MINUTE, parse_time_zone
 
 # Feeds that fall due in a step are stored together; each is fetched at its own moment, and at most once. The last days
-# have finer steps, until `LIMIT` has passed: then feeds are polled less often, and the figures say so.
+# have finer steps: all of them unless `LIMIT` has passed, the last one always, since pages show its figures.
 STEP, LATE_STEP = HOUR, 10 * MINUTE
-LATE = 2 * DAY
-LIMIT = 22.0  # real seconds
+LATE, LAST = 2 * DAY, DAY
+PIECES = 5  # of a fine step; feeds are chosen in each
+LIMIT = 16.0  # real seconds
 REPORT_STEP, LATE_REPORT_STEP = 2 * HOUR, 5 * MINUTE  # between two reports: before, and in the last three hours
 QUERY_STEP, LAST_DAY_QUERY_STEP = 2 * HOUR, 30 * MINUTE
 MESSAGE_ITEMS = 100
@@ -85,7 +88,7 @@ async def answer_in_process(farm: Farm, request: RemoteRequest) -> RemoteReply:
 class FarmHistory:
     """The past of a farm whose feeds are in the store, until the time of `present`.
 
-    `faults` begin at a time, by feed of the farm. `limit` is the number of real seconds to take.
+    `faults` begin at a time, by feed of the farm. After `limit` real seconds steps are coarse until the last day.
     """
 
     farm: Farm
@@ -95,7 +98,8 @@ class FarmHistory:
     faults: Mapping[int, tuple[float, Fault]] = field(default_factory=dict)
     present: Callable[[], float] = time.time
     limit: float = LIMIT
-    hurried: bool = False  # whether the last days had coarse steps, too, because `limit` had passed
+    hurried: bool = False  # whether only the last day had fine steps, because `limit` had passed
+    _free_at: float = field(default=0.0, init=False)  # when the budget allows the next request
 
     async def replay(self, start: float, on_progress: OnProgress = lambda done, total: None) -> None:
         """Live from `start` until the present is reached, and leave the store as a server that stops then."""
@@ -164,7 +168,7 @@ class FarmHistory:
                 on_progress(round((now - start) / HOUR), round((self.present() - start) / HOUR))
             spent = time.monotonic() - began
             step = choose_step(now - start, self.present() - start, spent, self.limit)
-            self.hurried |= spent >= self.limit and now > self.present() - LATE
+            self.hurried |= step == STEP and now > self.present() - LATE
             # The plan must know how often a feed can be polled here, else it learns gaps that a server never has.
             scheduler.politeness.least_interval = max(self.settings.least_interval, step)
             before, self.clock.now = now, min(now + step, max(self.present(), now + 1.0))
@@ -180,23 +184,19 @@ class FarmHistory:
         maintenance: Maintenance,
     ) -> None:
         """Refresh the feeds that fell due since the last step, each at the moment when it did, within the budget."""
-        per_minute = self.settings.budget
-        chosen = scheduler.choose_feeds(max(int(per_minute * (now - before) / MINUTE), 1), now)
-        table, due = scheduler.feed_table, scheduler.strategy.due
-        moments = {}
-        for row, _ in chosen:
-            fell_due = max(float(table.earliest[row]), -np.inf if due is None else float(due[row]))
-            moments[row] = min(max(fell_due, before), now)
-        chosen.sort(key=lambda one: moments[one[0]])
-        known = (
-            await self.store.read(load_feed_states, table.ids[[row for row, _ in chosen]].tolist()) if chosen else {}
-        )
-        rates = scheduler.estimate_past_rates(np.array([row for row, _ in chosen], np.intp)).tolist()
-        batch, free_at = [], 0.0
-        for (row, reason), rate in zip(chosen, rates, strict=True):
+        table = scheduler.feed_table
+        orders: list[tuple[int, str, float]] = []
+        pieces = PIECES if now - before <= LATE_STEP else 1
+        for begin, end in itertools.pairwise(np.linspace(before, now, pieces + 1).tolist()):
+            orders += self._choose(begin, end, scheduler)
+            table.in_flight[[row for row, _, _ in orders]] = True
+        rows = [row for row, _, _ in orders]
+        known = await self.store.read(load_feed_states, table.ids[rows].tolist()) if orders else {}
+        rates = scheduler.estimate_past_rates(np.array(rows, np.intp)).tolist()
+        batch = []
+        for (row, reason, at), rate in zip(orders, rates, strict=True):
             state = known[int(table.ids[row])]
-            at = self.clock.now = min(max(moments[row], free_at), now)
-            free_at = at + MINUTE / per_minute
+            self.clock.now = at
             reserved = scheduler.budget.reserve(at, int(table.host[row]))
             outcome = await fetcher.fetch(state.url, state.validators, body_hash=state.body_hash)
             scheduler.budget.charge(at, reserved, outcome.bytes)
@@ -204,17 +204,38 @@ class FarmHistory:
             job = make_local_job(state, JobOrder(state.feed_id, 0, reason, believed, False))
             batch.append(FetchResult(job, outcome))
         self.clock.now = now
+        scheduler.release_feeds(table.ids[rows].tolist())
         if batch:
             stored = await ingest.save_results(batch)
             maintenance.monitor.count_refreshes((one.verdict.refresh, one.known.last_success) for one in stored)
+
+    def _choose(self, begin: float, end: float, scheduler: Scheduler) -> Iterator[tuple[int, str, float]]:
+        """Choose feeds at the end of a part of a step; yield their rows, with reasons and the moments of refresh."""
+        spacing = 1 / scheduler.budget.rate
+        slots = math.floor((end - max(self._free_at, begin)) / spacing) + 1
+        if slots <= 0:
+            return
+        self.clock.now = end
+        chosen, due = scheduler.choose_feeds(slots, end), scheduler.strategy.due
+        moments = {}
+        for row, _ in chosen:
+            fell_due = max(float(scheduler.feed_table.earliest[row]), -np.inf if due is None else float(due[row]))
+            moments[row] = min(max(fell_due, begin), end)
+        for row, reason in sorted(chosen, key=lambda one: moments[one[0]]):
+            at = max(moments[row], self._free_at)
+            if at > end:  # the last feeds came late, and earlier requests cannot be made any more
+                return
+            self._free_at = at + spacing
+            yield row, reason, at
 
 
 def choose_step(done: float, total: float, spent: float, limit: float = LIMIT) -> float:
     """Return the next step in virtual seconds, after `done` of `total` and `spent` real seconds.
 
-    >>> choose_step(0.0, 14 * DAY, 0.0), choose_step(13.5 * DAY, 14 * DAY, 19.0)
+    >>> choose_step(0.0, 14 * DAY, 0.0), choose_step(12.5 * DAY, 14 * DAY, 9.0)
     (3600.0, 600.0)
-    >>> choose_step(13.5 * DAY, 14 * DAY, 30.0)
-    3600.0
+    >>> choose_step(12.5 * DAY, 14 * DAY, 30.0), choose_step(13.5 * DAY, 14 * DAY, 30.0)
+    (3600.0, 600.0)
     """
-    return LATE_STEP if total - done < LATE and spent < limit else STEP
+    left = total - done
+    return LATE_STEP if left < LAST or (left < LATE and spent < limit) else STEP

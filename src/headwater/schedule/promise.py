@@ -190,9 +190,9 @@ class Plan:
     """When each feed is refreshed (`interval`, seconds; inf: never) and what that brings.
 
     `delay` (seconds), its mean square over items, `lost` (share of items), `stale` (share of the window) and the
-    variance of the items lost in a day are predictions per feed. `spent` and `spare` are requests per minute of the
-    `budget`. `asked` is the price of each feed's refresh in item-days, `free` the interval that it alone would give.
-    `boldness` is the share of the budget that was left to explore with.
+    variance of the items lost in a day are predictions per feed. `budget` is in requests per minute. `asked` is the
+    price of each feed's refresh in item-days, `free` the interval that it alone would give. `boldness` is the share of
+    the budget that was left to explore with.
     """
 
     beliefs: Beliefs
@@ -211,8 +211,6 @@ class Plan:
     lost: Floats
     stale: Floats
     lost_variance: Floats
-    spent: float
-    spare: float
 
     def promise(self, rows: Rows | None = None, share: Floats | None = None) -> Promise:
         """Predict the quality of some feeds, or of all; `share` is the share of each feed's items that counts.
@@ -256,7 +254,23 @@ class Plan:
 
     def count_requests(self) -> Floats:
         """Return the requests per minute of each row, as planned pauses really are."""
-        return _count_requests(self.beliefs, self.constraints, self.interval) * self.calibration.demand
+        asked = _count_requests(self.beliefs, self.constraints, self.interval)
+        return np.where(self.by_deadline, asked, asked * self.calibration.demand)
+
+    @property
+    def spent(self) -> float:
+        """The requests per minute of all rows."""
+        return float(self.count_requests().sum())
+
+    @property
+    def spare(self) -> float:
+        """The requests per minute that are left of the budget."""
+        return max(self.budget - self.spent, 0.0)
+
+    @property
+    def by_deadline(self) -> Bools:
+        """The rows whose pause is that of their deadline."""
+        return np.asarray(self.constraints.at_most < self.free)
 
 
 def plan(
@@ -274,12 +288,12 @@ def plan(
     """
     objective = Objective() if objective is None else objective
     curves = compute_curves(beliefs.window, beliefs.burst)
-    room = max(budget, 0.0) * calibration.use / max(calibration.demand, 1e-6)
+    room = _find_room(beliefs, constraints, budget, calibration)
     price, host_price = _find_prices(beliefs, constraints, curves, objective, room)
     made = _follow_prices(beliefs, constraints, curves, price, host_price, 0.0, budget, objective, calibration)
     if price > 0 or room <= 0:
         return made
-    boldness = 1 - made.spent / max(calibration.demand, 1e-6) / room
+    boldness = max(1 - float(_count_requests(beliefs, constraints, made.interval).sum()) / room, 0.0)
     bold = replace(beliefs, rate=_explore(beliefs, boldness))
     price, host_price = _find_prices(bold, constraints, curves, objective, room)
     return _follow_prices(beliefs, constraints, curves, price, host_price, boldness, budget, objective, calibration)
@@ -369,10 +383,9 @@ def _follow_prices(
     asked = beliefs.cost * np.maximum(price, np.maximum(of_host, reserve))
     free = PriceCurves.of(bold, curves, objective).interval(asked)
     interval = _constrain(free, constraints)
-    room = max(budget, 0.0) * calibration.use / max(calibration.demand, 1e-6)
     if stretched:
+        room = _find_room(beliefs, constraints, budget, calibration)
         interval = _stretch_to_limits(beliefs, constraints, interval, room)
-    spent = float(_count_requests(beliefs, constraints, interval).sum()) * calibration.demand
     delay, delay_square, lost, stale, variance = _predict(beliefs, constraints, curves, interval, calibration)
     return Plan(
         beliefs=beliefs,
@@ -391,9 +404,21 @@ def _follow_prices(
         lost=lost,
         stale=stale,
         lost_variance=variance,
-        spent=spent,
-        spare=max(budget - spent, 0.0),
     )
+
+
+def _find_room(beliefs: Beliefs, constraints: Constraints, budget: float, calibration: Calibration) -> float:
+    """Return the requests per minute to plan for.
+
+    Deadlines are kept to the second and come first, so `use` and `demand` correct only the part of the budget that they
+    leave. They would else take all of a room that waits in the queue have made small, and the others would get nothing.
+    """
+    held = 0.0
+    if np.isfinite(constraints.at_most).any():
+        latest = _constrain(np.full(len(beliefs), np.inf), constraints)
+        asked = _count_requests(beliefs, constraints, latest)
+        held = min(float(asked[np.isfinite(constraints.at_most)].sum()), budget)
+    return held + max(budget - held, 0.0) * calibration.use / max(calibration.demand, 1e-6)
 
 
 def _find_prices(

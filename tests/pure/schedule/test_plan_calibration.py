@@ -51,6 +51,30 @@ def test_days_outside_the_doubt_widen_it_and_days_inside_narrow_it() -> None:
     assert wild[24] == calm[0]  # the first day of a server is not a habit
 
 
+def test_what_is_left_of_an_ample_budget_says_nothing_about_a_small_one() -> None:
+    calibration = PlanCalibration(4)
+    for hour in range(24 * 9):
+        now, ample = hour * HOUR, hour >= 24 * 5
+        made = make_plan(calibration, budget=50.0 if ample else 0.05)
+        calibration.note_plan(ROWS, made, made.interval, now)
+        calibration.note_choice(np.zeros(1), 1, now)
+        if hour == 24 * 5 - 1:
+            assert calibration.use > 1.3  # requests were left over while the budget was short
+    assert calibration.use == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_deadline_that_the_budget_does_not_allow_is_not_taken_for_demand() -> None:
+    """The plan stretches the deadline, the pauses do not follow: demand would else rise without end."""
+    calibration, constraints = PlanCalibration(4), Constraints.of(4)
+    constraints.at_most[:3] = HOUR
+    beliefs = Beliefs.of(np.full(4, 0.5), np.full(4, 100.0))
+    for hour in range(24 * 7):
+        made = plan(beliefs, constraints, 0.04, calibration=calibration.build(ROWS))
+        pause = np.minimum(made.interval, constraints.at_most)
+        calibration.note_plan(ROWS, made, pause, hour * HOUR)
+    assert calibration.demand == pytest.approx(1.0)
+
+
 def test_a_wider_calibration_states_wider_doubts() -> None:
     calibration = PlanCalibration(4)
     before = make_plan(calibration).promise()

@@ -194,6 +194,19 @@ def test_the_budget_is_spent_to_the_last_request_when_it_is_short() -> None:
     assert made.spare < 0.001
 
 
+def test_deadlines_that_nearly_fill_the_budget_leave_the_rest_of_it_to_the_others() -> None:
+    """A queue has made the plan cautious; deadlines are kept all the same, so only the rest may shrink."""
+    constraints = Constraints.of(30)
+    constraints.at_most[:26] = HOUR
+    beliefs = Beliefs.of(np.full(30, 3.0), np.full(30, 20.0))
+    for calibration in (Calibration(), Calibration(use=0.74, demand=1.26)):
+        made = plan(beliefs, constraints, 0.5, calibration=calibration)
+        assert made.interval[:26] == pytest.approx(HOUR)
+        assert (made.interval[26:] < 4 * HOUR).all()
+        assert made.price < 1
+        assert made.spent <= 0.5 * (1 + 1e-6)
+
+
 def test_thrift_leaves_a_large_budget_unspent_and_a_small_one_unchanged() -> None:
     rates = np.array([1.0, 10.0, 0.1, 0.01])
     rich = plan(replace(Beliefs.of(rates, np.full(4, 20.0)), sure=np.full(4, 1e9)), Constraints.of(4), 120.0)

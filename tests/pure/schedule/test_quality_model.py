@@ -212,3 +212,23 @@ def test_a_deadline_within_every_pause_names_the_shortest_pause_and_never_the_sh
     assert not close.reached
     assert "servers ask for pauses of up to 16 min" in close.message
     assert "Possible is 94.8 %" in close.message  # less than the 95 that were asked for
+
+
+def test_a_small_budget_keeps_deadlines_for_feeds_that_bring_something() -> None:
+    """Six feeds bring 97 % of what a query keeps; the other twenty are unlikely to bring anything."""
+    rate = np.r_[np.full(6, 10.0), np.full(20, 0.08)]
+    one = np.ones(26)
+    little = plan_deadlines(HOUR, rate, 0 * rate, one, one, 120 * one, 0.5, interval=HOUR * 2 * one)
+    assert little.chosen.tolist() == [True] * 6 + [False] * 20
+    assert little.reached
+    ample = plan_deadlines(HOUR, rate, 0 * rate, one, one, 120 * one, 5.0, interval=HOUR * 2 * one)
+    assert ample.chosen.all()
+
+
+def test_items_that_come_in_time_without_a_deadline_count() -> None:
+    """A feed that its server lets nobody poll within the hour brings a few items in time, and so do the rest."""
+    rate, one = np.r_[np.full(10, 9.3), np.full(10, 0.2), 5.0], np.ones(21)
+    pause = np.r_[np.full(20, 120.0), 3 * HOUR]
+    found = plan_deadlines(HOUR, rate, 0 * rate, one, one, pause, 0.4, interval=np.full(21, 1.5 * HOUR))
+    assert found.chosen.sum() == 10
+    assert found.share == pytest.approx((93 + 2 * 0.75 / 1.5 + 5 / 3) / 100)

@@ -46,6 +46,21 @@ def test_idle_budget_is_spent_on_thirty_feeds_every_few_minutes() -> None:
     assert world.broken_words() == []
 
 
+def test_feeds_are_chosen_for_a_deadline_by_their_days_and_not_by_the_present_hour() -> None:
+    """A feed that sleeps at night would else lose its deadline every evening, and others would get one."""
+    rng = np.random.default_rng(8)
+    times = publish(rng, 96, 120)
+    day = np.sort(times[(times // HOUR % 24 >= 6) & (times // HOUR % 24 < 18)])
+    world = PublisherWorld([Publisher(day)], 1.0)
+    world.run(3 * DAY)
+    found = []
+    for _ in range(3):
+        world.run(DAY / 3)
+        found.append(float(world.scheduler.estimate_all_rates()[0]) * DAY)
+    assert min(found) > 30
+    assert max(found) < 1.5 * min(found)
+
+
 def test_a_feed_that_falls_due_in_a_skipped_hour_waits_for_its_end() -> None:
     rng = np.random.default_rng(5)
     feed = Publisher(publish(rng, 0.2, 30), skip_hours=tuple(range(0, 24, 2)))

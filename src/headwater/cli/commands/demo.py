@@ -18,7 +18,7 @@ from headwater.cli.console.command import command
 from headwater.cli.console.output import err, show_progress
 from headwater.cli.console.resources import make_data_folder, open_store
 from headwater.farm.demo_world import BUDGET, TAG, make_demo_farm, make_demo_history, replay_demo
-from headwater.farm.farm_history import LATE, LATE_STEP, STEP, VirtualClock
+from headwater.farm.farm_history import LAST, LATE, LATE_STEP, STEP, VirtualClock
 from headwater.settings import Settings, load_settings
 from headwater.store.content.feeds import list_feeds
 from headwater.store.database.sqlite import lock_database_file
@@ -47,9 +47,9 @@ async def serve_demo(
         data = settings.data
         if settings.database is None and "data" not in settings.given_fields:
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
-        usual = {"budget": BUDGET * speed, "per_host": 16, "host_pause": 0.0}
-        if speed > 1:
-            usual["least_interval"] = max(120.0 / speed, 5.0)
+        # What is live has the pace of the replay's last days, so that past and present can be compared.
+        least = max(LATE_STEP / speed, 5.0)
+        usual = {"budget": BUDGET * speed, "per_host": 16, "host_pause": 0.0, "least_interval": least}
         lively = load_settings(**{**usual, **settings.given_values(), "data": data, "allow_private": True})
         make_data_folder(lively)
         stack.enter_context(lock_database_file(lively.database_url))
@@ -69,8 +69,8 @@ async def _run_demo(settings: Settings, feeds: int, seed: int, speed: float, day
                 if days:
                     err.print(
                         f"{days:g} days in the life of {feeds} feeds are replayed by the server's own code. A feed is "
-                        f"polled at most every {format_duration(STEP)}, in the last {format_duration(LATE)} every "
-                        f"{format_duration(LATE_STEP)}."
+                        f"polled at most every {format_duration(STEP)}, in the last {format_duration(LATE)} and from "
+                        f"then on every {format_duration(settings.least_interval)}."
                     )
                 async with open_store(settings) as store:
                     with show_progress("replaying", unit="hours") as on_progress:
@@ -78,8 +78,8 @@ async def _run_demo(settings: Settings, feeds: int, seed: int, speed: float, day
                         await replay_demo(history, started, on_progress)
                     if history.hurried:
                         err.print(
-                            f"This machine is busy, so feeds were polled at most every {format_duration(STEP)} in the "
-                            "last days, too: less was caught than from now on."
+                            f"This machine is busy, so feeds were polled at most every {format_duration(STEP)} until "
+                            f"{format_duration(LAST)} ago."
                         )
             async with build("node", settings) as node:
                 err.print(f"{farm.feeds} feeds publish at {farm.base_url()}/ and are being refreshed.")

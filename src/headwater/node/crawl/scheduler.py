@@ -36,7 +36,7 @@ from headwater.schedule.value.value import Value
 from headwater.settings import Settings
 from headwater.store.content.feed_state import MovedTime, ScheduleRow, iterate_schedule_rows, load_feed_states
 from headwater.store.store import Store
-from headwater.times import MINUTE
+from headwater.times import DAY, MINUTE
 
 REQUESTED = "asked for by a person"
 PACE_SECONDS = 60.0  # between two computations of the hosts' paces
@@ -392,9 +392,14 @@ class Scheduler:
         return self.estimate_rates(np.arange(len(self.feed_table), dtype=np.intp))
 
     def estimate_rates(self, rows: Rows) -> Floats:
-        """Return the estimated items per second; NaN where there is no estimate."""
+        """Return the items per second, averaged over the hours of the day; NaN where there is no estimate.
+
+        Budgets and deadlines are planned by them. By the rates of the present hour, plans would change with the hour.
+        """
+        if isinstance(self.strategy, Value):
+            return self.strategy.mean_rate(rows) / DAY
         at = np.full(len(rows), self._clock())
-        believed = self.strategy.ask_estimator(lambda estimator: estimator.rate(rows, at))
+        believed = self.strategy.ask_estimator(lambda estimator: estimator.daily_rate(rows, at))
         return np.full(len(rows), np.nan) if believed is None else believed
 
     def estimate_past_rates(self, rows: Rows) -> Floats:

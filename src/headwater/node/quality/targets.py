@@ -31,6 +31,7 @@ from headwater.schedule.quality.least_budget import describe_promise, find_budge
 from headwater.schedule.quality.quality_target import QualityTarget
 from headwater.schedule.quality.query_targets import QueryTarget, QueryTargetPlan, meet_query_targets, sample_feeds
 from headwater.schedule.strategy import Strategy
+from headwater.schedule.value.value import Value
 from headwater.store.saved_state import load_state, save_state
 from headwater.store.store import Store
 from headwater.times import DAY
@@ -119,7 +120,7 @@ def plan_query_targets(
         if row is not None and table.active[row]:
             worth[row] = weight
     wishes = [_make_wish(model, id, create, table) for id, create in asking]
-    hurries = _plan_all_deadlines(wishes, table, rates, budget if most is None else most)
+    hurries = _plan_all_deadlines(wishes, scheduler, rates, budget if most is None else most)
     deadlines = _collect_deadlines([create.name.name for _, create in asking], wishes, hurries, table)
     if most is not None:  # deadlines may take nine tenths of the budget
         needed = sum(one.requests_per_minute for one in hurries if one is not None) / BUDGET_SHARE
@@ -146,7 +147,7 @@ def plan_query_targets(
 
 
 def _plan_all_deadlines(
-    wishes: Sequence[QueryTarget], table: FeedTable, rates: Floats, budget: float
+    wishes: Sequence[QueryTarget], scheduler: Scheduler, rates: Floats, budget: float
 ) -> list[DeadlinePlan | None]:
     """Plan the deadlines of each TARGET DELAY in turn; a query gets the budget that those before it have left."""
     found: list[DeadlinePlan | None] = []
@@ -156,7 +157,7 @@ def _plan_all_deadlines(
             found.append(None)
             continue
         rows = wish.rows
-        feeds = table.table
+        feeds, strategy = scheduler.feed_table.table, scheduler.strategy
         hurry = plan_deadlines(
             wish.target.delay,
             rates[rows],
@@ -165,6 +166,7 @@ def _plan_all_deadlines(
             feeds.cost[rows],
             np.maximum(feeds.pause[rows], MIN_INTERVAL),
             budget,
+            interval=strategy.estimate_intervals(feeds, rows) if isinstance(strategy, Value) else None,
             taken=taken,
         )
         taken += hurry.requests_per_minute

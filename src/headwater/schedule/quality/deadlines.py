@@ -2,7 +2,7 @@
 
 An item that appears at a random moment waits at most the interval, so a share of D/T of a feed's items is fetched
 within D. The cheapest way to a share of 95 % is therefore all or nothing: the feeds with most wanted items per request
-get the interval D, the others keep the one they have.
+get the interval D, the others keep the one they have. Where the budget has room for it, all feeds get it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from headwater.times import MINUTE, format_duration, format_share
 
 KEPT_SHARE = 0.95  # of the items that must come in time
 BUDGET_SHARE = 0.9  # of the budget that deadlines may take
+USUAL_SHARE = 0.75  # of the items that an interval without deadline brings in time: pauses vary, and queues wait
+AMPLE_SHARE = 0.5  # of the budget up to which all feeds of a query get a deadline, however little they bring
 NO_FEED = "It reads no feed, so nothing can be promised: name feeds or folders that exist in its FROM."
 
 
@@ -43,12 +45,14 @@ def plan_deadlines(
     pause: Floats,
     budget: float,
     *,
+    interval: Floats | None = None,
     taken: float = 0.0,
 ) -> DeadlinePlan:
     """Choose the feeds that are refreshed every `delay` seconds.
 
     `rate` and its standard deviation `doubt` are in items per time, `share` is the share that the query keeps, `pause`
-    the interval that politeness requires. Of the `budget` (requests per minute) other deadlines have `taken` a part.
+    the interval that politeness requires, `interval` the one without a deadline (None: not known). Of the `budget`
+    (requests per minute) other deadlines have `taken` a part.
 
     >>> one = np.ones(3)
     >>> plan_deadlines(120.0, np.array([96.0, 2.0, 2.0]), 0 * one, one, one, 120 * one, 60.0).chosen.tolist()
@@ -59,14 +63,21 @@ def plan_deadlines(
     items = (rate + doubt) * np.maximum(share, 1e-9)  # a quiet feed counts by what it may publish
     total = float(items.sum())
     able = pause <= delay * (1 + 1e-9)
+    usual = np.full(len(rate), np.inf) if interval is None else interval
+    in_time = np.where(
+        able, USUAL_SHARE * delay / np.maximum(usual, delay), np.minimum(1, delay / np.maximum(pause, 1))
+    )
+    anyway = items * in_time  # without a deadline
     order = np.argsort(-np.where(able, items / cost, -1.0), kind="stable")
-    before = np.cumsum(items[order]) - items[order]
+    gained = np.where(able, items - anyway, 0.0)[order]
+    before = float(anyway.sum()) + np.cumsum(gained) - gained
+    room = BUDGET_SHARE * budget - taken
+    ample = float((cost[able] * MINUTE / delay).sum()) <= min(AMPLE_SHARE * budget, room)
     chosen = np.zeros(len(rate), bool)
-    chosen[order] = (before < KEPT_SHARE * total) & able[order]
-    inside = float(items[chosen].sum() + (items * np.minimum(1.0, delay / np.maximum(pause, 1.0)))[~able].sum()) / total
+    chosen[order] = able[order] & (ample | (before < KEPT_SHARE * total))
+    inside = float(np.where(chosen, items, anyway).sum()) / total
     asked = float((cost[chosen] * MINUTE / delay).sum())
     goal = format_duration(delay)
-    room = BUDGET_SHARE * budget - taken
     if asked > room:
         needs = f"{count_feeds(int(chosen.sum()))} every {goal} need {asked:.1f} requests per minute"
         if room <= 0.01 * budget:

@@ -1,10 +1,10 @@
 """Compares a plan with the items that came, and corrects the next plan: slowly, since faster corrections swing.
 
 `demand` is refreshes planned ÷ those of the plan. At any instant the mean of 1/pause over the feeds is the rate of
-requests, so it is known at once and a full queue cannot hide it. `use` is the share of the budget to plan for: it rises
-while requests are left over and nothing waits. The delay of items is compared with the one that the gaps before their
-refreshes explain, once a feed has been polled a few times: a start is not a habit. Once a day a forecast is compared
-with the day that came, which sets how wide the stated doubts are.
+requests, so it is known at once and a full queue cannot hide it. `use` is the share of the budget to plan for: while
+the budget is too small, it rises as long as requests are left over and nothing waits. The delay of items is compared
+with the one that the gaps before their refreshes explain, once a feed has been polled a few times: a start is not a
+habit. Once a day a forecast is compared with the day that came, which sets how wide the stated doubts are.
 """
 
 from __future__ import annotations
@@ -156,10 +156,13 @@ class PlanCalibration(FeedColumns):
         if not asked.any():
             return
         self._check_forecast(made, now)
+        self._shared["since"] = np.minimum(self._shared["since"], now)
+        asked &= ~made.by_deadline  # a deadline is kept as it is
+        if not asked.any():
+            return
         weight = made.beliefs.cost[asked] * made.constraints.open[asked]
         interval = made.interval[asked]
         median = float(np.median(interval))
-        self._shared["since"] = np.minimum(self._shared["since"], now)
         age = (now - float(self._shared["since"])) / DAY
         memory = max(min(1 + age, DEMAND_MEMORY), 5 * median / DAY)
         share = self._fade("plan", now, memory)
@@ -167,10 +170,19 @@ class PlanCalibration(FeedColumns):
         before = float(self._shared["demand"])
         self._shared["demand"] = np.array(before + share * (min(max(ratio, 0.2), 5.0) - before))
         self._shared["median"] = np.array(median)
-        crowded = self.wait > QUEUE_SHARE * median
-        if crowded or float(self._shared["left"]) > 0.5:
-            step = (-1 if crowded else 1) * min(share * memory, 1.0) * USE_STEP
-            self._shared["use"] = np.array(min(max(self.use + step, MIN_USE), MAX_USE))
+        self._adapt_use(made.price > 0, min(share * memory, 1.0) * USE_STEP)
+
+    def _adapt_use(self, scarce: bool, step: float) -> None:
+        """Plan for more where requests are left over, for less where feeds wait; with enough budget, for what there is.
+
+        What is left of a budget that no feed needs says nothing about one that is too small.
+        """
+        use, crowded = self.use, self.wait > QUEUE_SHARE * float(self._shared["median"])
+        if not scarce:
+            use += min(max(FIRST_USE - use, -step), step)
+        elif crowded or float(self._shared["left"]) > 0.5:
+            use += -step if crowded else step
+        self._shared["use"] = np.array(min(max(use, MIN_USE), MAX_USE))
 
     def _check_forecast(self, made: Plan, now: float) -> None:
         """Once a day, compare a forecast with the day that came, and forecast the next one.

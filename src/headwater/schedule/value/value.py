@@ -174,8 +174,11 @@ class Value(IntervalStrategy):
         )
 
     def _gain(self, table: Table, rows: Rows) -> Floats:
-        rate = self.habits.rate(rows) if self._fixed is None else self.beliefs.slow_rate(rows)
-        return np.asarray(0.5 * self.value_item_days(table, rows) * rate / table.cost[rows])
+        return np.asarray(0.5 * self.value_item_days(table, rows) * self.mean_rate(rows) / table.cost[rows])
+
+    def mean_rate(self, rows: Rows) -> Floats:
+        """Return the items per day that each feed publishes on average over its days."""
+        return self.habits.rate(rows) if self._fixed is None else self.beliefs.slow_rate(rows)
 
     def _compute_pause(self, table: Table, rows: Rows, price: Floats) -> Floats:
         """Return the seconds from the last refresh of each row to its next."""
@@ -428,15 +431,23 @@ class Value(IntervalStrategy):
         paid = np.where(np.isfinite(paid), paid, FIRST_PRICE)
         moved = np.flatnonzero(np.isfinite(self.due[rows]) & (np.abs(asked / paid - 1) > MOVED))
         part = rows[moved]
-        # T = √(price / gain), within what is possible
-        gain = np.maximum(self._columns["gain"][part].astype(np.float64) * table.cost[part], 1e-12)
-        after, before = (
-            np.clip(np.sqrt(one / gain) * DAY, self.shortest, self.longest) for one in (asked[moved], paid[moved])
-        )
+        after, before = (self._estimate_intervals(table, part, one[moved]) for one in (asked, paid))
         pause = self._stretch_pause(table, part, self.due[part] - table.last[part], after / before)
         pause = np.minimum(pause, LONGEST_PAUSE * after)
         self.due[part] = table.last[part] + np.minimum(np.clip(pause, self.shortest, self.longest), table.at_most[part])
         self._columns["paid"][part] = asked[moved]
+
+    def estimate_intervals(self, table: Table, rows: Rows) -> Floats:
+        """Return about the seconds between two refreshes of each feed at the present prices, without a deadline."""
+        return np.maximum(
+            self._estimate_intervals(table, rows, self._price_refresh(table, rows)),
+            table.pause[rows],
+        )
+
+    def _estimate_intervals(self, table: Table, rows: Rows, price: Floats) -> Floats:
+        """Return T = √(price / gain), within what is possible."""
+        gain = np.maximum(self._columns["gain"][rows].astype(np.float64) * table.cost[rows], 1e-12)
+        return np.asarray(np.clip(np.sqrt(price / gain) * DAY, self.shortest, self.longest))
 
     def apply_signals(self, table: Table, rows: Rows, waiting: Floats, now: float) -> None:
         """Bring feeds forward for which a signal (a ping, a count) reports `waiting` items.
