@@ -111,6 +111,8 @@ MISS;MISS;MISS;MISS;MISS;MISS
 1286900000000;"secondputSemicolonHere 'quoted'";"http://a/2;x";900;700;5
 1286900000000;"two
 lines";"http://a/2b";900;700;4
+1286890000000;"###NO_TITLE###";"http://a/0";900;700;4
+1286880000000;"a damaged line";900
 1100000000000;"from before the crawl";"http://a/1";900;700;4
 """
 
@@ -126,9 +128,9 @@ def test_a_folder_of_tudcs1_is_a_trace_of_its_feeds_with_their_windows(tmp_path:
         file.write_text(text)
     trace = load_trace(tmp_path, text=True)
     assert trace.names == ("7_a_com_feed", "8_silent")
-    assert trace.counts.tolist() == [3, 0]
-    assert trace.times.tolist() == [1286900000.0, 1286900000.0, 1287000000.0]
-    assert trace.titles == ("second; 'quoted'", "two\nlines", "third; still")
+    assert trace.counts.tolist() == [4, 0]
+    assert trace.times.tolist() == [1286890000.0, 1286900000.0, 1286900000.0, 1287000000.0]
+    assert trace.titles == ("", "second; 'quoted'", "two\nlines", "third; still")
     assert trace.windows is not None
     assert trace.windows.tolist() == [5, 4]
     assert load_trace(tmp_path).titles is None

@@ -4,7 +4,8 @@ The files lie in folders of folders. They have no header; a line is one item, th
 
     TIMESTAMP;"TITLE";"LINK";BYTES OF THE ITEM;BYTES OF THE REST OF THE DOCUMENT;WINDOW
 
-Times are milliseconds. A line of the word MISS says that a poll shared no item with the one before it.
+Times are milliseconds. A line of the word MISS says that a poll shared no item with the one before it. Their program
+skips damaged lines of its own files, and so does this reader.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ BEGIN, END = (
     1285632000.0,
     1288137600.0,
 )  # the crawl, 28 September to 26 October 2010; older items are from first windows
-_SEMICOLON = "putSemicolonHere"  # Palladian's own escape in titles
+_SEMICOLON, _UNTITLED = "putSemicolonHere", "###NO_TITLE###"  # Palladian's own marks in titles
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class FeedHistory:
 
 
 def read_histories(folder: Path) -> list[FeedHistory]:
-    """Read all feeds of a folder. Raises TraceError for a file of another layout, and if there is none."""
+    """Read all feeds of a folder. Raises TraceError for a file without a line of this layout, and if there is none."""
     files = sorted(folder.rglob("*.csv"))
     if not files:
         raise TraceError(f"The folder {folder.name} has no CSV files of TUDCS1; give a trace as one file.")
@@ -44,18 +45,21 @@ def read_histories(folder: Path) -> list[FeedHistory]:
 def _read_history(file: Path) -> FeedHistory | None:
     """Read one file; None if it has no item at all."""
     items: list[tuple[float, str]] = []
-    window = 0
+    window, damaged = 0, 0
     for line, row in _read_rows(file):
         try:
             moment, title, _, _, _, shown = row
             at, size = int(moment) / 1000.0, int(shown)
         except ValueError:  # also for another number of columns
-            raise TraceError(
-                f"Line {line} of {file.name} is not of TUDCS1; its lines are "
-                'MILLISECONDS;"TITLE";"LINK";BYTES;BYTES;WINDOW.'
-            ) from None
+            damaged = damaged or line
+            continue
         window = window or max(size, 1)  # the newest item is the first
-        items.append((at, title.replace(_SEMICOLON, ";")))
+        items.append((at, "" if title == _UNTITLED else title.replace(_SEMICOLON, ";")))
+    if not items and damaged:
+        raise TraceError(
+            f"Line {damaged} of {file.name} is not of TUDCS1; its lines are "
+            'MILLISECONDS;"TITLE";"LINK";BYTES;BYTES;WINDOW.'
+        )
     if not items:
         return None
     within = sorted(item for item in items if BEGIN <= item[0] < END)
