@@ -6,16 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from query_world import QueryWorld
 
+from headwater.model import Known, Validators
 from headwater.node.crawl.scheduler import make_scheduler
 from headwater.node.crawl.spending import FIRST_BYTES, BudgetAccount
 from headwater.node.maintenance import Maintenance
+from headwater.node.quality.feed_explanation import explain_feed_schedule
 from headwater.node.queries.demand import DemandModel
 from headwater.query.items.origin import Origin
 from headwater.query.source_scope import SourceScope
 from headwater.schedule.budget import RequestCap
 from headwater.settings import load_settings
+from headwater.store.content.verdicts import save_refreshes
 from headwater.store.opening import open_store
 from headwater.store.publishing.hub_subscribers import (
     HubRequest,
@@ -35,7 +39,7 @@ from headwater.store.readers.readership import (
     week_of,
 )
 from headwater.store.readers.subscriptions import subscribe_to_feeds, subscribe_to_query_feed
-from support.store_samples import NOW
+from support.store_samples import NOW, a_verdict
 
 
 async def settled(world: QueryWorld, folder: Path, **more: Any) -> dict[str, tuple[float, float]]:
@@ -79,6 +83,25 @@ async def test_accounts_readers_of_queries_hub_and_documents_are_counted(world: 
     assert readers == {"guardian": 3, "iris": 5}
     await store.write(add_document_readers, week_of(NOW), [("/tags/news", b"1")])
     assert (await settled(world, tmp_path))["guardian"][0] == 4  # by its tag
+
+
+async def test_the_explanation_of_a_feed_counts_its_readers_as_the_scheduler_does(
+    world: QueryWorld, tmp_path: Path
+) -> None:
+    store, feed = world.store, world.feeds["guardian"]
+    known = Known(feed.id, feed.url, last_refresh=NOW, last_success=NOW, validators=Validators('"a"'))
+    await save_refreshes(store, [a_verdict(feed, known=known)])
+    for name in ("ada", "bob"):
+        user = (await store.write(add_user, name, None, NOW)).id
+        await store.write(subscribe_to_feeds, user, [(feed.id, ())], (), NOW)
+    values = {}
+    for weighted in (True, False):
+        settings = load_settings(data=tmp_path, strategy="advarss(c=0.5)", reader_weights=weighted)
+        explained = await explain_feed_schedule(store, settings, feed.id, NOW + 7200)
+        assert explained.value is not None
+        values[weighted] = explained.value
+    # Three readers of a mean of 2 weigh 1.5, and advarss multiplies by 1 + .5·3; alone it is 1 + .5·1.
+    assert values[True] / values[False] == pytest.approx(1.5 * 2.5 / 1.5)
 
 
 async def test_strangers_count_up_to_a_limit_and_are_forgotten(world: QueryWorld) -> None:

@@ -21,6 +21,7 @@ from headwater.node.crawl.feed_table import FeedTable
 from headwater.node.crawl.politeness import Politeness
 from headwater.node.crawl.scheduler import build_configured_strategy
 from headwater.node.quality.targets import Deadline, load_deadlines
+from headwater.node.queries.query_explanation import load_demand
 from headwater.novelty.feed_kinds import DATE_PROBLEMS, FeedKind, Sighting, find_named_kinds, recognise_feed_kinds
 from headwater.schedule.interval_reason import describe_interval
 from headwater.schedule.politeness.publisher_hints import name_longest_hint, syndication_period
@@ -92,7 +93,7 @@ async def explain_feed_schedule(
     feed = await store.read(find_feed, ref)
     known = (await store.read(load_feed_states, [feed.id]))[feed.id]
     wanted = (await load_deadlines(store)).get(feed.id)
-    strategy, feeds = await _load_strategy(store, settings, feed.id, wanted)
+    strategy, feeds = await _load_strategy(store, settings, feed.id, wanted, now)
     row = feeds.find_row(feed.id) or 0
     belief = _compute_belief(strategy, feeds, row, known, now)
     subscription = (await store.read(find_leases_of_feeds, [feed.id])).get(feed.id)
@@ -184,10 +185,14 @@ def _list_dates(refresh: Refresh) -> tuple[float | None, ...]:
 
 
 async def _load_strategy(
-    store: Store, settings: Settings, feed_id: int, wanted: Deadline | None
+    store: Store, settings: Settings, feed_id: int, wanted: Deadline | None, now: float
 ) -> tuple[Strategy, FeedTable]:
-    """Load the saved strategy, reduced to this feed; what happened since then is replayed under the feed's deadline."""
+    """Load the saved strategy, reduced to this feed; what happened since then is replayed under the feed's deadline.
+
+    Queries and readers give the feed its weight, as on the server.
+    """
     feeds = FeedTable()
+    feeds.set_demand((await load_demand(store, settings, now)).by_feed)
     if wanted is not None:
         feeds.set_deadlines({feed_id: wanted.seconds})
     async for chunk in iterate_schedule_rows(store):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headwater.language.ast import CreateFeed
 from headwater.language.normal_form import list_read_feeds
@@ -11,7 +13,7 @@ from headwater.model import QueryFeed
 from headwater.node.crawl.crawl_status import TargetOutcome
 from headwater.node.quality import targets
 from headwater.node.quality.promises import PromiseReport, find_promise, measure_query
-from headwater.node.queries.demand import load_demand_model, load_own_weights
+from headwater.node.queries.demand import Demand, DemandModel, load_demand_model, load_own_weights
 from headwater.query.index.access_path import AccessExplanation, count_feature_shares, explain_access
 from headwater.query.items.analysed_item import AnalysedItem
 from headwater.query.items.origin import Origin
@@ -88,16 +90,40 @@ async def load_scope(store: Store) -> tuple[SourceScope, dict[int, CreateFeed], 
     return SourceScope(origins, {one.name.key: one.query for one in definitions.values()}), definitions, origins
 
 
+class SavedDemand(NamedTuple):
+    """The demand for every feed as the server computes it, and what it is computed from."""
+
+    definitions: dict[int, CreateFeed]
+    origins: dict[int, Origin]
+    aims: Mapping[str, TargetOutcome]
+    model: DemandModel
+    by_feed: dict[int, Demand]
+
+    @property
+    def times(self) -> dict[int, float]:
+        """Return by how much the TARGET of each query multiplies its importance."""
+        named = {id: create.name.name for id, create in self.definitions.items()}
+        return {id: self.aims[name].times for id, name in named.items() if name in self.aims}
+
+
+async def load_demand(store: Store, settings: Settings, now: float) -> SavedDemand:
+    """Compute the demand of queries and readers from the store, as the running server does."""
+    scope, definitions, origins = await load_scope(store)
+    model = await load_demand_model(store, settings, definitions, scope, now)
+    own = await load_own_weights(store, settings.only_wanted_by_queries)
+    saved = SavedDemand(definitions, origins, await targets.load_outcomes(store), model, {})
+    by_feed = await asyncio.to_thread(model.compute_demand, own, saved.times)
+    return saved._replace(by_feed=by_feed)
+
+
 async def explain_query(store: Store, settings: Settings, name: str, now: float) -> QueryExplanation:
     """Explain a query feed from the store."""
     query = await store.read(find_query_feed, name)
-    scope, definitions, origins = await load_scope(store)
-    model = await load_demand_model(store, settings, definitions, scope, now)
-    aims = await targets.load_outcomes(store)
-    times = {id: aims[create.name.name].times for id, create in definitions.items() if create.name.name in aims}
+    saved = await load_demand(store, settings, now)
+    definitions, origins, aims, model, demand = saved
+    times = saved.times
     asks = definitions[query.id].query.target is not None
     target = aims.get(query.name) if asks else None
-    demand = model.compute_demand(await load_own_weights(store, settings.only_wanted_by_queries), times)
     kept = {source.feed_id: source for source in await store.read(list_selectivity, query.id)}
     offers = await store.read(load_offered_counts)
     feeds = sorted(model.list_feeds(query.id))
