@@ -13,6 +13,7 @@ reaction of the caller:
     │   └── SettingsError    a setting is unknown, invalid or contradicts another
     ├── NotFound             there is no such feed, query, item or name
     ├── RefreshHeld          the server's Retry-After forbids a refresh for now
+    ├── BudgetExhausted      the requests of this minute are used up: try again later
     ├── StoreError           the database is locked, newer than the program, full or unreachable
     ├── LeaseLost            another process holds the lease now; the write was refused
     ├── ClusterError         the machines do not fit together: an old server, two clusters, a wrong clock

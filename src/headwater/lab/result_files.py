@@ -1,4 +1,4 @@
-"""Saves results with their command, date and version, compares a new run with a saved one, and writes docs/lab.md.
+"""Saves results with their command, date and version, and writes docs/lab.md.
 
 docs/lab.md has one block per saved result, between `<!-- result NAME -->` and `<!-- /result -->`, and where all its
 measurements are shown a second one, between `<!-- rows NAME -->` and `<!-- /rows -->`. docs/value.md has blocks of rows
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
 import sys
 from collections.abc import Mapping
@@ -24,7 +23,6 @@ from headwater.errors import TraceError
 from headwater.lab.experiment import Check, ExperimentResult, LabSettings, option_name
 from headwater.lab.tables import HIDDEN_COLUMNS, describe_figures, describe_measure, find_value, format_value
 
-TOLERANCE = 1e-6  # relative; results depend on their seeds only
 MEASURES = (
     "requests", "completeness", "freshness", "mean_delay_s", "max_delay_s", "sd_delay_s", "polls_per_item", "error",
     "tau", "share_of_feeds", "cv_at_most_1", "labelled_uniform_80",
@@ -67,17 +65,6 @@ def write_result(path: Path, result: ExperimentResult, command: str, given: Mapp
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def read_settings(saved: Mapping[str, Any], traces: Path | None) -> LabSettings:
-    """Return the settings of a saved run. Raises TraceError if it needs a trace and `traces` is not its folder."""
-    given: dict[str, Any] = dict(saved["given"])
-    if given["trace"] is not None:
-        if traces is None or not (traces / given["trace"]).exists():
-            raise TraceError(f"The trace {given['trace']} is not there; the run cannot be repeated.")
-        given["trace"] = traces / given["trace"]
-    options: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-    return LabSettings(**options)
-
-
 def read_saved(path: Path) -> dict[str, Any]:
     """Read a saved result with its command, date and version. Raises TraceError for another file."""
     try:
@@ -112,31 +99,6 @@ def answers_settings(saved: Mapping[str, Any], given: LabSettings) -> bool:
         if field.name not in ("jobs", "dask") and binding and value != (tuple(ran) if isinstance(ran, list) else ran):
             return False
     return True
-
-
-def compare_results(saved: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """List where settings, rows, checks or notes of two results differ in a number or a word.
-
-    Deviations and intervals are compared too; one that only one of the results has is a difference.
-
-    >>> saved = {"settings": {"seeds": 2}, "rows": [{"a": 1.0}], "checks": [], "notes": []}
-    >>> compare_results(saved, saved | {"rows": [{"a": 1.1}]})
-    ['rows[0].a: 1.0, now 1.1']
-    """
-    parts = ("settings", "rows", "checks", "notes")
-    return [text for part in parts for text in _differences(saved[part], found[part], part)]
-
-
-def _differences(old: Any, new: Any, where: str) -> list[str]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        keys = dict.fromkeys([*old, *new])
-        return [text for key in keys for text in _differences(old.get(key), new.get(key), f"{where}.{key}")]
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        pairs = enumerate(zip(old, new, strict=True))
-        return [text for place, (one, two) in pairs for text in _differences(one, two, f"{where}[{place}]")]
-    numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (old, new))
-    same = math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE) if numbers else old == new
-    return [] if same else [f"{where}: {old}, now {new}"]
 
 
 def render_page(text: str, results: Path) -> str:

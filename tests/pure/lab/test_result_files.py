@@ -20,9 +20,10 @@ from headwater.lab.experiment import (
     load_experiment,
 )
 from headwater.lab.experiments import concepts
-from headwater.lab.result_files import compare_results, read_settings, render_page, save_result
+from headwater.lab.result_files import render_page, save_result
 from headwater.lab.simulation.scores import saturation_coefficient
 from headwater.lab.traces.synthetic_world import join_times
+from support.lab_results import compare_results, read_settings
 
 DOCS = Path(__file__).parents[3] / "docs"
 RESULTS = sorted((DOCS / "results").glob("*.json"))

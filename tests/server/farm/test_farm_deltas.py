@@ -81,7 +81,7 @@ def test_documents_come_from_a_folder_or_an_archive_that_exists(tmp_path: Path) 
 async def test_the_saved_measurement_of_deltas_comes_out_again(shared_data: Path) -> None:
     import json
 
-    from headwater.lab.result_files import compare_results
+    from support.lab_results import compare_results
 
     saved = json.loads((Path(__file__).parents[3] / "docs/results/deltas.json").read_text())
     again = await measure_saving(shared_data / "feeds.tar.xz")

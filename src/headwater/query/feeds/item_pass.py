@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headwater.model import Item
 from headwater.query.feeds.derived_feed import DerivedFeed, query_feed_feature
 from headwater.query.feeds.query_registry import PART_BITS, PART_MASK, QueryFeeds, track_compared_fields
 from headwater.query.feeds.recent_items import ItemMemory
-from headwater.query.feeds.story_pass import StoryPass
 from headwater.query.hits import Hit, MatchFailure
 from headwater.query.index.condition_index import ConditionIndex
 from headwater.query.index.condition_tree import ConditionRule, condition_holds, match_sources
@@ -16,13 +15,45 @@ from headwater.query.index.features import ItemFeatures
 from headwater.query.items.similarity import WordFrequencies
 from headwater.query.query_document import ItemKey
 from headwater.query.stories.story_items import ItemStory
-from headwater.query.stories.story_views import StoryView
+from headwater.query.stories.story_views import StoryFacts, StoryView
 
 NOWHERE: Sequence[tuple[int, ItemFeatures]] = ()
 """The result of a condition that the item meets through no source."""
 
 MatchedBranches = dict[int, ItemFeatures]
 """The matched branches of a query, each with the item as that source provides it."""
+
+
+class StoryPass:
+    """The story of the item that is passed through the query feeds. A view counts the item when it is first asked.
+
+    `find_rules` gives the rules by which the sources of a view let items through.
+    """
+
+    def __init__(
+        self,
+        story: ItemStory,
+        item_features: ItemFeatures,
+        rewritten: Mapping[str, ItemFeatures],
+        find_rules: Callable[[StoryView], Iterable[ConditionRule]],
+    ) -> None:
+        self.story = story
+        self._item_features = item_features
+        self._rewritten = rewritten
+        self._find_rules = find_rules
+        self._facts: dict[str, StoryFacts] = {}
+
+    def find_facts(self, view: StoryView) -> StoryFacts | None:
+        """Return the story as the view counts it; None if its sources do not let the item through."""
+        facts = self._facts.get(view.key)
+        if facts is None and self._is_let_through(view):
+            facts = self._facts[view.key] = view.add_item(self.story, self._item_features.analysed)
+        return facts
+
+    def _is_let_through(self, view: StoryView) -> bool:
+        return any(
+            True for rule in self._find_rules(view) for _ in match_sources(rule, self._item_features, self._rewritten)
+        )
 
 
 class ItemPass:

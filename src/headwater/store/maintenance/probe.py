@@ -50,7 +50,7 @@ def probe_tables(connection: Connection) -> None:
         connection.execute(text(f"SELECT * FROM {_bypass_indexes(connection, name)} LIMIT 1")).first()
 
 
-_VERSION_TABLE = "alembic_version"  # written by migrations
+_VERSION_TABLE = "alembic_version"  # which `migrate` makes
 
 # Also the tables of the search index, which no schema names.
 _SQLITE_TABLES = text("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
